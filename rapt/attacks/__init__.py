@@ -1,0 +1,1 @@
+"""Attacks on releases: one module each."""

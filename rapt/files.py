@@ -1,0 +1,80 @@
+"""Files that are whole or not there: written under a temporary name, then moved."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+def home() -> Path:
+    """The main workspace: the working folder, or RAPT_HOME where a stage runs in a copy of it."""
+    return Path(os.environ.get("RAPT_HOME", ".")).resolve()
+
+
+@contextmanager
+def atomic(path: str | Path) -> Iterator[Path]:
+    """Yield a temporary path for a file or a folder; move it to `path` on success, else remove it.
+
+    It lies under .rapt/tmp: on the same disk, and outside every folder that DVC hashes.
+    """
+    path = Path(path)
+    scratch = Path(".rapt/tmp") / f"{path.name}.{uuid.uuid4().hex}"
+    scratch.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield scratch
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            shutil.rmtree(path)
+        os.replace(scratch, path)
+    finally:
+        if scratch.is_dir():
+            shutil.rmtree(scratch)
+        else:
+            scratch.unlink(missing_ok=True)
+
+
+def write_json(path: str | Path, content: Any) -> None:
+    """Write JSON with sorted keys, so that equal content gives equal bytes."""
+    with atomic(path) as scratch:
+        scratch.write_text(json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def read_json(path: str | Path) -> Any:
+    """Read a JSON file."""
+    return json.loads(Path(path).read_text())
+
+
+def write_parquet(path: str | Path, table: pa.Table) -> None:
+    """Write one table, without the metadata that would vary or carry more than its columns.
+
+    `path` may lie inside the folder that `atomic` yields.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table.replace_schema_metadata(None), path, compression="zstd")
+
+
+def read_parquet(path: str | Path) -> pa.Table:
+    """Read one table."""
+    return pq.read_table(path)
+
+
+def sha256(path: str | Path) -> str:
+    """The sha256 of a file, or of a folder: that of its files' names and sha256s, sorted."""
+    path = Path(path)
+    if path.is_dir():
+        names = sorted(p.relative_to(path).as_posix() for p in path.rglob("*") if p.is_file())
+        listing = "".join(f"{name}\0{sha256(path / name)}\n" for name in names)
+        return hashlib.sha256(listing.encode()).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

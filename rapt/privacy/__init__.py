@@ -1,0 +1,1 @@
+"""Mechanisms, their noise, their release and their statistics."""

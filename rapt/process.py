@@ -1,0 +1,42 @@
+"""What every process of the pipeline does first: no telemetry, and no life after its parent's."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+NO_TELEMETRY = {
+    "DVC_NO_ANALYTICS": "1",
+    "DO_NOT_TRACK": "1",
+    "GX_ANALYTICS_ENABLED": "false",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+}
+PR_SET_PDEATHSIG = 1
+
+
+def no_telemetry() -> None:
+    """Switch the analytics of every tool off for this process and its children."""
+    os.environ.update(NO_TELEMETRY)
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when its parent dies (Linux; elsewhere nothing happens).
+
+    Killing `dvc` would otherwise leave its stage running beside the next `dvc repro`.
+    """
+    if sys.platform != "linux":
+        return
+    parent = os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before the call
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def workers(most: int) -> int:
+    """How many processes to run side by side: RAPT_WORKERS, else one a core, at most `most`."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, min(most, int(os.environ.get("RAPT_WORKERS", cores or 1))))

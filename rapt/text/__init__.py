@@ -1,0 +1,1 @@
+"""From text to tagged words, and from a public vocabulary to embedding tables."""

@@ -1,0 +1,1 @@
+"""The provider's side: backbones, adapters, reconstruction, training."""

@@ -1,0 +1,23 @@
+"""One thin module for each DVC stage: read params, call rapt, write the outs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import typer
+
+from rapt.errors import RaptError
+from rapt.process import die_with_parent, no_telemetry
+
+
+def run(main: Callable[..., None]) -> None:
+    """Run a stage's main with the command line's arguments; a RaptError ends it with its line."""
+    no_telemetry()
+    die_with_parent()
+    app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
+    app.command()(main)
+    try:
+        app(standalone_mode=False)
+    except RaptError as error:
+        sys.exit(str(error))
