@@ -9,13 +9,16 @@ import sys
 
 NO_TELEMETRY = {
     "DVC_NO_ANALYTICS": "1",
-    "DO_NOT_TRACK": "1",
+    "DO_NOT_TRACK": "true",  # MLflow takes no other spelling; Prefect's client has no other name
     "GX_ANALYTICS_ENABLED": "false",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
 }
 PR_SET_PDEATHSIG = 1
+# Before a command: runs it so that it dies with the process (the thread) that started it. By path
+# and without the working folder (-P), as the command may run where another `rapt` lies.
+TETHER = (sys.executable, "-P", __file__)
 
 
 def no_telemetry() -> None:
@@ -36,7 +39,18 @@ def die_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def workers(most: int) -> int:
     """How many processes to run side by side: RAPT_WORKERS, else one a core, at most `most`."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(most, int(os.environ.get("RAPT_WORKERS", cores or 1))))
+    return max(1, min(most, int(os.environ.get("RAPT_WORKERS", cores()))))
+
+
+if __name__ == "__main__":  # see TETHER
+    die_with_parent()
+    os.execv(sys.argv[1], sys.argv[1:])
