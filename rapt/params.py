@@ -298,6 +298,7 @@ class Train(_Section):
 class Calibrate(_Section):
     """Replacement statistics by η."""
 
+    categories: Annotated[list[Category], Field(min_length=1), AfterValidator(_unique)]
     etas: Annotated[list[Eta], Field(min_length=1), AfterValidator(_unique)]
     words: PositiveInt
     draws: PositiveInt

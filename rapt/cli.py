@@ -1,0 +1,79 @@
+"""The `rapt` command."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rapt import params, plan
+from rapt.errors import RaptError
+from rapt.process import no_telemetry
+
+app = typer.Typer(
+    help="Privacy-preserving fine-tuning on text: what stands beside `dvc repro`.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+)
+
+
+@app.command()
+def check() -> None:
+    """Validate params.yaml and say what it will run."""
+    p = params.load()
+    cells = plan.cells(p)
+    kinds = {kind: sum(cell.kind == kind for cell in cells) for kind in plan.KINDS}
+    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    typer.echo(f"params.yaml is valid: {len(cells)} cells ({counts}), {p.seeds} seeds each.")
+    if "inf" in p.sweep.etas:
+        typer.echo("eta inf releases the original words: for public data or your own machine only.")
+
+
+@app.command()
+def init(
+    path: Annotated[Path, typer.Argument(help="CSV, TSV, JSONL or Parquet file, or a folder.")],
+    text: Annotated[str | None, typer.Option(help="Column with the text.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column with the class.")] = None,
+    attribute: Annotated[list[str] | None, typer.Option(help="A private attribute's column.")] = None,
+) -> None:
+    """Add a task for your own data to params.yaml."""
+    from rapt.data.init import task_block
+
+    typer.echo(task_block(path, text=text, label=label, attributes=attribute or ()))
+
+
+@app.command()
+def results() -> None:
+    """Print the results of the cells that there are."""
+    from rapt.reporting.summary import print_results
+
+    print_results(params.load())
+
+
+@app.command()
+def sync() -> None:
+    """Bring MLflow up to the cells: what is missing or changed is logged, nothing twice."""
+    from rapt import tracking
+
+    tracking.sync(params.load())
+
+
+@app.command()
+def clean() -> None:
+    """Remove the outs and the dvc.lock entries of stages that dvc.yaml no longer has."""
+    from rapt.clean import clean
+
+    for path in clean():
+        typer.echo(f"removed {path}")
+
+
+def main() -> None:
+    """Run the command; what a user can mend ends with one line."""
+    no_telemetry()
+    try:
+        app()
+    except RaptError as error:
+        sys.exit(str(error))

@@ -1,0 +1,49 @@
+"""Where a model's files are: inside a Python package, in a folder, or on the hub at a revision."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from rapt import files
+from rapt.errors import RaptError
+
+
+def folder(model: str, sha256: str | None) -> Path:
+    """The local folder of a model, its weights checked.
+
+    Args:
+        model: `package:NAME/FOLDER`, a folder (from the main workspace), or `owner/name@REVISION`.
+        sha256: of its model.safetensors; None: not checked.
+
+    Raises:
+        RaptError: there is no such model, or its weights are others than expected.
+    """
+    path = _located(model)
+    if not path.is_dir():
+        raise RaptError(f"model {model!r}: no such folder")
+    if sha256 is not None:
+        weights = path / "model.safetensors"
+        found = files.sha256(weights) if weights.is_file() else "no such file"
+        if found != sha256:
+            raise RaptError(
+                f"model {model!r}, model.safetensors: sha256 {found}, expected {sha256}"
+            )
+    return path
+
+
+def _located(model: str) -> Path:
+    if model.startswith("package:"):
+        package, _, inside = model.removeprefix("package:").partition("/")
+        spec = find_spec(package)
+        if spec is None or not spec.submodule_search_locations:
+            raise RaptError(f"model {model!r}: the Python package {package!r} is not installed")
+        return Path(spec.submodule_search_locations[0]) / inside
+    if "@" in model:
+        from huggingface_hub import snapshot_download
+
+        name, revision = model.split("@")
+        # Safetensors only: a pickled checkpoint is never fetched.
+        wanted = ["*.json", "*.safetensors", "*.txt", "*.model"]
+        return Path(snapshot_download(name, revision=revision, allow_patterns=wanted))
+    return files.home() / model

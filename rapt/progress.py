@@ -1,0 +1,15 @@
+"""Progress bars: on a terminal only, so that logs stay readable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from tqdm import tqdm
+
+T = TypeVar("T")
+
+
+def bar(items: Iterable[T], label: str, total: int, *, line: int = 0) -> Iterable[T]:
+    """Show how many of `total` items have passed; `line` keeps parallel bars apart."""
+    return tqdm(items, label, total, position=line, leave=False, disable=None, mininterval=0.5)

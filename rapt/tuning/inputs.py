@@ -1,0 +1,176 @@
+"""From privatized words to the backbone's tokens, and back from activations to words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+NO_PLAIN = -1
+POOL = 8  # batches among which texts of like length are put together
+
+
+@dataclass(frozen=True)
+class Split:
+    """One split of a release, tokenized: a list entry for each text.
+
+    Attributes:
+        tokens: ids with special tokens, plain words first.
+        types: token type ids (segments of a pair).
+        plain: for each token the place of its plain word, NO_PLAIN elsewhere.
+        text: for each token whether it belongs to the text itself.
+        labels: classes.
+    """
+
+    tokens: list[list[int]]
+    types: list[list[int]]
+    plain: list[list[int]]
+    text: list[list[bool]]
+    labels: list[int]
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded tensors, all (batch, length) but for labels (batch,); fields as in `Split`."""
+
+    tokens: Tensor
+    attention: Tensor
+    types: Tensor
+    plain: Tensor
+    text: Tensor
+    labels: Tensor
+
+    def to(self, device: torch.device) -> Batch:
+        """The batch on a device."""
+        return Batch(**{name: tensor.to(device) for name, tensor in vars(self).items()})
+
+
+def read_split(path: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> Split:
+    """Tokenize one split of a release (docs/data.md).
+
+    Args:
+        path: its Parquet file.
+        tokenizer: a fast tokenizer of the backbone.
+        max_tokens: of a text's own words, whole words only; both halves of a pair share it.
+    """
+    table = pq.read_table(path)
+    texts = zip(table["words"].to_pylist(), table["segment"].to_pylist(), strict=True)
+    plain = table["plain"].to_pylist() if "plain" in table.column_names else [[]] * len(table)
+    split = Split([], [], [], [], table["label"].to_pylist())
+    for (words, segment), prefix in zip(texts, plain, strict=True):
+        first = [w for w, s in zip(words, segment, strict=True) if s == 0]
+        second = [w for w, s in zip(words, segment, strict=True) if s == 1]
+        _append(split, tokenizer, prefix, *_cut(tokenizer, first, second, max_tokens))
+    return split
+
+
+def _cut(
+    tokenizer: PreTrainedTokenizerBase, first: list[str], second: list[str], max_tokens: int
+) -> tuple[list[str], list[str]]:
+    """The leading words of a text, or of both halves of a pair, that fit whole."""
+    sizes = [[len(ids) for ids in _pieces(tokenizer, words)] for words in (first, second)]
+    room = [max_tokens, 0]
+    if second:
+        half = max_tokens // 2
+        short = min(sum(sizes[0]), sum(sizes[1]), half)
+        room = [short, max_tokens - short]
+        if sum(sizes[0]) > sum(sizes[1]):
+            room.reverse()
+    return _fitting(first, sizes[0], room[0]), _fitting(second, sizes[1], room[1])
+
+
+def _pieces(tokenizer: PreTrainedTokenizerBase, words: list[str]) -> list[list[int]]:
+    if not words:
+        return []
+    encoded = tokenizer(words, is_split_into_words=True, add_special_tokens=False)
+    pieces: list[list[int]] = [[] for _ in words]
+    for token, word in zip(encoded["input_ids"], encoded.word_ids(), strict=True):
+        pieces[word].append(token)
+    return pieces
+
+
+def _fitting(words: list[str], sizes: list[int], room: int) -> list[str]:
+    total = 0
+    for count, size in enumerate(sizes):
+        total += size
+        if total > room:
+            return words[:count]
+    return words
+
+
+def _append(
+    split: Split,
+    tokenizer: PreTrainedTokenizerBase,
+    prefix: list[str],
+    first: list[str],
+    second: list[str],
+) -> None:
+    """Tokenize [prefix; text], and note which token belongs to which plain word or to the text."""
+    encoded = tokenizer([*prefix, *first], second or None, is_split_into_words=True)
+    words, halves = encoded.word_ids(), encoded.sequence_ids()
+    ids = encoded["input_ids"]
+    plain = [
+        w if w is not None and half == 0 and w < len(prefix) else NO_PLAIN
+        for w, half in zip(words, halves, strict=True)
+    ]
+    split.tokens.append(ids)
+    split.types.append(encoded.get("token_type_ids", [0] * len(ids)))
+    split.plain.append(plain)
+    split.text.append([w is not None and p == NO_PLAIN for w, p in zip(words, plain, strict=True)])
+
+
+def collate(split: Split, rows: Sequence[int], pad: int) -> Batch:
+    """The batch of these rows, padded on the right to the longest with the token `pad`."""
+    length = max(len(split.tokens[row]) for row in rows)
+
+    def padded(values: list[list[int]] | list[list[bool]], fill: int) -> Tensor:
+        return torch.tensor([[*values[r], *[fill] * (length - len(values[r]))] for r in rows])
+
+    return Batch(
+        tokens=padded(split.tokens, pad),
+        attention=padded([[1] * len(tokens) for tokens in split.tokens], 0),
+        types=padded(split.types, 0),
+        plain=padded(split.plain, NO_PLAIN),
+        text=padded(split.text, False),
+        labels=torch.tensor([split.labels[row] for row in rows]),
+    )
+
+
+def shuffled(split: Split, size: int, generator: torch.Generator) -> Iterator[list[int]]:
+    """Batches of one epoch: random, but of texts alike in length, which saves padding."""
+    order = torch.randperm(len(split), generator=generator).tolist()
+    batches: list[list[int]] = []
+    for start in range(0, len(order), POOL * size):
+        pool = sorted(order[start : start + POOL * size], key=lambda row: len(split.tokens[row]))
+        batches += [pool[i : i + size] for i in range(0, len(pool), size)]
+    for i in torch.randperm(len(batches), generator=generator).tolist():
+        yield batches[i]
+
+
+def by_length(split: Split, size: int) -> Iterator[list[int]]:
+    """Batches for prediction: every row once, longest first."""
+    order = sorted(range(len(split)), key=lambda row: -len(split.tokens[row]))
+    for start in range(0, len(order), size):
+        yield order[start : start + size]
+
+
+def pooled(activations: Tensor, mask: Tensor) -> Tensor:
+    """The mean activation (batch, h) of the tokens in `mask` (batch, length), else 0."""
+    weights = mask.to(activations.dtype)
+    total = torch.einsum("bl,blh->bh", weights, activations)
+    return total / weights.sum(1, keepdim=True).clamp(min=1)
+
+
+def pooled_plain(activations: Tensor, plain: Tensor, count: int) -> Tensor:
+    """Each plain word's own activation (batch, count, h): the mean over the tokens it became."""
+    places = torch.arange(count, device=plain.device)
+    weights = (plain[:, None, :] == places[None, :, None]).to(activations.dtype)
+    return weights @ activations / weights.sum(2, keepdim=True).clamp(min=1)

@@ -1,0 +1,49 @@
+"""Privatize the public example sentences at every η: `python -m stages.examples`."""
+
+from functools import partial
+
+from rapt import files, params
+from rapt.privacy import experiment
+from rapt.privacy.release import Privatizer, Words
+from rapt.privacy.streams import stream
+from rapt.reporting.sentences import sentences
+from rapt.text.tagging import Tagged, Tagger
+from stages import run
+
+
+def main() -> None:
+    """Show each sentence as it reads after each method of the sweep, at each η."""
+    p = params.load()
+    public = sentences()
+    tagged = list(Tagger(p.tagger).texts(sentence["text"] for sentence in public))
+    releases: list[list[dict[str, object]]] = [[] for _ in public]
+    for method in p.sweep.methods:
+        how = p.methods[method]
+        for eta in p.sweep.etas:
+            privatizer = experiment.privatizer(p.embedding, how.mechanism, how.categories, eta)
+            for shown, text, words in zip(
+                releases, tagged, _privatized(privatizer, tagged, p.seed), strict=True
+            ):
+                changed = privatizer.replaced(text.words, words)
+                shown.append({"method": method, "eta": eta, "words": words, "changed": changed})
+    files.write_json(
+        "reports/examples.json",
+        {"sentences": [s | {"releases": r} for s, r in zip(public, releases, strict=True)]},
+    )
+
+
+def _privatized(privatizer: Privatizer, tagged: list[Tagged], seed: int) -> list[list[str]]:
+    return list(
+        privatizer.privatize(
+            Words(
+                text.words,
+                privatizer.groups_of_text(text.pos),
+                partial(stream, seed, "examples", number),
+            )
+            for number, text in enumerate(tagged)
+        )
+    )
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,82 @@
+"""Release a task: `python -m stages.privatize movies t2t 75 minilm data/private/movies/t2t-75`."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+
+from rapt import files, params
+from rapt.privacy import experiment
+from rapt.privacy.release import Privatizer, statement
+from rapt.progress import bar
+from stages import run
+
+
+def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
+    """Privatize both splits of TASK by METHOD at ETA into OUT, one copy for each seed."""
+    p = params.load()
+    how, label = p.methods[method], p.tasks[task].label
+    # Plain tokens serve the tuning alone.
+    plain_tokens = how.plain_tokens if label else 0
+    privatizer = experiment.privatizer(embedding, how.mechanism, how.categories, eta)
+    splits = {s: files.read_parquet(f"data/tagged/{task}/{s}.parquet") for s in ("train", "test")}
+    with files.atomic(out) as folder:
+        folder.mkdir()
+        for k in range(p.seeds):
+            release = Release(privatizer, task, p.seed, k, plain_tokens)
+            release.write(splits, folder / f"seed-{k}")
+        facts = statement(
+            privatizer,
+            eta=eta,
+            task=task,
+            method=method,
+            embedding=embedding,
+            seeds=p.seeds,
+            plain_tokens=plain_tokens,
+            vocabulary=len(privatizer.candidates) if plain_tokens else None,
+            labels=label.names if label else None,
+        )
+        files.write_json(folder / "statement.json", facts)
+
+
+class Release:
+    """One seed's copy of a data set."""
+
+    def __init__(
+        self, privatizer: Privatizer, task: str, seed: int, k: int, plain_tokens: int
+    ) -> None:
+        """Draw the plain tokens of this seed."""
+        self.privatizer, self.task, self.seed, self.k = privatizer, task, seed, k
+        self.targets = experiment.plain_targets(privatizer, plain_tokens, k, seed=seed)
+
+    def write(self, splits: dict[str, pa.Table], folder: Path) -> None:
+        """Write the privatized splits, and the public plain tokens where there are any."""
+        for split, tagged in splits.items():
+            files.write_parquet(folder / f"{split}.parquet", self._released(tagged, split))
+        if len(self.targets):
+            words = experiment.plain_words(self.privatizer, self.targets)
+            plain = pa.table({"word": words, "target": self.targets})
+            files.write_parquet(folder / "plain.parquet", plain)
+
+    def _released(self, tagged: pa.Table, split: str) -> pa.Table:
+        """The columns that cross the boundary, and no others."""
+        ids = tagged["example_id"].to_pylist()
+        columns = {"example_id": tagged["example_id"], "segment": tagged["segment"]}
+        words = experiment.texts(self.privatizer, tagged, self.k, self.task, seed=self.seed)
+        columns["words"] = _strings(bar(words, f"{self.task} {split}, seed {self.k}", len(ids)))
+        if "label" in tagged.column_names and tagged["label"].null_count < len(ids):
+            columns["label"] = tagged["label"]
+        if len(self.targets):
+            copies = experiment.plain_copies(
+                self.privatizer, self.targets, ids, self.k, self.task, seed=self.seed
+            )
+            columns["plain"] = _strings(bar(copies, "plain tokens", len(ids)))
+        return pa.table(columns)
+
+
+def _strings(lists: Iterable[list[str]]) -> pa.Array:
+    return pa.array(list(lists), pa.list_(pa.string()))
+
+
+if __name__ == "__main__":
+    run(main)

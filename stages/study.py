@@ -1,0 +1,15 @@
+"""Tune an adapter off the grid: `python -m stages.study plain-tokens-alone`."""
+
+from rapt import params
+from stages import run
+from stages.tuning import tune
+
+
+def main(study: str) -> None:
+    """Train every seed of STUDY on its release."""
+    factors = params.load().studies[study].model_dump() | {"study": study}
+    tune("study", study, factors, f"data/private/studies/{study}")
+
+
+if __name__ == "__main__":
+    run(main)

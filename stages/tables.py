@@ -1,0 +1,23 @@
+"""Make an embedding model's candidate table: `python -m stages.tables minilm`."""
+
+from rapt import files, models, params
+from rapt.text.embeddings import build_table
+from rapt.text.tagging import Tagger
+from stages import run
+
+
+def main(embedding: str) -> None:
+    """Write the words, categories and vectors of EMBEDDING's public vocabulary."""
+    p = params.load()
+    model = p.embeddings[embedding]
+    with files.atomic(f"models/tables/{embedding}") as folder:
+        build_table(
+            models.folder(model.model, model.sha256),
+            Tagger(p.tagger),
+            model.extra_pos or {},
+            folder,
+        )
+
+
+if __name__ == "__main__":
+    run(main)

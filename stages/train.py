@@ -1,0 +1,14 @@
+"""Tune an adapter: `python -m stages.train CELL movies minilm lora rapt 75`."""
+
+from stages import run
+from stages.tuning import tune
+
+
+def main(cell: str, task: str, backbone: str, tuner: str, method: str, eta: str) -> None:
+    """Train every seed of CELL, a cell of the grid, on its release."""
+    factors = {"task": task, "backbone": backbone, "tuner": tuner, "method": method, "eta": eta}
+    tune("train", cell, factors, f"data/private/{task}/{method}-{eta}")
+
+
+if __name__ == "__main__":
+    run(main)

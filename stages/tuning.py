@@ -1,0 +1,47 @@
+"""What the stages `train` and `study` share: a cell of the provider's side."""
+
+from collections import Counter
+from pathlib import Path
+
+from rapt import cells, files, models, params, tracking
+from rapt.tuning.config import Loop, Lora, Reconstruction, Run
+from rapt.tuning.seeds import train_all
+
+
+def tune(kind: str, name: str, factors: dict[str, str], release: str) -> None:
+    """Train every seed on RELEASE; write the adapters and the cell, and show it in MLflow."""
+    p = params.load()
+    statement = files.read_json(f"{release}/statement.json")
+    cell = cells.Cell(kind, name, factors | {"embedding": statement["embedding"]})
+    with files.atomic(f"models/adapters/{name}") as adapters:
+        results = train_all([_run(p, factors, Path(release), k, adapters) for k in range(p.seeds)])
+    labels = {split: _labels(Path(release), split) for split in ("train", "test")}
+    devices = {result.pop("device") for result in results}
+    cell.write(
+        protection=statement["protection"],
+        seeds=results,
+        device=", ".join(sorted(devices)),
+        counts={split: len(classes) for split, classes in labels.items()},
+        floors={"majority": max(Counter(labels["test"]).values()) / len(labels["test"])},
+    )
+    tracking.log_cell(p, kind, name)
+
+
+def _run(p: params.Params, factors: dict[str, str], release: Path, k: int, adapters: Path) -> Run:
+    backbone = p.backbones[factors["backbone"]]
+    reconstruction = p.methods[factors["method"]].reconstruction
+    return Run(
+        release=release,
+        k=k,
+        seed=p.seed,
+        backbone=models.folder(backbone.model, backbone.sha256),
+        backbone_name=backbone.model,
+        tuner=Lora(**p.tuners[factors["tuner"]].model_dump(exclude={"type"})),
+        reconstruction=Reconstruction(**reconstruction.model_dump()) if reconstruction else None,
+        loop=Loop(**p.train.model_dump()),
+        adapter=adapters / f"seed-{k}",
+    )
+
+
+def _labels(release: Path, split: str) -> list[int]:
+    return files.read_parquet(release / f"seed-0/{split}.parquet")["label"].to_pylist()
