@@ -1,0 +1,53 @@
+# `make repro` from a fresh clone runs everything; `make test` tests everything.
+PYTHON ?= python3
+BIN := $(CURDIR)/.venv/bin
+export PATH := $(BIN):$(PATH)
+# Equal runs give equal bytes; nothing phones home.
+export PYTHONHASHSEED := 0
+export DVC_NO_ANALYTICS := 1
+export DO_NOT_TRACK := 1
+export MLFLOW_DISABLE_TELEMETRY := true
+
+.PHONY: help setup repro flow report mlflow test quality style
+
+help:  ## Show this
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
+
+setup: .venv/installed  ## Make .venv from the lock
+
+.venv/installed: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "Python %d.%d given, allowed: 3.11 or later; make PYTHON=python3.11" % v[:2])'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	@touch $@
+
+repro: setup  ## Run what changed, one stage after the other, then show the results
+	@rapt check
+	dvc repro
+	@rapt sync
+	@rapt results
+
+flow: setup  ## The same in parallel, by Prefect
+	@rapt check
+	python -m pipelines.reproduce
+	@rapt results
+
+report: setup  ## Only what the report needs
+	@rapt check
+	dvc repro report
+
+mlflow: setup  ## Review the runs in a browser, on this machine only
+	mlflow ui --host 127.0.0.1 --backend-store-uri sqlite:///mlflow.db
+
+test: setup  ## All tests; `pytest -m "not slow"` runs the quick ones
+	python -m pytest
+
+quality: setup  ## Style and types
+	ruff check .
+	ruff format --check .
+	mypy
+
+style: setup  ## Mend the style
+	ruff check --fix .
+	ruff format .
