@@ -23,7 +23,9 @@ def clean() -> list[str]:
     locked = YAML(typ="safe").load(Path("dvc.lock"))["stages"]
     live = _stages()
     kept = {out["path"] for stage in live & set(locked) for out in locked[stage].get("outs", ())}
-    dead = {s: [out["path"] for out in e.get("outs", ())] for s, e in locked.items() if s not in live}
+    dead = {
+        s: [out["path"] for out in e.get("outs", ())] for s, e in locked.items() if s not in live
+    }
     removed = sorted({path for paths in dead.values() for path in paths} - kept)
     for path in removed:
         if Path(path).is_dir():

@@ -37,7 +37,9 @@ def init(
     path: Annotated[Path, typer.Argument(help="CSV, TSV, JSONL or Parquet file, or a folder.")],
     text: Annotated[str | None, typer.Option(help="Column with the text.")] = None,
     label: Annotated[str | None, typer.Option(help="Column with the class.")] = None,
-    attribute: Annotated[list[str] | None, typer.Option(help="A private attribute's column.")] = None,
+    attribute: Annotated[
+        list[str] | None, typer.Option(help="A private attribute's column.")
+    ] = None,
 ) -> None:
     """Add a task for your own data to params.yaml."""
     from rapt.data.init import task_block

@@ -34,7 +34,9 @@ class EmbeddingTable:
         self.vectors: Vectors = np.load(folder / "vectors.npy", mmap_mode="r")
         self._pieces: Vectors = np.load(folder / "pieces.npy", mmap_mode="r")
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        # Some models ship a tokenizer that cuts and pads every input.
         self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
         self._rows = {word: row for row, word in enumerate(self.words)}
         self._forms: dict[str, str] = {}
         self._rare: dict[str, Vectors] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import torch
@@ -19,6 +20,8 @@ from rapt.tuning.inputs import Batch, pooled, pooled_plain
 def load_backbone(folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model and its fast tokenizer, from safetensors alone."""
     logging.disable_progress_bar()
+    logging.set_verbosity_error()  # a pooler that we do not use is reported as missing
+    warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")  # PEFT's own affair
     backbone = AutoModel.from_pretrained(folder, use_safetensors=True)
     return backbone, AutoTokenizer.from_pretrained(folder, add_prefix_space=True)
 

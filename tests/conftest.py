@@ -1,0 +1,46 @@
+"""Fixtures shared by all tests: small tables and models, random or real."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+from rapt import files
+from rapt.process import no_telemetry
+from rapt.text.table import EmbeddingTable
+
+ROOT = Path(__file__).parents[1]
+SHARED = ROOT.parent / "shared" / "data"
+
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+no_telemetry()
+
+NOUNS = [f"noun{c}" for c in "abcdefgh"]
+VERBS = [f"verb{c}" for c in "abcdef"]
+OTHERS = ["the", "very", ".", "7"]
+POS = [["NOUN"]] * len(NOUNS) + [["VERB"]] * len(VERBS) + [["DET"], ["ADV"], ["PUNCT"], ["NUM"]]
+
+
+@pytest.fixture(scope="session")
+def table(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingTable:
+    """A random table of 18 words in 8 dimensions, with pieces for words outside of it."""
+    folder = tmp_path_factory.mktemp("table") / "tiny"
+    folder.mkdir()
+    words = NOUNS + VERBS + OTHERS
+    files.write_parquet(folder / "words.parquet", pa.table({"word": words, "pos": POS}))
+    rng = np.random.default_rng(1)
+    vectors = rng.standard_normal((len(words), 8)).astype(np.float32)
+    pieces = np.concatenate([vectors, rng.standard_normal((3, 8)).astype(np.float32)])
+    np.save(folder / "vectors.npy", vectors)
+    np.save(folder / "pieces.npy", pieces)
+    vocabulary = {w: i for i, w in enumerate([*words, "[UNK]", "un", "##known"])}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return EmbeddingTable(folder)

