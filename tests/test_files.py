@@ -1,0 +1,71 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from rapt import files
+
+
+@pytest.fixture(autouse=True)
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_failure_leaves_nothing_and_keeps_what_was() -> None:
+    files.write_json("out/a.json", {"x": 1})
+    with pytest.raises(RuntimeError), files.atomic("out/a.json") as scratch:
+        scratch.write_text("half")
+        raise RuntimeError
+    assert files.read_json("out/a.json") == {"x": 1}
+    with pytest.raises(RuntimeError), files.atomic("out/folder") as scratch:
+        scratch.mkdir()
+        (scratch / "x").write_text("half")
+        raise RuntimeError
+    assert not Path("out/folder").exists()
+    assert not list(Path(".rapt/tmp").iterdir())
+
+
+def test_kill_leaves_nothing_that_looks_whole() -> None:
+    code = (
+        "import os, signal\nfrom rapt import files\n"
+        "with files.atomic('out.txt') as scratch:\n"
+        "    scratch.write_text('half')\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    env = os.environ | {"PYTHONPATH": str(Path(files.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], env=env, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert not Path("out.txt").exists()
+
+
+def test_a_folder_is_replaced_whole() -> None:
+    for name in ("old", "new"):
+        with files.atomic("out") as scratch:
+            scratch.mkdir()
+            (scratch / name).write_text(name)
+    assert [p.name for p in Path("out").iterdir()] == ["new"]
+
+
+def test_equal_content_gives_equal_bytes() -> None:
+    files.write_json("a.json", {"b": 1, "a": "é"})
+    files.write_json("b.json", json.loads('{"a": "é", "b": 1}'))
+    assert files.sha256("a.json") == files.sha256("b.json")
+
+
+def test_parquet_keeps_columns_and_drops_metadata() -> None:
+    table = pa.table({"x": [1]}).replace_schema_metadata({"secret": "text"})
+    files.write_parquet("x.parquet", table)
+    assert files.read_parquet("x.parquet").schema.metadata is None
+
+
+def test_digest_of_a_folder_sees_names_and_contents() -> None:
+    for folder, name, text in (("a", "x", "1"), ("b", "y", "1"), ("c", "x", "2"), ("d", "x", "1")):
+        Path(folder).mkdir()
+        Path(folder, name).write_text(text)
+    digests = [files.sha256(folder) for folder in "abcd"]
+    assert digests[0] == digests[3]
+    assert len(set(digests)) == 3

@@ -1,0 +1,187 @@
+"""Every mistake in params.yaml is one line: key, what was given, what is allowed, the nearest."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from rapt import params
+from rapt.errors import RaptError
+from tests.conftest import ROOT
+
+Edit = Callable[[dict[str, Any]], Any]
+SHIPPED = YAML(typ="safe").load(ROOT / "params.yaml")
+
+
+def lines(edit: Edit) -> list[str]:
+    content = copy.deepcopy(SHIPPED)
+    edit(content)
+    with pytest.raises(RaptError) as error:
+        params.validate(content)
+    return str(error.value).split("\n")
+
+
+def test_the_shipped_file_is_valid() -> None:
+    p = params.load(ROOT / "params.yaml")
+    assert "inf" in p.sweep.etas
+    assert sum(eta != "inf" for eta in p.sweep.etas) >= 2
+    assert p.seeds >= 2
+
+
+@pytest.mark.parametrize(
+    ("edit", "line"),
+    [
+        (
+            lambda c: c.update(tunners=3),
+            "params.yaml: 'tunners' given, allowed: .*did you mean 'tuners'",
+        ),
+        (
+            lambda c: c["tuners"]["lora"].update(rank=3),
+            "tuners.lora: 'rank' given, allowed: alpha, dropout, learning_rate, r, type",
+        ),
+        (lambda c: c["tuners"]["lora"].pop("r"), "tuners.lora.r: missing, nothing has a default"),
+        (
+            lambda c: c["tuners"]["lora"].update(r="x"),
+            "tuners.lora.r: 'x' given, allowed: a valid int",
+        ),
+        (
+            lambda c: c["tuners"]["lora"].update(r=True),
+            "tuners.lora.r: True given, allowed: a valid int",
+        ),
+        (
+            lambda c: c["tuners"]["lora"].update(type="loar"),
+            "tuners.lora.type: 'loar' given, allowed: lora; did you mean 'lora'",
+        ),
+        (
+            lambda c: c["attacks"]["mlp"].update(type="nearest"),
+            "attacks.mlp.type: 'nearest' given, allowed: attribute-mlp, nearest-neighbour",
+        ),
+        (
+            lambda c: c["methods"]["t2t"].update(mechanism="tt2"),
+            "methods.t2t.mechanism: 'tt2' given, allowed: pct2t, t2t; did you mean 't2t'",
+        ),
+        (
+            lambda c: c["methods"]["pct2t"].update(categories=["nuon"]),
+            "methods.pct2t.categories.0: 'nuon' given, .*did you mean 'noun'",
+        ),
+        (
+            lambda c: c["methods"]["pct2t"].update(categories=None),
+            "methods.pct2t: categories null given",
+        ),
+        (
+            lambda c: c["methods"]["rapt"].update(plain_tokens=0),
+            "methods.rapt: plain_tokens 0 given",
+        ),
+        (
+            lambda c: c["sweep"].update(tuners=["loar"]),
+            "sweep.tuners: 'loar' given, allowed: lora; did you mean 'lora'",
+        ),
+        (
+            lambda c: c["sweep"].update(train=["tweets"]),
+            "sweep.train: 'tweets' given, allowed: movies",
+        ),
+        (
+            lambda c: c["sweep"].update(infer=["movies"]),
+            "sweep.infer: 'movies' given, allowed: tweets",
+        ),
+        (
+            lambda c: c["sweep"].update(inversions=["mlp"]),
+            "sweep.inversions: 'mlp' given, allowed: near",
+        ),
+        (lambda c: c["sweep"].update(methods=["t2t", "t2t"]), "sweep.methods: .*each entry once"),
+        (lambda c: c.update(embedding="glove"), "embedding: 'glove' given, allowed: minilm"),
+        (
+            lambda c: c["studies"]["plain-tokens-alone"].update(method="rapd"),
+            "studies.plain-tokens-alone.method: 'rapd' given, .*did you mean 'rapt'",
+        ),
+        (
+            lambda c: c["tasks"].update(Bad=c["tasks"]["movies"]),
+            "tasks.Bad: 'Bad' given, allowed: lower",
+        ),
+        (
+            lambda c: c["backbones"]["minilm"].update(model="a/b@main"),
+            "backbones.minilm.model: 'a/b@main' given, allowed: owner/name@REVISION",
+        ),
+        (
+            lambda c: c["tasks"]["movies"]["rows"].update(test=None),
+            "tasks.movies: rows.test null given, allowed: a number",
+        ),
+        (lambda c: c.update(sweep=None), "sweep: None given"),
+    ],
+)
+def test_one_line_names_the_key_the_given_and_the_allowed(edit: Edit, line: str) -> None:
+    import re
+
+    found = lines(edit)
+    assert len(found) == 1
+    assert re.match(line, found[0]), found[0]
+
+
+@pytest.mark.parametrize("eta", [0, -1, -0.5, float("nan"), "fifty", True, None, [75], "-inf"])
+def test_eta_is_above_zero(eta: object) -> None:
+    (line,) = lines(lambda c: c["sweep"].update(etas=[eta]))
+    assert line.startswith("sweep.etas.0: ")
+    assert "a number above 0" in line
+
+
+def test_eta_is_written_as_it_stands_in_paths() -> None:
+    def etas(*given: object) -> list[str]:
+        content = copy.deepcopy(SHIPPED)
+        content["sweep"]["etas"] = list(given)
+        return params.validate(content).sweep.etas
+
+    assert etas(75, 62.5, "inf") == ["75", "62.5", "inf"]
+    assert etas(float("inf")) == ["inf"]  # what `dvc exp run -S` writes
+    assert lines(lambda c: c["sweep"].update(etas=[75.0])) == ["sweep.etas.0: 75.0 given, write 75"]
+
+
+def test_every_problem_is_told_at_once() -> None:
+    assert (
+        len(lines(lambda c: (c.update(seed=-1), c.update(tunners=1), c["gate"].pop("min_rows"))))
+        == 3
+    )
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(),
+        lambda x: st.lists(x) | st.dictionaries(st.text(), x),
+    )
+)
+def test_nonsense_never_ends_in_a_traceback(content: object) -> None:
+    with pytest.raises(RaptError):
+        params.validate(content)
+
+
+@given(
+    st.sampled_from(sorted(SHIPPED)), st.none() | st.integers() | st.text() | st.lists(st.text())
+)
+def test_a_section_of_another_type_is_one_problem_of_that_key(section: str, value: object) -> None:
+    content = copy.deepcopy(SHIPPED) | {section: value}
+    try:
+        params.validate(content)
+    except RaptError as error:
+        assert all(
+            section.split(".")[0] in line or "sweep" in line or "studies" in line
+            for line in str(error).split("\n")
+        )
+
+
+def test_files_that_are_no_params(tmp_path: Any) -> None:
+    for text, line in (
+        ("a: [", "not YAML"),
+        ("- 1", "a list given"),
+        ("", "empty"),
+        ("a: 1\na: 2", "not YAML"),
+    ):
+        path = tmp_path / f"{abs(hash(text))}.yaml"
+        path.write_text(text)
+        with pytest.raises(RaptError, match=line) as error:
+            params.load(path)
+        assert "\n" not in str(error.value)
+    with pytest.raises(RaptError, match="not there"):
+        params.load(tmp_path / "missing.yaml")

@@ -1,0 +1,139 @@
+"""What dvc.yaml promises, read from dvc.yaml itself."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.conftest import ROOT
+
+STAGES: dict[str, dict[str, Any]] = {
+    name: stage.get("do", {}) | stage if "do" in stage else stage
+    for name, stage in YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"].items()
+}
+PROVIDER = ("train", "study")
+# What cannot change a result: reading params, writing files, showing progress, mirroring.
+NO_DEPENDENCY = {
+    f"rapt/{name}.py"
+    for name in ("__init__", "cells", "errors", "files", "params", "process", "progress", "tracking")
+}
+
+
+def paths(stage: dict[str, Any], key: str) -> list[str]:
+    return [path if isinstance(path, str) else next(iter(path)) for path in stage.get(key, [])]
+
+
+def module_of(stage: dict[str, Any]) -> Path:
+    words = stage["cmd"].split()
+    assert words[:3] == ["exec", "python", "-m"]  # exec: a killed dvc takes its stage with it
+    return Path(words[3].replace(".", "/") + ".py")
+
+
+def imported(module: Path) -> set[Path]:
+    """The project's modules that a module loads, directly or not, lazily or not."""
+    found, todo = set(), [module]
+    while todo:
+        path = todo.pop()
+        if path in found:
+            continue
+        found.add(path)
+        for node in ast.walk(ast.parse((ROOT / path).read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            for name in names:
+                base = Path(name.replace(".", "/"))
+                todo += [p for p in (base.with_suffix(".py"), base / "__init__.py") if (ROOT / p).is_file()]
+    return found
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_a_stage_depends_on_its_code_and_on_no_other(name: str) -> None:
+    stage = STAGES[name]
+    code = {Path(p) for p in paths(stage, "deps") if p.startswith(("rapt", "stages"))}
+    needed = {
+        module
+        for module in imported(module_of(stage))
+        if str(module) not in NO_DEPENDENCY and module.name != "__init__.py"
+    }
+    if name == "validate":
+        needed.add(Path("rapt/params.py"))  # the one stage whose result it decides
+    uncovered = {m for m in needed if not any(m == c or c in m.parents for c in code)}
+    assert not uncovered
+    data = {c for c in code if (ROOT / c).is_file() and c.suffix != ".py"}
+    unused = {c for c in code - data if not any(m == c or c in m.parents for m in needed)}
+    assert not unused
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_a_stage_says_what_it_does_and_can_be_cached(name: str) -> None:
+    assert STAGES[name]["desc"]
+    assert not {"always_changed", "frozen"} & set(STAGES[name])
+    outs = [out for out in STAGES[name]["outs"] if isinstance(out, dict)]
+    assert not [out for out in outs if "persist" in next(iter(out.values()))]
+
+
+def test_no_provider_side_stage_depends_on_raw_or_tagged_data() -> None:
+    """Directly, by its params or by its code."""
+    for name in PROVIDER:
+        stage = STAGES[name]
+        for path in paths(stage, "deps") + [stage["cmd"]]:
+            assert "data/raw" not in path
+            assert "data/tagged" not in path
+        data = [p for p in paths(stage, "deps") if p.startswith(("data", "models"))]
+        assert all(p.startswith("data/private/") for p in data)
+        for module in imported(module_of(stage)):
+            source = (ROOT / module).read_text()
+            if module.parts[0] == "stages" or "tuning" in module.parts:
+                assert "data/raw" not in source
+                assert "data/tagged" not in source
+                assert "rapt.data" not in source
+                assert "rapt.text" not in source
+
+
+def test_text_is_never_pushed() -> None:
+    for name, stage in STAGES.items():
+        for out in stage["outs"]:
+            path = out if isinstance(out, str) else next(iter(out))
+            if path.startswith(("data/raw", "data/tagged")):
+                assert isinstance(out, dict), name
+                assert out[path]["push"] is False
+
+
+def test_training_waits_for_the_gate_of_its_release() -> None:
+    for name in PROVIDER:
+        assert any(p.startswith("reports/gates/private/") for p in paths(STAGES[name], "deps"))
+
+
+def test_every_stage_comes_after_validation() -> None:
+    def shape(path: str) -> str:
+        return re.sub(r"\$\{[^}]*\}", "*", path)
+
+    made = {shape(path): name for name, stage in STAGES.items() for path in paths(stage, "outs")}
+
+    def roots(name: str) -> set[str]:
+        deps = [shape(p) for p in paths(STAGES[name], "deps")]
+        above = {n for out, n in made.items() for p in deps if f"{out}/".startswith(f"{p}/")}
+        return set().union(*map(roots, above)) if above else {name}
+
+    assert {root for name in STAGES for root in roots(name)} == {"validate"}
+
+
+def test_library_imports_without_the_tools_around_it() -> None:
+    """rapt/ runs on a bare host: no DVC, Prefect, MLflow, Great Expectations at import."""
+    for path in (ROOT / "rapt").rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            tools = {"dvc", "prefect", "mlflow", "great_expectations"}
+            assert not tools & {name.split(".")[0] for name in names}, path
