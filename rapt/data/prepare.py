@@ -1,0 +1,254 @@
+"""From a source's rows to the examples that the pipeline works on: labelled, divided, drawn."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from rapt import files
+from rapt.data import read, sources
+from rapt.errors import RaptError
+from rapt.params import Label, Task
+
+SPLITS = ("train", "test")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A task's examples: a table for each split (docs/data.md), and how they came about."""
+
+    tables: dict[str, pa.Table]
+    summary: dict[str, Any]
+
+    def write(self, folder: Path) -> None:
+        """Write train.parquet, test.parquet and summary.json."""
+        for split, table in self.tables.items():
+            files.write_parquet(folder / f"{split}.parquet", table)
+        files.write_json(folder / "summary.json", self.summary)
+
+
+def prepare(name: str, task: Task, seed: int) -> Prepared:
+    """Read a task's source and make its examples.
+
+    Rows go in this order: excluded values, unlabelled by the threshold, other attribute values,
+    empty texts, training rows that also stand in the evaluation split, rows not drawn. All are
+    counted. The draw depends on the seed, the task's name and the rows alone, so it is the same on
+    every machine, and a smaller number of rows is a part of a larger one.
+
+    Args:
+        name: The task's name.
+        task: Its params.
+        seed: The root seed.
+
+    Raises:
+        RaptError: One line, never with text of the data.
+    """
+    loaded = sources.load(task)
+    rows = _Rows(_frame(name, task, loaded))
+    read_rows = len(rows.frame)
+    for column, values in (task.exclude or {}).items():
+        rows.drop(rows.frame[f"exclude {column}"].isin(values), "excluded")
+    if task.label:
+        _label(rows, task.label, f"tasks.{name}.label")
+    for attribute, allowed in (task.attributes or {}).items():
+        others = ~rows.frame[f"attribute_{attribute}"].isin(allowed.values)
+        rows.drop(others, f"another value of attribute {attribute}")
+    rows.drop(_is_empty(rows.frame, task), "empty text")
+    if "all" in loaded.splits:
+        _divide(rows, name, task, seed)
+    rows.drop(overlaps(rows.frame), "training text also in the evaluation split")
+    drawn = {split: _draw(rows, name, task, seed, split) for split in SPLITS}
+    counts = {split: len(frame) for split, frame in drawn.items()}
+    rows.dropped["not drawn"] = len(rows.frame) - sum(counts.values())
+    return Prepared(
+        {split: _table(frame, split, task) for split, frame in drawn.items()},
+        {"read": read_rows, "dropped": rows.dropped, "rows": counts, "source": loaded.origin},
+    )
+
+
+def normalized(text: str) -> str:
+    """A text without what makes two copies of it look different: case and white space."""
+    return " ".join(text.casefold().split())
+
+
+def overlaps(frame: pd.DataFrame) -> pd.Series:
+    """Which rows of the training split also stand in the evaluation split.
+
+    A pair does where both its texts do as one pair, in either order. A pair that shares only one
+    text with an evaluation pair stays: in a data set of pairs (1,346 questions of Quora Question
+    Pairs are in both splits) the two are different examples.
+
+    Args:
+        frame: Columns split, text and text_pair.
+    """
+    keys = pd.Series(
+        [
+            "\0".join(sorted(normalized(text) for text in texts if text is not None))
+            for texts in zip(frame["text"], frame["text_pair"], strict=True)
+        ],
+        index=frame.index,
+        dtype=object,
+    )
+    is_train = frame["split"] == "train"
+    return is_train & keys.isin(set(keys[~is_train]))
+
+
+class _Rows:
+    """The rows that are still in, and how many went for which reason."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.frame = frame
+        self.dropped: dict[str, int] = {}
+
+    def drop(self, mask: pd.Series, reason: str) -> None:
+        self.dropped[reason] = self.dropped.get(reason, 0) + int(mask.sum())
+        self.frame = self.frame[~mask]
+
+
+def _frame(name: str, task: Task, loaded: sources.Loaded) -> pd.DataFrame:
+    """The rows of all splits, in the columns of the pipeline, all of them strings or None."""
+    key = f"tasks.{name}"
+    used = {"text": (task.text, f"{key}.text")}
+    if task.text_pair:
+        used["text_pair"] = (task.text_pair, f"{key}.text_pair")
+    if task.label:
+        used["label"] = (task.label.column, f"{key}.label.column")
+    for attribute, allowed in (task.attributes or {}).items():
+        where = f"{key}.attributes.{attribute}.column"
+        used[f"attribute_{attribute}"] = (allowed.column, where)
+    for column in task.exclude or {}:
+        used[f"exclude {column}"] = (column, f"{key}.exclude")
+    frames = [
+        pd.DataFrame(
+            {
+                "split": split,
+                "text_pair": None,
+                **{
+                    column: read.strings(table.columns, theirs, where, table.where)
+                    for column, (theirs, where) in used.items()
+                },
+            },
+            dtype=object,
+        )
+        for split, table in loaded.splits.items()
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def _label(rows: _Rows, label: Label, key: str) -> None:
+    """Turn the label column into class numbers."""
+    values: list[str | None] = list(rows.frame["label"])
+    if label.threshold is not None:
+        ratings = pd.Series(_ratings(values, key), index=rows.frame.index)
+        rows.frame = rows.frame.assign(label=(ratings > label.threshold).astype("int64"))
+        rows.drop(ratings == label.threshold, "rating equal to the threshold")
+        return
+    rows.frame = rows.frame.assign(label=_classes(values, label.names, key))
+
+
+def _ratings(values: list[str | None], key: str) -> list[float]:
+    ratings = [_number(value) for value in values]
+    if bad := sum(rating is None for rating in ratings):
+        raise RaptError(f"{key}.column: {bad} of {len(values)} rows hold no number, allowed: all")
+    return [rating for rating in ratings if rating is not None]
+
+
+def _classes(values: list[str | None], names: list[str], key: str) -> list[int]:
+    """Class numbers from names or, where not all values are names, from numbers."""
+    by_name: dict[str | None, int] = {name: number for number, name in enumerate(names)}
+    if set(values) <= set(by_name):
+        return [by_name[value] for value in values]
+    numbers = {value: _number(value) for value in set(values)}
+    unknown = {v for v, n in numbers.items() if n is None or n not in range(len(names))}
+    if unknown:
+        count = sum(value in unknown for value in values)
+        # Between names and numbers, what is neither; where some are names, all must be.
+        shown = min(
+            (_shown(value) for value in unknown - set(by_name)), default="names and numbers"
+        )
+        raise RaptError(
+            f"{key}.column: {shown} in {count} of {len(values)} rows, allowed: {', '.join(names)} "
+            f"or 0 to {len(names) - 1}; label.names lists the classes, a row without one "
+            "can be excluded by its value"
+        )
+    return [int(numbers[value] or 0) for value in values]
+
+
+def _number(value: str | None) -> float | None:
+    try:
+        number = float(value or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _shown(value: str | None) -> str:
+    """A label for an error: one short word; the wrong column may hold text, which is not shown."""
+    if not value:
+        return "no value"
+    return repr(value) if re.fullmatch(r"[\w.+-]{1,20}", value) else "a value of many characters"
+
+
+def _is_empty(frame: pd.DataFrame, task: Task) -> pd.Series:
+    columns = ["text", "text_pair"] if task.text_pair else ["text"]
+    empty = [not all(t and t.strip() for t in row) for row in frame[columns].to_numpy()]
+    return pd.Series(empty, index=frame.index, dtype=bool)
+
+
+def _divide(rows: _Rows, name: str, task: Task, seed: int) -> None:
+    """Draw the evaluation split of a source that has but one table."""
+    test = task.rows.test
+    assert test is not None  # params.py demands it of these sources
+    most = len(rows.frame) - 1
+    if test > most:
+        raise RaptError(
+            f"tasks.{name}.rows.test: {test} given, allowed: at most {most} of them all"
+        )
+    drawn = rows.frame.index[_order(len(rows.frame), seed, name, "divide")[:test]]
+    is_test = rows.frame.index.isin(drawn)
+    rows.frame = rows.frame.assign(split=np.where(is_test, "test", "train"))
+
+
+def _draw(rows: _Rows, name: str, task: Task, seed: int, split: str) -> pd.DataFrame:
+    """The rows of a split that are used, in random order."""
+    frame = rows.frame[rows.frame["split"] == split]
+    wanted: int | None = getattr(task.rows, split)
+    if wanted and wanted > len(frame):
+        raise RaptError(
+            f"tasks.{name}.rows.{split}: {wanted} given, allowed: at most {len(frame)}, "
+            "as many are left; null: all"
+        )
+    if frame.empty:
+        raise RaptError(f"tasks.{name}: no rows are left for {split}; dropped: {rows.dropped}")
+    return frame.iloc[_order(len(frame), seed, name, split)[:wanted]]
+
+
+def _order(n: int, seed: int, *names: str) -> np.ndarray:
+    """A random permutation of n rows, the same on every machine.
+
+    From the generator's raw numbers: what NumPy makes of them may change between its versions.
+    """
+    key = hashlib.sha256("\0".join((str(seed), *names)).encode()).digest()[:16]
+    raw = np.random.Philox(key=np.frombuffer(key, "<u8")).random_raw(n)
+    return np.argsort(raw, kind="stable")
+
+
+def _table(frame: pd.DataFrame, split: str, task: Task) -> pa.Table:
+    columns = {
+        "example_id": pa.array([f"{split}-{n:06d}" for n in range(len(frame))], pa.string()),
+        "text": pa.array(list(frame["text"]), pa.string()),
+        "text_pair": pa.array(list(frame["text_pair"]), pa.string()),
+        "label": pa.array(list(frame["label"]) if task.label else [None] * len(frame), pa.int64()),
+    }
+    for attribute in task.attributes or {}:
+        values = list(frame[f"attribute_{attribute}"])
+        columns[f"attribute_{attribute}"] = pa.array(values, pa.string())
+    return pa.table(columns)

