@@ -8,5 +8,3 @@ from rapt.process import no_telemetry
 no_telemetry()
 # The terminal belongs to the progress lines; Prefect's server keeps the log of every run.
 os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
-# The first start of the temporary server migrates a database: slow where the cores are busy.
-os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Annotated
@@ -21,13 +21,12 @@ from typing import Annotated
 import typer
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
-from prefect.exceptions import TerminationSignal
 from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pipelines import graph
+from pipelines import graph, server
 from pipelines.slots import CommandError, Slots, snapshot
 from rapt import params, process
 from rapt.errors import RaptError
@@ -175,7 +174,10 @@ def start(slots: int) -> None:
     if plan:
         slots = min(slots, len(plan))
         runner = ThreadPoolTaskRunner(max_workers=slots)  # type: ignore[var-annotated]
-        reproduce.with_options(task_runner=runner)(plan, slots)  # type: ignore[arg-type]
+        with ExitStack() as stack:
+            with console.status("starting Prefect"):
+                stack.enter_context(server.running())
+            reproduce.with_options(task_runner=runner)(plan, slots)  # type: ignore[arg-type]
     console.print(f"{len(plan)} stages run, everything is up to date" if plan else "up to date")
     mirror(experiment)
 
@@ -191,7 +193,7 @@ def main(
         sys.exit(1)
     except RaptError as error:
         sys.exit(str(error))
-    except (KeyboardInterrupt, TerminationSignal):
+    except KeyboardInterrupt:
         sys.exit("interrupted: nothing here has changed; what is finished stays in the cache")
 
 

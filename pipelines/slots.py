@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -25,6 +25,8 @@ from rapt import process
 from rapt.errors import RaptError
 
 DVC = (sys.executable, "-m", "dvc")
+# The stages' commands say `python`: the one that runs this.
+_PATH = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
 # `git stash create` and `ls-files --others` see nothing of these: a slot would miss them.
 CODE = ("stages", "pipelines", "rapt", "dvc.yaml", "params.yaml")
 LINES_SHOWN = 20
@@ -110,7 +112,7 @@ class Slots:
         with self._guard:
             self._stopped = True
             for running in self._running:
-                if running.poll() is None:
+                with suppress(ProcessLookupError):  # it has just ended
                     os.killpg(running.pid, signal.SIGKILL)
 
     @property
@@ -162,7 +164,6 @@ def snapshot(root: Path) -> str:
     return _git(root, "stash", "create") or _git(root, "rev-parse", "HEAD")
 
 
-_PATH = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
 _IDENTITY = {
     f"GIT_{role}_{field}": value
     for role in ("AUTHOR", "COMMITTER")
@@ -213,11 +214,16 @@ def _environment(root: Path, path: Path, number: int, count: int) -> dict[str, s
         "OMP_NUM_THREADS": share,
         "PYTHONHASHSEED": "0",
         # The snapshot's stages and rapt, before an editable install of the main workspace.
-        "PYTHONPATH": os.pathsep.join([str(path), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONPATH": os.pathsep.join([str(path), *_inherited("PYTHONPATH")]),
     }
     if devices := gpus():
         environment["CUDA_VISIBLE_DEVICES"] = devices[number % len(devices)]
     return environment
+
+
+def _inherited(variable: str) -> list[str]:
+    # An empty entry would stand for the working folder.
+    return [value] if (value := os.environ.get(variable)) else []
 
 
 def gpus() -> list[str]:
@@ -227,4 +233,5 @@ def gpus() -> list[str]:
     if not shutil.which("nvidia-smi"):
         return []
     command = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
-    return subprocess.run(command, capture_output=True, text=True).stdout.split()
+    done = subprocess.run(command, capture_output=True, text=True)
+    return [] if done.returncode else done.stdout.split()  # without a driver it prints excuses
