@@ -1,0 +1,206 @@
+"""A small DVC project: validate, a matrix of four cells, a report over their folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import pipelines  # noqa: F401  (before Prefect)
+
+FILES = {
+    "params.yaml": "x: [1, 2]\ny: [a, b]\nbroken: none\nwait: none\n",
+    "dvc.yaml": """\
+stages:
+  validate:
+    cmd: exec python -m stages.validate
+    deps: [stages/validate.py]
+    outs: [data/ok]
+  cell:
+    matrix: {x: "${x}", y: "${y}"}
+    cmd: exec python -m stages.cell ${key}
+    deps: [stages/cell.py, rapt/mark.py, data/ok]
+    outs: ["reports/cells/${key}.txt"]
+  report:
+    cmd: exec python -m stages.report
+    deps: [stages/report.py, reports/cells]
+    outs: [reports/report.txt]
+    # Not among the outs: DVC keeps a stage with a `cache: false` out there out of the run-cache.
+    metrics: [reports/metrics.json: {cache: false}]
+""",
+    "rapt/__init__.py": "",
+    "rapt/mark.py": 'MARK = "first"\n',
+    # Every stage leaves a line in the main workspace, outside DVC's sight: that it ran, and where.
+    "stages/__init__.py": """\
+import os, sys
+from pathlib import Path
+from rapt import mark
+
+def ran(name):
+    with (Path(os.environ.get("RAPT_HOME", ".")) / ".rapt" / "ran").open("a") as log:
+        log.write(f"{name} {os.getpid()} {Path(mark.__file__).parents[1]}\\n")
+
+def write(path, text):
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text)
+""",
+    "stages/validate.py": 'import stages\nstages.ran("validate")\nstages.write("data/ok", "ok")\n',
+    "stages/cell.py": """\
+import ctypes, os, sys, time
+from pathlib import Path
+import stages
+from rapt.mark import MARK
+home = Path(os.environ.get("RAPT_HOME", ".")) / ".rapt"
+key = sys.argv[1]
+ctypes.CDLL(None).prctl(1, 9)  # as stages.run does: die with dvc
+stages.ran(key)
+if (home / f"break-{key}").exists():
+    sys.exit(f"no luck with {key}")
+while (home / f"wait-{key}").exists():
+    time.sleep(0.05)
+stages.write(f"reports/cells/{key}.txt", f"{key} {MARK}")
+""",
+    "stages/report.py": """\
+from pathlib import Path
+import stages
+stages.ran("report")
+text = "".join(f"{p.name} {p.read_text()}\\n" for p in sorted(Path("reports/cells").iterdir()))
+stages.write("reports/report.txt", text)
+stages.write("reports/metrics.json", '{"cells": %d}' % len(text.splitlines()))
+""",
+    ".gitignore": "__pycache__/\n.rapt/\n",
+    ".dvcignore": "__pycache__/\n.rapt/\n",
+    "data/.gitignore": "/*\n!.gitignore\n",
+    "reports/.gitignore": "/*\n!.gitignore\n!metrics.json\n",
+}
+
+
+@dataclass(frozen=True)
+class Toy:
+    """A toy project, and what one wants to know of it."""
+
+    root: Path
+    server: str  # Prefect's address, or none
+    prefect_home: Path | None = None
+
+    def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            command, cwd=self.root, env=self.environment(), capture_output=True, text=True
+        )
+        assert not check or not done.returncode, done.stdout + done.stderr
+        return done
+
+    def environment(self) -> dict[str, str]:
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        prefect = {"PREFECT_API_URL": self.server} if self.server else {}
+        home = {"PREFECT_HOME": str(self.prefect_home)} if self.prefect_home else {}
+        return os.environ | {"PATH": path} | prefect | home
+
+    def without_server(self, home: Path) -> Toy:
+        """The same toy, whose flow has to start a Prefect server itself, with its own database."""
+        return Toy(self.root, "", home)
+
+    def git(self, *arguments: str) -> str:
+        identity = ["-c", "user.name=toy", "-c", "user.email=toy@localhost"]
+        return self.run("git", *identity, *arguments).stdout
+
+    def commit(self) -> None:
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", "toy")
+
+    def serial(self) -> None:
+        self.run(sys.executable, "-m", "dvc", "repro", "-q")
+
+    def flow(self, slots: int = 2) -> subprocess.CompletedProcess[str]:
+        return self.run(*self.flow_command(slots), check=False)
+
+    def start(self, slots: int = 2) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.flow_command(slots),
+            cwd=self.root,
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def flow_command(self, slots: int) -> list[str]:
+        return [sys.executable, str(Path(__file__).with_name("toy_flow.py")), "--slots", str(slots)]
+
+    def flag(self, name: str) -> Path:
+        path = self.root / ".rapt" / name
+        path.touch()
+        return path
+
+    def ran(self) -> list[list[str]]:
+        """Name, process id and folder of every stage that ran, in order."""
+        path = self.root / ".rapt/ran"
+        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+    def names(self) -> list[str]:
+        return sorted(name for name, *_ in self.ran())
+
+    def outcome(self) -> dict[str, str]:
+        """The sha256 of dvc.lock and of every out."""
+        files = [self.root / "dvc.lock"]
+        files += [p for d in ("data", "reports") for p in (self.root / d).rglob("*") if p.is_file()]
+        return {
+            str(p.relative_to(self.root)): hashlib.sha256(p.read_bytes()).hexdigest()
+            for p in sorted(files)
+            if p.exists()
+        }
+
+    def leftovers(self) -> list[str]:
+        """Slots, and worktrees that git knows of, beside the main workspace."""
+        found = self.git("worktree", "list", "--porcelain").count("worktree ") - 1
+        return [str(p) for p in self.root.glob(".rapt/slots/*")] + ["worktree"] * found
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One Prefect server for all tests: each start takes seconds."""
+    from prefect.settings import PREFECT_API_URL
+    from prefect.testing.utilities import prefect_test_harness
+
+    with prefect_test_harness(server_startup_timeout=120):
+        yield PREFECT_API_URL.value()
+
+
+@pytest.fixture(scope="session")
+def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the servers that flows start themselves: the first makes the database."""
+    return tmp_path_factory.mktemp("prefect")
+
+
+def make(root: Path, server: str) -> Toy:
+    for name, text in FILES.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (root / ".rapt").mkdir()
+    toy = Toy(root, server)
+    toy.git("init", "-q")
+    toy.run(sys.executable, "-m", "dvc", "init", "-q")
+    toy.run(sys.executable, "-m", "dvc", "config", "core.analytics", "false")
+    toy.commit()
+    return toy
+
+
+@pytest.fixture
+def toy(tmp_path: Path, server: str) -> Toy:
+    return make(tmp_path, server)
+
+
+@pytest.fixture(scope="session")
+def expected(tmp_path_factory: pytest.TempPathFactory, server: str) -> dict[str, str]:
+    """What serial `dvc repro` leaves."""
+    toy = make(tmp_path_factory.mktemp("serial"), server)
+    toy.serial()
+    return toy.outcome()

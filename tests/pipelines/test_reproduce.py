@@ -1,0 +1,156 @@
+"""The flow leaves what serial `dvc repro` leaves, whatever happens to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.pipelines.conftest import Toy
+
+EVERY_STAGE = sorted(["validate", "1-a", "1-b", "2-a", "2-b", "report"])
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.1)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; a zombie, which waits for init to reap it, does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_same_bytes_as_serial_then_nothing_to_do(
+    toy: Toy, expected: dict[str, str], slots: int
+) -> None:
+    first = toy.flow(slots)
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert toy.outcome() == expected
+    assert toy.names() == EVERY_STAGE
+    assert toy.leftovers() == []
+    assert toy.git("stash", "list") == ""
+
+    second = toy.flow(slots)
+    assert second.returncode == 0
+    assert "up to date" in second.stderr
+    assert toy.names() == EVERY_STAGE
+
+
+def test_a_broken_cell_stops_only_what_depends_on_it(toy: Toy, expected: dict[str, str]) -> None:
+    flag = toy.flag("break-1-b")
+    done = toy.flow()
+    assert done.returncode == 1
+    assert "no luck with 1-b" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.strip().splitlines()[-1].startswith("failed: cell@1-b; skipped")
+    assert toy.names() == [name for name in EVERY_STAGE if name != "report"]
+    assert not (toy.root / "dvc.lock").exists()
+    assert toy.leftovers() == []
+
+    flag.unlink()
+    assert toy.flow().returncode == 0
+    assert toy.outcome() == expected
+    assert toy.names() == sorted([*EVERY_STAGE, "1-b"])  # the others stayed cached
+
+
+def test_untracked_code_is_refused(toy: Toy) -> None:
+    (toy.root / "stages/new.py").touch()
+    done = toy.flow()
+    assert done.returncode == 1
+    assert done.stderr == (
+        "untracked files given: stages/new.py; allowed: tracked (git add) or ignored\n"
+    )
+    assert toy.ran() == []
+
+
+def test_a_slot_runs_its_own_snapshot(toy: Toy, expected: dict[str, str]) -> None:
+    toy.serial()
+    assert toy.outcome() == expected
+    toy.commit()  # dvc.lock: an up-to-date upstream must not run again
+    before = len(toy.ran())
+    head, index = toy.git("rev-parse", "HEAD"), toy.git("diff", "--cached")
+    (toy.root / "rapt/mark.py").write_text('MARK = "second"\n')
+
+    assert toy.flow().returncode == 0
+    assert (toy.root / "reports/cells/1-a.txt").read_text() == "1-a second"
+    ran = toy.ran()[before:]
+    assert sorted(name for name, *_ in ran) == [n for n in EVERY_STAGE if n != "validate"]
+    slots = {Path(folder).relative_to(toy.root).parent for *_, folder in ran}
+    assert slots == {Path(".rapt/slots")}
+    assert (toy.git("rev-parse", "HEAD"), toy.git("diff", "--cached")) == (head, index)
+    assert (toy.root / "rapt/mark.py").read_text() == 'MARK = "second"\n'
+
+
+@pytest.mark.slow
+def test_kill_nine_leaves_nothing_running_and_the_next_start_completes(
+    toy: Toy, expected: dict[str, str], prefect_home: Path
+) -> None:
+    flags = [toy.flag("wait-1-a"), toy.flag("wait-1-b")]
+    flow = toy.without_server(prefect_home).start()
+    wait_until(lambda: {"1-a", "1-b"} <= set(toy.names()))
+    refused = toy.flow()
+    assert refused.returncode == 1
+    assert "a second flow given" in refused.stderr
+
+    children = started_by(flow, toy)
+    flow.kill()
+    flow.communicate(timeout=60)
+    wait_until(lambda: not any(map(alive, children)), 10)
+    assert toy.leftovers() != []
+    assert not (toy.root / "dvc.lock").exists()
+
+    for flag in flags:
+        flag.unlink()
+    assert toy.flow().returncode == 0
+    assert toy.outcome() == expected
+    assert toy.leftovers() == []
+    assert toy.names().count("validate") == 1
+
+
+def test_ctrl_c_changes_nothing(toy: Toy, prefect_home: Path) -> None:
+    output = interrupt(toy, toy.without_server(prefect_home), signal.SIGINT, 1)
+    assert output.strip().splitlines()[-1].startswith("interrupted")
+
+
+def test_a_terminated_flow_changes_nothing(toy: Toy) -> None:
+    interrupt(toy, toy, signal.SIGTERM, -signal.SIGTERM)
+
+
+def interrupt(toy: Toy, started: Toy, number: int, code: int) -> str:
+    toy.flag("wait-1-a")
+    toy.flag("wait-1-b")
+    before = toy.git("status", "--porcelain")
+    flow = started.start()
+    wait_until(lambda: {"1-a", "1-b"} <= set(toy.names()))
+    children = started_by(flow, toy)
+    os.killpg(flow.pid, number)  # as the terminal's Ctrl-C does
+    output = flow.communicate(timeout=60)[0]
+    assert flow.returncode == code
+    assert "Traceback" not in output
+    wait_until(lambda: not any(map(alive, children)), 10)
+    assert toy.leftovers() == []
+    assert toy.git("status", "--porcelain") == before
+    assert not (toy.root / "dvc.lock").exists()
+    return output
+
+
+def started_by(flow: subprocess.Popen[str], toy: Toy) -> list[int]:
+    """Everything below the flow: dvc and stages, and Prefect's server where it has its own."""
+    children = [child.pid for child in psutil.Process(flow.pid).children(recursive=True)]
+    waiting = {int(pid) for name, pid, _ in toy.ran() if name in ("1-a", "1-b")}
+    assert waiting <= set(children)
+    return children

@@ -1,0 +1,19 @@
+"""`python -m pipelines.reproduce` for a toy project, which has no params of rapt's shape."""
+
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import typer
+
+from pipelines import reproduce
+
+# The main workspace's own modules before everything, like an editable install but stronger: the
+# stages must run their slot's all the same.
+os.environ["PYTHONPATH"] = os.getcwd()
+
+reproduce.params.load = lambda: None
+reproduce.mirror = lambda _: None
+typer.run(reproduce.main)
