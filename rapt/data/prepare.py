@@ -64,7 +64,7 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
     rows.drop(_is_empty(rows.frame, task), "empty text")
     if "all" in loaded.splits:
         _divide(rows, name, task, seed)
-    rows.drop(overlaps(rows.frame), "training text also in the evaluation split")
+    rows.drop(_overlaps(rows.frame), "training text also in the evaluation split")
     drawn = {split: _draw(rows, name, task, seed, split) for split in SPLITS}
     counts = {split: len(frame) for split, frame in drawn.items()}
     rows.dropped["not drawn"] = len(rows.frame) - sum(counts.values())
@@ -79,26 +79,14 @@ def normalized(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def overlaps(frame: pd.DataFrame) -> pd.Series:
-    """Which rows of the training split also stand in the evaluation split.
+def identity(text: str | None, text_pair: str | None) -> str:
+    """What two examples share that count as one and the same: the normalized text.
 
-    A pair does where both its texts do as one pair, in either order. A pair that shares only one
-    text with an evaluation pair stays: in a data set of pairs (1,346 questions of Quora Question
-    Pairs are in both splits) the two are different examples.
-
-    Args:
-        frame: Columns split, text and text_pair.
+    For a pair both texts, in either order. A pair that shares only one text with another is a
+    different example: 1,346 questions of Quora Question Pairs are in both its splits, in different
+    company.
     """
-    keys = pd.Series(
-        [
-            "\0".join(sorted(normalized(text) for text in texts if text is not None))
-            for texts in zip(frame["text"], frame["text_pair"], strict=True)
-        ],
-        index=frame.index,
-        dtype=object,
-    )
-    is_train = frame["split"] == "train"
-    return is_train & keys.isin(set(keys[~is_train]))
+    return "\0".join(sorted(normalized(t) for t in (text, text_pair) if t is not None))
 
 
 class _Rows:
@@ -201,6 +189,14 @@ def _is_empty(frame: pd.DataFrame, task: Task) -> pd.Series:
     columns = ["text", "text_pair"] if task.text_pair else ["text"]
     empty = [not all(t and t.strip() for t in row) for row in frame[columns].to_numpy()]
     return pd.Series(empty, index=frame.index, dtype=bool)
+
+
+def _overlaps(frame: pd.DataFrame) -> pd.Series:
+    """Which rows of the training split also stand in the evaluation split."""
+    examples = zip(frame["text"], frame["text_pair"], strict=True)
+    keys = pd.Series([identity(*example) for example in examples], index=frame.index, dtype=object)
+    is_train = frame["split"] == "train"
+    return is_train & keys.isin(set(keys[~is_train]))
 
 
 def _divide(rows: _Rows, name: str, task: Task, seed: int) -> None:

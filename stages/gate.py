@@ -1,0 +1,99 @@
+"""Check a task's examples before anything is made of them: `python -m stages.gate movies`."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from great_expectations import expectations as gxe
+
+from rapt import files, params
+from rapt.data.prepare import SPLITS, identity
+from stages import run
+from stages.expectations import Rule, check, close, flagged
+
+TEXTS = {"text": "texts", "text_pair": "second texts"}
+
+
+def main(task: str) -> None:
+    """Write reports/gates/raw/TASK.json; stop if an expectation failed."""
+    p = params.load()
+    paths = {split: f"data/raw/{task}/{split}.parquet" for split in SPLITS}
+    tables = {split: files.read_parquet(path) for split, path in paths.items()}
+    evaluation = set(_identities(tables["test"]))
+    findings = []
+    for split, table in tables.items():
+        frame = table.to_pandas()
+        rules = _rules(p.tasks[task], p.gate)
+        if split == "train":
+            frame["is_new"] = [key not in evaluation for key in _identities(table)]
+            rules.append(flagged("no evaluation text in training", "no such row", "is_new"))
+        findings += check(frame, split, rules)
+    close(
+        f"reports/gates/raw/{task}.json",
+        findings,
+        gate="raw",
+        task=task,
+        sha256={split: files.sha256(path) for split, path in paths.items()},
+    )
+
+
+def _rules(task: params.Task, gate: params.Gate) -> list[Rule]:
+    """What every split must hold."""
+    rules = [
+        Rule(
+            "enough rows",
+            f"at least {gate.min_rows}",
+            gxe.ExpectTableRowCountToBeBetween(min_value=gate.min_rows),
+        ),
+        Rule(
+            "example ids are unique",
+            "each once",
+            gxe.ExpectColumnValuesToBeUnique(column="example_id"),
+        ),
+    ]
+    for column in ["text", "text_pair"] if task.text_pair else ["text"]:
+        rules += _text_rules(column, gate)
+    if task.label:
+        classes = range(len(task.label.names))
+        rules += _set_rules("label", "labels", list(classes), f"0 to {classes[-1]}")
+    for name, attribute in (task.attributes or {}).items():
+        values = attribute.values
+        rules += _set_rules(f"attribute_{name}", f"{name} values", values, ", ".join(values))
+    return rules
+
+
+def _text_rules(column: str, gate: params.Gate) -> list[Rule]:
+    name = TEXTS[column]
+    low, high = gate.min_characters, gate.max_characters
+    return [
+        Rule(f"{name} are there", "no null", gxe.ExpectColumnValuesToNotBeNull(column=column)),
+        Rule(
+            f"{name} are not empty",
+            "not only white space",
+            gxe.ExpectColumnValuesToMatchRegex(column=column, regex=r"\S"),
+        ),
+        Rule(
+            f"{name} have the right length",
+            f"{low} to {high} characters",
+            gxe.ExpectColumnValueLengthsToBeBetween(column=column, min_value=low, max_value=high),
+        ),
+    ]
+
+
+def _set_rules(column: str, name: str, values: list[int] | list[str], allowed: str) -> list[Rule]:
+    return [
+        Rule(f"{name} are there", "no null", gxe.ExpectColumnValuesToNotBeNull(column=column)),
+        Rule(
+            f"{name} are of the set",
+            allowed,
+            gxe.ExpectColumnValuesToBeInSet(column=column, value_set=values),
+        ),
+    ]
+
+
+def _identities(table: pa.Table) -> list[str]:
+    pairs = zip(table["text"].to_pylist(), table["text_pair"].to_pylist(), strict=True)
+    return [identity(text, text_pair) for text, text_pair in pairs]
+
+
+if __name__ == "__main__":
+    run(main)
