@@ -1,0 +1,70 @@
+"""The cells that an experiment consists of, as a function of its params."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+from rapt.params import Params
+
+KINDS = ("train", "study", "invert", "infer")
+# The factors that a cell's name is joined from, in the order of its matrix in dvc.yaml.
+NAMED_BY = {
+    "train": ("task", "backbone", "tuner", "method", "eta"),
+    "invert": ("attack", "task", "method", "eta"),
+    "infer": ("attack", "task", "method", "eta"),
+}
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """One cell: what it varies, where its result lies, and what runs it."""
+
+    kind: str
+    cell: str
+    factors: dict[str, str]
+
+    @property
+    def path(self) -> Path:
+        """Where the cell's JSON lies once it has run."""
+        return Path("reports/cells", self.kind, f"{self.cell}.json")
+
+    @property
+    def command(self) -> str:
+        """What runs this cell and everything that it needs."""
+        return f"dvc repro {self.kind}@{self.cell}"
+
+
+def plan(params: Params) -> list[PlannedCell]:
+    """Every cell of the grid and every study, in the order of params.yaml."""
+    sweep = params.sweep
+    axes = {
+        "train": (sweep.train, sweep.backbones, sweep.tuners, sweep.methods, sweep.etas),
+        "invert": (sweep.inversions, sweep.tasks, sweep.methods, sweep.etas),
+        "infer": (sweep.inferences, sweep.infer, sweep.methods, sweep.etas),
+    }
+    grid = {kind: list(_grid(kind, lists, params.embedding)) for kind, lists in axes.items()}
+    studies = [
+        PlannedCell("study", name, {**study.model_dump(), "study": name})
+        for name, study in params.studies.items()
+    ]
+    return [*grid["train"], *studies, *grid["invert"], *grid["infer"]]
+
+
+def sorted_etas(etas: list[str]) -> list[str]:
+    """From the most private to no privatization."""
+    return sorted(etas, key=float)
+
+
+def is_unprotected(eta: str) -> bool:
+    """Whether this η means no privatization at all."""
+    return math.isinf(float(eta))
+
+
+def _grid(kind: str, axes: tuple[list[str], ...], embedding: str) -> Iterator[PlannedCell]:
+    for values in product(*axes):
+        factors = dict(zip(NAMED_BY[kind], values, strict=True))
+        yield PlannedCell(kind, "-".join(values), {**factors, "embedding": embedding})
