@@ -25,7 +25,8 @@ def plan(root: Path) -> Plan:
     try:
         with Repo(str(root)) as repo:
             graph = repo.index.graph  # edges point from a stage to what it depends on
-            changed = {stage for stage in graph if stage.addressing in repo.status()}
+            status = repo.status()
+            changed = {stage for stage in graph if stage.addressing in status}
     except DvcException as error:
         raise RaptError(f"dvc: {' '.join(str(error).split())}") from error
     stale = changed.union(*(nx.ancestors(graph, stage) for stage in changed))
