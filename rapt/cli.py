@@ -24,7 +24,7 @@ app = typer.Typer(
 def check() -> None:
     """Validate params.yaml and say what it will run."""
     p = params.load()
-    cells = plan.cells(p)
+    cells = plan.plan(p)
     kinds = {kind: sum(cell.kind == kind for cell in cells) for kind in plan.KINDS}
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     typer.echo(f"params.yaml is valid: {len(cells)} cells ({counts}), {p.seeds} seeds each.")

@@ -10,10 +10,11 @@ import typer
 from rapt.errors import RaptError
 from rapt.process import die_with_parent, no_telemetry
 
+no_telemetry()  # before a stage imports its libraries, some of which read their settings then
+
 
 def run(main: Callable[..., None]) -> None:
     """Run a stage's main with the command line's arguments; a RaptError ends it with its line."""
-    no_telemetry()
     die_with_parent()
     app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
     app.command()(main)

@@ -1,4 +1,4 @@
-"""Tune an adapter off the grid: `python -m stages.study plain-tokens-alone`."""
+"""Tune an adapter off the grid: `python -m stages.study reconstruction-mean`."""
 
 from rapt import params
 from stages import run

@@ -95,8 +95,8 @@ def test_the_shipped_file_is_valid() -> None:
         (lambda c: c["sweep"].update(methods=["t2t", "t2t"]), "sweep.methods: .*each entry once"),
         (lambda c: c.update(embedding="glove"), "embedding: 'glove' given, allowed: minilm"),
         (
-            lambda c: c["studies"]["plain-tokens-alone"].update(method="rapd"),
-            "studies.plain-tokens-alone.method: 'rapd' given, .*did you mean 'rapt'",
+            lambda c: c["studies"]["reconstruction-mean"].update(method="rapd"),
+            "studies.reconstruction-mean.method: 'rapd' given, .*did you mean 'rapt'",
         ),
         (
             lambda c: c["tasks"].update(Bad=c["tasks"]["movies"]),

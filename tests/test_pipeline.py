@@ -19,8 +19,8 @@ STAGES: dict[str, dict[str, Any]] = {
 PROVIDER = ("train", "study")
 # What cannot change a result: reading params, writing files, showing progress, mirroring.
 NO_DEPENDENCY = {
-    f"rapt/{name}.py"
-    for name in ("__init__", "cells", "errors", "files", "params", "process", "progress", "tracking")
+    *("rapt/cells.py", "rapt/errors.py", "rapt/files.py", "rapt/params.py", "rapt/process.py"),
+    *("rapt/progress.py", "rapt/tracking.py"),
 }
 
 
@@ -50,7 +50,8 @@ def imported(module: Path) -> set[Path]:
                 names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
             for name in names:
                 base = Path(name.replace(".", "/"))
-                todo += [p for p in (base.with_suffix(".py"), base / "__init__.py") if (ROOT / p).is_file()]
+                modules = (base.with_suffix(".py"), base / "__init__.py")
+                todo += [module for module in modules if (ROOT / module).is_file()]
     return found
 
 
@@ -84,7 +85,7 @@ def test_no_provider_side_stage_depends_on_raw_or_tagged_data() -> None:
     """Directly, by its params or by its code."""
     for name in PROVIDER:
         stage = STAGES[name]
-        for path in paths(stage, "deps") + [stage["cmd"]]:
+        for path in [*paths(stage, "deps"), stage["cmd"]]:
             assert "data/raw" not in path
             assert "data/tagged" not in path
         data = [p for p in paths(stage, "deps") if p.startswith(("data", "models"))]

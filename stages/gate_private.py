@@ -1,0 +1,170 @@
+"""Check a release: `python -m stages.gate_private data/private/movies/t2t-75 OUT.json`."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from great_expectations import expectations as gxe
+
+from rapt import files, params
+from rapt.privacy import experiment
+from rapt.privacy.mechanisms import VERBATIM
+from rapt.privacy.release import UNPROTECTED, Privatizer
+from rapt.privacy.statistics import ReplayTest, replay_test
+from rapt.progress import bar
+from stages import run
+from stages.expectations import Rule, check, close, flagged
+
+SPLITS = ("train", "test")
+
+
+def main(release: Path, out: Path) -> None:
+    """Compare RELEASE with the tagged text that it came from; write OUT, stop if it fails."""
+    statement = files.read_json(release / "statement.json")
+    task, k_all = statement["task"], range(statement["seeds"])
+    tagged = {s: files.read_parquet(f"data/tagged/{task}/{s}.parquet") for s in SPLITS}
+    copies = [
+        {s: files.read_parquet(release / f"seed-{k}/{s}.parquet") for s in SPLITS} for k in k_all
+    ]
+    privatizer = experiment.privatizer(
+        statement["embedding"], statement["mechanism"], statement["categories"], statement["eta"]
+    )
+    seed = params.load().seed
+    tests = [
+        _share_test(privatizer, tagged, copies[k], task, k, seed)
+        for k in bar(k_all, "replay", len(k_all))
+    ]
+    findings = check(_contents(release), "release", [_contract(statement)])
+    for k in k_all:
+        for split in SPLITS:
+            findings += check(
+                _matches(tagged[split], copies[k][split]), f"seed-{k}/{split}", MATCHES
+            )
+    findings += check(_shares(tests), "release", [_share_rule(statement)])
+    close(
+        str(out),
+        findings,
+        gate="private",
+        task=task,
+        method=statement["method"],
+        eta=statement["eta"],
+        sha256=files.sha256(release),
+        replaced=[_replaced(k, test) for k, test in enumerate(tests)],
+    )
+
+
+# What the release is made of
+
+
+def _contents(release: Path) -> pd.DataFrame:
+    """Every file of the release, and every column and metadata key in it."""
+    parts = []
+    for path in sorted(p for p in release.rglob("*") if p.is_file()):
+        name = path.relative_to(release).as_posix()
+        parts.append(name)
+        if path.suffix == ".parquet":
+            schema = files.read_parquet(path).schema
+            parts += [f"{name}: {part}" for part in [*schema.names, *(schema.metadata or {})]]
+    return pd.DataFrame({"example_id": parts, "part": parts})
+
+
+def _contract(statement: dict[str, Any]) -> Rule:
+    """docs/data.md, “The release”: nothing else may be in it."""
+    columns = ["example_id", "segment", "words"]
+    columns += ["label"] if statement["labels"] else []
+    columns += ["plain"] if statement["plain_tokens"] else []
+    parts = {f"{split}.parquet": columns for split in SPLITS}
+    if statement["plain_tokens"]:
+        parts["plain.parquet"] = ["word", "target"]
+    allowed = ["statement.json"]
+    for k in range(statement["seeds"]):
+        for name, within in parts.items():
+            allowed += [f"seed-{k}/{name}", *(f"seed-{k}/{name}: {column}" for column in within)]
+    return Rule(
+        "nothing but the release's files and columns",
+        ", ".join(sorted({"statement.json", *parts, *columns})),
+        gxe.ExpectColumnValuesToBeInSet(column="part", value_set=allowed),
+    )
+
+
+# Whether it belongs to the text
+
+MATCHES = [
+    flagged("same number of words", "as many as before", "as_many"),
+    flagged("same examples", "the same ids in the same order", "in_order"),
+]
+
+
+def _matches(tagged: pa.Table, copy: pa.Table) -> pd.DataFrame:
+    before, after = tagged["words"].to_pylist(), copy["words"].to_pylist()
+    ids, released = tagged["example_id"].to_pylist(), copy["example_id"].to_pylist()
+    return pd.DataFrame(
+        {
+            "example_id": ids,
+            "as_many": [len(b) == len(a) for b, a in zip(before, after, strict=True)],
+            "in_order": [one == other for one, other in zip(ids, released, strict=True)],
+        }
+    )
+
+
+# Whether as many words were replaced as the mechanism replaces
+
+
+def _share_test(
+    privatizer: Privatizer,
+    tagged: dict[str, pa.Table],
+    copy: dict[str, pa.Table],
+    task: str,
+    k: int,
+    seed: int,
+) -> ReplayTest:
+    """Replay the mechanism on the same words with other noise, and compare."""
+    released: list[bool] = []
+    replayed: list[bool] = []
+    for split in SPLITS:
+        replay = experiment.texts(privatizer, tagged[split], k, task, "gate", seed=seed)
+        released += _protected(privatizer, tagged[split], copy[split]["words"].to_pylist())
+        replayed += _protected(privatizer, tagged[split], list(replay))
+    return replay_test(released, replayed)
+
+
+def _protected(privatizer: Privatizer, tagged: pa.Table, after: list[list[str]]) -> list[bool]:
+    """Whether each protected word of a split was replaced."""
+    replaced: list[bool] = []
+    rows = zip(tagged["words"].to_pylist(), tagged["pos"].to_pylist(), after, strict=True)
+    for words, pos, released in rows:
+        groups = privatizer.groups_of_text(pos)
+        changed = privatizer.replaced(words, released)
+        replaced += [c for c, group in zip(changed, groups, strict=True) if group != VERBATIM]
+    return replaced
+
+
+def _shares(tests: list[ReplayTest]) -> pd.DataFrame:
+    names = [f"seed-{k}" for k in range(len(tests))]
+    return pd.DataFrame({"example_id": names, "within": [test.passed for test in tests]})
+
+
+def _share_rule(statement: dict[str, Any]) -> Rule:
+    if statement["protection"] == UNPROTECTED:
+        return flagged("no word is replaced", "none at eta inf", "within")
+    allowed = "as many as in an independent replay, within its interval (false alarms: 1e-6)"
+    return flagged("replaced share", allowed, "within")
+
+
+def _replaced(k: int, test: ReplayTest) -> dict[str, float]:
+    """What docs/data.md says of the field `replaced`."""
+    words = max(1, test.words)
+    return {
+        "seed": k,
+        "words": test.words,
+        "replaced": test.replaced,
+        "share": test.replaced / words,
+        "expected": test.expected / words,
+        "low": test.low / words,
+        "high": test.high / words,
+    }
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,123 @@
+"""A clone of the project with the demo at reduced size, run by DVC as a user would."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.conftest import ROOT
+
+Edit = Callable[[dict[str, Any]], Any]
+
+
+def reduced(params: dict[str, Any]) -> None:
+    """The whole demo, small: every stage, every method, one finite η and inf."""
+    params["sweep"]["etas"] = [75, "inf"]
+    params["tasks"]["movies"]["rows"] |= {"train": 64, "test": 40}
+    params["tasks"]["tweets"]["rows"] |= {"train": 60, "test": 40}
+    params["gate"]["min_rows"] = 10
+    params["train"] |= {"epochs": 1, "max_tokens": 16}
+    params["calibrate"] |= {"etas": [50, 100], "words": 20, "draws": 5}
+    params["attacks"]["mlp"] |= {"hidden": 16, "epochs": 3}
+    for method in params["methods"].values():
+        method["plain_tokens"] = min(method["plain_tokens"], 3)
+
+
+def small(params: dict[str, Any]) -> None:
+    """A handful of cells: what is compared several times."""
+    reduced(params)
+    params["sweep"] |= {"methods": ["t2t", "rapt"], "etas": [75], "tasks": ["movies"], "infer": []}
+    params["studies"] = {}
+
+
+class Workspace:
+    """A clone with its own params.yaml."""
+
+    def __init__(self, path: Path, edit: Edit) -> None:
+        self.path = path
+        names = self._git("ls-files", "-z", cwd=ROOT).split("\0")
+        for name in filter(None, names):
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, path / name)
+        (path / "dvc.lock").unlink(missing_ok=True)
+        (path / "reports/metrics.json").unlink(missing_ok=True)
+        self.edit(edit)
+        self._git("init", "-q")
+        self.commit("reduced")
+
+    def _git(self, *args: str, cwd: Path | None = None) -> str:
+        identity = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
+        command = ["git", *identity, *args]
+        return subprocess.run(
+            command, cwd=cwd or self.path, capture_output=True, text=True, check=True
+        ).stdout
+
+    def commit(self, message: str) -> None:
+        self._git("add", "-A")
+        self._git("commit", "-qm", message)
+
+    def edit(self, edit: Edit) -> None:
+        """Edit params.yaml, keeping its comments as a user would."""
+        yaml = YAML()
+        params = yaml.load(self.path / "params.yaml")
+        edit(params)
+        yaml.dump(params, self.path / "params.yaml")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(("RAPT_", "OMP_"))}
+        # This clone's own code, not the installed one.
+        return clean | {"PATH": path, "PYTHONPATH": str(self.path), "PYTHONHASHSEED": "0"}
+
+    def popen(self, *command: str, **more: Any) -> subprocess.Popen[str]:
+        return subprocess.Popen(command, cwd=self.path, env=self.environment, text=True, **more)
+
+    def run(self, *command: str, fails: bool = False) -> str:
+        """Run a command to its end and return what it printed."""
+        done = subprocess.run(
+            command,
+            cwd=self.path,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert fails == bool(done.returncode), done.stdout[-2000:] + done.stderr[-4000:]
+        return done.stdout + done.stderr
+
+    def dvc(self, *args: str, fails: bool = False) -> str:
+        return self.run(sys.executable, "-m", "dvc", *args, fails=fails)
+
+    def repro(self, *args: str) -> set[str]:
+        """`dvc repro`; the names of the stages that ran."""
+        lines = self.dvc("repro", *args).splitlines()
+        return {line.split("'")[1] for line in lines if line.startswith("Running stage")}
+
+    def read(self, name: str) -> str:
+        return (self.path / name).read_text()
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """The reduced demo after its first `dvc repro`."""
+    workspace = Workspace(tmp_path_factory.mktemp("demo"), reduced)
+    workspace.dvc("repro", "-q")
+    workspace.commit("computed")
+    return workspace
+
+
+@pytest.fixture(scope="session")
+def serial(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """The small matrix after its first `dvc repro`."""
+    workspace = Workspace(tmp_path_factory.mktemp("serial"), small)
+    workspace.dvc("repro", "-q")
+    return workspace

@@ -1,0 +1,146 @@
+"""The whole demo at reduced size, from a clean clone to the report, and what users then do."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from rapt import params, plan
+from rapt.privacy import experiment
+from tests.end_to_end.conftest import Workspace
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_report_holds_the_results(demo: Workspace) -> None:
+    page = demo.read("reports/report.html")
+    for words in ("strike a nerve", "unprotected", "movies", "majority"):
+        assert words in page
+    metrics = json.loads(demo.read("reports/metrics.json"))
+    assert {"train", "invert", "infer", "study"} <= set(metrics)
+    planned = {(c.kind, c.cell) for c in plan.plan(params.load(demo.path / "params.yaml"))}
+    written = {(p.parent.name, p.stem) for p in (demo.path / "reports/cells").glob("*/*.json")}
+    assert written == planned
+
+
+def test_nothing_runs_twice(demo: Workspace) -> None:
+    assert "up to date" in demo.dvc("repro")
+    assert demo._git("status", "--porcelain") == ""
+
+
+def test_dvcs_own_commands_work(demo: Workspace) -> None:
+    assert "invert" in demo.dvc("metrics", "show")
+    assert demo.dvc("plots", "show").strip().endswith("index.html")
+    demo.edit(lambda p: p["sweep"]["etas"].insert(0, 50))
+    assert "sweep.etas" in demo.dvc("params", "diff")
+    demo._git("checkout", "params.yaml")
+
+
+def test_an_experiment_sets_a_value_without_editing(demo: Workspace) -> None:
+    demo.dvc("exp", "run", "-q", "-S", "attacks.mlp.epochs=2")
+    assert "attacks.mlp.epochs" in demo.dvc("params", "diff")
+    assert "infer" in demo.dvc("metrics", "diff")
+    demo._git("checkout", ".")
+    demo.dvc("checkout", "-q")
+    assert "up to date" in demo.dvc("repro")
+
+
+def test_what_provider_and_lock_of_a_wrong_value(demo: Workspace) -> None:
+    demo.edit(lambda p: p["tuners"]["lora"].update(r=0))
+    printed = demo.dvc("repro", fails=True)
+    assert "tuners.lora.r: 0 given" in printed
+    assert "Running stage 'train" not in printed
+    demo._git("checkout", ".")
+
+
+# The release
+
+
+def test_a_release_holds_nothing_but_its_contract(demo: Workspace) -> None:
+    """No column, file, metadata or name with original text, tags, spacing or attributes."""
+    p = params.load(demo.path / "params.yaml")
+    for task in p.sweep.tasks:
+        attributes = {v for a in (p.tasks[task].attributes or {}).values() for v in a.values}
+        for release in (demo.path / "data/private" / task).iterdir():
+            plain = p.methods[release.name.rpartition("-")[0]].plain_tokens
+            columns = {"example_id", "segment", "words"}
+            if p.tasks[task].label:
+                columns |= {"label"} | ({"plain"} if plain else set())
+            for path in release.rglob("*"):
+                if path.suffix == ".parquet" and path.stem != "plain":
+                    schema = pq.read_schema(path)
+                    assert set(schema.names) == columns
+                    assert not schema.metadata
+                elif path.is_file():
+                    assert path.name in ("statement.json", "plain.parquet")
+            names = " ".join(str(path.relative_to(release)) for path in release.rglob("*"))
+            statement = (release / "statement.json").read_text()
+            assert not [value for value in attributes if value in names + statement]
+
+
+def test_every_word_of_a_release_equals_a_fresh_replay(
+    demo: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(demo.path)
+    p = params.load(demo.path / "params.yaml")
+    for task in p.sweep.tasks:
+        tagged = pq.read_table(f"data/tagged/{task}/test.parquet")
+        for method in p.sweep.methods:
+            how = p.methods[method]
+            privatizer = experiment.privatizer(p.embedding, how.mechanism, how.categories, "75")
+            for k in range(p.seeds):
+                replay = list(experiment.texts(privatizer, tagged, k, task, seed=p.seed))
+                release = pq.read_table(f"data/private/{task}/{method}-75/seed-{k}/test.parquet")
+                assert release["words"].to_pylist() == replay
+                assert replay != tagged["words"].to_pylist()
+
+
+def test_inf_is_marked_unprotected(demo: Workspace) -> None:
+    statement = json.loads(demo.read("data/private/movies/t2t-inf/statement.json"))
+    assert statement["protection"] == "unprotected"
+    cell = json.loads(demo.read("reports/cells/train/movies-minilm-lora-t2t-inf.json"))
+    assert cell["protection"] == "unprotected"
+    finite = json.loads(demo.read("data/private/movies/t2t-75/statement.json"))
+    assert finite["protection"] == "d_X-privacy"
+
+
+def test_no_text_leaves_the_user_side_but_in_the_release(demo: Workspace) -> None:
+    """No sentence of the data in any report, cell, gate, log or MLflow file."""
+    texts = []
+    for task in ("movies", "tweets"):
+        for split in ("train", "test"):
+            texts += pq.read_table(demo.path / f"data/raw/{task}/{split}.parquet")[
+                "text"
+            ].to_pylist()
+    phrases = [text.strip()[:25].encode() for text in texts if len(text) > 40]
+    for folder in ("reports", "models/adapters", ".rapt"):
+        for path in (demo.path / folder).rglob("*"):
+            if path.is_file():
+                content = path.read_bytes()
+                assert not [p for p in phrases if p in content], path
+    database = (demo.path / "mlflow.db").read_bytes()
+    assert not [p for p in phrases if p in database]
+
+
+# Edits: last, as they change the workspace
+
+
+def test_an_appended_eta_runs_its_own_cells_alone(demo: Workspace) -> None:
+    demo.edit(lambda p: p["sweep"]["etas"].insert(1, 100))
+    ran = demo.repro()
+    once = {"validate", "examples", "report"}
+    assert once <= ran
+    assert all("-100" in name for name in ran - once)
+    assert sum(name.startswith("train@") for name in ran) == 3
+    demo.edit(lambda p: p["sweep"]["etas"].remove(100))
+    assert demo.repro() <= once
+    assert "-100" not in demo.read("reports/metrics.json")
+
+
+def test_an_edited_tuner_runs_its_cells_alone(demo: Workspace) -> None:
+    demo.edit(lambda p: p["tuners"]["lora"].update(r=2))
+    demo.edit(lambda p: p["sweep"].update(methods=["t2t"], etas=[75]))
+    ran = demo.repro("train@movies-minilm-lora-t2t-75")
+    assert ran == {"validate", "train@movies-minilm-lora-t2t-75"}
