@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -385,7 +384,6 @@ class Params(_Section):
                     yield not_allowed(f"studies.{study}.{factor}", given, names)
 
 
-@cache
 def load(path: str | Path = "params.yaml") -> Params:
     """Read and validate params.yaml.
 

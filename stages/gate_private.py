@@ -22,26 +22,27 @@ SPLITS = ("train", "test")
 def main(release: Path, out: Path) -> None:
     """Compare RELEASE with the tagged text that it came from; write OUT, stop if it fails."""
     statement = files.read_json(release / "statement.json")
-    task, k_all = statement["task"], range(statement["seeds"])
+    task = statement["task"]
     tagged = {s: files.read_parquet(f"data/tagged/{task}/{s}.parquet") for s in SPLITS}
     copies = [
-        {s: files.read_parquet(release / f"seed-{k}/{s}.parquet") for s in SPLITS} for k in k_all
+        {s: files.read_parquet(release / f"seed-{k}/{s}.parquet") for s in SPLITS}
+        for k in range(statement["seeds"])
     ]
     privatizer = experiment.privatizer(
         statement["embedding"], statement["mechanism"], statement["categories"], statement["eta"]
     )
-    seed = params.load().seed
-    tests = [
-        _share_test(privatizer, tagged, copies[k], task, k, seed)
-        for k in bar(k_all, "replay", len(k_all))
-    ]
     findings = check(_contents(release), "release", [_contract(statement)])
-    for k in k_all:
+    for k, copy in enumerate(copies):
         for split in SPLITS:
-            findings += check(
-                _matches(tagged[split], copies[k][split]), f"seed-{k}/{split}", MATCHES
-            )
-    findings += check(_shares(tests), "release", [_share_rule(statement)])
+            findings += check(_matches(tagged[split], copy[split]), f"seed-{k}/{split}", MATCHES)
+    tests: list[ReplayTest] = []
+    if all(finding["passed"] for finding in findings):  # word by word needs as many words
+        seed = params.load().seed
+        tests = [
+            _share_test(privatizer, tagged, copy, task, k, seed)
+            for k, copy in bar(enumerate(copies), "replay", len(copies))
+        ]
+        findings += check(_shares(tests), "release", [_share_rule(statement)])
     close(
         str(out),
         findings,

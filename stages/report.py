@@ -1,0 +1,24 @@
+"""Make the report from the cells that there are: `python -m stages.report`."""
+
+import sys
+
+from rapt import params, tracking
+from rapt.reporting import cells, outs
+from stages import run
+
+
+def main() -> None:
+    """Drop the cells outside the plan, write the report, mirror the cells in MLflow."""
+    p = params.load()
+    for path in cells.prune(p):
+        print(f"removed {path}: not a cell of params.yaml")
+    outs.write(cells.load(p))
+    try:
+        tracking.sync(p)
+    except Exception as error:  # the mirror is no part of the result
+        reason = " ".join(str(error).split())
+        print(f"warning: MLflow is not up to date ({reason}); rapt sync mends it", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,154 @@
+"""The stages privatize, gate_private and invert on a tiny table, in a workspace of their own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from ruamel.yaml import YAML
+
+from rapt import files
+from rapt.errors import RaptError
+from rapt.text.table import EmbeddingTable
+from stages import gate_private, invert, privatize
+from tests.conftest import NOUNS, OTHERS, ROOT, VERBS
+
+RELEASE = Path("data/private/movies/rapt-2")
+GATE = Path("reports/gates/private/movies/rapt-2.json")
+
+
+@pytest.fixture
+def workspace(table: EmbeddingTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two hundred tagged texts of eight words, and params with two methods that fit the table."""
+    monkeypatch.chdir(tmp_path)
+    yaml = YAML(typ="safe")
+    params = yaml.load(ROOT / "params.yaml")
+    for method in ("pct2t", "rapt", "rapt-mean"):
+        params["methods"][method]["categories"] = ["noun", "verb"]
+    yaml.dump(params, Path("params.yaml"))
+    shutil.copytree(table.folder, "models/tables/minilm")
+    rng = np.random.default_rng(0)
+    tags = [*["NOUN"] * len(NOUNS), *["VERB"] * len(VERBS), "DET", "ADV", "PUNCT", "NUM"]
+    for split in ("train", "test"):
+        picks = rng.integers(len(tags), size=(100, 8))
+        columns: dict[str, Any] = {
+            "example_id": [f"{split}-{i:06d}" for i in range(100)],
+            "words": [[[*NOUNS, *VERBS, *OTHERS][i] for i in row] for row in picks],
+            "pos": [[tags[i] for i in row] for row in picks],
+            "space_after": [[True] * 8] * 100,
+            "segment": pa.array([[0] * 8] * 100, pa.list_(pa.int8())),
+            "label": [0, 1] * 50,
+        }
+        files.write_parquet(f"data/tagged/movies/{split}.parquet", pa.table(columns))
+    privatize.main("movies", "rapt", "2", "minilm", RELEASE)
+    return tmp_path
+
+
+def gate() -> dict[str, Any]:
+    """The gate's JSON, which is written also when it fails."""
+    gate_private.main(RELEASE, GATE)
+    return json.loads(GATE.read_text())
+
+
+def spoil(change: Callable[[dict[str, list[Any]]], Any], split: str = "test") -> None:
+    path = RELEASE / f"seed-1/{split}.parquet"
+    columns = files.read_parquet(path).to_pydict()
+    change(columns)
+    files.write_parquet(path, pa.table(columns))
+
+
+def test_a_release_passes_its_gate(workspace: Path) -> None:
+    findings = gate()
+    assert findings["passed"]
+    assert all(r["low"] <= r["share"] <= r["high"] for r in findings["replaced"])
+    assert 0.1 < findings["replaced"][0]["share"] < 1
+
+
+def test_privatizing_again_gives_the_same_bytes(workspace: Path) -> None:
+    before = files.sha256(RELEASE)
+    privatize.main("movies", "rapt", "2", "minilm", RELEASE)
+    assert files.sha256(RELEASE) == before
+
+
+def test_seeds_have_their_own_noise_and_plain_words(workspace: Path) -> None:
+    copies = [files.read_parquet(RELEASE / f"seed-{k}/test.parquet").to_pydict() for k in (0, 1)]
+    assert copies[0]["words"] != copies[1]["words"]
+    plain = [files.read_parquet(RELEASE / f"seed-{k}/plain.parquet").to_pydict() for k in (0, 1)]
+    assert plain[0]["word"] != plain[1]["word"]
+    statement = json.loads((RELEASE / "statement.json").read_text())
+    vocabulary = sorted(NOUNS + VERBS, key=[*NOUNS, *VERBS].index)
+    assert statement["vocabulary"] == len(vocabulary)
+    assert [vocabulary[t] for t in plain[0]["target"]] == plain[0]["word"]
+    # Each text has a privatized copy of its own.
+    assert len({tuple(words) for words in copies[0]["plain"]}) > 50
+
+
+@pytest.mark.parametrize(
+    ("change", "expectation"),
+    [
+        (lambda c: c["words"][7].pop(), "same number of words"),
+        (lambda c: c["example_id"].reverse(), "same examples"),
+        (lambda c: c.update(text=c["example_id"]), "nothing but the release's files and columns"),
+        (lambda c: c.update(pos=c["words"]), "nothing but the release's files and columns"),
+    ],
+)
+def test_a_spoilt_release_is_stopped_by_name(
+    workspace: Path, change: Callable[[dict[str, list[Any]]], Any], expectation: str
+) -> None:
+    spoil(change)
+    with pytest.raises(RaptError, match=expectation) as error:
+        gate()
+    assert not json.loads(GATE.read_text())["passed"]
+    assert not any(word in str(error.value) for word in NOUNS + VERBS)
+
+
+def test_a_release_with_too_little_noise_is_stopped(workspace: Path) -> None:
+    tagged = {s: files.read_parquet(f"data/tagged/movies/{s}.parquet") for s in ("train", "test")}
+    for split, table in tagged.items():
+        originals = table["words"].to_pylist()
+
+        def half(columns: dict[str, list[Any]], originals: list[list[str]] = originals) -> None:
+            columns["words"][::2] = originals[::2]
+
+        spoil(half, split)
+    with pytest.raises(RaptError, match=r"replaced share: .*seed-1"):
+        gate()
+
+
+def test_an_additional_file_is_stopped(workspace: Path) -> None:
+    (RELEASE / "seed-0/notes.txt").write_text("x")
+    with pytest.raises(RaptError, match=r"nothing but the release's files .*seed-0/notes.txt"):
+        gate()
+
+
+def test_inf_is_unprotected_and_recovered_whole(workspace: Path) -> None:
+    out = Path("data/private/movies/rapt-inf")
+    privatize.main("movies", "rapt", "inf", "minilm", out)
+    gate_private.main(out, Path("gate.json"))
+    assert json.loads(Path("gate.json").read_text())["replaced"][0]["replaced"] == 0
+    invert.main("nearest", "movies", "rapt", "inf")
+    cell = json.loads(Path("reports/cells/invert/nearest-movies-rapt-inf.json").read_text())
+    assert cell["protection"] == "unprotected"
+    assert cell["metrics"]["accuracy"]["mean"] == 1
+
+
+def test_inversion_is_one_minus_the_replaced_share(workspace: Path) -> None:
+    """Of the test split's protected words, as the tiny table's words are all in the table."""
+    invert.main("nearest", "movies", "rapt", "2")
+    cell = json.loads(Path("reports/cells/invert/nearest-movies-rapt-2.json").read_text())
+    tagged = files.read_parquet("data/tagged/movies/test.parquet").to_pydict()
+    after = files.read_parquet(RELEASE / "seed-0/test.parquet")["words"].to_pylist()
+    same = [
+        w == a
+        for words, pos, released in zip(tagged["words"], tagged["pos"], after, strict=True)
+        for w, tag, a in zip(words, pos, released, strict=True)
+        if tag in ("NOUN", "VERB")
+    ]
+    assert cell["seeds"][0]["metrics"]["accuracy_protected"] == pytest.approx(np.mean(same))
+    assert cell["counts"]["protected"] == len(same)
