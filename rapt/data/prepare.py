@@ -150,24 +150,22 @@ def _ratings(values: list[str | None], key: str) -> list[float]:
 
 
 def _classes(values: list[str | None], names: list[str], key: str) -> list[int]:
-    """Class numbers from names or, where not all values are names, from numbers."""
-    by_name: dict[str | None, int] = {name: number for number, name in enumerate(names)}
-    if set(values) <= set(by_name):
-        return [by_name[value] for value in values]
-    numbers = {value: _number(value) for value in set(values)}
-    unknown = {v for v, n in numbers.items() if n is None or n not in range(len(names))}
-    if unknown:
+    """Class numbers, from names where any value is a name, else from numbers."""
+    distinct = set(values)
+    classes: dict[str | None, int] = {name: number for number, name in enumerate(names)}
+    if not distinct & set(classes):
+        numbers = {value: _number(value) for value in distinct}
+        classes = {
+            v: int(n) for v, n in numbers.items() if n is not None and n in range(len(names))
+        }
+    if unknown := distinct - set(classes):
         count = sum(value in unknown for value in values)
-        # Between names and numbers, what is neither; where some are names, all must be.
-        shown = min(
-            (_shown(value) for value in unknown - set(by_name)), default="names and numbers"
-        )
         raise RaptError(
-            f"{key}.column: {shown} in {count} of {len(values)} rows, allowed: {', '.join(names)} "
-            f"or 0 to {len(names) - 1}; label.names lists the classes, a row without one "
-            "can be excluded by its value"
+            f"{key}.column: {min(map(_shown, unknown))} in {count} of {len(values)} rows, allowed: "
+            f"{', '.join(names)} or, in all rows, 0 to {len(names) - 1}; name all classes in "
+            "label.names, or leave such rows out with exclude"
         )
-    return [int(numbers[value] or 0) for value in values]
+    return [classes[value] for value in values]
 
 
 def _number(value: str | None) -> float | None:

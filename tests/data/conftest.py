@@ -1,0 +1,49 @@
+"""Tasks to prepare, without a params.yaml around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rapt.params import Task
+from tests.conftest import SHARED
+
+MakeTask = Callable[..., Task]
+
+
+@pytest.fixture(autouse=True)
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAPT_HOME", raising=False)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    if not SHARED.is_dir():
+        pytest.skip("needs the real data sets of ../shared/data")
+    return SHARED
+
+
+def make_task(files: dict[str, str], type: str = "csv", **changes: Any) -> Task:
+    """A task of local files; `names`, `skip_rows` and `quoted` go to its format."""
+    format = {"type": type, "names": None, "skip_rows": 0, "quoted": type == "csv"}
+    format |= {key: changes.pop(key) for key in list(changes) if key in format}
+    content: dict[str, Any] = {
+        "source": {"type": "files", "files": files, "sha256": changes.pop("sha256", None)},
+        "format": format,
+        "text": "text",
+        "text_pair": None,
+        "label": None,
+        "attributes": None,
+        "exclude": None,
+        "rows": {"train": None, "test": 1 if "all" in files else None},
+    }
+    return Task.model_validate({**content, **changes})
+
+
+def label(column: str, *names: str, threshold: float | None = None) -> dict[str, Any]:
+    return {"column": column, "names": list(names), "threshold": threshold}

@@ -1,0 +1,75 @@
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from rapt import files
+from rapt.data.prepare import prepare
+from rapt.errors import RaptError
+from rapt.params import Task
+from tests.data.conftest import label
+
+
+def hub_task(dataset: str, **changes: Any) -> Task:
+    content = {
+        "source": {
+            "type": "hub",
+            "dataset": dataset,
+            "config": None,
+            "revision": "a" * 40,
+            "splits": {"train": "train", "test": "validation"},
+        },
+        "format": None,
+        "text": "sentence",
+        "text_pair": None,
+        "label": label("label", "negative", "positive"),
+        "attributes": None,
+        "exclude": None,
+        "rows": {"train": None, "test": None},
+    }
+    return Task.model_validate({**content, **changes})
+
+
+@pytest.fixture
+def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A data set in the hub's layout, on disk."""
+    pytest.importorskip("datasets", reason="needs rapt[hub]")
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    for split, rows in {"train": ["a b", "c d", "E f"], "validation": ["e F", "g h"]}.items():
+        table = pa.table({"sentence": rows, "label": [0, 1, 0][: len(rows)]})
+        files.write_parquet(tmp_path / "tiny" / f"{split}.parquet", table)
+    return str(tmp_path / "tiny")
+
+
+def test_a_hub_data_set_goes_the_same_way(dataset: str) -> None:
+    prepared = prepare("tiny", hub_task(dataset), 0)
+    assert sorted(prepared.tables["train"]["text"].to_pylist()) == ["a b", "c d"]
+    assert prepared.summary["rows"] == {"train": 2, "test": 2}
+    assert prepared.summary["source"]["revision"] == "a" * 40
+
+
+def test_an_unknown_split_and_column(dataset: str) -> None:
+    source = hub_task(dataset).source.model_dump()
+    source["splits"] = {"train": "train", "test": "valid"}
+    with pytest.raises(RaptError, match="'valid' given, allowed: train, validation; did you mean"):
+        prepare("tiny", hub_task(dataset, source=source), 0)
+    with pytest.raises(
+        RaptError, match=r"tasks\.tiny\.text: 'sentense' given, allowed: label, sent"
+    ):
+        prepare("tiny", hub_task(dataset, text="sentense"), 0)
+
+
+def test_a_data_set_that_is_not_there(dataset: str) -> None:
+    with pytest.raises(RaptError, match="NotFound") as error:
+        prepare("tiny", hub_task(f"{dataset}-not"), 0)
+    assert "\n" not in str(error.value)
+
+
+def test_without_the_package_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(RaptError, match=r"pip install 'rapt\[hub\]'"):
+        prepare("tiny", hub_task("owner/name"), 0)

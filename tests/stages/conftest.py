@@ -1,0 +1,40 @@
+"""A workspace with the shipped params, changed as a test needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.conftest import ROOT
+from tests.data.conftest import make_task
+
+Workspace = Callable[..., Path]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """Make a workspace whose task `mine` is a file of 60 short texts, or something else."""
+
+    def make(**changes: Any) -> Path:
+        yaml = YAML(typ="safe")
+        content = yaml.load(ROOT / "params.yaml")
+        task = {
+            "label": {"column": "y", "names": ["bad", "good"], "threshold": None},
+            "attributes": {"author": {"column": "who", "values": ["me", "you"]}},
+            "rows": {"train": None, "test": 10},
+            **changes,
+        }
+        content["tasks"]["mine"] = make_task({"all": "mine.csv"}, **task).model_dump()
+        content["gate"]["min_rows"] = 10
+        yaml.dump(content, tmp_path / "params.yaml")
+        rows = [f"secret {i},{i % 2},{'me' if i % 3 else 'you'}" for i in range(60)]
+        (tmp_path / "mine.csv").write_text("\n".join(["text,y,who", *rows]) + "\n")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.delenv("RAPT_HOME", raising=False)
+        return tmp_path
+
+    return make

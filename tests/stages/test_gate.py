@@ -1,0 +1,112 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from rapt import files
+from rapt.errors import RaptError
+from stages import download, gate
+from stages.expectations import check, close, flagged
+from tests.stages.conftest import Workspace
+
+REPORT = "reports/gates/raw/mine.json"
+
+
+def damage(split: str, change: Callable[[list[dict[str, Any]]], Any]) -> None:
+    path = f"data/raw/mine/{split}.parquet"
+    table = files.read_parquet(path)
+    rows = table.to_pylist()
+    change(rows)
+    files.write_parquet(path, pa.Table.from_pylist(rows, schema=table.schema))
+
+
+def put(column: str, value: Any) -> Callable[[list[dict[str, Any]]], None]:
+    def change(rows: list[dict[str, Any]]) -> None:
+        rows[7][column] = value
+
+    return change
+
+
+def test_good_data_pass_and_equal_runs_give_equal_bytes(workspace: Workspace) -> None:
+    workspace()
+    download.main("mine")
+    gate.main("mine")
+    first = Path(REPORT).read_bytes()
+    gate.main("mine")
+    assert Path(REPORT).read_bytes() == first
+    report = files.read_json(REPORT)
+    assert report["passed"] and report["gate"] == "raw" and report["task"] == "mine"
+    assert report["sha256"]["train"] == files.sha256("data/raw/mine/train.parquet")
+    assert all(e["failed"] == 0 and e["examples"] == [] for e in report["expectations"])
+    assert {e["checked"] for e in report["expectations"]} == {50, 10}
+
+
+@pytest.mark.parametrize(
+    ("change", "expectation", "ids"),
+    [
+        (put("text", None), "texts are there", ["train-000007"]),
+        (put("text", "\n \t"), "texts are not empty", ["train-000007"]),
+        (put("text", "secret " * 2000), "texts have the right length", ["train-000007"]),
+        (put("label", 2), "labels are of the set", ["train-000007"]),
+        (put("label", None), "labels are there", ["train-000007"]),
+        (put("attribute_author", "secret"), "author values are of the set", ["train-000007"]),
+        (put("attribute_author", None), "author values are there", ["train-000007"]),
+        (put("example_id", "train-000003"), "example ids are unique", ["train-000003"] * 2),
+        (lambda rows: rows.__delitem__(slice(9, None)), "enough rows", []),
+    ],
+)
+def test_bad_data_stop_it_and_are_named_by_id(
+    workspace: Workspace, change: Any, expectation: str, ids: list[str]
+) -> None:
+    workspace()
+    download.main("mine")
+    damage("train", change)
+    with pytest.raises(RaptError) as error:
+        gate.main("mine")
+    report = files.read_json(REPORT)
+    failed = [e for e in report["expectations"] if not e["passed"]]
+    assert not report["passed"]
+    assert [(e["expectation"], e["split"], e["examples"]) for e in failed] == [
+        (expectation, "train", ids)
+    ]
+    assert str(error.value).startswith(f"{REPORT}: train: {expectation}: ")
+    assert all(i in str(error.value) for i in ids)
+    assert "secret" not in str(error.value) + Path(REPORT).read_text()
+
+
+def test_evaluation_text_in_training_stops_it(workspace: Workspace) -> None:
+    workspace()
+    download.main("mine")
+    (text,) = files.read_parquet("data/raw/mine/test.parquet")["text"].to_pylist()[:1]
+    damage("train", put("text", f" {text.upper()}\n"))
+    with pytest.raises(RaptError, match=r"no evaluation text in training: .*\(train-000007\)"):
+        gate.main("mine")
+
+
+def test_leading_white_space_is_no_empty_text(workspace: Workspace) -> None:
+    workspace()
+    download.main("mine")
+    damage("train", put("text", "\n\n a text after all"))
+    gate.main("mine")
+
+
+def test_at_most_twenty_examples_and_the_rest_is_counted(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"example_id": [f"train-{i:06d}" for i in range(30)], "good": False})
+    findings = check(frame, "train", [flagged("all good", "good ones", "good")])
+    assert findings[0]["failed"] == 30
+    assert findings[0]["examples"] == [f"train-{i:06d}" for i in range(20)]
+    with pytest.raises(RaptError, match=r"failed for 30 of 30 rows \(train-000000, .*004, …\)"):
+        close(str(tmp_path / "gate.json"), findings, gate="raw", task="a")
+
+
+def test_what_cannot_be_checked_stops_it_without_text(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    frame = pd.DataFrame({"example_id": ["train-000000"], "text": ["secret"]})
+    with pytest.raises(RaptError) as error:
+        check(frame, "train", [flagged("all good", "good ones", "good")])
+    assert str(error.value) == "train: the expectation 'all good' could not be checked"
+    assert "secret" not in "".join(capsys.readouterr())
