@@ -1,0 +1,152 @@
+"""What the report stands on: the plan, and whatever part of it has run."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from rapt import files
+from rapt.params import Params
+from rapt.plan import KINDS, PlannedCell, is_unprotected, plan
+
+Json = dict[str, Any]
+UNPROTECTED = "unprotected"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric over the seeds of a cell; `sd` is None for one seed."""
+
+    mean: float
+    sd: float | None
+    n: int
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A planned cell and its JSON; None where it has not run."""
+
+    plan: PlannedCell
+    content: Json | None
+
+    @property
+    def factors(self) -> dict[str, str]:
+        """What the cell varies, as planned."""
+        return self.plan.factors
+
+    @property
+    def protection(self) -> str:
+        """`d_X-privacy` or `unprotected`."""
+        if self.content:
+            return self.content["protection"]
+        return UNPROTECTED if is_unprotected(self.factors["eta"]) else "d_X-privacy"
+
+    def metric(self, name: str) -> Metric | None:
+        """One metric over the seeds, None where the cell has not run."""
+        return Metric(**self.content["metrics"][name]) if self.content else None
+
+    def floor(self, name: str) -> float | None:
+        """What an answer without looking reaches."""
+        return self.content["floors"][name] if self.content else None
+
+    def by_seed(self, metric: str) -> dict[int, float]:
+        """Seed → metric."""
+        seeds = self.content["seeds"] if self.content else []
+        return {seed["seed"]: seed["metrics"][metric] for seed in seeds}
+
+    def curves(self) -> dict[str, list[list[float]]]:
+        """Name → for each seed its values, one an epoch."""
+        seeds = self.content["seeds"] if self.content else []
+        names = list(dict.fromkeys(name for seed in seeds for name in seed["curves"]))
+        return {name: [s["curves"][name] for s in seeds if name in s["curves"]] for name in names}
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """What the mechanism replaced, mean over seeds."""
+
+    protected: float
+    everything: float
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything that is there, in the order of params.yaml."""
+
+    params: Params
+    params_text: str
+    cells: tuple[Cell, ...]
+    raw_gates: dict[str, Json | None]
+    private_gates: dict[str, Json | None]
+    calibrations: dict[str, Json | None]
+    examples: Json | None
+
+    @property
+    def params_sha256(self) -> str:
+        """Of params.yaml, byte for byte."""
+        return hashlib.sha256(self.params_text.encode()).hexdigest()
+
+    def of(self, kind: str, **factors: str) -> list[Cell]:
+        """The planned cells of one kind that have these factors."""
+        wanted = factors.items()
+        return [c for c in self.cells if c.plan.kind == kind and wanted <= c.factors.items()]
+
+    def missing(self) -> list[Cell]:
+        """The planned cells that have not run."""
+        return [cell for cell in self.cells if cell.content is None]
+
+    def replaced(self, factors: dict[str, str]) -> Replaced | None:
+        """The replaced shares of the release behind a cell with these factors."""
+        gate = self.private_gates.get(release(factors))
+        if not gate:
+            return None
+        return Replaced(
+            protected=fmean(seed["share"] for seed in gate["replaced"]),
+            everything=fmean(seed["replaced"] / seed["words"] for seed in gate["replaced"]),
+        )
+
+
+def release(factors: dict[str, str]) -> str:
+    """The folder of a cell's release below data/private, and of its gate below reports/gates."""
+    if "study" in factors:
+        return f"studies/{factors['study']}"
+    return f"{factors['task']}/{factors['method']}-{factors['eta']}"
+
+
+def prune(params: Params) -> list[Path]:
+    """Delete the cell files outside the plan, so that a removed η does not haunt the report."""
+    planned = {cell.path for cell in plan(params)}
+    found = (path for kind in KINDS for path in Path("reports/cells", kind).glob("*.json"))
+    outside = sorted(path for path in found if path not in planned)
+    for path in outside:
+        path.unlink()
+    return outside
+
+
+def load(params: Params) -> Results:
+    """Read what is there of the planned cells, gates, calibrations and examples."""
+    planned = plan(params)
+    sweep = params.sweep
+    grid = [
+        {"task": task, "method": method, "eta": eta}
+        for task in sweep.tasks
+        for method in sweep.methods
+        for eta in sweep.etas
+    ]
+    releases = [release(f) for f in [*grid, *({"study": name} for name in params.studies)]]
+    return Results(
+        params=params,
+        params_text=Path("params.yaml").read_text(),
+        cells=tuple(Cell(cell, _read(cell.path)) for cell in planned),
+        raw_gates={task: _read(f"reports/gates/raw/{task}.json") for task in sweep.tasks},
+        private_gates={name: _read(f"reports/gates/private/{name}.json") for name in releases},
+        calibrations={name: _read(f"reports/calibration/{name}.json") for name in sweep.embeddings},
+        examples=_read("reports/examples.json"),
+    )
+
+
+def _read(path: str | Path) -> Json | None:
+    return files.read_json(path) if Path(path).is_file() else None

@@ -1,0 +1,81 @@
+"""Writes every out of the report stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rapt import files
+from rapt.reporting import tables
+from rapt.reporting.cells import Results
+from rapt.reporting.figures import Figure, figures
+from rapt.reporting.page import render
+from rapt.reporting.tables import Difference, Privacy, Utility
+
+REPORT = Path("reports/report.html")
+CALIBRATION = (
+    "embedding",
+    "mechanism",
+    "eta",
+    "replaced",
+    "replaced_low",
+    "replaced_high",
+    "n_w",
+    "s_w",
+)
+
+
+def write(results: Results) -> None:
+    """Write the page, tables, figures, plots and metrics; equal results give equal bytes."""
+    drawn = figures(results)
+    _write_texts("reports/tables", _tables(results))
+    _write_texts("reports/figures", {f"{figure.name}.svg": figure.svg for figure in drawn})
+    _write_texts("reports/plots", _plots(results))
+    files.write_json("reports/metrics.json", tables.metrics(results))
+    with files.atomic(REPORT) as scratch:
+        scratch.write_text(_page(results, drawn))
+
+
+def _page(results: Results, drawn: Sequence[Figure]) -> str:
+    lines = (line.rstrip() for line in render(results, drawn).splitlines())
+    return "\n".join(line for line in lines if line) + "\n"
+
+
+def _tables(results: Results) -> dict[str, str]:
+    return {
+        "utility.csv": tables.to_csv(tables.utility(results), tables.columns_of(Utility)),
+        "privacy.csv": tables.to_csv(tables.privacy(results), tables.columns_of(Privacy)),
+        "differences.csv": tables.to_csv(
+            tables.differences(results), tables.columns_of(Difference)
+        ),
+        "calibration.csv": tables.to_csv(tables.calibration(results), CALIBRATION),
+    }
+
+
+def _plots(results: Results) -> dict[str, str]:
+    """Tidy for `dvc plots`: η as a category, one series for each group and method."""
+    rows: dict[str, tuple[Sequence[Any], str]] = {
+        "utility": (tables.utility(results), "accuracy"),
+        "privacy": (tables.privacy(results), "empirical_privacy"),
+    }
+    columns = ("eta", "method", "mean", "series")
+    return {
+        f"{name}.csv": tables.to_csv(
+            [
+                asdict(row) | {"mean": value, "series": " ".join([*row.group, row.method])}
+                for row in sorted(own, key=lambda row: float(row.eta))
+                if (value := getattr(row, metric)) is not None
+            ],
+            columns,
+        )
+        for name, (own, metric) in rows.items()
+    }
+
+
+def _write_texts(folder: str, contents: dict[str, str]) -> None:
+    with files.atomic(folder) as scratch:
+        scratch.mkdir()
+        for name, content in contents.items():
+            (scratch / name).write_text(content)

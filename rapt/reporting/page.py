@@ -1,0 +1,149 @@
+"""The report as one static page: no network, no script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from rapt.plan import is_unprotected, sorted_etas
+from rapt.reporting import tables, text
+from rapt.reporting.cells import Json, Results
+from rapt.reporting.figures import Figure
+from rapt.reporting.published import published
+from rapt.reporting.readings import headline, readings
+from rapt.reporting.tables import Privacy, Utility
+
+# Punctuation that stands at the word before it.
+CLOSING = frozenset(".,;:!?)%'’")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """One group of cells to be printed: a row for each method, a column for each η."""
+
+    group: tuple[str, str, str]
+    etas: list[str]
+    rows: dict[str, list[Any]]
+
+    @property
+    def first(self) -> Any:
+        """A row that has run, else any: for what holds for the whole group."""
+        every = [row for rows in self.rows.values() for row in rows]
+        return next((row for row in every if row.seeds), every[0])
+
+    @property
+    def broken(self) -> list[str]:
+        """The methods on which this attack does not beat its floor on clean text."""
+        return [method for method, rows in self.rows.items() if any(row.broken for row in rows)]
+
+
+@dataclass(frozen=True)
+class Release:
+    """How a sentence reads after the methods that agree on it."""
+
+    methods: str
+    eta: str
+    html: Markup
+
+
+def render(results: Results, figures: Sequence[Figure]) -> str:
+    """The page's HTML."""
+    environment = Environment(
+        loader=PackageLoader("rapt.reporting", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.globals.update(
+        percent=text.percent,
+        points=text.points,
+        group_text=text.group_text,
+        attack_text=text.attack_text,
+        unprotected=is_unprotected,
+    )
+    utility, privacy = tables.utility(results), tables.privacy(results)
+    return environment.get_template("report.html").render(
+        results=results,
+        params=results.params,
+        headline=headline(results),
+        readings=readings(results),
+        utility=_grids([row for row in utility if row.kind == "train"]),
+        studies=[row for row in utility if row.kind == "study"],
+        privacy=_grids(privacy),
+        differences=tables.differences(results),
+        calibration=tables.calibration(results),
+        missing=results.missing(),
+        figures={
+            section: [Drawn(figure) for figure in drawn]
+            for section, drawn in groupby(figures, key=lambda figure: figure.section)
+        },
+        examples=list(_examples(results.examples)),
+        params_html=_commented(results.params_text),
+        published=published(results.params),
+    )
+
+
+class Drawn:
+    """A figure for the template."""
+
+    def __init__(self, figure: Figure) -> None:
+        """Make the drawing safe to stand in the page: it comes from matplotlib, escaped."""
+        self.name, self.caption = figure.name, figure.caption
+        self.svg = Markup(figure.inline())
+
+
+def _grids(rows: Sequence[Utility] | Sequence[Privacy]) -> list[Grid]:
+    grids = []
+    for group in tables.groups(rows):
+        own = sorted((r for r in rows if r.group == group), key=lambda row: float(row.eta))
+        methods = dict.fromkeys(row.method for row in rows)
+        grids.append(
+            Grid(
+                group,
+                sorted_etas(list({row.eta for row in own})),
+                {method: [row for row in own if row.method == method] for method in methods},
+            )
+        )
+    return grids
+
+
+def _examples(content: Json | None) -> Iterator[dict[str, Any]]:
+    """Each sentence with its releases by η; methods that agree at one η share a row."""
+    for sentence in content["sentences"] if content else []:
+        same: dict[tuple[str, tuple[str, ...], tuple[bool, ...]], list[str]] = {}
+        for release in sentence["releases"]:
+            key = (release["eta"], tuple(release["words"]), tuple(release["changed"]))
+            same.setdefault(key, []).append(release["method"])
+        yield {
+            "text": sentence["text"],
+            "source": sentence["source"],
+            "releases": sorted(
+                (Release(", ".join(m), eta, _marked(w, c)) for (eta, w, c), m in same.items()),
+                key=lambda release: float(release.eta),
+            ),
+        }
+
+
+def _marked(words: Sequence[str], changed: Sequence[bool]) -> Markup:
+    """The words as a sentence, the replaced ones in <mark>."""
+    html = Markup("")
+    for word, new in zip(words, changed, strict=True):
+        space = "" if not html or (word in CLOSING and not new) else " "
+        html += Markup("{}<mark>{}</mark>" if new else "{}{}").format(space, word)
+    return html
+
+
+def _commented(yaml: str) -> Markup:
+    """params.yaml with its comments set back."""
+    lines = (
+        Markup("<i>{}</i>").format(line) if line.lstrip().startswith("#") else escape(line)
+        for line in yaml.splitlines()
+    )
+    return Markup("\n").join(lines)

@@ -1,0 +1,269 @@
+"""The tidy tables behind every figure, table and number of the report. Shares are from 0 to 1."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
+from math import sqrt
+from statistics import fmean, stdev
+from typing import Any
+
+from scipy.stats import t as student
+
+from rapt.plan import is_unprotected, sorted_etas
+from rapt.reporting.cells import Cell, Metric, Results
+
+# With fewer, an interval says nothing.
+FEWEST_SEEDS = 3
+
+
+@dataclass(frozen=True)
+class Utility:
+    """A cell that was tuned: the accuracy on its own, equally privatized test split."""
+
+    kind: str
+    cell: str
+    task: str
+    backbone: str
+    tuner: str
+    method: str
+    eta: str
+    embedding: str
+    study: str | None
+    protection: str
+    accuracy: float | None
+    accuracy_sd: float | None
+    seeds: int | None
+    majority: float | None
+    replaced_protected: float | None
+    replaced_all: float | None
+    command: str
+
+    @property
+    def group(self) -> tuple[str, str, str]:
+        """What is held while method and η vary."""
+        return (self.task, self.backbone, self.tuner)
+
+    @property
+    def unprotected(self) -> bool:
+        """Whether the words are the originals."""
+        return is_unprotected(self.eta)
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What one attack learns of one target: the protected words, or a private attribute."""
+
+    kind: str
+    cell: str
+    attack: str
+    task: str
+    target: str
+    method: str
+    eta: str
+    embedding: str
+    protection: str
+    empirical_privacy: float | None
+    empirical_privacy_sd: float | None
+    seeds: int | None
+    attack_accuracy: float | None
+    attack_accuracy_sd: float | None
+    majority: float | None
+    clean_accuracy: float | None
+    command: str
+
+    @property
+    def group(self) -> tuple[str, str, str]:
+        """What is held while method and η vary."""
+        return (self.attack, self.task, self.target)
+
+    @property
+    def unprotected(self) -> bool:
+        """Whether the words are the originals."""
+        return is_unprotected(self.eta)
+
+    @property
+    def broken(self) -> bool | None:
+        """An attack that does not beat its floor on clean text measures nothing; None: unknown."""
+        if self.clean_accuracy is None or self.majority is None:
+            return None
+        return self.clean_accuracy <= self.majority
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Paired by seed: the accuracy of one method less that of the one listed before it."""
+
+    task: str
+    backbone: str
+    tuner: str
+    eta: str
+    method: str
+    against: str
+    mean: float
+    low: float | None
+    high: float | None
+    seeds: int
+
+    @property
+    def group(self) -> tuple[str, str, str]:
+        """What is held while the methods and η vary."""
+        return (self.task, self.backbone, self.tuner)
+
+    @property
+    def verdict(self) -> str:
+        """What the 95 % interval of the paired differences says."""
+        if self.low is None or self.high is None:
+            return "too few seeds to tell"
+        if self.low > 0:
+            return "higher"
+        return "lower" if self.high < 0 else "no difference that these seeds show"
+
+
+def utility(results: Results) -> list[Utility]:
+    """One row for each cell of the grid and each study."""
+    return [_utility(results, cell) for kind in ("train", "study") for cell in results.of(kind)]
+
+
+def _utility(results: Results, cell: Cell) -> Utility:
+    accuracy, replaced = cell.metric("accuracy"), results.replaced(cell.factors)
+    return Utility(
+        kind=cell.plan.kind,
+        cell=cell.plan.cell,
+        **{"study": None, **cell.factors},  # type: ignore[arg-type]
+        protection=cell.protection,
+        accuracy=_mean(accuracy),
+        accuracy_sd=accuracy.sd if accuracy else None,
+        seeds=accuracy.n if accuracy else None,
+        majority=cell.floor("majority"),
+        replaced_protected=replaced.protected if replaced else None,
+        replaced_all=replaced.everything if replaced else None,
+        command=cell.plan.command,
+    )
+
+
+def privacy(results: Results) -> list[Privacy]:
+    """One row for each attack cell, and for each attribute of those that infer several."""
+    inversions = [_privacy(results, cell, None) for cell in results.of("invert")]
+    inferences = [
+        _privacy(results, cell, attribute)
+        for cell in results.of("infer")
+        for attribute in results.params.tasks[cell.factors["task"]].attributes or {}
+    ]
+    return inversions + inferences
+
+
+def _privacy(results: Results, cell: Cell, attribute: str | None) -> Privacy:
+    suffix = f"_{attribute}" if attribute else ""
+    accuracy_name = f"accuracy{suffix}" if attribute else "accuracy_protected"
+    accuracy = cell.metric(accuracy_name)
+    empirical = cell.metric(f"empirical_privacy{suffix}")
+    clean = results.of(cell.plan.kind, **{**cell.factors, "eta": "inf"})
+    return Privacy(
+        kind=cell.plan.kind,
+        cell=cell.plan.cell,
+        **cell.factors,
+        target=attribute or "protected words",
+        protection=cell.protection,
+        empirical_privacy=_mean(empirical),
+        empirical_privacy_sd=empirical.sd if empirical else None,
+        seeds=empirical.n if empirical else None,
+        attack_accuracy=_mean(accuracy),
+        attack_accuracy_sd=accuracy.sd if accuracy else None,
+        majority=cell.floor(f"majority{suffix}"),
+        clean_accuracy=_mean(clean[0].metric(accuracy_name)) if clean else None,
+        command=cell.plan.command,
+    )
+
+
+def differences(results: Results) -> list[Difference]:
+    """Each method against the one listed before it, at equal η, where both have run."""
+    sweep = results.params.sweep
+    rows = (
+        _difference(results, group, eta, method, against)
+        for group in groups(utility(results))
+        for against, method in pairwise(sweep.methods)
+        for eta in sorted_etas(sweep.etas)
+    )
+    return [row for row in rows if row]
+
+
+def _difference(
+    results: Results, group: tuple[str, str, str], eta: str, method: str, against: str
+) -> Difference | None:
+    """Mean over the seeds that both have, and Student's 95 % interval where they suffice."""
+    task, backbone, tuner = group
+    own, other = (
+        cell.by_seed("accuracy")
+        for name in (method, against)
+        for cell in results.of(
+            "train", task=task, backbone=backbone, tuner=tuner, method=name, eta=eta
+        )
+    )
+    paired = [own[seed] - other[seed] for seed in sorted(own.keys() & other.keys())]
+    if not paired:
+        return None
+    mean, n = fmean(paired), len(paired)
+    low = high = None
+    if n >= FEWEST_SEEDS:
+        half = float(student.ppf(0.975, n - 1)) * stdev(paired) / sqrt(n)
+        low, high = mean - half, mean + half
+    return Difference(task, backbone, tuner, eta, method, against, mean, low, high, n)
+
+
+def calibration(results: Results) -> list[dict[str, Any]]:
+    """One row for each embedding, mechanism and η."""
+    return [
+        {"embedding": embedding, "mechanism": mechanism, **point}
+        for embedding, content in results.calibrations.items()
+        if content
+        for mechanism, curve in content["curves"].items()
+        for point in sorted(curve, key=lambda point: float(point["eta"]))
+    ]
+
+
+def metrics(results: Results) -> dict[str, Any]:
+    """Kind → cell → metric → mean, for `dvc metrics`."""
+    nested: dict[str, Any] = {}
+    for cell in results.cells:
+        if cell.content:
+            means = {name: round(m["mean"], 4) for name, m in cell.content["metrics"].items()}
+            nested.setdefault(cell.plan.kind, {})[cell.plan.cell] = means
+    return nested
+
+
+def groups(rows: Sequence[Utility] | Sequence[Privacy]) -> list[tuple[str, str, str]]:
+    """The groups of grid rows in which method and η vary, in order."""
+    return list(dict.fromkeys(row.group for row in rows if row.kind != "study"))
+
+
+def to_csv(rows: Sequence[Any], columns: Sequence[str] | None = None) -> str:
+    """Rows as CSV, shares to 6 places: the last bits of a mean are nobody's business."""
+    records = [row if isinstance(row, dict) else asdict(row) | _derived(row) for row in rows]
+    names = columns or list(dict.fromkeys(name for record in records for name in record))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({k: _plain(v) for k, v in record.items()} for record in records)
+    return text.getvalue()
+
+
+def columns_of(row_type: type) -> list[str]:
+    """The columns of a tidy table, which stand even when it has no rows."""
+    derived = [name for name in ("broken", "verdict") if hasattr(row_type, name)]
+    return [field.name for field in fields(row_type)] + derived
+
+
+def _derived(row: Any) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in ("broken", "verdict") if hasattr(row, name)}
+
+
+def _plain(value: Any) -> Any:
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def _mean(metric: Metric | None) -> float | None:
+    return metric.mean if metric else None

@@ -1,0 +1,55 @@
+"""How the report writes numbers and names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+MINUS = "\N{MINUS SIGN}"
+PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
+NBSP = "\N{NO-BREAK SPACE}"
+
+
+def percent(share: float | None, sd: float | None = None) -> str:
+    """A share in percent, to one place, with its standard deviation where there is one."""
+    if share is None:
+        return "–"
+    spread = f"{NBSP}{PLUS_MINUS}{NBSP}{100 * sd:.1f}" if sd is not None else ""
+    return f"{_signed(100 * share, '.1f')}{spread}"
+
+
+def points(difference: float) -> str:
+    """A difference of two shares in percentage points, with its sign."""
+    return _signed(100 * difference, "+.1f")
+
+
+def eta_text(eta: str) -> str:
+    """η in a sentence."""
+    return f"η{NBSP}={NBSP}{eta}"
+
+
+def group_text(group: Sequence[str]) -> str:
+    """The name of a group of cells."""
+    return " · ".join(group)
+
+
+def attack_text(attack: str, task: str, target: str) -> str:
+    """What an attack is after."""
+    return f"{attack} on {task}: {target}"
+
+
+def listing(items: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    *head, last = items or ["nothing"]
+    return f"{', '.join(head)} and {last}" if head else last
+
+
+def count(number: int, noun: str) -> str:
+    """`1 cell`, `2 cells`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _signed(value: float, form: str) -> str:
+    text = format(value, form)
+    if float(text) == 0:
+        text = text.replace("-", "").replace("+", "")
+    return text.replace("-", MINUS)

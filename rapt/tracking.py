@@ -1,0 +1,318 @@
+"""The MLflow mirror of the cells: their JSON is the truth, and `sync` makes MLflow follow it.
+
+A parent run for each experiment, found by the hash of its params; below it a run for each cell that
+was tuned. Beside its accuracy stand the attacks on its release, so that MLflow's charts show the
+trade-off. Never text of a data set. `mlflow` is imported when needed: rapt does without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rapt import files
+from rapt.errors import RaptError
+from rapt.params import Params
+from rapt.process import no_telemetry
+from rapt.reporting.cells import Cell, Results, load, release
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+EXPERIMENT = "rapt"
+TUNED = ("train", "study")
+# Tags by which a run is found again.
+SWEEP, KIND, CELL, DIGEST = "rapt.sweep", "rapt.kind", "rapt.cell", "rapt.digest"
+# What one call of log_batch takes.
+MOST_METRICS, MOST_PARAMS = 1000, 100
+
+
+def sync(params: Params) -> None:
+    """Bring MLflow up to the cells: what is missing or changed is logged, nothing twice."""
+    results = load(params)
+    _mirror(results, [cell for kind in TUNED for cell in results.of(kind)])
+
+
+def log_cell(params: Params, kind: str, cell: str) -> None:
+    """Show one cell as soon as it has run; a failure costs one line, as `sync` makes up for it."""
+    try:
+        results = load(params)
+        _mirror(results, [c for c in results.of(kind) if c.plan.cell == cell])
+    except Exception as error:  # the mirror is no part of the result
+        reason = " ".join(str(error).split())
+        print(f"warning: MLflow lacks {cell} ({reason}); rapt sync adds it", file=sys.stderr)
+
+
+def sweep_id(params: Params) -> str:
+    """The identity of an experiment: the hash of its validated params."""
+    return _hash(params.model_dump(mode="json"))
+
+
+@dataclass(frozen=True)
+class Record:
+    """Everything that a cell's run holds in MLflow."""
+
+    name: str
+    tags: dict[str, str]
+    params: dict[str, str]
+    # Name, value, step.
+    metrics: list[tuple[str, float, int]]
+    # Split → sha256 of the raw data.
+    data: dict[str, str]
+    # Name in MLflow → where it lies.
+    artifacts: dict[str, Path]
+    # Start and end in milliseconds, where known.
+    times: tuple[int, int] | None
+
+    @property
+    def digest(self) -> str:
+        """Of the content: an equal digest needs no logging."""
+        artifacts = {name: files.sha256(path) for name, path in self.artifacts.items()}
+        return _hash(asdict(self) | {"artifacts": artifacts})
+
+
+def record(results: Results, cell: Cell) -> Record:
+    """What MLflow is to hold of a cell that has run."""
+    p, factors, name = results.params, cell.factors, cell.plan.cell
+    varying = _sidecar(cell)
+    places = {
+        "statement.json": Path("data/private", release(factors), "statement.json"),
+        "adapter": Path("models/adapters", name),
+    }
+    raw = results.raw_gates[factors["task"]]
+    return Record(
+        name=name,
+        tags={
+            KIND: cell.plan.kind,
+            CELL: name,
+            "protection": cell.protection,
+            **{f"rapt.{key}": str(value) for key, value in varying.items() if key != "seconds"},
+        },
+        params=factors
+        | _flat("method", p.methods[factors["method"]].model_dump())
+        | _flat("tuner", p.tuners[factors["tuner"]].model_dump())
+        | _flat("train", p.train.model_dump())
+        | _flat("model", {"backbone": p.backbones[factors["backbone"]].model})
+        | _flat("model", {"embedding": p.embeddings[factors["embedding"]].model})
+        | {"seed": str(p.seed), "seeds": str(p.seeds)},
+        metrics=_metrics(results, cell, varying),
+        data={
+            f"{factors['task']} {split}": d for split, d in (raw or {}).get("sha256", {}).items()
+        },
+        artifacts={name: path for name, path in places.items() if path.exists()},
+        times=_times(varying),
+    )
+
+
+def _metrics(
+    results: Results, cell: Cell, varying: Mapping[str, Any]
+) -> list[tuple[str, float, int]]:
+    """The cell's figures, those of the attacks on the same release, and the curves of each seed."""
+    content = cell.content or {}
+    found: dict[str, float | None] = _summary("", content["metrics"])
+    found |= {f"floor_{name}": value for name, value in content["floors"].items()}
+    for attack in _attacks(results, cell):
+        found |= _summary(attack[0], attack[1])
+    replaced = results.replaced(cell.factors)
+    found["replaced_share"] = replaced.protected if replaced else None
+    found["seconds"] = varying.get("seconds")
+    single = [(name, value, 0) for name, value in sorted(found.items()) if value is not None]
+    curves = [
+        (f"seed-{seed['seed']}/{name}", value, epoch)
+        for seed in content["seeds"]
+        for name, values in sorted(seed["curves"].items())
+        for epoch, value in enumerate(values, start=1)
+    ]
+    return single + curves
+
+
+def _attacks(results: Results, cell: Cell) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The attacks on a release like this cell's: inversions of its task, inferences on any."""
+    same = {key: cell.factors[key] for key in ("method", "eta", "embedding")}
+    for attack in results.of("invert", task=cell.factors["task"], **same):
+        if attack.content:
+            yield f"{attack.factors['attack']}/", attack.content["metrics"]
+    for attack in results.of("infer", **same):
+        if attack.content:
+            prefix = f"{attack.factors['attack']}/{attack.factors['task']}/"
+            yield prefix, attack.content["metrics"]
+
+
+def _summary(prefix: str, metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
+    means = {f"{prefix}{name}": metric["mean"] for name, metric in metrics.items()}
+    return means | {f"{prefix}{name}_sd": metric["sd"] for name, metric in metrics.items()}
+
+
+def _sidecar(cell: Cell) -> dict[str, Any]:
+    """What varies between equal runs: duration, device; empty where it is not known."""
+    path = files.home() / ".rapt/runs" / cell.plan.kind / f"{cell.plan.cell}.json"
+    return files.read_json(path) if path.is_file() else {}
+
+
+def _times(varying: Mapping[str, Any]) -> tuple[int, int] | None:
+    if not varying:
+        return None
+    end = datetime.fromisoformat(varying["finished"]).timestamp()
+    return int(1000 * (end - varying["seconds"])), int(1000 * end)
+
+
+def _mirror(results: Results, cells: list[Cell]) -> None:
+    """Log the cells that have run and that MLflow does not hold as they are."""
+    records = [record(results, cell) for cell in cells if cell.content]
+    with _store() as store:
+        sweep = Sweep(store, results)
+        for one in records:
+            sweep.log(one)
+
+
+@contextmanager
+def _store() -> Iterator[MlflowClient]:
+    """A client of the main workspace's database, alone: together, processes would break it."""
+    no_telemetry()
+    from filelock import FileLock
+
+    home = files.home()
+    (home / ".rapt").mkdir(exist_ok=True)
+    with FileLock(home / ".rapt/mlflow.lock"):
+        from mlflow import MlflowClient
+
+        for name in ("mlflow", "alembic"):
+            logging.getLogger(name).setLevel(logging.ERROR)
+        uri = f"sqlite:///{home}/mlflow.db"
+        yield MlflowClient(tracking_uri=uri, registry_uri=uri)
+
+
+class Sweep:
+    """An experiment's runs: the parent, and the child of each cell."""
+
+    def __init__(self, client: MlflowClient, results: Results) -> None:
+        """Find the parent run and its children, or start the parent."""
+        self.client, self.id = client, sweep_id(results.params)
+        self.experiment = _experiment(client)
+        found = client.search_runs(
+            [self.experiment], f"tags.`{SWEEP}` = '{self.id}'", max_results=10_000
+        )
+        parents = [run for run in found if CELL not in run.data.tags]
+        self.children = [run for run in found if CELL in run.data.tags]
+        self.parent = parents[0].info.run_id if parents else self._start(results)
+
+    def log(self, record: Record) -> None:
+        """Make MLflow hold one run of this cell, with this content.
+
+        A run that changed is replaced: MLflow can neither change a param nor take a metric back.
+        """
+        digest = record.digest
+        held = [run for run in self.children if _is(run, record)]
+        current = next((run for run in held if run.data.tags.get(DIGEST) == digest), None)
+        if current is None:
+            self._write(record, digest)
+        for run in held:
+            if run is not current:
+                self._remove(run.info.run_id)
+
+    def _start(self, results: Results) -> str:
+        run_id = self.client.create_run(
+            self.experiment, tags={SWEEP: self.id}, run_name=f"sweep {self.id[:8]}"
+        ).info.run_id
+        swept = _flat("sweep", results.params.sweep.model_dump())
+        for name, value in swept.items():
+            self.client.log_param(run_id, name, value)
+        self.client.log_text(run_id, results.params_text, "params.yaml")
+        self.client.set_terminated(run_id)
+        return run_id
+
+    def _write(self, record: Record, digest: str) -> None:
+        from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
+
+        start, end = record.times or (None, None)
+        info = self.client.create_run(
+            self.experiment,
+            start_time=start,
+            # The parent is named here: whatever MLFLOW_RUN_ID says is another's.
+            tags={SWEEP: self.id, MLFLOW_PARENT_RUN_ID: self.parent, **record.tags},
+            run_name=record.name,
+        ).info
+        self._write_values(info.run_id, record, info.start_time)
+        for name, path in record.artifacts.items():
+            if path.is_dir():
+                self.client.log_artifacts(info.run_id, str(path), name)
+            else:
+                self.client.log_artifact(info.run_id, str(path))
+        self.client.set_terminated(info.run_id, end_time=end)
+        # Last: a run that broke off carries no digest, and is replaced.
+        self.client.set_tag(info.run_id, DIGEST, digest)
+
+    def _write_values(self, run_id: str, record: Record, time: int) -> None:
+        from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
+
+        params = [Param(name, value) for name, value in record.params.items()]
+        metrics = [Metric(name, value, time, step) for name, value, step in record.metrics]
+        for start in range(0, len(params), MOST_PARAMS):
+            self.client.log_batch(run_id, params=params[start : start + MOST_PARAMS])
+        for start in range(0, len(metrics), MOST_METRICS):
+            self.client.log_batch(run_id, metrics=metrics[start : start + MOST_METRICS])
+        datasets = [
+            DatasetInput(
+                # MLflow keeps 36 characters of a digest.
+                Dataset(
+                    name, sha256[:36], source_type="rapt", source=json.dumps({"sha256": sha256})
+                ),
+                [InputTag("mlflow.data.context", name.split()[-1])],
+            )
+            for name, sha256 in record.data.items()
+        ]
+        self.client.log_inputs(run_id, datasets=datasets)
+
+    def _remove(self, run_id: str) -> None:
+        """To MLflow's trash, without the artifacts: those of a cell are in DVC's cache."""
+        self.client.delete_run(run_id)
+        shutil.rmtree(files.home() / "mlartifacts" / run_id, ignore_errors=True)
+
+
+def _is(run: Run, record: Record) -> bool:
+    tags = run.data.tags
+    return (tags[KIND], tags[CELL]) == (record.tags[KIND], record.tags[CELL])
+
+
+def _experiment(client: MlflowClient) -> str:
+    """The experiment's id; its artifacts lie in the main workspace, wherever a stage runs."""
+    location = (files.home() / "mlartifacts").as_uri()
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    if experiment is None:
+        return client.create_experiment(EXPERIMENT, artifact_location=location)
+    if experiment.artifact_location != location:
+        raise RaptError(
+            "mlflow.db: made in another folder; remove mlflow.db and mlartifacts, then rapt sync"
+        )
+    if experiment.lifecycle_stage == "deleted":
+        client.restore_experiment(experiment.experiment_id)
+    return experiment.experiment_id
+
+
+def _flat(prefix: str, section: Mapping[str, Any]) -> dict[str, str]:
+    """Nested params under dotted names, as MLflow compares them."""
+    flat: dict[str, str] = {}
+    for key, value in section.items():
+        name = f"{prefix}.{key}"
+        if isinstance(value, Mapping):
+            flat |= _flat(name, value)
+        elif isinstance(value, list):
+            flat[name] = ", ".join(map(str, value))
+        else:
+            flat[name] = "null" if value is None else str(value)
+    return flat
+
+
+def _hash(content: Any) -> str:
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,171 @@
+"""A synthetic experiment: invented figures in the shape of docs/data.md, for tests alone."""
+
+from __future__ import annotations
+
+import shutil
+import zlib
+from pathlib import Path
+from typing import Any
+
+from rapt import files, params
+from rapt.cells import summary
+from rapt.params import Params
+from rapt.plan import PlannedCell, is_unprotected, plan
+from rapt.reporting.sentences import sentences
+from tests.conftest import ROOT
+
+SEEDS = 2
+
+
+def write(folder: Path) -> Params:
+    """Lay a whole experiment with the shipped params into an empty working folder."""
+    shutil.copy(ROOT / "params.yaml", folder / "params.yaml")
+    p = params.load(folder / "params.yaml")
+    for cell in plan(p):
+        write_cell(cell)
+    for task in p.sweep.tasks:
+        files.write_json(f"reports/gates/raw/{task}.json", _raw_gate(task))
+        for method in p.sweep.methods:
+            for eta in p.sweep.etas:
+                _release(f"{task}/{method}-{eta}", task, method, eta)
+    for name, study in p.studies.items():
+        _release(f"studies/{name}", study.task, study.method, study.eta)
+    for embedding in p.sweep.embeddings:
+        files.write_json(f"reports/calibration/{embedding}.json", _calibration(embedding))
+    files.write_json("reports/examples.json", _examples(p))
+    return p
+
+
+def write_cell(cell: PlannedCell, **changes: Any) -> dict[str, Any]:
+    """One cell's JSON, with `changes` over it."""
+    kept = 1 - share(cell.factors["method"], cell.factors["eta"])
+    seeds = [{"seed": k, **_seed(cell, kept, k)} for k in range(SEEDS)]
+    names = seeds[0]["metrics"]
+    content = {
+        "schema": 1,
+        "kind": cell.kind,
+        "cell": cell.cell,
+        "factors": cell.factors,
+        "protection": protection(cell.factors["eta"]),
+        "metrics": {name: summary([s["metrics"][name] for s in seeds]) for name in names},
+        "floors": {"majority_author": 0.55}
+        if cell.kind == "infer"
+        else {"majority": FLOORS[cell.kind]},
+        "counts": {"train": 1000, "test": 500},
+        "seeds": seeds,
+    } | changes
+    files.write_json(cell.path, content)
+    return content
+
+
+FLOORS = {"train": 0.51, "study": 0.51, "invert": 0.06}
+
+
+def protection(eta: str) -> str:
+    return "unprotected" if is_unprotected(eta) else "d_X-privacy"
+
+
+def share(method: str, eta: str) -> float:
+    """An invented replaced share."""
+    words = {"50": 0.86, "75": 0.5, "inf": 0.0}.get(eta, 0.3)
+    return words if method == "t2t" else words * 0.9
+
+
+def _noise(*names: object) -> float:
+    """Something between -1 and 1 that depends on the names alone."""
+    return zlib.crc32(repr(names).encode()) / 2**31 - 1
+
+
+def _seed(cell: PlannedCell, kept: float, k: int) -> dict[str, Any]:
+    jitter = 0.01 * _noise(cell.cell, k)
+    if cell.kind == "invert":
+        protected = min(1.0, kept + jitter) if kept < 1 else 1.0
+        metrics = {
+            "accuracy": (1 + protected) / 2,
+            "accuracy_protected": protected,
+            "empirical_privacy": 1 - protected,
+        }
+        return {"metrics": metrics, "curves": {}}
+    if cell.kind == "infer":
+        accuracy = 0.56 + 0.3 * kept + jitter
+        return {
+            "metrics": {"accuracy_author": accuracy, "empirical_privacy_author": 1 - accuracy},
+            "curves": {},
+        }
+    gain = {"t2t": 0.0, "pct2t": 0.06, "rapt": 0.075}.get(cell.factors["method"], 0.05)
+    accuracy = 0.52 + 0.3 * kept + gain * (1 - kept) + jitter
+    curves = {"task_loss": [0.69 - 0.1 * kept * e + jitter for e in range(1, 4)]}
+    if cell.factors["method"] == "rapt":
+        curves["reconstruction_loss"] = [190 - 60 * kept * e + 100 * jitter for e in range(1, 4)]
+        curves["reconstruction_accuracy"] = [0.3 * kept * e for e in range(1, 4)]
+    return {"metrics": {"accuracy": accuracy}, "curves": curves}
+
+
+def _release(name: str, task: str, method: str, eta: str) -> None:
+    replaced = share(method, eta)
+    gate = _gate("private", task, "as many words as before") | {
+        "method": method,
+        "eta": eta,
+        "replaced": [
+            {
+                "seed": k,
+                "words": 20000,
+                "protected": 20000 if method == "t2t" else 12000,
+                "replaced": int(replaced * (20000 if method == "t2t" else 12000)),
+                "share": replaced,
+                "expected": replaced,
+                "low": max(0.0, replaced - 0.02),
+                "high": min(1.0, replaced + 0.02),
+            }
+            for k in range(SEEDS)
+        ],
+    }
+    files.write_json(f"reports/gates/private/{name}.json", gate)
+    files.write_json(
+        f"data/private/{name}/statement.json", {"task": task, "protection": protection(eta)}
+    )
+
+
+def _gate(kind: str, task: str, expectation: str) -> dict[str, Any]:
+    checked = {"split": "train", "passed": True, "checked": 1000, "failed": 0, "examples": []}
+    expectations = [{"expectation": expectation, "allowed": "1 to 10000 characters", **checked}]
+    return {"gate": kind, "task": task, "passed": True, "expectations": expectations}
+
+
+def _raw_gate(task: str) -> dict[str, Any]:
+    digests = {"train": f"{zlib.crc32(task.encode()):064x}", "test": "b" * 64}
+    return _gate("raw", task, "texts are not empty") | {"sha256": digests}
+
+
+def _calibration(embedding: str) -> dict[str, Any]:
+    def point(eta: str, replaced: float) -> dict[str, Any]:
+        low, high = max(0.0, replaced - 0.04), min(1.0, replaced + 0.04)
+        statistics = {"n_w": 1000 * (1 - replaced), "s_w": 1 + 300 * replaced}
+        return {"eta": eta, "replaced": replaced, "replaced_low": low, "replaced_high": high} | (
+            statistics
+        )
+
+    shares = {"25": 0.99, "50": 0.86, "75": 0.5, "100": 0.2, "150": 0.05, "200": 0.02}
+    curves = {
+        "t2t": [point(eta, s) for eta, s in shares.items()],
+        "pct2t": [point(eta, 0.9 * s) for eta, s in shares.items()],
+    }
+    return {"embedding": embedding, "words": 300, "draws": 20, "curves": curves}
+
+
+def _examples(p: Params) -> dict[str, Any]:
+    shown = []
+    for sentence in sentences():
+        words = sentence["text"].replace(",", " ,").replace(".", " .").split()
+        releases = []
+        for method in p.sweep.methods:
+            for eta in p.sweep.etas:
+                step = {"50": 2, "75": 3}.get(eta, 10**6) + (method != "t2t")
+                changed = [i % step == step - 1 and w.isalpha() for i, w in enumerate(words)]
+                new = [
+                    f"synthetic{i}" if c else w
+                    for i, (w, c) in enumerate(zip(words, changed, strict=True))
+                ]
+                releases.append({"method": method, "eta": eta, "words": new, "changed": changed})
+        shown.append(sentence | {"releases": releases})
+    return {"sentences": shown}
