@@ -35,13 +35,15 @@ def module_of(stage: dict[str, Any]) -> Path:
 
 
 def imported(module: Path) -> set[Path]:
-    """The project's modules that a module loads, directly or not, lazily or not."""
+    """The project's modules that decide what a module does, loaded at once or later."""
     found, todo = set(), [module]
     while todo:
         path = todo.pop()
         if path in found:
             continue
         found.add(path)
+        if str(path) in NO_DEPENDENCY:
+            continue
         for node in ast.walk(ast.parse((ROOT / path).read_text())):
             names = []
             if isinstance(node, ast.Import):

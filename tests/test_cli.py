@@ -1,0 +1,84 @@
+"""The `rapt` command as a user types it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return tmp_path
+
+
+def rapt(*args: str) -> subprocess.CompletedProcess[str]:
+    code = "from rapt.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *args], capture_output=True, text=True, check=False
+    )
+
+
+def test_check_says_what_will_run(workspace: Path) -> None:
+    done = rapt("check")
+    assert done.returncode == 0
+    assert "params.yaml is valid" in done.stdout
+    assert "eta inf releases the original words" in done.stdout
+
+
+def test_check_ends_with_the_one_line(workspace: Path) -> None:
+    params = Path("params.yaml")
+    params.write_text(params.read_text().replace("type: lora", "type: loar"))
+    done = rapt("check")
+    assert done.returncode == 1
+    assert done.stderr == ("tuners.lora.type: 'loar' given, allowed: lora; did you mean 'lora'?\n")
+
+
+def test_check_covers_what_dvc_cannot_parse(workspace: Path) -> None:
+    Path("params.yaml").write_text("seed: [")
+    done = rapt("check")
+    assert done.returncode == 1
+    assert done.stderr.startswith("params.yaml: not YAML: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_init_adds_a_valid_task(workspace: Path) -> None:
+    rows = "\n".join(f"a fine sentence number {i},{i % 2}" for i in range(200))
+    Path("my reviews.csv").write_text(f"review,stars\n{rows}\n")
+    done = rapt("init", "my reviews.csv", "--text", "review", "--label", "stars")
+    assert done.returncode == 0, done.stderr
+    assert "my-reviews" in Path("params.yaml").read_text()
+    assert rapt("check").returncode == 0
+    again = rapt("init", "my reviews.csv")
+    assert again.returncode == 1
+    assert again.stderr.count("\n") == 1
+
+
+def test_clean_removes_what_is_no_longer_planned(workspace: Path) -> None:
+    Path("dvc.yaml").write_text(
+        "stages:\n  make:\n    matrix:\n      x: ${xs}\n"
+        "    cmd: mkdir -p data && echo ${item.x} > data/${item.x}\n"
+        "    outs:\n      - data/${item.x}:\n          cache: false\n"
+    )
+    Path("params.yaml").write_text("xs: [a, b]\n")
+    for command in (["git", "init", "-q"], ["dvc", "init", "-q"], ["dvc", "repro", "-q"]):
+        tool = [sys.executable, "-m", "dvc"] if command[0] == "dvc" else ["git"]
+        subprocess.run([*tool, *command[1:]], check=True)
+    both = Path("dvc.lock").read_text()
+    Path("params.yaml").write_text("xs: [a]\n")
+    done = rapt("clean")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "removed data/b\n"
+    assert [p.name for p in Path("data").iterdir()] == ["a"]
+    assert "make@b" in both
+    assert "make@b" not in Path("dvc.lock").read_text()
+    assert not subprocess.run([sys.executable, "-m", "dvc", "status", "-q"], check=False).returncode
+    assert rapt("clean").stdout == ""
