@@ -5,8 +5,10 @@ export PATH := $(BIN):$(PATH)
 # Equal runs give equal bytes; nothing phones home.
 export PYTHONHASHSEED := 0
 export DVC_NO_ANALYTICS := 1
-export DO_NOT_TRACK := 1
+export DO_NOT_TRACK := true
 export MLFLOW_DISABLE_TELEMETRY := true
+export GX_ANALYTICS_ENABLED := false
+export HF_HUB_DISABLE_TELEMETRY := 1
 
 .PHONY: help setup repro flow report mlflow test quality style
 
