@@ -13,7 +13,7 @@ from rapt.errors import RaptError
 
 
 def clean() -> list[str]:
-    """Remove the outs of stages that stand in dvc.lock but no longer in dvc.yaml, and their entries.
+    """Remove the outs and entries of stages in dvc.lock that dvc.yaml no longer has.
 
     DVC keeps both for ever. Returns the removed paths.
     """
