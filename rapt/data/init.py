@@ -53,6 +53,10 @@ class NewTask:
     name: str
     next_steps: list[str]
 
+    def __str__(self) -> str:
+        steps = (f"{n}. {step}" for n, step in enumerate(self.next_steps, start=1))
+        return "\n".join([f"added tasks.{self.name} to params.yaml; next:", *steps])
+
 
 def task_block(
     path: str | Path,

@@ -33,7 +33,8 @@ def mine() -> str:
 def test_a_csv_becomes_a_task_that_runs(shipped: str) -> None:
     new = task_block(mine(), label="mood", attributes=["who"])
     assert new.name == "my-own-file"
-    assert "sweep.tasks, sweep.train, sweep.infer" in new.next_steps[1]
+    assert str(new).startswith("added tasks.my-own-file to params.yaml; next:\n1. look at ")
+    assert "\n2. add my-own-file to sweep.tasks, sweep.train, sweep.infer\n" in str(new)
     task = load().tasks["my-own-file"]
     assert task.text == "Text"
     assert task.label and task.label.names == ["no", "yes"]
