@@ -22,8 +22,12 @@ app = typer.Typer(
 
 @app.command()
 def check() -> None:
-    """Validate params.yaml and say what it will run."""
+    """Validate params.yaml and the local files it names; say what it will run."""
+    from rapt.data import sources
+
     p = params.load()
+    for task in p.sweep.tasks:
+        sources.verify(p.tasks[task])
     cells = plan.plan(p)
     kinds = {kind: sum(cell.kind == kind for cell in cells) for kind in plan.KINDS}
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
@@ -35,7 +39,9 @@ def check() -> None:
 @app.command()
 def init(
     path: Annotated[Path, typer.Argument(help="CSV, TSV, JSONL or Parquet file, or a folder.")],
+    name: Annotated[str | None, typer.Option(help="Name of the task; else the file's.")] = None,
     text: Annotated[str | None, typer.Option(help="Column with the text.")] = None,
+    text_pair: Annotated[str | None, typer.Option(help="Column with a pair's second text.")] = None,
     label: Annotated[str | None, typer.Option(help="Column with the class.")] = None,
     attribute: Annotated[
         list[str] | None, typer.Option(help="A private attribute's column.")
@@ -44,7 +50,16 @@ def init(
     """Add a task for your own data to params.yaml."""
     from rapt.data.init import task_block
 
-    typer.echo(task_block(path, text=text, label=label, attributes=attribute or ()))
+    typer.echo(
+        task_block(
+            path,
+            name=name,
+            text=text,
+            text_pair=text_pair,
+            label=label,
+            attributes=attribute or (),
+        )
+    )
 
 
 @app.command()

@@ -57,9 +57,25 @@ def test_init_adds_a_valid_task(workspace: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "my-reviews" in Path("params.yaml").read_text()
     assert rapt("check").returncode == 0
+    named = rapt("init", "my reviews.csv", "--name", "second", "--text", "review")
+    assert named.returncode == 0, named.stderr
     again = rapt("init", "my reviews.csv")
     assert again.returncode == 1
     assert again.stderr.count("\n") == 1
+
+
+def test_check_notices_a_changed_file(workspace: Path) -> None:
+    mine = Path("mine.csv")
+    mine.write_text("text,label\n" + "\n".join(f"a sentence {i},{i % 2}" for i in range(200)))
+    assert rapt("init", "mine.csv").returncode == 0
+    params = Path("params.yaml")
+    params.write_text(params.read_text().replace("    - tweets\n", "    - tweets\n    - mine\n", 1))
+    assert rapt("check").returncode == 0
+    mine.write_text(mine.read_text() + "\none more,1")
+    done = rapt("check")
+    assert done.returncode == 1
+    assert "mine.csv: sha256 " in done.stderr
+    assert "expected" in done.stderr
 
 
 def test_clean_removes_what_is_no_longer_planned(workspace: Path) -> None:

@@ -45,6 +45,17 @@ def load(task: Task) -> Loaded:
             return _from_hub(source)
 
 
+def verify(task: Task) -> None:
+    """Check that local files are there and still have their sha256: DVC does not watch them.
+
+    Raises:
+        RaptError: One line: which file, found, expected.
+    """
+    if isinstance(task.source, FilesSource):
+        for split, path in task.source.files.items():
+            _local(task.source, split, path)
+
+
 def _format(task: Task) -> Format:
     assert task.format is not None  # params.py demands it of these sources
     return task.format
@@ -64,15 +75,21 @@ def _from_files(source: FilesSource, format: Format) -> Loaded:
     splits: dict[str, Split] = {}
     hashes: dict[str, str] = {}
     for split, path in source.files.items():
-        try:
-            data = (files.home() / path).read_bytes()
-        except OSError as error:
-            raise RaptError(f"{path}: {error.strerror}; paths start at {files.home()}") from None
-        if source.sha256 and split in source.sha256:
-            fetch.check(data, source.sha256[split], path)
+        data = _local(source, split, path)
         splits[split] = Split(read.table(data, format, path), path)
         hashes[split] = fetch.sha256(data)
     return Loaded(splits, {**source.model_dump(), "sha256": hashes})
+
+
+def _local(source: FilesSource, split: Any, path: str) -> bytes:
+    """A local file, whose path starts at the main workspace, checked where its sha256 is known."""
+    try:
+        data = (files.home() / path).read_bytes()
+    except OSError as error:
+        raise RaptError(f"{path}: {error.strerror}; paths start at {files.home()}") from None
+    if source.sha256 and split in source.sha256:
+        fetch.check(data, source.sha256[split], path)
+    return data
 
 
 def _from_hub(source: HubSource) -> Loaded:
