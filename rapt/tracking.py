@@ -169,14 +169,14 @@ def _times(varying: Mapping[str, Any]) -> tuple[int, int] | None:
 def _mirror(results: Results, cells: list[Cell]) -> None:
     """Log the cells that have run and that MLflow does not hold as they are."""
     records = [record(results, cell) for cell in cells if cell.content]
-    with _store() as store:
-        sweep = Sweep(store, results)
+    with store() as client:
+        sweep = Sweep(client, results)
         for one in records:
             sweep.log(one)
 
 
 @contextmanager
-def _store() -> Iterator[MlflowClient]:
+def store() -> Iterator[MlflowClient]:
     """A client of the main workspace's database, alone: together, processes would break it."""
     no_telemetry()
     from filelock import FileLock
@@ -198,7 +198,7 @@ class Sweep:
     def __init__(self, client: MlflowClient, results: Results) -> None:
         """Find the parent run and its children, or start the parent."""
         self.client, self.id = client, sweep_id(results.params)
-        self.experiment = _experiment(client)
+        self.experiment = experiment_id(client)
         found = client.search_runs(
             [self.experiment], f"tags.`{SWEEP}` = '{self.id}'", max_results=10_000
         )
@@ -284,7 +284,7 @@ def _is(run: Run, record: Record) -> bool:
     return (tags[KIND], tags[CELL]) == (record.tags[KIND], record.tags[CELL])
 
 
-def _experiment(client: MlflowClient) -> str:
+def experiment_id(client: MlflowClient) -> str:
     """The experiment's id; its artifacts lie in the main workspace, wherever a stage runs."""
     location = (files.home() / "mlartifacts").as_uri()
     experiment = client.get_experiment_by_name(EXPERIMENT)

@@ -12,6 +12,8 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
 from rapt.plan import sorted_etas
@@ -147,7 +149,6 @@ def _trade_offs(
                 axes.set_ylabel("accuracy, %")
                 axes.set_title(f"{group_text(group)}")
                 axes.margins(0.12)
-                axes.legend(loc="best")
                 yield _figure(
                     canvas,
                     "trade-off",
@@ -176,10 +177,9 @@ def _utility_curves(rows: Sequence[Utility], methods: Sequence[str]) -> Iterator
             _floor(axes, own[0].majority)
             axes.set_ylabel("accuracy, %")
             axes.set_title(group_text(group))
-            axes.legend(loc="best")
             yield _figure(
                 canvas,
-                "eta",
+                "accuracy",
                 "accuracy-" + "-".join(group),
                 f"Accuracy by η, {group_text(group)}. Dotted: the most frequent class.",
                 _spoken("Accuracy by η", {f"{m}, η {e}": (v[0],) for (m, e), v in values.items()}),
@@ -198,10 +198,9 @@ def _privacy_curves(rows: Sequence[Privacy], methods: Sequence[str]) -> Iterator
             _floor(axes, 1 - majority if majority is not None else None, "nothing learned")
             axes.set_ylabel("empirical privacy, %")
             axes.set_title(attack_text(*group))
-            axes.legend(loc="best")
             yield _figure(
                 canvas,
-                "eta",
+                "privacy",
                 "privacy-" + "-".join([*group[:2], _slug(group[2])]),
                 f"Empirical privacy by η, {attack_text(*group)}. Dotted: the floor, where the "
                 "attack does no better than the most frequent answer.",
@@ -230,7 +229,6 @@ def _calibrations(results: Results) -> Iterator[Figure]:
             axes.set_ylabel("words replaced, %")
             axes.set_ylim(-2, 102)
             axes.set_title(f"calibration · {embedding}")
-            axes.legend(loc="best")
             yield _figure(
                 canvas,
                 "calibration",
@@ -272,7 +270,7 @@ def _trainings(results: Results) -> Iterator[Figure]:
     for title, cells in multiples:
         names = dict.fromkeys(name for cell in cells for name in cell.curves())
         # The loss that decides stands first.
-        for name in sorted(names, key=lambda name: (name != "task_loss", name)):
+        for name in sorted(names, key=lambda n: (n != "task_loss", "loss" not in n, n)):
             yield _training(title, name, cells)
 
 
@@ -287,7 +285,6 @@ def _training(title: str, name: str, cells: Sequence[Cell]) -> Figure:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_title(title.split(" · ")[-1])
         axes.set_ylabel(name.replace("_", " "))
-        axes.legend(loc="best", fontsize=9)
         last = {
             f"η {cell.factors['eta']}, seed {seed}": (values[-1],)
             for cell in cells
@@ -369,7 +366,7 @@ def _floor(axes: Axes, share: float | None, label: str = "most frequent class") 
 
 def _annotate(axes: Axes, number: int, p: Privacy, u: Utility) -> None:
     """The η beside its point; methods turn to different sides, as their points lie close."""
-    x, y = ((0, 8), (0, -15), (15, 3), (-15, 3), (14, -12), (-14, -12))[number % 6]
+    x, y = ((-10, -13), (13, 4), (0, 9), (-14, 4), (0, -16), (12, -13))[number % 6]
     axes.annotate(
         u.eta,
         (100 * (p.empirical_privacy or 0), 100 * (u.accuracy or 0)),
@@ -378,10 +375,22 @@ def _annotate(axes: Axes, number: int, p: Privacy, u: Utility) -> None:
         ha="center",
         fontsize=8.5,
         color=PALETTE[number % len(PALETTE)],
+        path_effects=[withStroke(linewidth=3, foreground=PAPER)],
     )
 
 
 def _figure(canvas: Canvas, section: str, name: str, caption: str, description: str) -> Figure:
+    # Below the axes, where it hides no point.
+    handles, labels = canvas.axes[0].get_legend_handles_labels()
+    order = sorted(range(len(labels)), key=lambda i: isinstance(handles[i], Line2D))  # floors last
+    canvas.legend(
+        [handles[i] for i in order],
+        [labels[i] for i in order],
+        loc="outside lower center",
+        ncols=4,
+        fontsize=9,
+        columnspacing=1.2,
+    )
     text = io.StringIO()
     canvas.savefig(text, format="svg", metadata=METADATA)
     svg = "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"

@@ -8,13 +8,33 @@ from rapt.plan import sorted_etas
 from rapt.reporting import tables
 from rapt.reporting.cells import Results
 from rapt.reporting.tables import Difference, Privacy, Utility
-from rapt.reporting.text import attack_text, count, eta_text, group_text, listing, percent, points
+from rapt.reporting.text import (
+    NBSP,
+    attack_text,
+    count,
+    eta_text,
+    group_text,
+    listing,
+    percent,
+    points,
+)
 
 
-def headline(results: Results) -> list[str]:
-    """At most five lines: what ran, what it gives, whether it is whole."""
-    lines = [_what_ran(results), *_main_result(results), *_main_attack(results), _whole(results)]
-    return lines[:5]
+def headline(results: Results) -> list[tuple[str, str]]:
+    """At most five lines, each with its heading: what ran, what it gives, whether it is whole."""
+    tuned = [r for r in tables.utility(results) if r.kind == "train" and r.accuracy is not None]
+    first = [row for row in tuned if row.group == tuned[0].group]
+    attacks = [row for row in tables.privacy(results) if row.attack_accuracy is not None]
+    lines = {
+        "What ran": _what_ran(results),
+        "Clean text": _accuracies([row for row in first if row.unprotected]),
+        "Privatized": _accuracies([row for row in first if not row.unprotected]),
+        "Attacked": " ".join(_attacked(attacks)),
+        "State": _whole(results),
+    }
+    if first and len(tables.groups(tables.utility(results))) > 1:
+        lines["What ran"] += f" The figures here are those of {group_text(first[0].group)}."
+    return [(heading, line) for heading, line in lines.items() if line]
 
 
 def readings(results: Results) -> list[str]:
@@ -29,60 +49,50 @@ def readings(results: Results) -> list[str]:
 
 def _what_ran(results: Results) -> str:
     sweep = results.params.sweep
-    tuned = (
-        f"{listing(sweep.backbones)} tuned with {listing(sweep.tuners)} on {listing(sweep.train)}"
-    )
     return (
-        f"{tuned}; words privatized by {listing(sweep.methods)} at "
-        f"η = {listing(sorted_etas(sweep.etas))}; {count(results.params.seeds, 'seed')} a cell."
+        f"{listing(sweep.backbones)} tuned with {listing(sweep.tuners)} on {listing(sweep.train)}; "
+        f"words privatized by {listing(sweep.methods)} at η{NBSP}={NBSP}"
+        f"{listing(sorted_etas(sweep.etas))}; {count(results.params.seeds, 'seed')} a cell."
     )
 
 
-def _main_result(results: Results) -> Iterator[str]:
-    """Clean text, then every finite η, of the first group that has run."""
-    ran = [r for r in tables.utility(results) if r.kind == "train" and r.accuracy is not None]
-    if not ran:
-        return
-    first = [row for row in ran if row.group == ran[0].group]
-    if clean := [row for row in first if row.unprotected]:
-        yield (
-            f"On clean text (η = inf) {group_text(ran[0].group)} is right in "
-            f"{_by_method(clean)} % of the test texts; always answering the most frequent class, "
-            f"in {percent(clean[0].majority)} %."
+def _accuracies(rows: Sequence[Utility]) -> str:
+    """Accuracy by η and method, beside the floor."""
+    parts = [
+        f"{eta_text(eta)}: "
+        + ", ".join(
+            f"{row.method}{NBSP}{percent(row.accuracy, row.accuracy_sd)}{NBSP}%"
+            for row in rows
+            if row.eta == eta
         )
-    protected = [row for row in first if not row.unprotected]
-    parts = [
-        f"at {eta_text(eta)} {_by_method([row for row in protected if row.eta == eta])} %"
-        for eta in _etas(protected)
+        for eta in _etas(rows)
     ]
-    if parts:
-        yield f"On privatized text: {'; '.join(parts)}."
+    if not parts:
+        return ""
+    floor = f"{percent(rows[0].majority)}{NBSP}%"
+    return f"Accuracy at {'; at '.join(parts)}. Most frequent class: {floor}."
 
 
-def _by_method(rows: Sequence[Utility]) -> str:
-    return listing([f"{percent(row.accuracy, row.accuracy_sd)} ({row.method})" for row in rows])
-
-
-def _main_attack(results: Results) -> Iterator[str]:
-    """The first attack that has run, over the methods."""
-    ran = [row for row in tables.privacy(results) if row.attack_accuracy is not None]
-    if not ran:
-        return
-    attack, task, target = ran[0].group
-    parts = [
-        f"{_range([r for r in ran if r.group == ran[0].group and r.eta == eta])} at {eta_text(eta)}"
-        for eta in _etas([row for row in ran if row.group == ran[0].group])
-    ]
-    yield (
-        f"The attack {attack} finds out the {target} of {task} in {listing(parts)} "
-        f"of the cases, over the methods (floor {percent(ran[0].majority)} %)."
-    )
+def _attacked(rows: Sequence[Privacy]) -> Iterator[str]:
+    """The first inversion and the first inference, each over the methods."""
+    for kind, verb in (("invert", "recovers"), ("infer", "infers")):
+        first = next((row for row in rows if row.kind == kind), None)
+        if first:
+            own = [row for row in rows if row.group == first.group]
+            parts = [
+                f"{_range([r for r in own if r.eta == eta])} at {eta_text(eta)}"
+                for eta in _etas(own)
+            ]
+            yield (
+                f"{first.attack} {verb} the {first.target} of {first.task}: {listing(parts)}, over "
+                f"the methods (floor {percent(first.majority)}{NBSP}%)."
+            )
 
 
 def _range(rows: Sequence[Privacy]) -> str:
     values = sorted(row.attack_accuracy for row in rows if row.attack_accuracy is not None)
-    low, high = percent(values[0]), percent(values[-1])
-    return f"{low} %" if low == high else f"{low} to {high} %"
+    ends = dict.fromkeys(percent(value) for value in (values[0], values[-1]))
+    return f"{' to '.join(ends)}{NBSP}%"
 
 
 def _whole(results: Results) -> str:
@@ -123,22 +133,25 @@ def _prices(rows: Sequence[Utility]) -> Iterator[str]:
 def _comparisons(rows: Sequence[Difference]) -> Iterator[str]:
     """The methods side by side; equal seeds share the words' noise, so they are paired."""
     for group, method, against in dict.fromkeys((r.group, r.method, r.against) for r in rows):
+        own = [r for r in rows if (r.group, r.method, r.against) == (group, method, against)]
+        verdicts = list(dict.fromkeys(_verdict(row) for row in own))
         parts = [
-            f"{points(r.mean)} at {eta_text(r.eta)} ({_verdict(r)})"
-            for r in rows
-            if (r.group, r.method, r.against) == (group, method, against)
+            f"{points(row.mean)} at {eta_text(row.eta)}"
+            + (f" ({_verdict(row)})" if len(verdicts) > 1 else "")
+            for row in own
         ]
         yield (
-            f"{group_text(group)}: {method} less {against} in accuracy, paired by seed: "
-            f"{', '.join(parts)} percentage points."
+            f"{group_text(group)}: {method} less {against} in accuracy, paired by seed, in "
+            f"percentage points: {listing(parts)}"
+            + (f"; {verdicts[0]}." if len(verdicts) == 1 else ".")
         )
 
 
 def _verdict(row: Difference) -> str:
     if row.low is None or row.high is None:
-        return f"n = {row.seeds}: {row.verdict}"
-    interval = f"95 % interval {points(row.low)} to {points(row.high)}"
-    return f"n = {row.seeds}, {interval}: {row.verdict}"
+        return f"n{NBSP}={NBSP}{row.seeds}: {row.verdict}"
+    interval = f"95{NBSP}% interval {points(row.low)} to {points(row.high)}"
+    return f"n{NBSP}={NBSP}{row.seeds}, {interval}: {row.verdict}"
 
 
 def _attacks(rows: Sequence[Privacy]) -> Iterator[str]:
@@ -148,23 +161,29 @@ def _attacks(rows: Sequence[Privacy]) -> Iterator[str]:
         if broken := list(dict.fromkeys(row.method for row in ran if row.broken)):
             yield (
                 f"{attack_text(*group)}: broken with {listing(broken)}. On clean text it does not "
-                f"beat its floor of {percent(ran[0].majority)} %, so what it fails to learn says "
-                "nothing about privacy."
+                f"beat its floor of {percent(ran[0].majority)}{NBSP}%, so what it fails to learn "
+                "says nothing about privacy."
             )
-        sound = [row for row in ran if row.broken is False and not row.unprotected]
-        for method in dict.fromkeys(row.method for row in sound):
-            own = [row for row in sound if row.method == method]
-            at = [f"{percent(r.attack_accuracy)} % at {eta_text(r.eta)}" for r in _sorted(own)]
+        if sound := [row for row in ran if row.broken is False]:
+            parts = [
+                f"{eta_text(eta)}: "
+                + ", ".join(
+                    f"{row.method}{NBSP}{percent(row.attack_accuracy)}{NBSP}%"
+                    for row in sound
+                    if row.eta == eta
+                )
+                for eta in _etas(sound)
+            ]
             yield (
-                f"{attack_text(*group)}: against {method} it is right in {listing(at)}; on clean "
-                f"text in {percent(own[0].clean_accuracy)} %, by the floor in "
-                f"{percent(own[0].majority)} %."
+                f"{attack_text(*group)}: the attack is right at {'; at '.join(parts)}. "
+                f"Its floor: {percent(sound[0].majority)}{NBSP}%."
+            )
+        if unknown := list(dict.fromkeys(row.method for row in ran if row.broken is None)):
+            yield (
+                f"{attack_text(*group)}: no cell on clean text ({eta_text('inf')}) shows yet "
+                f"whether it works with {listing(unknown)}."
             )
 
 
 def _etas(rows: Sequence[Utility] | Sequence[Privacy]) -> list[str]:
     return sorted_etas(list({row.eta for row in rows}))
-
-
-def _sorted(rows: Sequence[Privacy]) -> list[Privacy]:
-    return sorted(rows, key=lambda row: float(row.eta))

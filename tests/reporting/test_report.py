@@ -1,0 +1,300 @@
+"""The page, the tables and the figures, from synthetic cells."""
+
+from __future__ import annotations
+
+import csv
+import html
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from rapt import files, tracking
+from rapt.params import Params
+from rapt.plan import PlannedCell, plan
+from rapt.reporting import cells, outs, readings, tables
+from rapt.reporting.published import published
+from rapt.reporting.sentences import sentences
+from rapt.reporting.summary import print_results
+from stages import report
+from tests.reporting import synthetic
+
+
+def make(params: Params) -> str:
+    outs.write(cells.load(params))
+    return outs.REPORT.read_text()
+
+
+def rows(path: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(Path(path).read_text().splitlines()))
+
+
+class Page(HTMLParser):
+    """The page as a reader meets it: its words, what it would load, its tables."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.loads += [
+            value or ""
+            for name, value in attrs
+            if name in ("src", "srcset", "href", "xlink:href", "data", "action")
+        ]
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        """The words, with every kind of space as one space."""
+        return " ".join(" ".join(self.words).split())
+
+
+def planned(params: Params, cell: str) -> PlannedCell:
+    return next(c for c in plan(params) if c.cell == cell)
+
+
+def test_plan_names_every_cell_once(experiment: Params) -> None:
+    names = [(cell.kind, cell.cell) for cell in plan(experiment)]
+    sweep = experiment.sweep
+    grid = len(sweep.methods) * len(sweep.etas)
+    assert len(names) == len(set(names))
+    assert len(names) == grid * (
+        len(sweep.train) * len(sweep.backbones) * len(sweep.tuners)
+        + len(sweep.inversions) * len(sweep.tasks)
+        + len(sweep.inferences) * len(sweep.infer)
+    ) + len(experiment.studies)
+    assert ("train", "movies-minilm-lora-rapt-75") in names
+    assert ("infer", "mlp-tweets-t2t-inf") in names
+
+
+def test_utility_table_shows_mean_sd_and_replaced_share(experiment: Params) -> None:
+    cell = planned(experiment, "movies-minilm-lora-pct2t-75")
+    seeds = [{"seed": k, "metrics": {"accuracy": 0.7 + k / 50}, "curves": {}} for k in (0, 1)]
+    synthetic.write_cell(
+        cell, metrics={"accuracy": {"mean": 0.71, "sd": 0.0141421356, "n": 2}}, seeds=seeds
+    )
+    text = Page(make(experiment)).text
+    assert "71.0 ± 1.4 45.0 % replaced 27.0 % of all words" in text
+    row = next(r for r in rows("reports/tables/utility.csv") if r["cell"] == cell.cell)
+    assert (row["accuracy"], row["accuracy_sd"], row["seeds"]) == ("0.71", "0.014142", "2")
+    assert (row["majority"], row["replaced_protected"], row["replaced_all"]) == (
+        "0.51",
+        "0.45",
+        "0.27",
+    )
+
+
+def test_unprotected_cells_are_marked_everywhere(experiment: Params) -> None:
+    text = make(experiment)
+    marked = re.findall(r"η = inf(?:<br>| )<span class=\"badge\">unprotected</span>", text)
+    assert len(marked) >= 1 + 3 + len(sentences())  # utility, attacks, sentences
+    for table in ("utility", "privacy"):
+        for row in rows(f"reports/tables/{table}.csv"):
+            assert (row["protection"] == "unprotected") == (row["eta"] == "inf")
+
+
+def test_privacy_table_shows_attack_floor_and_clean_baseline(experiment: Params) -> None:
+    make(experiment)
+    row = next(r for r in rows("reports/tables/privacy.csv") if r["cell"] == "mlp-tweets-t2t-50")
+    privacy, attack = float(row["empirical_privacy"]), float(row["attack_accuracy"])
+    assert privacy == pytest.approx(1 - attack, abs=1e-5)
+    assert (row["target"], row["majority"], row["broken"]) == ("author", "0.55", "False")
+    clean = files.read_json("reports/cells/infer/mlp-tweets-t2t-inf.json")
+    assert float(row["clean_accuracy"]) == pytest.approx(
+        clean["metrics"]["accuracy_author"]["mean"], abs=1e-6
+    )
+
+
+def test_attack_that_clean_text_does_not_lift_over_its_floor_is_called_broken(
+    experiment: Params,
+) -> None:
+    weak = {"mean": 0.5, "sd": 0.0, "n": 2}
+    synthetic.write_cell(
+        planned(experiment, "mlp-tweets-t2t-inf"),
+        metrics={"accuracy_author": weak, "empirical_privacy_author": weak},
+    )
+    text = Page(make(experiment)).text
+    assert "mlp on tweets: author: broken with t2t." in text
+    broken = {r["method"] for r in rows("reports/tables/privacy.csv") if r["broken"] == "True"}
+    assert broken == {"t2t"}
+
+
+def test_missing_cells_show_the_command_that_runs_them(experiment: Params) -> None:
+    for cell in ("train/movies-minilm-lora-rapt-75", "invert/nearest-movies-t2t-inf"):
+        Path(f"reports/cells/{cell}.json").unlink()
+    text = Page(make(experiment)).text
+    assert "missing dvc repro train@movies-minilm-lora-rapt-75" in text
+    assert "missing dvc repro invert@nearest-movies-t2t-inf" in text
+    assert f"2 of {len(plan(experiment))} cells are missing" in text
+    assert "no cell on clean text (η = inf) shows yet whether it works with t2t" in text
+
+
+def test_nothing_but_params_makes_a_report(experiment: Params) -> None:
+    for cell in plan(experiment):
+        cell.path.unlink()
+    for path in [*Path("reports/gates").rglob("*.json"), *Path("reports/calibration").iterdir()]:
+        path.unlink()
+    Path("reports/examples.json").unlink()
+    text = Page(make(experiment)).text
+    assert "Nothing yet: no cell has run." in text
+    assert f"0 of {len(plan(experiment))} planned cells have run" in text
+    assert files.read_json("reports/metrics.json") == {}
+    print_results(experiment)
+
+
+def test_equal_cells_give_equal_bytes(experiment: Params) -> None:
+    make(experiment)
+    first = {path: files.sha256(path) for path in _outs()}
+    files.write_json("reports/cells/train/x.json", {})
+    cells.prune(experiment)
+    make(experiment)
+    assert {path: files.sha256(path) for path in _outs()} == first
+    for path in _outs():
+        text = path.read_text()
+        assert str(Path.cwd()) not in text
+        assert not re.search(r"20\d\d-\d\d-\d\dT|dc:date", text), path
+
+
+def _outs() -> list[Path]:
+    folders = [p for n in ("tables", "figures", "plots") for p in Path("reports", n).iterdir()]
+    return sorted([outs.REPORT, Path("reports/metrics.json"), *folders])
+
+
+def test_page_loads_nothing_and_can_be_read_aloud(experiment: Params) -> None:
+    text = make(experiment)
+    page = Page(text)
+    assert [load for load in page.loads if not load.startswith("#")] == []
+    assert all(u.startswith(("#", "'#", '"#')) for u in re.findall(r"url\(([^)]*)\)", text))
+    assert "@import" not in text
+    assert not {"script", "link", "iframe", "img"} & {tag for tag, _ in page.tags}
+    ids = [a["id"] for _, a in page.tags if a.get("id")]
+    assert len(ids) == len(set(ids))
+    anchors = {load[1:] for load in page.loads if load.startswith("#")}
+    assert anchors <= set(ids)
+    figures = [a for tag, a in page.tags if tag == "svg"]
+    assert figures
+    assert all(a["role"] == "img" and a["aria-labelledby"] in ids for a in figures)
+    assert all(a.get("scope") for tag, a in page.tags if tag == "th")
+
+
+def test_examples_mark_what_was_replaced(experiment: Params) -> None:
+    text = make(experiment)
+    assert f"<blockquote>{sentences()[0]['text']}</blockquote>" in text
+    assert sentences()[0]["text"] == "the emotions are raw and will strike a nerve"
+    assert "<mark>synthetic1</mark>" in text
+    assert "Anna Berger, 54, was admitted on 12 March" in text
+
+
+def test_text_from_files_is_escaped(experiment: Params) -> None:
+    examples = files.read_json("reports/examples.json")
+    examples["sentences"][0]["releases"][0]["words"][1] = "<script>alert(1)</script>"
+    files.write_json("reports/examples.json", examples)
+    assert "<script>" not in make(experiment)
+
+
+def test_params_and_data_hashes_stand_in_the_report(experiment: Params) -> None:
+    text = make(experiment)
+    yaml = Path("params.yaml").read_text()
+    shown = re.search(r'<pre tabindex="0" aria-label="params.yaml">(.*?)</pre>', text, re.S)
+    assert shown
+    lines = [line for line in yaml.splitlines() if line]
+    assert html.unescape(re.sub(r"</?i>", "", shown[1])).splitlines() == lines
+    assert files.sha256("params.yaml") in text
+    assert files.read_json("reports/gates/raw/movies.json")["sha256"]["train"] in text
+
+
+def test_pruning_removes_what_is_not_planned(experiment: Params) -> None:
+    cell = planned(experiment, "movies-minilm-lora-rapt-75")
+    stray = replace(cell, cell="movies-minilm-lora-rapt-33")
+    synthetic.write_cell(stray)
+    assert cells.prune(experiment) == [stray.path]
+    assert not stray.path.exists()
+    assert all(planned.path.is_file() for planned in plan(experiment))
+
+
+def test_metrics_are_plain_numbers_by_kind_and_cell(experiment: Params) -> None:
+    make(experiment)
+    metrics = files.read_json("reports/metrics.json")
+    assert set(metrics) == {"train", "study", "invert", "infer"}
+    cell = files.read_json("reports/cells/train/movies-minilm-lora-rapt-75.json")
+    assert metrics["train"][cell["cell"]] == {
+        "accuracy": round(cell["metrics"]["accuracy"]["mean"], 4)
+    }
+    assert set(metrics["infer"]["mlp-tweets-t2t-50"]) == {
+        "accuracy_author",
+        "empirical_privacy_author",
+    }
+
+
+def test_plots_are_tidy(experiment: Params) -> None:
+    make(experiment)
+    plot = rows("reports/plots/utility.csv")
+    assert list(plot[0]) == ["eta", "method", "mean", "series"]
+    assert [row["eta"] for row in plot] == sorted((r["eta"] for r in plot), key=float)
+    assert rows("reports/plots/privacy.csv")
+
+
+def test_two_seeds_are_too_few_and_three_decide(experiment: Params) -> None:
+    def with_seeds(cell: str, values: list[float]) -> None:
+        seeds = [
+            {"seed": k, "metrics": {"accuracy": v}, "curves": {}} for k, v in enumerate(values)
+        ]
+        synthetic.write_cell(planned(experiment, cell), seeds=seeds)
+
+    def row() -> tables.Difference:
+        found = tables.differences(cells.load(experiment))
+        return next(r for r in found if (r.method, r.against, r.eta) == ("pct2t", "t2t", "75"))
+
+    assert row().verdict == "too few seeds to tell"
+    with_seeds("movies-minilm-lora-t2t-75", [0.60, 0.62, 0.61])
+    with_seeds("movies-minilm-lora-pct2t-75", [0.65, 0.68, 0.66])
+    assert row().mean == pytest.approx(0.16 / 3)
+    # Student's interval by hand: sd of (0.05, 0.06, 0.05), t = 4.3027 at 2 degrees of freedom.
+    assert row().low == pytest.approx(0.16 / 3 - 4.3027 * 0.0057735 / 3**0.5, abs=1e-5)
+    assert row().verdict == "higher"
+    text = " ".join(readings.readings(cells.load(experiment)))
+    assert "pct2t less t2t" in text
+    assert "too few seeds to tell" in text
+
+
+def test_published_numbers_are_those_printed(experiment: Params) -> None:
+    found = {table.title: table for table in published(experiment)}
+    lora = found["accuracy, sst2, bert-base-uncased, lora (rapt-v3, table II)"]
+    assert lora.rows["rapt"]["150"] == "89.6"
+    assert lora.etas[-1] == "inf"
+    shares = found["replacement probability (rapt-v3, table III)"]
+    assert shares.rows["bert-base-uncased"]["75"] == "85"
+    assert "Another model's" in make(experiment)
+
+
+def test_terminal_shows_the_tables_and_where_the_report_lies(
+    experiment: Params, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(experiment)
+    print_results(experiment)
+    out = capsys.readouterr().out
+    assert "accuracy, % (floor 51.0)" in out
+    assert out.rstrip().endswith(str(outs.REPORT.resolve()))
+
+
+def test_a_failing_mirror_does_not_fail_the_stage(
+    experiment: Params, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(params: Params) -> None:
+        raise OSError("disk\nfull")
+
+    monkeypatch.setattr(tracking, "sync", fail)
+    report.main()
+    assert outs.REPORT.is_file()
+    assert capsys.readouterr().err == (
+        "warning: MLflow is not up to date (disk full); rapt sync mends it\n"
+    )

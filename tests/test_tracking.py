@@ -1,0 +1,210 @@
+"""The MLflow mirror, on synthetic cells and a database of its own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rapt import files, params, tracking
+from rapt.errors import RaptError
+from rapt.params import Params
+from rapt.plan import plan
+from tests.conftest import ROOT
+from tests.reporting import synthetic
+
+mlflow = pytest.importorskip("mlflow")
+SYNC = "from rapt import params, tracking; tracking.sync(params.load())"
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with a synthetic experiment and an initialised, empty database (seconds each)."""
+    folder = tmp_path_factory.mktemp("mlflow")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.delenv("RAPT_HOME", raising=False)
+        synthetic.write(folder)
+        with tracking.store():
+            pass
+    return folder
+
+
+@pytest.fixture
+def experiment(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Params]:
+    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAPT_HOME", raising=False)
+    yield params.load(tmp_path / "params.yaml")
+
+
+def runs() -> tuple[list, dict[str, object]]:
+    """The parents, and the children by cell."""
+    with tracking.store() as client:
+        found = client.search_runs([tracking.experiment_id(client)])
+    parents = [run for run in found if tracking.CELL not in run.data.tags]
+    children = [run for run in found if tracking.CELL in run.data.tags]
+    by_cell = {run.data.tags[tracking.CELL]: run for run in children}
+    assert len(by_cell) == len(children)
+    return parents, by_cell
+
+
+def tuned(experiment: Params) -> set[str]:
+    return {c.cell for c in plan(experiment) if c.kind in tracking.TUNED}
+
+
+def test_a_parent_and_a_child_for_each_tuned_cell(
+    experiment: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_RUN_ID", "f" * 32)
+    tracking.sync(experiment)
+    (parent,), children = runs()
+    assert set(children) == tuned(experiment)
+    assert parent.data.tags[tracking.SWEEP] == tracking.sweep_id(experiment)
+    for cell, run in children.items():
+        assert run.data.tags["mlflow.parentRunId"] == parent.info.run_id
+        unprotected = run.data.params["eta"] == "inf"
+        assert (run.data.tags["protection"] == "unprotected") == unprotected, cell
+        assert run.info.status == "FINISHED"
+
+
+def test_a_child_shows_the_trade_off(experiment: Params) -> None:
+    tracking.sync(experiment)
+    run = runs()[1]["movies-minilm-lora-rapt-75"]
+    cell = files.read_json("reports/cells/train/movies-minilm-lora-rapt-75.json")
+    invert = files.read_json("reports/cells/invert/nearest-movies-rapt-75.json")
+    infer = files.read_json("reports/cells/infer/mlp-tweets-rapt-75.json")
+    metrics = run.data.metrics
+    assert metrics["accuracy"] == cell["metrics"]["accuracy"]["mean"]
+    assert metrics["accuracy_sd"] == cell["metrics"]["accuracy"]["sd"]
+    inversion = invert["metrics"]["empirical_privacy"]["mean"]
+    assert metrics["nearest/empirical_privacy"] == inversion
+    inference = infer["metrics"]["empirical_privacy_author"]["mean"]
+    assert metrics["mlp/tweets/empirical_privacy_author"] == inference
+    assert metrics["replaced_share"] == 0.45
+    assert run.data.params["method"] == "rapt"
+    assert run.data.params["tuner.type"] == "lora"
+    with tracking.store() as client:
+        curve = client.get_metric_history(run.info.run_id, "seed-1/task_loss")
+        artifacts = client.list_artifacts(run.info.run_id)
+    assert [p.value for p in sorted(curve, key=lambda p: p.step)] == cell["seeds"][1]["curves"][
+        "task_loss"
+    ]
+    assert [a.path for a in artifacts] == ["statement.json"]
+    digests = {i.dataset.name: i.dataset.digest for i in run.inputs.dataset_inputs}
+    raw = files.read_json("reports/gates/raw/movies.json")["sha256"]
+    assert digests["movies train"] == raw["train"][:36]
+
+
+def test_syncing_again_changes_nothing(experiment: Params) -> None:
+    tracking.sync(experiment)
+    before = {cell: run.info.run_id for cell, run in runs()[1].items()}
+    tracking.sync(experiment)
+    tracking.log_cell(experiment, "train", "movies-minilm-lora-rapt-75")
+    parents, children = runs()
+    assert len(parents) == 1
+    assert {cell: run.info.run_id for cell, run in children.items()} == before
+
+
+def test_a_changed_cell_replaces_its_run_alone(experiment: Params) -> None:
+    tracking.sync(experiment)
+    before = {cell: run.info.run_id for cell, run in runs()[1].items()}
+    changed = next(c for c in plan(experiment) if c.cell == "movies-minilm-lora-t2t-50")
+    synthetic.write_cell(changed, metrics={"accuracy": {"mean": 0.9, "sd": None, "n": 1}})
+    tracking.sync(experiment)
+    after = runs()[1]
+    assert {c for c in before if after[c].info.run_id != before[c]} == {changed.cell}
+    assert after[changed.cell].data.metrics["accuracy"] == 0.9
+    assert "accuracy_sd" not in after[changed.cell].data.metrics
+    assert not Path("mlartifacts", before[changed.cell]).exists()
+
+
+def test_one_cell_is_shown_as_soon_as_it_has_run(experiment: Params) -> None:
+    tracking.log_cell(experiment, "study", next(iter(experiment.studies)))
+    parents, children = runs()
+    assert (len(parents), set(children)) == (1, set(experiment.studies))
+    tracking.sync(experiment)
+    parents, children = runs()
+    assert (len(parents), set(children)) == (1, tuned(experiment))
+
+
+def test_live_logging_never_fails_a_stage(
+    experiment: Params, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("mlflow.db").write_text("no database")
+    tracking.log_cell(experiment, "train", "movies-minilm-lora-t2t-50")
+    warning = capsys.readouterr().err.splitlines()[-1]
+    assert warning.startswith("warning: MLflow lacks movies-minilm-lora-t2t-50 (")
+    assert warning.endswith("rapt sync adds it")
+
+
+def test_a_run_that_broke_off_is_replaced(experiment: Params) -> None:
+    tracking.sync(experiment)
+    run_id = runs()[1]["movies-minilm-lora-t2t-50"].info.run_id
+    with tracking.store() as client:
+        client.delete_tag(run_id, tracking.DIGEST)
+    tracking.sync(experiment)
+    assert runs()[1]["movies-minilm-lora-t2t-50"].info.run_id != run_id
+
+
+def test_what_varies_is_shown_where_known(experiment: Params) -> None:
+    varying = {
+        "seconds": 12.5,
+        "device": "cpu",
+        "host_cores": 2,
+        "commit": "abc",
+        "finished": "2026-01-02T03:04:05Z",
+    }
+    files.write_json(".rapt/runs/train/movies-minilm-lora-t2t-50.json", varying)
+    tracking.sync(experiment)
+    run = runs()[1]["movies-minilm-lora-t2t-50"]
+    assert run.data.tags["rapt.device"] == "cpu"
+    assert run.data.metrics["seconds"] == 12.5
+    assert run.info.end_time - run.info.start_time == 12500
+
+
+def test_a_slot_logs_into_the_main_workspace(
+    experiment: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slot = tmp_path / ".rapt/slot"
+    slot.mkdir(parents=True)
+    monkeypatch.chdir(slot)
+    monkeypatch.setenv("RAPT_HOME", str(tmp_path))
+    synthetic.write(slot)
+    tracking.log_cell(experiment, "train", "movies-minilm-lora-t2t-50")
+    assert set(runs()[1]) == {"movies-minilm-lora-t2t-50"}
+    assert sorted(p.name for p in slot.iterdir()) == [".rapt", "data", "params.yaml", "reports"]
+    (run,) = runs()[1].values()
+    assert run.info.artifact_uri.startswith((tmp_path / "mlartifacts").as_uri())
+
+
+def test_a_moved_database_says_what_to_do(
+    experiment: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracking.sync(experiment)
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    Path("mlflow.db").rename(moved / "mlflow.db")
+    monkeypatch.setenv("RAPT_HOME", str(moved))
+    with pytest.raises(RaptError, match="made in another folder"):
+        tracking.sync(experiment)
+
+
+def test_two_processes_at_once_leave_no_duplicates(tmp_path: Path) -> None:
+    """Without a database at first: creating it together would break it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        patch.delenv("RAPT_HOME", raising=False)
+        experiment = synthetic.write(tmp_path)
+        command = [sys.executable, "-c", SYNC]
+        patch.setenv("PYTHONPATH", str(ROOT))
+        both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+        errors = [process.communicate(timeout=120)[1] for process in both]
+        assert [process.returncode for process in both] == [0, 0], errors
+        parents, children = runs()
+    assert len(parents) == 1
+    assert set(children) == tuned(experiment)
