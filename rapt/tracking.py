@@ -123,8 +123,7 @@ def _metrics(
     found |= {f"floor_{name}": value for name, value in content["floors"].items()}
     for attack in _attacks(results, cell):
         found |= _summary(attack[0], attack[1])
-    replaced = results.replaced(cell.factors)
-    found["replaced_share"] = replaced.protected if replaced else None
+    found["replaced_share"] = results.replaced(cell.factors)
     found["seconds"] = varying.get("seconds")
     single = [(name, value, 0) for name, value in sorted(found.items()) if value is not None]
     curves = [

@@ -65,14 +65,6 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Replaced:
-    """What the mechanism replaced, mean over seeds."""
-
-    protected: float
-    everything: float
-
-
-@dataclass(frozen=True)
 class Results:
     """Everything that is there, in the order of params.yaml."""
 
@@ -98,15 +90,11 @@ class Results:
         """The planned cells that have not run."""
         return [cell for cell in self.cells if cell.content is None]
 
-    def replaced(self, factors: dict[str, str]) -> Replaced | None:
-        """The replaced shares of the release behind a cell with these factors."""
+    def replaced(self, factors: dict[str, str]) -> float | None:
+        """Which share of its protected words the release behind a cell replaced, over the seeds."""
         gate = self.private_gates.get(release(factors))
-        if not gate:
-            return None
-        return Replaced(
-            protected=fmean(seed["share"] for seed in gate["replaced"]),
-            everything=fmean(seed["replaced"] / seed["words"] for seed in gate["replaced"]),
-        )
+        shares = [seed["share"] for seed in gate["replaced"]] if gate else []
+        return fmean(shares) if shares else None  # a gate that fails early replays nothing
 
 
 def release(factors: dict[str, str]) -> str:

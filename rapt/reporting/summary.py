@@ -29,7 +29,7 @@ def print_results(params: Params) -> None:
     for row in utility:
         if row.kind == "study":
             console.print(
-                f"study {row.cell}: accuracy {_value(row, 'accuracy')} % "
+                f"study {row.cell}: accuracy, % {_value(row, 'accuracy')} "
                 f"({group_text(row.group)} · {row.method}, η = {row.eta})"
             )
     for group in tables.groups(privacy):

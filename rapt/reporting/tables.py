@@ -38,8 +38,7 @@ class Utility:
     accuracy_sd: float | None
     seeds: int | None
     majority: float | None
-    replaced_protected: float | None
-    replaced_all: float | None
+    replaced_share: float | None
     command: str
 
     @property
@@ -71,6 +70,8 @@ class Privacy:
     seeds: int | None
     attack_accuracy: float | None
     attack_accuracy_sd: float | None
+    # Of an inversion: over the words that the method leaves as they are, too.
+    attack_accuracy_all_words: float | None
     majority: float | None
     clean_accuracy: float | None
     command: str
@@ -129,7 +130,7 @@ def utility(results: Results) -> list[Utility]:
 
 
 def _utility(results: Results, cell: Cell) -> Utility:
-    accuracy, replaced = cell.metric("accuracy"), results.replaced(cell.factors)
+    accuracy = cell.metric("accuracy")
     return Utility(
         kind=cell.plan.kind,
         cell=cell.plan.cell,
@@ -139,8 +140,7 @@ def _utility(results: Results, cell: Cell) -> Utility:
         accuracy_sd=accuracy.sd if accuracy else None,
         seeds=accuracy.n if accuracy else None,
         majority=cell.floor("majority"),
-        replaced_protected=replaced.protected if replaced else None,
-        replaced_all=replaced.everything if replaced else None,
+        replaced_share=results.replaced(cell.factors),
         command=cell.plan.command,
     )
 
@@ -173,6 +173,7 @@ def _privacy(results: Results, cell: Cell, attribute: str | None) -> Privacy:
         seeds=empirical.n if empirical else None,
         attack_accuracy=_mean(accuracy),
         attack_accuracy_sd=accuracy.sd if accuracy else None,
+        attack_accuracy_all_words=None if attribute else _mean(cell.metric("accuracy")),
         majority=cell.floor(f"majority{suffix}"),
         clean_accuracy=_mean(clean[0].metric(accuracy_name)) if clean else None,
         command=cell.plan.command,
