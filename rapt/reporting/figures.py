@@ -194,8 +194,9 @@ def _privacy_curves(rows: Sequence[Privacy], methods: Sequence[str]) -> Iterator
         with _panel() as (canvas, axes):
             values = {(r.method, r.eta): (r.empirical_privacy, r.empirical_privacy_sd) for r in own}
             _over_eta(axes, values, methods)
-            majority = own[0].majority
-            _floor(axes, 1 - majority if majority is not None else None, "nothing learned")
+            # An inversion's floor differs by method, as the words that they protect do.
+            for n, floor in enumerate(sorted({r.majority for r in own if r.majority is not None})):
+                _floor(axes, 1 - floor, "_" if n else "nothing learned")
             axes.set_ylabel("empirical privacy, %")
             axes.set_title(attack_text(*group))
             yield _figure(

@@ -36,6 +36,10 @@ class Grid:
         every = [row for rows in self.rows.values() for row in rows]
         return next((row for row in every if row.seeds), every[0])
 
+    def floor(self, method: str) -> float | None:
+        """What an answer without looking reaches; methods protect different words."""
+        return next((row.majority for row in self.rows[method] if row.seeds), None)
+
     @property
     def broken(self) -> list[str]:
         """The methods on which this attack does not beat its floor on clean text."""

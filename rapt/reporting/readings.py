@@ -17,6 +17,7 @@ from rapt.reporting.text import (
     listing,
     percent,
     points,
+    span,
 )
 
 
@@ -80,19 +81,13 @@ def _attacked(rows: Sequence[Privacy]) -> Iterator[str]:
         if first:
             own = [row for row in rows if row.group == first.group]
             parts = [
-                f"{_range([r for r in own if r.eta == eta])} at {eta_text(eta)}"
+                f"{span(r.attack_accuracy for r in own if r.eta == eta)}{NBSP}% at {eta_text(eta)}"
                 for eta in _etas(own)
             ]
             yield (
                 f"{first.attack} {verb} the {first.target} of {first.task}: {listing(parts)}, over "
-                f"the methods (floor {percent(first.majority)}{NBSP}%)."
+                f"the methods (floor {span(r.majority for r in own)}{NBSP}%)."
             )
-
-
-def _range(rows: Sequence[Privacy]) -> str:
-    values = sorted(row.attack_accuracy for row in rows if row.attack_accuracy is not None)
-    ends = dict.fromkeys(percent(value) for value in (values[0], values[-1]))
-    return f"{' to '.join(ends)}{NBSP}%"
 
 
 def _whole(results: Results) -> str:
@@ -161,8 +156,8 @@ def _attacks(rows: Sequence[Privacy]) -> Iterator[str]:
         if broken := list(dict.fromkeys(row.method for row in ran if row.broken)):
             yield (
                 f"{attack_text(*group)}: broken with {listing(broken)}. On clean text it does not "
-                f"beat its floor of {percent(ran[0].majority)}{NBSP}%, so what it fails to learn "
-                "says nothing about privacy."
+                f"beat its floor of {span(r.majority for r in ran if r.broken)}{NBSP}%, so what it "
+                "fails to learn says nothing about privacy."
             )
         if sound := [row for row in ran if row.broken is False]:
             parts = [
@@ -176,7 +171,7 @@ def _attacks(rows: Sequence[Privacy]) -> Iterator[str]:
             ]
             yield (
                 f"{attack_text(*group)}: the attack is right at {'; at '.join(parts)}. "
-                f"Its floor: {percent(sound[0].majority)}{NBSP}%."
+                f"Its floor: {span(r.majority for r in sound)}{NBSP}%."
             )
         if unknown := list(dict.fromkeys(row.method for row in ran if row.broken is None)):
             yield (

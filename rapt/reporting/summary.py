@@ -14,7 +14,7 @@ from rapt.plan import sorted_etas
 from rapt.reporting import tables
 from rapt.reporting.cells import load
 from rapt.reporting.outs import REPORT
-from rapt.reporting.text import attack_text, count, group_text, percent
+from rapt.reporting.text import attack_text, count, group_text, percent, span
 
 
 def print_results(params: Params) -> None:
@@ -23,8 +23,8 @@ def print_results(params: Params) -> None:
     utility, privacy = tables.utility(results), tables.privacy(results)
     for group in tables.groups(utility):
         own = [row for row in utility if row.kind == "train" and row.group == group]
-        floor = next((row.majority for row in own if row.majority is not None), None)
-        title = f"{group_text(group)}: accuracy, % (floor {percent(floor)})"
+        floor = span(row.majority for row in own)
+        title = f"{group_text(group)}: accuracy, % (floor {floor})"
         console.print(_grid(title, own, "accuracy"))
     for row in utility:
         if row.kind == "study":
@@ -34,11 +34,9 @@ def print_results(params: Params) -> None:
             )
     for group in tables.groups(privacy):
         own_attack = [row for row in privacy if row.group == group]
-        floor = next((r.majority for r in own_attack if r.majority is not None), None)
+        floor = span(row.majority for row in own_attack)
         broken = ", broken: see the report" if any(r.broken for r in own_attack) else ""
-        title = (
-            f"{attack_text(*group)}: empirical privacy, % (attack's floor {percent(floor)}{broken})"
-        )
+        title = f"{attack_text(*group)}: empirical privacy, % (attack's floor {floor}{broken})"
         console.print(_grid(title, own_attack, "empirical_privacy"))
     if missing := results.missing():
         console.print(

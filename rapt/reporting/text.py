@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 MINUS = "\N{MINUS SIGN}"
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
@@ -15,6 +15,12 @@ def percent(share: float | None, sd: float | None = None) -> str:
         return "–"
     spread = f"{NBSP}{PLUS_MINUS}{NBSP}{100 * sd:.1f}" if sd is not None else ""
     return f"{_signed(100 * share, '.1f')}{spread}"
+
+
+def span(shares: Iterable[float | None]) -> str:
+    """The least and the greatest of some shares in percent; one number where they are equal."""
+    known = sorted(share for share in shares if share is not None)
+    return " to ".join(dict.fromkeys(percent(share) for share in (known[:1] + known[-1:]))) or "–"
 
 
 def points(difference: float) -> str:

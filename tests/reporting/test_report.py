@@ -103,6 +103,9 @@ def test_privacy_table_shows_attack_floor_and_clean_baseline(whole: Params) -> N
     privacy, attack = float(row["empirical_privacy"]), float(row["attack_accuracy"])
     assert privacy == pytest.approx(1 - attack, abs=1e-5)
     assert (row["target"], row["majority"], row["broken"]) == ("author", "0.55", "False")
+    page = Page(outs.REPORT.read_text()).text
+    assert "nearest recovers the protected words of movies" in page
+    assert "(floor 4.0 to 6.0 %)" in page
     clean = files.read_json("reports/cells/infer/mlp-tweets-t2t-inf.json")
     assert float(row["clean_accuracy"]) == pytest.approx(
         clean["metrics"]["accuracy_author"]["mean"], abs=1e-6
