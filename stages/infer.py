@@ -4,6 +4,7 @@ import pyarrow as pa
 
 from rapt import cells, files, params
 from rapt.attacks.attribute import AttributeMlp, majority, mean_vectors
+from rapt.progress import bar
 from rapt.text.table import EmbeddingTable
 from stages import run
 
@@ -26,7 +27,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
             "metrics": _attack(attacker, f"{release}/seed-{k}", table, truth, p.seed + k),
             "curves": {},
         }
-        for k in range(p.seeds)
+        for k in bar(range(p.seeds), attack, p.seeds)
     ]
     cell.write(
         protection=statement["protection"],

@@ -11,6 +11,7 @@ import pyarrow as pa
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 
 from rapt import files
+from rapt.progress import bar
 from rapt.text.tagging import Tagger
 
 WORD_START = ("Ġ", "▁")
@@ -57,10 +58,8 @@ def build_table(
     backbone = AutoModel.from_pretrained(model, use_safetensors=True)
     pieces = backbone.get_input_embeddings().weight.detach().float().numpy()
     words = candidates(tokenizer)
-    pos = [
-        [tag, *extra_pos.get(word, ())]
-        for word, tag in zip(words, tagger.words(words), strict=True)
-    ]
+    tags = bar(tagger.words(words), "tagging the vocabulary", len(words))
+    pos = [[tag, *extra_pos.get(word, ())] for word, tag in zip(words, tags, strict=True)]
 
     folder.mkdir(parents=True)
     files.write_parquet(folder / "words.parquet", pa.table({"word": list(words), "pos": pos}))
