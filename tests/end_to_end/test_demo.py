@@ -9,7 +9,7 @@ import pytest
 
 from rapt import params, plan
 from rapt.privacy import experiment
-from tests.end_to_end.conftest import Workspace
+from tests.end_to_end.conftest import Edit, Workspace
 
 pytestmark = pytest.mark.slow
 
@@ -47,11 +47,19 @@ def test_an_experiment_sets_a_value_without_editing(demo: Workspace) -> None:
     assert "up to date" in demo.dvc("repro")
 
 
-def test_what_provider_and_lock_of_a_wrong_value(demo: Workspace) -> None:
-    demo.edit(lambda p: p["tuners"]["lora"].update(r=0))
+@pytest.mark.parametrize(
+    ("edit", "line"),
+    [
+        (lambda p: p["tuners"]["lora"].update(r=0), "tuners.lora.r: 0 given"),
+        (lambda p: p["sweep"].update(tuners=["loar"]), "sweep.tuners: 'loar' given, allowed: lora"),
+        (lambda p: p["sweep"].update(etas=[-1]), "sweep.etas.0: -1 given, allowed: a number above"),
+    ],
+)
+def test_a_wrong_value_stops_before_any_other_stage(demo: Workspace, edit: Edit, line: str) -> None:
+    demo.edit(edit)
     printed = demo.dvc("repro", fails=True)
-    assert "tuners.lora.r: 0 given" in printed
-    assert "Running stage 'train" not in printed
+    assert line in printed
+    assert printed.count("Running stage") == 1
     demo._git("checkout", ".")
 
 
