@@ -1,8 +1,10 @@
 """Check a release: `python -m stages.gate_private data/private/movies/t2t-75 OUT.json`."""
 
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from great_expectations import expectations as gxe
@@ -31,10 +33,13 @@ def main(release: Path, out: Path) -> None:
     privatizer = experiment.privatizer(
         statement["embedding"], statement["mechanism"], statement["categories"], statement["eta"]
     )
+    plain_groups = [_plain_groups(privatizer, statement, release, k) for k in range(len(copies))]
+    rules = _rules(statement)
     findings = check(_contents(release), "release", [_contract(statement)])
     for k, copy in enumerate(copies):
         for split in SPLITS:
-            findings += check(_matches(tagged[split], copy[split]), f"seed-{k}/{split}", MATCHES)
+            frame = _matches(privatizer, plain_groups[k], tagged[split], copy[split])
+            findings += check(frame, f"seed-{k}/{split}", rules)
     tests: list[ReplayTest] = []
     if all(finding["passed"] for finding in findings):  # word by word needs as many words
         seed = params.load().seed
@@ -91,21 +96,71 @@ def _contract(statement: dict[str, Any]) -> Rule:
 
 # Whether it belongs to the text
 
-MATCHES = [
-    flagged("same number of words", "as many as before", "as_many"),
-    flagged("same examples", "the same ids in the same order", "in_order"),
-]
+
+def _rules(statement: dict[str, Any]) -> list[Rule]:
+    allowed = "protected words from their own candidates, all others as before"
+    if statement["protection"] == UNPROTECTED:
+        allowed = "the words as before"
+    rules = [
+        flagged("same examples", "the same ids in the same order", "in_order"),
+        flagged("same number of words", "as many as before", "as_many"),
+        flagged("every word is one that the mechanism releases", allowed, "released"),
+    ]
+    if statement["plain_tokens"]:
+        allowed = "one for each plain token, from its own candidates"
+        rules.append(flagged("plain words are privatized", allowed, "plain"))
+    return rules
 
 
-def _matches(tagged: pa.Table, copy: pa.Table) -> pd.DataFrame:
-    before, after = tagged["words"].to_pylist(), copy["words"].to_pylist()
-    ids, released = tagged["example_id"].to_pylist(), copy["example_id"].to_pylist()
-    return pd.DataFrame(
-        {
-            "example_id": ids,
-            "as_many": [len(b) == len(a) for b, a in zip(before, after, strict=True)],
-            "in_order": [one == other for one, other in zip(ids, released, strict=True)],
-        }
+def _plain_groups(
+    privatizer: Privatizer, statement: dict[str, Any], release: Path, k: int
+) -> list[int]:
+    """The group of each plain token of a seed."""
+    if not statement["plain_tokens"]:
+        return []
+    targets = files.read_parquet(release / f"seed-{k}/plain.parquet")["target"].to_numpy()
+    return privatizer.groups_of_rows(privatizer.candidates[targets])
+
+
+def _matches(
+    privatizer: Privatizer, plain_groups: list[int], tagged: pa.Table, copy: pa.Table
+) -> pd.DataFrame:
+    """A row for each example before or after; a missing one is empty, and its flags are False."""
+    columns = ("example_id", "words", "pos")
+    before = zip(*(tagged[name].to_pylist() for name in columns), strict=True)
+    plain = copy["plain"].to_pylist() if plain_groups else [[]] * len(copy)
+    after = zip(copy["example_id"].to_pylist(), copy["words"].to_pylist(), plain, strict=True)
+    rows = []
+    for one, other in zip_longest(before, after):
+        example, words, pos = one or (None, [], [])
+        example_after, released, copies = other or (None, [], [])
+        groups = privatizer.groups_of_text(pos)
+        as_many = len(words) == len(released)
+        rows.append(
+            {
+                "example_id": example or example_after,
+                "in_order": example == example_after,
+                "as_many": as_many,
+                # Words that cannot be compared one by one are reported as too many or too few.
+                "released": not as_many or _possible(privatizer, groups, words, released),
+                "plain": len(copies) == len(plain_groups)
+                and _possible(privatizer, plain_groups, None, copies),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _possible(
+    privatizer: Privatizer, groups: list[int], words: list[str] | None, released: list[str]
+) -> bool:
+    """Whether the mechanism can release these words: no unknown word may have passed through."""
+    if np.isinf(privatizer.eta):
+        return words is None or words == released
+    return all(
+        after in privatizer.words_of(group)
+        if group != VERBATIM
+        else words is not None and after == words[at]
+        for at, (group, after) in enumerate(zip(groups, released, strict=True))
     )
 
 

@@ -48,7 +48,12 @@ class Privatizer:
         self.table, self.mechanism, self.eta = table, mechanism, eta
         self._groups = mechanism.groups(table.pos)
         self.candidates: NDArray[np.int64] = np.unique(np.concatenate(self._groups))
+        self._words = [frozenset(table.words[row] for row in rows) for rows in self._groups]
         self._searches = [ExactSearch(table.vectors[rows]) for rows in self._groups]
+
+    def words_of(self, group: int) -> frozenset[str]:
+        """The words that a word of this group can become."""
+        return self._words[group]
 
     def groups_of_text(self, pos: Iterable[str]) -> list[int]:
         """The group of each word of a text, from its tags in context."""

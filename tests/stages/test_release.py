@@ -94,6 +94,13 @@ def test_seeds_have_their_own_noise_and_plain_words(workspace: Path) -> None:
     [
         (lambda c: c["words"][7].pop(), "same number of words"),
         (lambda c: c["example_id"].reverse(), "same examples"),
+        (lambda c: [column.pop() for column in c.values()], "same examples"),
+        (
+            lambda c: c["words"][3].__setitem__(0, "Anna"),
+            "every word is one that the mechanism rel",
+        ),
+        (lambda c: c["plain"][3].pop(), "plain words are privatized"),
+        (lambda c: c["plain"][3].__setitem__(0, "Anna"), "plain words are privatized"),
         (lambda c: c.update(text=c["example_id"]), "nothing but the release's files and columns"),
         (lambda c: c.update(pos=c["words"]), "nothing but the release's files and columns"),
     ],
@@ -106,6 +113,17 @@ def test_a_spoilt_release_is_stopped_by_name(
         gate()
     assert not json.loads(GATE.read_text())["passed"]
     assert not any(word in str(error.value) for word in NOUNS + VERBS)
+
+
+def test_one_word_of_inf_that_is_not_the_original_is_stopped(workspace: Path) -> None:
+    out = Path("data/private/movies/rapt-inf")
+    privatize.main("movies", "rapt", "inf", "minilm", out)
+    path = out / "seed-0/test.parquet"
+    columns = files.read_parquet(path).to_pydict()
+    columns["words"][5][0] = "other"
+    files.write_parquet(path, pa.table(columns))
+    with pytest.raises(RaptError, match=r"every word .*test-000005.* the words as before"):
+        gate_private.main(out, GATE)
 
 
 def test_a_release_with_too_little_noise_is_stopped(workspace: Path) -> None:
