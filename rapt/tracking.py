@@ -11,7 +11,6 @@ import hashlib
 import json
 import logging
 import shutil
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -40,17 +39,12 @@ MOST_METRICS, MOST_PARAMS = 1000, 100
 def sync(params: Params) -> None:
     """Bring MLflow up to the cells: what is missing or changed is logged, nothing twice."""
     results = load(params)
-    _mirror(results, [cell for kind in TUNED for cell in results.of(kind)])
-
-
-def log_cell(params: Params, kind: str, cell: str) -> None:
-    """Show one cell as soon as it has run; a failure costs one line, as `sync` makes up for it."""
-    try:
-        results = load(params)
-        _mirror(results, [c for c in results.of(kind) if c.plan.cell == cell])
-    except Exception as error:  # the mirror is no part of the result
-        reason = " ".join(str(error).split())
-        print(f"warning: MLflow lacks {cell} ({reason}); rapt sync adds it", file=sys.stderr)
+    tuned = [cell for kind in TUNED for cell in results.of(kind)]
+    records = [record(results, cell) for cell in tuned if cell.content]
+    with store() as client:
+        sweep = Sweep(client, results)
+        for one in records:
+            sweep.log(one)
 
 
 def sweep_id(params: Params) -> str:
@@ -163,15 +157,6 @@ def _times(varying: Mapping[str, Any]) -> tuple[int, int] | None:
         return None
     end = datetime.fromisoformat(varying["finished"]).timestamp()
     return int(1000 * (end - varying["seconds"])), int(1000 * end)
-
-
-def _mirror(results: Results, cells: list[Cell]) -> None:
-    """Log the cells that have run and that MLflow does not hold as they are."""
-    records = [record(results, cell) for cell in cells if cell.content]
-    with store() as client:
-        sweep = Sweep(client, results)
-        for one in records:
-            sweep.log(one)
 
 
 @contextmanager

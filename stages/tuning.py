@@ -3,13 +3,13 @@
 from collections import Counter
 from pathlib import Path
 
-from rapt import cells, files, models, params, tracking
+from rapt import cells, files, models, params
 from rapt.tuning.config import Loop, Lora, Reconstruction, Run
 from rapt.tuning.seeds import train_all
 
 
 def tune(kind: str, name: str, factors: dict[str, str], release: str) -> None:
-    """Train every seed on RELEASE; write the adapters and the cell, and show it in MLflow."""
+    """Train every seed on RELEASE; write the adapters and the cell."""
     p = params.load()
     statement = files.read_json(f"{release}/statement.json")
     cell = cells.Cell(kind, name, factors | {"embedding": statement["embedding"]})
@@ -24,7 +24,6 @@ def tune(kind: str, name: str, factors: dict[str, str], release: str) -> None:
         counts={split: len(classes) for split, classes in labels.items()},
         floors={"majority": max(Counter(labels["test"]).values()) / len(labels["test"])},
     )
-    tracking.log_cell(p, kind, name)
 
 
 def _run(p: params.Params, factors: dict[str, str], release: Path, k: int, adapters: Path) -> Run:
