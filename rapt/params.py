@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -91,12 +93,19 @@ def _unique(values: list[Any]) -> list[Any]:
     return values
 
 
+def _scheme(values: list[Any]) -> list[Any]:
+    if "all" in values and len(values) > 1:
+        raise _problem("given, allowed: 'all' alone or a list without it")
+    return _unique(values)
+
+
 Name = Annotated[str, AfterValidator(_name)]
 Names = Annotated[list[Name], AfterValidator(_unique)]
 Eta = Annotated[str, BeforeValidator(_eta)]
 Model = Annotated[str, AfterValidator(_revision)]
 Sha256 = Annotated[str, AfterValidator(_sha256)]
 Share = Annotated[float, Field(ge=0, lt=1)]
+Categories = Annotated[list[Category], Field(min_length=1), AfterValidator(_scheme)]
 
 
 class _Section(BaseModel):
@@ -162,6 +171,13 @@ class HubSource(_Section):
     config: str | None
     revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
     splits: dict[Literal["train", "test"], str]
+
+    @field_validator("splits")
+    @classmethod
+    def _whole(cls, splits: dict[str, str]) -> dict[str, str]:
+        if set(splits) != {"train", "test"}:
+            raise _problem("given, allowed: train and test")
+        return splits
 
 
 class Format(_Section):
@@ -230,6 +246,12 @@ class Gate(_Section):
     min_characters: PositiveInt
     max_characters: PositiveInt
 
+    @model_validator(mode="after")
+    def _ordered(self) -> Gate:
+        if self.min_characters > self.max_characters:
+            raise _problem("min_characters above max_characters given, allowed: at most as many")
+        return self
+
 
 class Embedding(_Section):
     """An embedding model and its candidate table."""
@@ -257,7 +279,7 @@ class Method(_Section):
     """A way of privatizing, and what the provider is given beside the text."""
 
     mechanism: Mechanism
-    categories: Annotated[list[Category], Field(min_length=1), AfterValidator(_unique)] | None
+    categories: Categories | None
     plain_tokens: Annotated[int, Field(ge=0)]
     reconstruction: Reconstruction | None
 
@@ -267,8 +289,6 @@ class Method(_Section):
             raise _problem("categories given, allowed: null with mechanism t2t (every word)")
         if self.mechanism == "pct2t" and self.categories is None:
             raise _problem("categories null given, allowed: a list with mechanism pct2t")
-        if self.categories and "all" in self.categories and len(self.categories) > 1:
-            raise _problem("categories given, allowed: 'all' alone or a list without it")
         if self.reconstruction and not self.plain_tokens:
             raise _problem("plain_tokens 0 given, allowed: at least 1 with reconstruction")
         return self
@@ -297,9 +317,9 @@ class Train(_Section):
 class Calibrate(_Section):
     """Replacement statistics by η."""
 
-    categories: Annotated[list[Category], Field(min_length=1), AfterValidator(_unique)]
+    categories: Categories
     etas: Annotated[list[Eta], Field(min_length=1), AfterValidator(_unique)]
-    words: PositiveInt
+    words: Annotated[int, Field(ge=2)]
     draws: PositiveInt
 
 
@@ -326,7 +346,8 @@ INFERENCES = ("attribute-mlp",)
 class Params(_Section):
     """The whole of params.yaml."""
 
-    seed: Annotated[int, Field(ge=0)]
+    # Below what scikit-learn takes, with room for the seeds' numbers.
+    seed: Annotated[int, Field(ge=0, lt=2**31)]
     seeds: PositiveInt
     sweep: Sweep
     embedding: Name
@@ -351,28 +372,20 @@ class Params(_Section):
 
     def _reference_problems(self) -> Iterable[str]:
         """Every name that stands for an entry elsewhere must stand there, and fit its use."""
-        of_type = {
-            kind: [name for name, attack in self.attacks.items() if attack.type in types]
-            for kind, types in (("inversions", INVERSIONS), ("inferences", INFERENCES))
-        }
-        allowed: dict[str, Iterable[str]] = {
-            "tasks": self.tasks,
-            "train": [t for t in self.sweep.tasks if t in self.tasks and self.tasks[t].label],
-            "infer": [t for t in self.sweep.tasks if t in self.tasks and self.tasks[t].attributes],
-            "embeddings": self.embeddings,
-            "backbones": self.backbones,
-            "tuners": self.tuners,
-            "methods": self.methods,
-            **of_type,
-        }
-        for field, names in allowed.items():
+        unknown = [name for name in self.sweep.tasks if name not in self.tasks]
+        if unknown:  # what follows would only repeat it
+            yield from (not_allowed("sweep.tasks", name, self.tasks) for name in unknown)
+            return
+        swept = {name: self.tasks[name] for name in self.sweep.tasks}
+        labelled = [name for name, task in swept.items() if task.label]
+        for field, names in self._allowed(swept, labelled).items():
             for given in getattr(self.sweep, field):
                 if given not in names:
                     yield not_allowed(f"sweep.{field}", given, names)
         if self.embedding not in self.sweep.embeddings:
             yield not_allowed("embedding", self.embedding, self.sweep.embeddings)
         factors: dict[str, Iterable[str]] = {
-            "task": [t for t in self.sweep.tasks if t in self.tasks and self.tasks[t].label],
+            "task": labelled,
             "embedding": self.sweep.embeddings,
             "backbone": self.backbones,
             "tuner": self.tuners,
@@ -382,6 +395,30 @@ class Params(_Section):
             for factor, names in factors.items():
                 if (given := getattr(cell, factor)) not in names:
                     yield not_allowed(f"studies.{study}.{factor}", given, names)
+        yield from self._collisions()
+
+    def _allowed(self, swept: Mapping[str, Task], labelled: list[str]) -> dict[str, Iterable[str]]:
+        """For each list of the sweep the names that it may hold."""
+        return {
+            "train": labelled,
+            "infer": [name for name, task in swept.items() if task.attributes],
+            "embeddings": self.embeddings,
+            "backbones": self.backbones,
+            "tuners": self.tuners,
+            "methods": self.methods,
+            "inversions": [n for n, attack in self.attacks.items() if attack.type in INVERSIONS],
+            "inferences": [n for n, attack in self.attacks.items() if attack.type in INFERENCES],
+        }
+
+    def _collisions(self) -> Iterable[str]:
+        """Cells are named by their factors joined by hyphens: two must not come out the same."""
+        if "studies" in self.tasks:
+            yield "tasks.studies: the name is taken by the folder of the studies, give another"
+        sweep = self.sweep
+        axes = (sweep.train, sweep.backbones, sweep.tuners, sweep.methods, sweep.etas)
+        names = Counter(["-".join(cell) for cell in product(*axes)] + list(self.studies))
+        for name in sorted(name for name, count in names.items() if count > 1):
+            yield f"{name}: the name of two cells, rename a study or one of its factors"
 
 
 def load(path: str | Path = "params.yaml") -> Params:

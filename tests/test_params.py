@@ -14,6 +14,14 @@ from rapt.errors import RaptError
 from tests.conftest import ROOT
 
 Edit = Callable[[dict[str, Any]], Any]
+STUDY = {
+    "task": "movies",
+    "embedding": "minilm",
+    "method": "t2t",
+    "eta": 75,
+    "backbone": "minilm",
+    "tuner": "lora",
+}
 SHIPPED = YAML(typ="safe").load(ROOT / "params.yaml")
 
 
@@ -111,6 +119,31 @@ def test_the_shipped_file_is_valid() -> None:
             "tasks.movies: rows.test null given, allowed: a number",
         ),
         (lambda c: c.update(sweep=None), "sweep: None given"),
+        (
+            lambda c: c["sweep"].update(tasks=["movie", "tweets"]),
+            "sweep.tasks: 'movie' given, allowed: movies, tweets; did you mean 'movies'",
+        ),
+        (
+            lambda c: c["studies"].update({"movies-minilm-lora-t2t-75": {**STUDY}}),
+            "movies-minilm-lora-t2t-75: the name of two cells",
+        ),
+        (
+            lambda c: c["tasks"].update(studies=c["tasks"]["movies"]),
+            "tasks.studies: the name is taken",
+        ),
+        (
+            lambda c: c["calibrate"].update(categories=["all", "noun"]),
+            "calibrate.categories: given, allowed: 'all' alone",
+        ),
+        (
+            lambda c: c["calibrate"].update(words=1),
+            "calibrate.words: 1 given, allowed: greater than",
+        ),
+        (lambda c: c["gate"].update(min_characters=10**6), "gate: min_characters above"),
+        (
+            lambda c: c.update(seed=2**40),
+            "seed: 1099511627776 given, allowed: less than 2147483648",
+        ),
     ],
 )
 def test_one_line_names_the_key_the_given_and_the_allowed(edit: Edit, line: str) -> None:
