@@ -28,7 +28,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from pipelines import graph, server
 from pipelines.slots import CommandError, Slots, snapshot
-from rapt import params, process
+from rapt import check, params, process
 from rapt.errors import RaptError
 
 console = Console(stderr=True, highlight=False)
@@ -167,7 +167,7 @@ def start(slots: int) -> None:
     Raises:
         RaptError: see its text.
     """
-    experiment = params.load()
+    experiment = check.check()
     root = Path.cwd()
     snapshot(root)  # refuses now rather than after Prefect's start
     plan = graph.plan(root)

@@ -20,6 +20,8 @@ def clean() -> list[str]:
     # DVC's own writer leaves dvc.lock byte for byte as DVC would write it.
     from dvc.utils.serialize import modify_yaml
 
+    if not Path("dvc.lock").is_file():
+        raise RaptError("dvc.lock: not there, nothing has run")
     locked = YAML(typ="safe").load(Path("dvc.lock"))["stages"]
     live = _stages()
     kept = {out["path"] for stage in live & set(locked) for out in locked[stage].get("outs", ())}

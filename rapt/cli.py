@@ -23,11 +23,9 @@ app = typer.Typer(
 @app.command()
 def check() -> None:
     """Validate params.yaml and the local files it names; say what it will run."""
-    from rapt.data import sources
+    from rapt.check import check as checked
 
-    p = params.load()
-    for task in p.sweep.tasks:
-        sources.verify(p.tasks[task])
+    p = checked()
     cells = plan.plan(p)
     kinds = {kind: sum(cell.kind == kind for cell in cells) for kind in plan.KINDS}
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())

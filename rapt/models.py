@@ -32,6 +32,14 @@ def folder(model: str, sha256: str | None) -> Path:
     return path
 
 
+def quiet() -> None:
+    """Keep transformers from reporting on weights that a model has and we do not use."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+
+
 def _located(model: str) -> Path:
     if model.startswith("package:"):
         package, _, inside = model.removeprefix("package:").partition("/")

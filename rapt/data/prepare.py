@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -177,10 +176,10 @@ def _number(value: str | None) -> float | None:
 
 
 def _shown(value: str | None) -> str:
-    """A label for an error: one short word; the wrong column may hold text, which is not shown."""
+    """A label for an error: numbers alone, as the wrong column may hold names, or text."""
     if not value:
         return "no value"
-    return repr(value) if re.fullmatch(r"[\w.+-]{1,20}", value) else "a value of many characters"
+    return repr(value) if _number(value) is not None else "a value not shown"
 
 
 def _is_empty(frame: pd.DataFrame, task: Task) -> pd.Series:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 
-from rapt import files
+from rapt import files, models
 from rapt.progress import bar
 from rapt.text.tagging import Tagger
 
@@ -54,6 +54,7 @@ def build_table(
         extra_pos: further tags of some words.
         folder: an empty path.
     """
+    models.quiet()
     tokenizer = AutoTokenizer.from_pretrained(model)
     backbone = AutoModel.from_pretrained(model, use_safetensors=True)
     pieces = backbone.get_input_embeddings().weight.detach().float().numpy()

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import NamedTuple
 
-import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
 
@@ -54,8 +53,3 @@ class Tagger:
         """The most likely tag of each word out of context: the word is the whole document."""
         for doc in self._nlp.pipe(Doc(self._nlp.vocab, words=[word]) for word in words):
             yield doc[0].pos_
-
-
-def version(package: str) -> str:
-    """The versions that decide what a tagger says."""
-    return f"{package} {import_module(package).__version__}, spaCy {spacy.__version__}"

@@ -11,16 +11,15 @@ from peft import LoraConfig, PeftModel, TaskType, get_peft_model
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.utils import logging
 
+from rapt import models
 from rapt.tuning.config import Lora
 from rapt.tuning.inputs import Batch, pooled, pooled_plain
 
 
 def load_backbone(folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model and its fast tokenizer, from safetensors alone."""
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()  # a pooler that we do not use is reported as missing
+    models.quiet()
     warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")  # PEFT's own affair
     backbone = AutoModel.from_pretrained(folder, use_safetensors=True)
     return backbone, AutoTokenizer.from_pretrained(folder, add_prefix_space=True)

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import get_linear_schedule_with_warmup
 
+from rapt.errors import RaptError
 from rapt.progress import bar
 from rapt.tuning.config import Run
 from rapt.tuning.inputs import Batch, Split, by_length, collate, read_split, shuffled
@@ -27,7 +28,7 @@ def train(run: Run) -> dict[str, Any]:
         `seed`, `metrics` and `curves` as a cell's JSON holds them, and `device`.
 
     Raises:
-        FloatingPointError: the loss is not a number.
+        RaptError: the loss is not a number, or the texts are too long for the backbone.
     """
     # One thread: with more the sums, and so the weights, depend on how many there are.
     torch.set_num_threads(1)
@@ -39,6 +40,7 @@ def train(run: Run) -> dict[str, Any]:
         s: read_split(data / f"{s}.parquet", tokenizer, run.loop.max_tokens)
         for s in ("train", "test")
     }
+    _fits(splits, backbone.config)
     trainer = Trainer(
         run, adapt(backbone, run.tuner), len(statement["labels"]), tokenizer.pad_token_id
     )
@@ -55,6 +57,15 @@ def train(run: Run) -> dict[str, Any]:
         "curves": curves,
         "device": torch.cuda.get_device_name() if device().type == "cuda" else "cpu",
     }
+
+
+def _fits(splits: dict[str, Split], config: Any) -> None:
+    longest = max(len(tokens) for split in splits.values() for tokens in split.tokens)
+    most = getattr(config, "max_position_embeddings", longest)
+    if longest > most:
+        raise RaptError(
+            f"train.max_tokens: {longest} tokens with plain and special ones, allowed: {most}"
+        )
 
 
 class Trainer:
@@ -134,7 +145,7 @@ class Trainer:
         if self.run.reconstruction:
             loss = loss + self.run.reconstruction.weight * losses["reconstruction_loss"]
         if not torch.isfinite(loss):
-            raise FloatingPointError("the loss is not a number: lower the tuner's learning_rate")
+            raise RaptError(f"{self.run.release}: the loss is not a number, lower learning_rate")
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -105,12 +105,12 @@ def test_labels_by_name_or_by_number(
     ("values", "shown"),
     [
         (["-1", "-1", "1"], "'-1' in 2 of 3 rows, allowed: neg, pos or, in all rows, 0 to 1; "),
-        (["neutral", "pos", "neg"], "'neutral' in 1 of 3 rows"),
+        (["neutral", "pos", "neg"], "a value not shown in 1 of 3 rows"),
         (["2", "1", "0"], "'2' in 1 of 3 rows"),
         (["0.5", "1", "0"], "'0.5' in 1 of 3 rows"),
         (["", "1", "0"], "no value in 1 of 3 rows"),
         (["pos", "1", "0"], "'0' in 2 of 3 rows"),
-        (["the secret diary of me", "1", "0"], "a value of many characters in 1 of 3 rows"),
+        (["the secret diary of me", "1", "0"], "a value not shown in 1 of 3 rows"),
     ],
 )
 def test_an_unknown_label_stops(values: list[str], shown: str) -> None:

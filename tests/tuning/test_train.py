@@ -1,13 +1,18 @@
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from peft import PeftModel
 from transformers import AutoModel, AutoTokenizer
 
+from rapt import files
+from rapt.errors import RaptError
 from rapt.files import sha256
 from rapt.tuning.config import Run
 from rapt.tuning.inputs import collate, read_split
@@ -108,7 +113,7 @@ def test_only_the_adapter_and_the_heads_learn(run: Run) -> None:
 
 def test_a_loss_that_is_no_number_stops_the_run(run: Run) -> None:
     wild = replace(run, tuner=replace(run.tuner, learning_rate=1e30))
-    with pytest.raises(FloatingPointError, match="lower the tuner's learning_rate"):
+    with pytest.raises(RaptError, match="the loss is not a number, lower learning_rate"):
         train(wild)
 
 
@@ -117,3 +122,14 @@ def test_the_adapters_config_names_no_folder_of_this_machine(run: Run) -> None:
     config = json.loads((run.adapter / "adapter_config.json").read_text())
     assert config["target_modules"] == ["query", "value"]
     assert str(run.backbone) not in json.dumps(config)
+
+
+def test_texts_too_long_for_the_backbone_are_one_line(run: Run, tmp_path: Path) -> None:
+    release = tmp_path / "release"
+    shutil.copytree(run.release, release)
+    table = pq.read_table(release / "seed-0/train.parquet").to_pydict()
+    table["words"][0], table["segment"][0] = ["good"] * 100, [0] * 100
+    files.write_parquet(release / "seed-0/train.parquet", pa.table(table))
+    long = replace(run, release=release, loop=replace(run.loop, max_tokens=99))
+    with pytest.raises(RaptError, match=r"train.max_tokens: 1\d\d tokens .*allowed: 64"):
+        train(long)
