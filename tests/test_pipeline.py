@@ -19,7 +19,7 @@ STAGES: dict[str, dict[str, Any]] = {
 PROVIDER = ("train", "study")
 # What cannot change a result: reading params, writing files, showing progress, mirroring.
 NO_DEPENDENCY = {
-    *("rapt/cells.py", "rapt/errors.py", "rapt/files.py", "rapt/params.py", "rapt/process.py"),
+    *("rapt/errors.py", "rapt/files.py", "rapt/params.py", "rapt/process.py"),
     *("rapt/progress.py", "rapt/tracking.py"),
 }
 

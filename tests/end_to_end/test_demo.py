@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from itertools import product
 
 import pyarrow.parquet as pq
 import pytest
@@ -88,21 +90,30 @@ def test_a_release_holds_nothing_but_its_contract(demo: Workspace) -> None:
             assert not [value for value in attributes if value in names + statement]
 
 
+@pytest.mark.parametrize("split", ["train", "test"])
 def test_every_word_of_a_release_equals_a_fresh_replay(
-    demo: Workspace, monkeypatch: pytest.MonkeyPatch
+    demo: Workspace, monkeypatch: pytest.MonkeyPatch, split: str
 ) -> None:
+    """Its words and its plain words, from the table and the seed alone."""
     monkeypatch.chdir(demo.path)
-    p = params.load(demo.path / "params.yaml")
-    for task in p.sweep.tasks:
-        tagged = pq.read_table(f"data/tagged/{task}/test.parquet")
-        for method in p.sweep.methods:
-            how = p.methods[method]
-            privatizer = experiment.privatizer(p.embedding, how.mechanism, how.categories, "75")
-            for k in range(p.seeds):
-                replay = list(experiment.texts(privatizer, tagged, k, task, seed=p.seed))
-                release = pq.read_table(f"data/private/{task}/{method}-75/seed-{k}/test.parquet")
-                assert release["words"].to_pylist() == replay
-                assert replay != tagged["words"].to_pylist()
+    p = params.load("params.yaml")
+    for task, method in product(p.sweep.tasks, p.sweep.methods):
+        tagged = pq.read_table(f"data/tagged/{task}/{split}.parquet")
+        how = p.methods[method]
+        privatizer = experiment.privatizer(p.embedding, how.mechanism, how.categories, "75")
+        for k in range(p.seeds):
+            release = pq.read_table(f"data/private/{task}/{method}-75/seed-{k}/{split}.parquet")
+            names = {"seed": p.seed}
+            assert release["words"].to_pylist() == list(
+                experiment.texts(privatizer, tagged, k, task, **names)
+            )
+            if "plain" in release.column_names:
+                targets = experiment.plain_targets(privatizer, how.plain_tokens, k, **names)
+                ids = tagged["example_id"].to_pylist()
+                copies = experiment.plain_copies(privatizer, targets, ids, k, task, **names)
+                assert release["plain"].to_pylist() == list(copies)
+    gate = json.loads(demo.read("reports/gates/private/movies/t2t-75.json"))
+    assert all(0.3 < seed["share"] < 0.8 for seed in gate["replaced"])
 
 
 def test_inf_is_marked_unprotected(demo: Workspace) -> None:
@@ -115,21 +126,26 @@ def test_inf_is_marked_unprotected(demo: Workspace) -> None:
 
 
 def test_no_text_leaves_the_user_side_but_in_the_release(demo: Workspace) -> None:
-    """No sentence of the data in any report, cell, gate, log or MLflow file."""
-    texts = []
-    for task in ("movies", "tweets"):
-        for split in ("train", "test"):
-            texts += pq.read_table(demo.path / f"data/raw/{task}/{split}.parquet")[
-                "text"
-            ].to_pylist()
-    phrases = [text.strip()[:25].encode() for text in texts if len(text) > 40]
-    for folder in ("reports", "models/adapters", ".rapt"):
-        for path in (demo.path / folder).rglob("*"):
-            if path.is_file():
-                content = path.read_bytes()
-                assert not [p for p in phrases if p in content], path
-    database = (demo.path / "mlflow.db").read_bytes()
-    assert not [p for p in phrases if p in database]
+    """No sentence of the data, as text or as words, in a report, gate, log, adapter or run."""
+    demo.run(sys.executable, "-c", "from rapt.cli import main; main()", "sync")
+    phrases = set()
+    for task, split in product(("movies", "tweets"), ("train", "test")):
+        for text in pq.read_table(demo.path / f"data/raw/{task}/{split}.parquet")[
+            "text"
+        ].to_pylist():
+            phrases.add(text.strip()[:25].encode())
+        for words in pq.read_table(demo.path / f"data/tagged/{task}/{split}.parquet")["words"]:
+            first = words.as_py()[:6]
+            phrases |= {json.dumps(first)[1:-1].encode(), " ".join(first).encode()}
+    phrases = {phrase for phrase in phrases if len(phrase) > 20}
+    assert len(phrases) > 300
+    for name in ("reports", "models/adapters", ".rapt", "mlartifacts", "mlflow.db"):
+        place = demo.path / name
+        found = [p for p in place.rglob("*") if p.is_file()] if place.is_dir() else [place]
+        assert found, name
+        for path in found:
+            content = path.read_bytes()
+            assert not [phrase for phrase in phrases if phrase in content], path
 
 
 # Edits: last, as they change the workspace
