@@ -1,4 +1,4 @@
-"""Another task by params alone: SST-2, HappyDB and pairs, from local files."""
+"""Another task by params alone: SST-2 and HappyDB, from local files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ pytestmark = [
 FILES = {
     "sst2": ("train", "validation"),
     "happydb": ("train", "test"),
-    "qqp": ("train", "validation"),
 }
 COLUMNS: dict[str, dict[str, Any]] = {
     "sst2": {
@@ -32,11 +31,6 @@ COLUMNS: dict[str, dict[str, Any]] = {
         "text": "moment",
         "label": {"column": "social", "names": ["no", "yes"], "threshold": None},
         "attributes": {"gender": {"column": "gender", "values": ["f", "m"]}},
-    },
-    "qqp": {
-        "text": "question1",
-        "text_pair": "question2",
-        "label": {"column": "label", "names": ["different", "duplicate"], "threshold": None},
     },
 }
 
