@@ -14,7 +14,8 @@ def folder(model: str, sha256: str | None) -> Path:
 
     Args:
         model: `package:NAME/FOLDER`, a folder (from the main workspace), or `owner/name@REVISION`.
-        sha256: of its model.safetensors; None: not checked.
+        sha256: of its model.safetensors, or of the `.npy` file of static vectors; None: not
+            checked.
 
     Raises:
         RaptError: there is no such model, or its weights are others than expected.
@@ -23,12 +24,10 @@ def folder(model: str, sha256: str | None) -> Path:
     if not path.is_dir():
         raise RaptError(f"model {model!r}: no such folder")
     if sha256 is not None:
-        weights = path / "model.safetensors"
+        weights = next(path.glob("*.npy"), path / "model.safetensors")
         found = files.sha256(weights) if weights.is_file() else "no such file"
         if found != sha256:
-            raise RaptError(
-                f"model {model!r}, model.safetensors: sha256 {found}, expected {sha256}"
-            )
+            raise RaptError(f"model {model!r}, {weights.name}: sha256 {found}, expected {sha256}")
     return path
 
 

@@ -28,8 +28,8 @@ from ruamel.yaml import YAML, YAMLError
 
 from rapt import param_errors
 from rapt.errors import RaptError, not_allowed
+from rapt.privacy.mechanisms import MECHANISMS, mechanism, parameters
 
-Mechanism = Literal["t2t", "pct2t"]
 Category = Literal[
     "noun",
     "verb",
@@ -94,6 +94,19 @@ def _unique(values: list[Any]) -> list[Any]:
     return values
 
 
+def _mechanism(value: dict[str, Any]) -> dict[str, Any]:
+    """A mechanism's `type` and every one of its parameters."""
+    try:
+        how = mechanism(**value) if "type" in value else None
+    except RaptError as error:
+        raise _problem(str(error).removeprefix("mechanism: ")) from None
+    if how is None:
+        raise _problem("type missing, it says which mechanism this is")
+    if missing := [name for name in parameters(how) if name not in value]:
+        raise _problem(f"{', '.join(missing)} missing, nothing has a default")
+    return value
+
+
 def _scheme(values: list[Any]) -> list[Any]:
     if "all" in values and len(values) > 1:
         raise _problem("given, allowed: 'all' alone or a list without it")
@@ -106,6 +119,7 @@ Eta = Annotated[str, BeforeValidator(_eta)]
 Model = Annotated[str, AfterValidator(_revision)]
 Sha256 = Annotated[str, AfterValidator(_sha256)]
 Share = Annotated[float, Field(ge=0, lt=1)]
+Mechanism = Annotated[dict[str, str | float | int | bool], AfterValidator(_mechanism)]
 Categories = Annotated[list[Category], Field(min_length=1), AfterValidator(_scheme)]
 
 
@@ -286,10 +300,16 @@ class Method(_Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Method:
-        if self.mechanism == "t2t" and self.categories is not None:
-            raise _problem("categories given, allowed: null with mechanism t2t (every word)")
-        if self.mechanism == "pct2t" and self.categories is None:
-            raise _problem("categories null given, allowed: a list with mechanism pct2t")
+        needs = MECHANISMS[str(self.mechanism["type"])].categories
+        if needs == "none" and self.categories is not None:
+            raise _problem(
+                f"categories given, allowed: null with mechanism {self.mechanism['type']} "
+                "(every word)"
+            )
+        if needs == "required" and self.categories is None:
+            raise _problem(
+                f"categories null given, allowed: a list with mechanism {self.mechanism['type']}"
+            )
         if self.reconstruction and not self.plain_tokens:
             raise _problem("plain_tokens 0 given, allowed: at least 1 with reconstruction")
         return self

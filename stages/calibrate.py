@@ -18,7 +18,7 @@ def main(embedding: str) -> None:
             {"eta": eta}
             | asdict(
                 replacement(
-                    experiment.privatizer(embedding, name, categories, eta),
+                    experiment.privatizer(embedding, {"type": name}, categories, eta),
                     how.words,
                     how.draws,
                     p.seed,

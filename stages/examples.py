@@ -4,7 +4,7 @@ from functools import partial
 
 from rapt import files, params
 from rapt.privacy import experiment
-from rapt.privacy.release import Privatizer, Words
+from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.streams import stream
 from rapt.reporting.sentences import sentences
 from rapt.text.tagging import Tagged, Tagger

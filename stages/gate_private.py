@@ -11,8 +11,9 @@ from great_expectations import expectations as gxe
 
 from rapt import files, params
 from rapt.privacy import experiment
-from rapt.privacy.mechanisms import VERBATIM
-from rapt.privacy.release import UNPROTECTED, Privatizer
+from rapt.privacy.categories import VERBATIM
+from rapt.privacy.privatizer import Privatizer
+from rapt.privacy.statement import UNPROTECTED
 from rapt.privacy.statistics import ReplayTest, replay_test
 from rapt.progress import bar
 from stages import run
@@ -31,7 +32,10 @@ def main(release: Path, out: Path) -> None:
         for k in range(statement["seeds"])
     ]
     privatizer = experiment.privatizer(
-        statement["embedding"], statement["mechanism"], statement["categories"], statement["eta"]
+        statement["embedding"],
+        {"type": statement["mechanism"], **statement["parameters"]},
+        statement["categories"],
+        statement["eta"],
     )
     plain_groups = [_plain_groups(privatizer, statement, release, k) for k in range(len(copies))]
     rules = _rules(statement)

@@ -2,7 +2,7 @@
 
 from rapt import cells, files, params
 from rapt.attacks.inversion import Victims, nearest_neighbour
-from rapt.privacy.mechanisms import mechanism
+from rapt.privacy.categories import Scheme
 from rapt.text.table import EmbeddingTable
 from stages import run
 
@@ -19,7 +19,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     victims = Victims(
         tagged["words"].to_pylist(),
         tagged["pos"].to_pylist(),
-        mechanism(statement["mechanism"], statement["categories"]),
+        Scheme(statement["categories"] and tuple(statement["categories"])),
         table.form,
     )
     seeds = []

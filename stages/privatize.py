@@ -7,7 +7,8 @@ import pyarrow as pa
 
 from rapt import files, params
 from rapt.privacy import experiment
-from rapt.privacy.release import Privatizer, statement
+from rapt.privacy.privatizer import Privatizer
+from rapt.privacy.statement import statement
 from rapt.progress import bar
 from stages import run
 

@@ -32,7 +32,9 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingTable:
     folder = tmp_path_factory.mktemp("table") / "tiny"
     folder.mkdir()
     words = NOUNS + VERBS + OTHERS
-    files.write_parquet(folder / "words.parquet", pa.table({"word": words, "pos": POS}))
+    frequency = [1 / (rank + 1) for rank in range(len(words))]
+    content = {"word": words, "pos": POS, "frequency": frequency}
+    files.write_parquet(folder / "words.parquet", pa.table(content))
     rng = np.random.default_rng(1)
     vectors = rng.standard_normal((len(words), 8)).astype(np.float32)
     pieces = np.concatenate([vectors, rng.standard_normal((3, 8)).astype(np.float32)])

@@ -69,8 +69,8 @@ def test_the_shipped_file_is_valid() -> None:
             "attacks.mlp.type: 'nearest' given, allowed: attribute-mlp, nearest-neighbour",
         ),
         (
-            lambda c: c["methods"]["t2t"].update(mechanism="tt2"),
-            "methods.t2t.mechanism: 'tt2' given, allowed: pct2t, t2t; did you mean 't2t'",
+            lambda c: c["methods"]["t2t"]["mechanism"].update(type="tt2"),
+            "methods.t2t.mechanism: 'tt2' given, allowed: pct2t, t2t; did you",
         ),
         (
             lambda c: c["methods"]["pct2t"].update(categories=["nuon"]),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rapt.privacy.mechanisms import VERBATIM, Mechanism
+from rapt.privacy.categories import VERBATIM, Scheme
 
 
 def nearest_neighbour(released: Sequence[str]) -> list[str]:
@@ -43,7 +43,7 @@ class Victims:
     Args:
         words: of each text.
         pos: their tags.
-        mechanism: that released them: says which words it protects.
+        scheme: of the release: says which words it protects.
         form: spelling of a word in the table's vocabulary: guessing it counts as guessing the word.
     """
 
@@ -51,12 +51,12 @@ class Victims:
         self,
         words: Sequence[Sequence[str]],
         pos: Sequence[Sequence[str]],
-        mechanism: Mechanism,
+        scheme: Scheme,
         form: Callable[[str], str],
     ) -> None:
         self._texts = [[form(word) for word in text] for text in words]
         self._form = form
-        self._protected = [[mechanism.group_of(tag) != VERBATIM for tag in text] for text in pos]
+        self._protected = [[scheme.group_of(tag) != VERBATIM for tag in text] for text in pos]
 
     def __len__(self) -> int:
         return sum(map(sum, self._protected))

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from rapt.privacy.mechanisms import mechanism
-from rapt.privacy.release import Privatizer, Words
+from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 
 
-def privatizer(embedding: str, name: str, categories: Sequence[str] | None, eta: str) -> Privatizer:
-    """The privatizer of a method at one η, over the table that the `tables` stage wrote."""
-    table = EmbeddingTable(f"models/tables/{embedding}")
-    return Privatizer(table, mechanism(name, categories), float(eta))
+def privatizer(
+    embedding: str, how: Mapping[str, Any], categories: Sequence[str] | None, eta: str
+) -> Privatizer:
+    """The privatizer of a method at one η, over the table that the `tables` stage wrote.
+
+    Args:
+        embedding: its name in params.yaml.
+        how: `type` and parameters of the mechanism.
+        categories: of the method.
+        eta: as params.yaml writes it.
+    """
+    return Privatizer(
+        table=EmbeddingTable(f"models/tables/{embedding}"),
+        mechanism=mechanism(**how),
+        eta=float(eta),
+        categories=categories,
+    )
 
 
 def texts(

@@ -9,7 +9,7 @@ from itertools import repeat
 import numpy as np
 from scipy.stats import binomtest
 
-from rapt.privacy.release import Privatizer, Words
+from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.streams import stream
 
 FALSE_ALARM = 1e-6

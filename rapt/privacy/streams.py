@@ -1,8 +1,9 @@
-"""Random streams for experiments: one for each example, from a counter-based generator."""
+"""Random streams: repeatable ones for experiments, unrepeatable ones for releases."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 
 import numpy as np
 
@@ -16,3 +17,13 @@ def stream(seed: int, *names: str | int) -> np.random.Generator:
     """
     key = hashlib.sha256("\0".join(map(str, (seed, *names))).encode()).digest()[:16]
     return np.random.Generator(np.random.Philox(key=np.frombuffer(key, np.uint64)))
+
+
+def fresh() -> np.random.Generator:
+    """A generator for a release: ChaCha20 under a new key of 256 bits from the operating system.
+
+    Take a new one for each text: processes that fork or start again then cannot repeat noise.
+    """
+    from randomgen import ChaCha  # only releases need it
+
+    return np.random.Generator(ChaCha(key=int.from_bytes(os.urandom(32), "little")))

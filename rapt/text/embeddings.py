@@ -1,20 +1,27 @@
-"""Building an embedding table from a language model's public vocabulary."""
+"""Building an embedding table from a public vocabulary: a language model's, or GloVe's."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from tokenizers import Tokenizer, normalizers
+from tokenizers import models as tokenizer_models
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
+from wordfreq import word_frequency
 
 from rapt import files, models
 from rapt.progress import bar
+from rapt.text.table import Vectors
 from rapt.text.tagging import Tagger
 
 WORD_START = ("Ġ", "▁")
+UNKNOWN = "[UNK]"
+LANGUAGE = "en"  # of the public word frequencies
 
 
 def candidates(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
@@ -49,21 +56,55 @@ def build_table(
     """Write the table of a model's vocabulary into `folder` (docs/data.md).
 
     Args:
-        model: folder of the embedding model.
+        model: folder of the embedding model; or of static vectors (GloVe): one Parquet file with
+            the words and one `.npy` file with their vectors, row for row.
         tagger: gives each word the tag of its category.
         extra_pos: further tags of some words.
         folder: an empty path.
     """
+    vocabulary = _static(model) if any(model.glob("*.npy")) else _of_language_model(model)
+    tags = bar(tagger.words(vocabulary.words), "tagging the vocabulary", len(vocabulary.words))
+    words = pa.table(
+        {
+            "word": vocabulary.words,
+            "pos": [
+                [tag, *extra_pos.get(word, ())]
+                for word, tag in zip(vocabulary.words, tags, strict=True)
+            ],
+            "frequency": [word_frequency(word, LANGUAGE) for word in vocabulary.words],
+        }
+    )
+    folder.mkdir(parents=True)
+    files.write_parquet(folder / "words.parquet", words)
+    np.save(folder / "vectors.npy", vocabulary.vectors, allow_pickle=False)
+    np.save(folder / "pieces.npy", vocabulary.pieces, allow_pickle=False)
+    vocabulary.tokenizer.save(str(folder / "tokenizer.json"))
+
+
+class _Vocabulary(NamedTuple):
+    """Candidate words with their vectors, and what gives any other word a vector."""
+
+    words: list[str]
+    vectors: Vectors
+    pieces: Vectors
+    tokenizer: Tokenizer
+
+
+def _of_language_model(model: Path) -> _Vocabulary:
     models.quiet()
     tokenizer = AutoTokenizer.from_pretrained(model)
     backbone = AutoModel.from_pretrained(model, use_safetensors=True)
     pieces = backbone.get_input_embeddings().weight.detach().float().numpy()
     words = candidates(tokenizer)
-    tags = bar(tagger.words(words), "tagging the vocabulary", len(words))
-    pos = [[tag, *extra_pos.get(word, ())] for word, tag in zip(words, tags, strict=True)]
+    vectors = pieces[list(words.values())]
+    return _Vocabulary(list(words), vectors, pieces, tokenizer.backend_tokenizer)
 
-    folder.mkdir(parents=True)
-    files.write_parquet(folder / "words.parquet", pa.table({"word": list(words), "pos": pos}))
-    np.save(folder / "vectors.npy", pieces[list(words.values())], allow_pickle=False)
-    np.save(folder / "pieces.npy", pieces, allow_pickle=False)
-    tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
+
+def _static(folder: Path) -> _Vocabulary:
+    """A word outside the vocabulary has the mean of all vectors, as GloVe's authors advise."""
+    (words,) = files.read_parquet(next(folder.glob("*.parquet"))).columns
+    vectors = np.load(next(folder.glob("*.npy")), mmap_mode="r").astype(np.float32)
+    tokenizer = Tokenizer(tokenizer_models.WordLevel({UNKNOWN: 0}, unk_token=UNKNOWN))
+    tokenizer.normalizer = normalizers.Lowercase()
+    pieces = vectors.mean(axis=0, dtype=np.float64, keepdims=True).astype(np.float32)
+    return _Vocabulary(words.to_pylist(), vectors, pieces, tokenizer)

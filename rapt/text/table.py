@@ -21,6 +21,7 @@ class EmbeddingTable:
     Attributes:
         words: the V candidate words.
         pos: for each, the POS tags of the categories it stands in.
+        frequency: float64 (V,), the public relative frequency of each, 0 where unknown.
         vectors: float32 (V, d).
     """
 
@@ -31,6 +32,7 @@ class EmbeddingTable:
         self.folder = folder
         self.words: list[str] = table["word"].to_pylist()
         self.pos: list[list[str]] = table["pos"].to_pylist()
+        self.frequency: NDArray[np.float64] = table["frequency"].to_numpy()
         self.vectors: Vectors = np.load(folder / "vectors.npy", mmap_mode="r")
         self._pieces: Vectors = np.load(folder / "pieces.npy", mmap_mode="r")
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))

@@ -1,14 +1,14 @@
 import pytest
 
 from rapt.attacks.inversion import Victims, nearest_neighbour
-from rapt.privacy.mechanisms import PCT2T, T2T
+from rapt.privacy.categories import Scheme
 
 WORDS = [["The", "cat", "sat"], ["the", "dog"]]
 POS = [["DET", "NOUN", "VERB"], ["DET", "NOUN"]]
 
 
 def test_clean_text_is_recovered_whole() -> None:
-    victims = Victims(WORDS, POS, T2T(), str.lower)
+    victims = Victims(WORDS, POS, Scheme(None), str.lower)
     recovered = victims.score([nearest_neighbour(text) for text in WORDS])
     assert recovered.accuracies() == {
         "accuracy": 1,
@@ -19,7 +19,7 @@ def test_clean_text_is_recovered_whole() -> None:
 
 
 def test_only_protected_words_count_for_empirical_privacy() -> None:
-    victims = Victims(WORDS, POS, PCT2T(("noun",)), str.lower)
+    victims = Victims(WORDS, POS, Scheme(("noun",)), str.lower)
     accuracies = victims.score([["the", "cat", "x"], ["the", "bird"]]).accuracies()
     assert accuracies["accuracy"] == pytest.approx(3 / 5)
     assert accuracies["accuracy_protected"] == accuracies["empirical_privacy"] == 1 / 2
@@ -28,4 +28,4 @@ def test_only_protected_words_count_for_empirical_privacy() -> None:
 
 def test_a_guess_for_every_word() -> None:
     with pytest.raises(ValueError, match="zip"):
-        Victims(WORDS, POS, T2T(), str).score([["the"], ["the", "dog"]])
+        Victims(WORDS, POS, Scheme(None), str).score([["the"], ["the", "dog"]])

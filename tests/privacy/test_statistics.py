@@ -2,13 +2,16 @@ import numpy as np
 from scipy.stats import binom
 
 from rapt.privacy.mechanisms import T2T
-from rapt.privacy.release import Privatizer
+from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.statistics import replacement, replay_test
 from rapt.text.table import EmbeddingTable
 
 
 def test_replacement_falls_with_eta_between_the_known_ends(table: EmbeddingTable) -> None:
-    shares = [replacement(Privatizer(table, T2T(), eta), 18, 100, 0) for eta in (1e-3, 2, 5, 1e6)]
+    shares = [
+        replacement(Privatizer(table=table, mechanism=T2T(), eta=eta), 18, 100, 0)
+        for eta in (1e-3, 2, 5, 1e6)
+    ]
     replaced = [s.replaced for s in shares]
     assert replaced == sorted(replaced, reverse=True)
     assert replaced[-1] == 0

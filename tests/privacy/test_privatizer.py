@@ -8,44 +8,53 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from rapt.privacy import release
+from rapt.errors import RaptError
+from rapt.privacy import privatizer as module
+from rapt.privacy.categories import Scheme
 from rapt.privacy.mechanisms import PCT2T, T2T, Mechanism
-from rapt.privacy.noise import spherical_noise
-from rapt.privacy.release import Privatizer, Words, statement
+from rapt.privacy.mechanisms.noise import spherical_noise
+from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.statement import statement
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 from tests.conftest import NOUNS, VERBS
 
 TEXT = ["Nouna", "the", "verbb", "unknown", "nounc", ".", "7", "zzz"]
 TAGS = ["NOUN", "DET", "VERB", "NOUN", "PROPN", "PUNCT", "NUM", "VERB"]
-PCT = PCT2T(("noun", "verb"))
+T2T_ALL, PCT = (T2T(), None), (PCT2T(), ("noun", "verb"))
+How = tuple[Mechanism, tuple[str, ...] | None]
+
+
+def made(table: EmbeddingTable, how: How, eta: float) -> Privatizer:
+    return Privatizer(table=table, mechanism=how[0], eta=eta, categories=how[1])
 
 
 def released(
     table: EmbeddingTable,
-    how: Mechanism,
+    how: How,
     eta: float,
     copies: int = 1,
     words: list[str] = TEXT,
     tags: list[str] = TAGS,
 ) -> list[list[str]]:
-    privatizer = Privatizer(table, how, eta)
+    privatizer = made(table, how, eta)
     groups = privatizer.groups_of_text(tags)
     return list(
         privatizer.privatize(Words(words, groups, partial(stream, 0, i)) for i in range(copies))
     )
 
 
-@pytest.mark.parametrize("how", [T2T(), PCT])
+@pytest.mark.parametrize("how", [T2T_ALL, PCT])
 def test_every_word_equals_a_plain_replay_of_the_definition(
-    table: EmbeddingTable, how: Mechanism
+    table: EmbeddingTable, how: How
 ) -> None:
     """The definition, word by word in float64, from the same stream."""
-    eta, rows_of = 3.0, how.groups(table.pos)
+    eta, scheme = 3.0, Scheme(how[1])
+    rows_of = scheme.groups(table.pos)
     for i, text in enumerate(released(table, how, eta, copies=50)):
-        noise = spherical_noise(stream(0, i), len(TEXT), table.dimension, eta)
+        noise = spherical_noise(stream(0, i), len(TEXT), table.dimension) / eta
         for j, (word, tag) in enumerate(zip(TEXT, TAGS, strict=True)):
-            group = how.group_of(tag)
+            group = scheme.group_of(tag)
             expected = word
             if group >= 0:
                 query = table.embed([word])[0].astype(np.float64) + noise[j]
@@ -55,7 +64,7 @@ def test_every_word_equals_a_plain_replay_of_the_definition(
 
 
 def test_an_unknown_word_is_always_replaced(table: EmbeddingTable) -> None:
-    for how in (T2T(), PCT):
+    for how in (T2T_ALL, PCT):
         for text in released(table, how, 1e6, copies=20):
             assert text[3] in NOUNS if how is PCT else text[3] in table.words
             assert text[7] in table.words  # all its pieces are unknown too
@@ -69,31 +78,31 @@ def test_pct2t_stays_within_the_category_and_leaves_the_rest(table: EmbeddingTab
 
 
 def test_inf_releases_the_originals(table: EmbeddingTable) -> None:
-    assert released(table, T2T(), float("inf")) == [TEXT]
+    assert released(table, T2T_ALL, float("inf")) == [TEXT]
 
 
 def test_large_eta_keeps_known_words_small_eta_replaces_most(table: EmbeddingTable) -> None:
     known = ["nouna", "verbb", "the"]
-    assert released(table, T2T(), 1e6, 5, known, ["X"] * 3) == [known] * 5
-    many = released(table, T2T(), 0.01, 200, known, ["X"] * 3)
+    assert released(table, T2T_ALL, 1e6, 5, known, ["X"] * 3) == [known] * 5
+    many = released(table, T2T_ALL, 0.01, 200, known, ["X"] * 3)
     assert sum(t != known for t in many) > 190
 
 
 @pytest.mark.parametrize("eta", [0.0, -1.0, float("nan")])
 def test_eta_must_be_above_zero(table: EmbeddingTable, eta: float) -> None:
-    with pytest.raises(ValueError, match="allowed: above 0"):
-        Privatizer(table, T2T(), eta)
+    with pytest.raises(RaptError, match="allowed: above 0"):
+        made(table, T2T_ALL, eta)
 
 
 @given(st.integers(1, 60))
 @settings(max_examples=20, deadline=None)
 def test_batches_and_order_do_not_matter(table: EmbeddingTable, size: int) -> None:
-    privatizer = Privatizer(table, PCT, 2.0)
+    privatizer = made(table, PCT, 2.0)
     groups = privatizer.groups_of_text(TAGS)
     texts = [Words(TEXT, groups, partial(stream, 7, i)) for i in range(12)]
     whole = list(privatizer.privatize(texts))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(release, "WORDS", size)
+        patch.setattr(module, "WORDS", size)
         assert list(privatizer.privatize(texts)) == whole
     assert list(privatizer.privatize(reversed(texts))) == whole[::-1]
 
@@ -103,7 +112,7 @@ def test_mechanisms_share_the_noise_of_a_word(table: EmbeddingTable) -> None:
     noun = EmbeddingTable(table.folder)
     noun.pos = [["NOUN"]] * len(noun.words)
     tags = ["NOUN"] * len(TEXT)
-    alike = [released(noun, how, 2.0, 30, TEXT, tags) for how in (T2T(), PCT2T(("noun",)))]
+    alike = [released(noun, how, 2.0, 30, TEXT, tags) for how in (T2T_ALL, (PCT2T(), ("noun",)))]
     assert alike[0] == alike[1]
 
 
@@ -112,7 +121,7 @@ def test_distribution_is_d_x_private(table: EmbeddingTable) -> None:
     eta, n = 1.5, 20_000
     pair = [table.words[i] for i in (0, 3)]
     distance = float(np.linalg.norm(table.vectors[0] - table.vectors[3]))
-    outputs = [released(table, T2T(), eta, 1, [word] * n, ["X"] * n)[0] for word in pair]
+    outputs = [released(table, T2T_ALL, eta, 1, [word] * n, ["X"] * n)[0] for word in pair]
     tests = 2 * len(table.words)
     for y in table.words:
         bounds = [
@@ -123,10 +132,10 @@ def test_distribution_is_d_x_private(table: EmbeddingTable) -> None:
 
 
 def test_statement_says_unprotected_at_inf_alone(table: EmbeddingTable) -> None:
-    finite = statement(Privatizer(table, PCT, 75.0), eta="75", task="t")
+    finite = statement(made(table, PCT, 75.0), eta="75", task="t")
     assert finite["protection"] == "d_X-privacy"
     assert finite["categories"] == ["noun", "verb"]
     assert any("verbatim" in gap for gap in finite["not_covered"])
-    clean = statement(Privatizer(table, PCT, float("inf")), eta="inf", task="t")
+    clean = statement(made(table, PCT, float("inf")), eta="inf", task="t")
     assert clean["protection"] == "unprotected"
     assert "originals" in clean["guarantee"]

@@ -1,0 +1,160 @@
+"""Privatizing tagged texts: documents of words in, documents of words out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rapt.errors import RaptError
+from rapt.privacy.categories import VERBATIM, Scheme
+from rapt.privacy.mechanisms import Mechanism, Space
+from rapt.text.table import EmbeddingTable
+
+WORDS = 4096  # words privatized at a time
+
+
+@dataclass(frozen=True)
+class Words:
+    """One text to privatize: its words, the group of each, and its own random stream."""
+
+    words: Sequence[str]
+    groups: Sequence[int]
+    stream: Callable[[], np.random.Generator]
+
+
+class Privatizer:
+    """A mechanism at one η over one table, within a scheme of categories.
+
+    Attributes:
+        table: the embedding table.
+        mechanism: how a word becomes another.
+        eta: above 0; inf: words are released as they are.
+        scheme: which words get noise, and among which words each is replaced.
+        candidates: int64, the rows that the mechanism can release: V_r.
+    """
+
+    def __init__(
+        self,
+        *,
+        table: EmbeddingTable,
+        mechanism: Mechanism,
+        eta: float,
+        categories: Sequence[str] | None = None,
+        device: str = "cpu",
+    ) -> None:
+        """Prepare the mechanism in each group.
+
+        Args:
+            table: the embedding table.
+            mechanism: one of rapt.privacy.mechanisms.
+            eta: the privacy parameter, above 0, relative to the table; smaller is more private.
+            categories: names of part-of-speech categories, or "all" alone; None: every word.
+            device: where neighbours are searched: "cpu", "cuda", "cuda:1", …
+
+        Raises:
+            RaptError: eta is not above 0, or the categories do not fit mechanism or table.
+        """
+        if not eta > 0:
+            raise RaptError(f"eta: {eta} given, allowed: above 0")
+        check_categories(mechanism, categories)
+        self.table, self.mechanism, self.eta = table, mechanism, eta
+        self.scheme = Scheme(None if categories is None else tuple(categories))
+        self._groups = self.scheme.groups(table.pos)
+        self.candidates: NDArray[np.int64] = np.unique(np.concatenate(self._groups))
+        self._words = [frozenset(table.words[row] for row in rows) for rows in self._groups]
+        self._samplers = (
+            []
+            if np.isinf(eta)
+            else [mechanism.sampler(space, eta) for space in self.spaces(device)]
+        )
+
+    def spaces(self, device: str = "cpu") -> list[Space]:
+        """The candidates of each group."""
+        if self.scheme.categories is None:  # without a copy: the table may be memory-mapped
+            return [Space(self.table.vectors, self.table.frequency, device)]
+        return [
+            Space(self.table.vectors[rows], self.table.frequency[rows], device)
+            for rows in self._groups
+        ]
+
+    def words_of(self, group: int) -> frozenset[str]:
+        """The words that a word of this group can become."""
+        return self._words[group]
+
+    def rows_of(self, group: int) -> NDArray[np.int64]:
+        """The table rows that a word of this group can become, int64."""
+        return self._groups[group]
+
+    def groups_of_text(self, pos: Iterable[str]) -> list[int]:
+        """The group of each word of a text, from its tags in context."""
+        return [self.scheme.group_of(tag) for tag in pos]
+
+    def groups_of_rows(self, rows: NDArray[np.int64]) -> list[int]:
+        """The group that each of these table rows was drawn from: the first that holds it."""
+        first = np.full(len(self.table.words), VERBATIM)
+        for group in reversed(range(len(self._groups))):
+            first[self._groups[group]] = group
+        return [int(group) for group in first[rows]]
+
+    def privatize(self, texts: Iterable[Words]) -> Iterator[list[str]]:
+        """Release the words of each text, one for one.
+
+        A word of a group becomes a word of that group, be it in the table or not: an unknown word
+        is always replaced. The words of one text take their randomness from its stream in order,
+        also those released verbatim, so that schemes that differ share the noise of each word.
+        """
+        for batch in _batches(texts):
+            if np.isinf(self.eta):
+                yield from (list(text.words) for text in batch)
+                continue
+            yield from self._privatize(batch)
+
+    def _privatize(self, batch: list[Words]) -> Iterator[list[str]]:
+        words = np.array([word for text in batch for word in text.words], dtype=object)
+        groups = np.array([group for text in batch for group in text.groups], dtype=np.int64)
+        vectors = self.table.embed(list(words))
+        draws = np.concatenate([self._draw(text) for text in batch])
+        for group, (rows, sampler) in enumerate(zip(self._groups, self._samplers, strict=True)):
+            (at,) = np.nonzero(groups == group)
+            if len(at):
+                released = rows[sampler(vectors[at], draws[at])]
+                words[at] = [self.table.words[row] for row in released]
+        ends = np.cumsum([len(text.words) for text in batch])
+        yield from (list(part) for part in np.split(words, ends[:-1]))
+
+    def _draw(self, text: Words) -> NDArray[np.float64]:
+        return self.mechanism.draw(text.stream(), len(text.words), self.table.dimension)
+
+    def replaced(self, before: Sequence[str], after: Sequence[str]) -> list[bool]:
+        """Whether each word became another; its spelling in the vocabulary's form counts as it."""
+        return [self.table.form(b) != a and b != a for b, a in zip(before, after, strict=True)]
+
+
+def check_categories(mechanism: Mechanism, categories: Sequence[str] | None) -> None:
+    """Check that a mechanism is used with or without categories as its paper defines it.
+
+    Raises:
+        RaptError: it is not.
+    """
+    if mechanism.categories == "none" and categories is not None:
+        raise RaptError(
+            f"categories: given, allowed: none with mechanism {mechanism.name} (every word)"
+        )
+    if mechanism.categories == "required" and categories is None:
+        raise RaptError(f"categories: missing, allowed: some with mechanism {mechanism.name}")
+
+
+def _batches(texts: Iterable[Words]) -> Iterator[list[Words]]:
+    batch: list[Words] = []
+    size = 0
+    for text in texts:
+        batch.append(text)
+        size += len(text.words)
+        if size >= WORDS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

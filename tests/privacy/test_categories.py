@@ -1,0 +1,52 @@
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from rapt import params
+from rapt.errors import RaptError
+from rapt.privacy.categories import CATEGORIES, REST, VERBATIM, Scheme
+
+POS = [["NOUN"], ["VERB"], ["NOUN", "VERB"], ["PUNCT"], ["PROPN"], ["AUX"]]
+TAGS = get_args(params.UniversalPos)
+
+
+def test_params_allow_exactly_these_categories() -> None:
+    assert set(get_args(params.Category)) == {*CATEGORIES, "all"}
+
+
+def test_without_categories_every_word_is_of_one_group() -> None:
+    assert [g.tolist() for g in Scheme(None).groups(POS)] == [[0, 1, 2, 3, 4, 5]]
+    assert {Scheme(None).group_of(tag) for tag in TAGS} == {0}
+
+
+def test_a_group_for_each_category_and_the_rest_verbatim() -> None:
+    scheme = Scheme(("noun", "verb"))
+    assert [g.tolist() for g in scheme.groups(POS)] == [[0, 2, 4], [1, 2, 5]]
+    tags = ("PROPN", "AUX", "PUNCT", "X")
+    assert [scheme.group_of(t) for t in tags] == [0, 1, VERBATIM, VERBATIM]
+
+
+def test_all_is_a_partition_of_the_tags() -> None:
+    tags = [tag for tags in (CATEGORIES | REST).values() for tag in tags]
+    assert len(tags) == len(set(tags))
+    scheme = Scheme(("all",))
+    assert VERBATIM not in {scheme.group_of(tag) for tag in TAGS}
+    every = [[tag] for tag in tags for _ in range(2)]
+    rows = np.concatenate(scheme.groups(every))
+    assert sorted(rows.tolist()) == list(range(len(every)))
+
+
+@pytest.mark.parametrize(
+    ("categories", "line"),
+    [
+        (("nuon",), "categories: 'nuon' given, allowed: adjective"),
+        (("determiner",), "categories: 'determiner' has 0 words"),
+        (("all", "noun"), "categories: ['all', 'noun'] given, allowed: some of noun"),
+        ((), "categories: [] given, allowed: some of noun"),
+    ],
+)
+def test_errors_say_what_is_allowed(categories: tuple[str, ...], line: str) -> None:
+    with pytest.raises(RaptError) as error:
+        Scheme(categories).groups(POS)
+    assert str(error.value).startswith(line)
