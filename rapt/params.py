@@ -28,7 +28,7 @@ from ruamel.yaml import YAML, YAMLError
 
 from rapt import param_errors
 from rapt.errors import RaptError, not_allowed
-from rapt.privacy.mechanisms import MECHANISMS, mechanism, parameters
+from rapt.privacy.mechanisms import MECHANISMS, parameters, word_mechanism
 
 Category = Literal[
     "noun",
@@ -97,7 +97,7 @@ def _unique(values: list[Any]) -> list[Any]:
 def _mechanism(value: dict[str, Any]) -> dict[str, Any]:
     """A mechanism's `type` and every one of its parameters."""
     try:
-        how = mechanism(**value) if "type" in value else None
+        how = word_mechanism(**value) if "type" in value else None
     except RaptError as error:
         raise _problem(str(error).removeprefix("mechanism: ")) from None
     if how is None:

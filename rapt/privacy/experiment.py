@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rapt.privacy.mechanisms import mechanism
+from rapt.privacy.mechanisms import word_mechanism
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
@@ -29,7 +29,7 @@ def privatizer(
     """
     return Privatizer(
         table=EmbeddingTable(f"models/tables/{embedding}"),
-        mechanism=mechanism(**how),
+        mechanism=word_mechanism(**how),
         eta=float(eta),
         categories=categories,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,20 +17,28 @@ class ExactSearch:
     from the next are decided in float64 (the lower row at a true tie), so results never do.
     """
 
-    def __init__(self, vectors: NDArray[np.float32]) -> None:
+    def __init__(self, vectors: NDArray[np.float32], *, device: str = "cpu") -> None:
         """Take the table to search, float32 (V, d)."""
         self._vectors = np.ascontiguousarray(vectors, dtype=np.float32)
         squares = np.einsum("vd,vd->v", self._vectors, self._vectors, dtype=np.float64)
         self._half_squares = (squares / 2).astype(np.float32)
         self._longest = float(np.sqrt(squares.max()))
 
-    def __call__(self, queries: NDArray[np.float64]) -> NDArray[np.int64]:
+    def __call__(self, queries: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
         """The row of the nearest vector to each query (n, d), int64 (n,)."""
         batch = max(1, SCORES // len(self._vectors))
         parts = [self._nearest(queries[i : i + batch]) for i in range(0, len(queries), batch)]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
-    def _nearest(self, queries: NDArray[np.float64]) -> NDArray[np.int64]:
+    def nearest(self, queries: NDArray[np.floating[Any]], k: int) -> NDArray[np.int64]:
+        """The rows of the k nearest vectors to each query, nearest first, int64 (n, k)."""
+        found = np.empty((len(queries), k), np.int64)
+        for i, query in enumerate(queries):
+            offsets = self._vectors.astype(np.float64) - query
+            found[i] = np.einsum("vd,vd->v", offsets, offsets).argsort(kind="stable")[:k]
+        return found
+
+    def _nearest(self, queries: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
         scores = queries.astype(np.float32) @ self._vectors.T
         scores -= self._half_squares
         every = np.arange(len(queries))
@@ -43,7 +53,7 @@ class ExactSearch:
             rows[i] = near[np.einsum("kd,kd->k", offsets, offsets).argmin()]
         return rows
 
-    def _rounding(self, queries: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _rounding(self, queries: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """A bound on a score's float32 error: d + 4 roundings of at most 2⁻²⁴ (Higham, 2002)."""
         unit = (queries.shape[1] + 4) * 2.0**-24 * 1.01
         lengths = np.linalg.norm(queries, axis=1)

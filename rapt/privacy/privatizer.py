@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rapt.errors import RaptError
 from rapt.privacy.categories import VERBATIM, Scheme
-from rapt.privacy.mechanisms import Mechanism, Space
+from rapt.privacy.mechanisms import Space, WordMechanism
 from rapt.text.table import EmbeddingTable
 
 WORDS = 4096  # words privatized at a time
@@ -40,7 +40,7 @@ class Privatizer:
         self,
         *,
         table: EmbeddingTable,
-        mechanism: Mechanism,
+        mechanism: WordMechanism,
         eta: float,
         categories: Sequence[str] | None = None,
         device: str = "cpu",
@@ -133,7 +133,7 @@ class Privatizer:
         return [self.table.form(b) != a and b != a for b, a in zip(before, after, strict=True)]
 
 
-def check_categories(mechanism: Mechanism, categories: Sequence[str] | None) -> None:
+def check_categories(mechanism: WordMechanism, categories: Sequence[str] | None) -> None:
     """Check that a mechanism is used with or without categories as its paper defines it.
 
     Raises:

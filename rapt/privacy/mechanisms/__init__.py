@@ -6,12 +6,46 @@ from dataclasses import fields
 from typing import Any
 
 from rapt.errors import RaptError, not_allowed
-from rapt.privacy.mechanisms.base import Mechanism, Sampler, Space
-from rapt.privacy.mechanisms.noise import PCT2T, T2T
+from rapt.privacy.mechanisms.base import Mechanism, Sampler, Space, VectorMechanism, WordMechanism
+from rapt.privacy.mechanisms.exponential import CusText, SanText, SanTextPlus, Tem
+from rapt.privacy.mechanisms.gumbel import TruncatedGumbel
+from rapt.privacy.mechanisms.noise import PCT2T, T2T, Mahalanobis, RankNeighbours, Vickrey
+from rapt.privacy.mechanisms.optimal import Optimal
+from rapt.privacy.mechanisms.vectors import Adept, SequenceRepresentation, TokenRepresentation
 
-__all__ = ["MECHANISMS", "PCT2T", "T2T", "Mechanism", "Sampler", "Space", "mechanism", "parameters"]
+__all__ = [
+    "MECHANISMS",
+    "PCT2T",
+    "T2T",
+    "Mechanism",
+    "Sampler",
+    "Space",
+    "VectorMechanism",
+    "WordMechanism",
+    "mechanism",
+    "parameters",
+    "word_mechanism",
+]
 
-MECHANISMS: dict[str, type[Mechanism]] = {kind.name: kind for kind in (T2T, PCT2T)}
+MECHANISMS: dict[str, type[Mechanism]] = {
+    kind.name: kind
+    for kind in (
+        T2T,
+        PCT2T,
+        Mahalanobis,
+        Vickrey,
+        RankNeighbours,
+        Tem,
+        SanText,
+        SanTextPlus,
+        CusText,
+        TruncatedGumbel,
+        Optimal,
+        TokenRepresentation,
+        SequenceRepresentation,
+        Adept,
+    )
+}
 
 
 def mechanism(type: str, **given: Any) -> Mechanism:
@@ -28,6 +62,19 @@ def mechanism(type: str, **given: Any) -> Mechanism:
         if name not in names:
             raise RaptError(not_allowed(f"mechanism {type}", name, names))
     return kind(**given)
+
+
+def word_mechanism(type: str, **given: Any) -> WordMechanism:
+    """The same, of those that release words.
+
+    Raises:
+        RaptError: as `mechanism`, or it releases vectors.
+    """
+    found = mechanism(type, **given)
+    if not isinstance(found, WordMechanism):
+        words = [name for name, kind in MECHANISMS.items() if kind.releases == "words"]
+        raise RaptError(not_allowed("mechanism", type, words))
+    return found
 
 
 def parameters(mechanism: Mechanism) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""What every mechanism is: parameters, a metric, a law, and how it releases words."""
+"""What every mechanism is: parameters, a metric, a law, and how it releases."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from rapt.errors import RaptError
 from rapt.privacy.neighbours import ExactSearch
 
-Vectors = NDArray[np.float32]
+Vectors = NDArray[np.floating[Any]]
 Draws = NDArray[np.float64]
 Rows = NDArray[np.int64]
+Distances = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,19 +28,23 @@ class Space:
         device: where neighbours are searched, as PyTorch names it.
     """
 
-    vectors: Vectors
+    vectors: NDArray[np.float32]
     frequency: NDArray[np.float64]
     device: str = "cpu"
 
     def search(self) -> ExactSearch:
         """The exact nearest candidates."""
-        return ExactSearch(self.vectors)
+        return ExactSearch(self.vectors, device=self.device)
+
+    def rows(self, vectors: Vectors) -> Rows:
+        """The candidate nearest to each vector: a candidate's own vector gives its row."""
+        return self.search()(vectors)
 
 
 class Sampler(Protocol):
-    """A mechanism at one η over one space."""
+    """A word mechanism at one η over one space."""
 
-    def __call__(self, vectors: NDArray[np.floating[Any]], draws: Draws) -> Rows:
+    def __call__(self, vectors: Vectors, draws: Draws) -> Rows:
         """Release words.
 
         Args:
@@ -53,31 +58,33 @@ class Sampler(Protocol):
 
 @dataclass(frozen=True)
 class Mechanism(ABC):
-    """A randomized map from words to words; its fields are its parameters.
+    """A randomized map; its fields are its parameters.
 
-    A word's randomness is drawn first, from the stream of its text, and in the same amount for
-    whatever word: results then depend on neither batches nor order.
+    Randomness is drawn first, from the stream of a text, and in the same amount whatever the words:
+    results then depend on neither batches nor order.
     """
 
     name: ClassVar[str]
     source: ClassVar[str]
     metric: ClassVar[str] = "Euclidean distance of word embeddings"
-    # Why its published claim does not hold; None: it does, and the audit has found nothing else.
+    # What its release holds: words or vectors.
+    releases: ClassVar[str]
+    # What its published claim misses; None: it holds.
     caveat: ClassVar[str | None] = None
     # Whether it is defined with categories ("required"), without ("none") or either way ("any").
     categories: ClassVar[str] = "any"
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """Draw what n words take, float64 (n, k), free of η."""
+        """Draw what a text of n words takes, float64, free of η and of the words."""
 
-    @abstractmethod
-    def sampler(self, space: Space, eta: float) -> Sampler:
-        """The mechanism at η over a space."""
+    def distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
+        """The distances that the law speaks of, between vectors (n, d): float64 (n,)."""
+        return euclidean(one, other)
 
-    def distance(self, space: Space, one: Vectors, other: Vectors) -> NDArray[np.float64]:
-        """The distances that the law speaks of, between vectors (n, d), float64 (n,)."""
-        return np.linalg.norm(one.astype(np.float64) - other, axis=1)
+    def claimed_distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
+        """The distances that the paper's claim speaks of; `distance` unless there is a caveat."""
+        return self.distance(space, one, other)
 
     def bound(self, eta: float, distance: float) -> float:
         """The most that log P[M(w)=y] − log P[M(w')=y] may be, for words at this distance."""
@@ -88,11 +95,51 @@ class Mechanism(ABC):
         return f"P[M(w)=y] <= exp({eta} * d(w, w')) * P[M(w')=y] for all words w, w', y"
 
 
-def in_range(name: str, value: float, low: float, high: float) -> None:
-    """Check that a parameter lies strictly between two values.
+class WordMechanism(Mechanism):
+    """A mechanism that releases a word for each word; it draws a row for each, (n, k)."""
+
+    releases: ClassVar[str] = "words"
+
+    @abstractmethod
+    def sampler(self, space: Space, eta: float) -> Sampler:
+        """The mechanism at η over a space."""
+
+
+class VectorMechanism(Mechanism):
+    """A mechanism that releases vectors: every word, in the whole space."""
+
+    releases: ClassVar[str] = "vectors"
+    categories: ClassVar[str] = "none"
+
+    @abstractmethod
+    def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
+        """Release a text.
+
+        Args:
+            vectors: (n, d), of its words.
+            draws: what the mechanism drew for it.
+            eta: the privacy parameter.
+
+        Returns:
+            float64 (m, d): a vector for each word, or one for the text.
+        """
+
+
+def parameter(default: Any, help: str) -> Any:
+    """A field of a mechanism, with the paper's value."""
+    return field(default=default, metadata={"help": help})
+
+
+def euclidean(one: Vectors, other: Vectors) -> Distances:
+    """‖one − other‖ row by row, float64 (n,)."""
+    return np.linalg.norm(np.asarray(one, np.float64) - other, axis=1)
+
+
+def check(name: str, value: float, allowed: str, holds: bool) -> None:
+    """Check a parameter.
 
     Raises:
-        RaptError: it does not.
+        RaptError: it does not hold.
     """
-    if not low < value < high:
-        raise RaptError(f"{name}: {value} given, allowed: above {low:g} and below {high:g}")
+    if not holds:
+        raise RaptError(f"{name}: {value} given, allowed: {allowed}")

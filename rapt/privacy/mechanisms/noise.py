@@ -1,14 +1,25 @@
-"""Noise with density proportional to exp(−η‖z‖), then the nearest word."""
+"""Noise with density proportional to exp(−η‖z‖), then a word chosen by the noisy vector alone."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.privacy.mechanisms.base import Draws, Mechanism, Rows, Sampler, Space
+from rapt.privacy.mechanisms.base import (
+    Distances,
+    Draws,
+    Rows,
+    Sampler,
+    Space,
+    Vectors,
+    WordMechanism,
+    check,
+    euclidean,
+    parameter,
+)
 
 
 def spherical_noise(rng: np.random.Generator, n: int, dimension: int) -> NDArray[np.float64]:
@@ -23,20 +34,8 @@ def spherical_noise(rng: np.random.Generator, n: int, dimension: int) -> NDArray
     return radius * direction
 
 
-class NearestAfterNoise:
-    """The word nearest to the noisy vector, which alone it sees."""
-
-    def __init__(self, space: Space, eta: float) -> None:
-        """Prepare the search."""
-        self._search, self._eta = space.search(), eta
-
-    def __call__(self, vectors: NDArray[np.floating[Any]], draws: Draws) -> Rows:
-        """See Sampler."""
-        return self._search(vectors + draws / self._eta)
-
-
 @dataclass(frozen=True)
-class T2T(Mechanism):
+class T2T(WordMechanism):
     """Text-to-text privatization: every word, nearest neighbour in the whole table."""
 
     name: ClassVar[str] = "t2t"
@@ -49,7 +48,8 @@ class T2T(Mechanism):
 
     def sampler(self, space: Space, eta: float) -> Sampler:
         """The nearest word to the vector plus noise."""
-        return NearestAfterNoise(space, eta)
+        search = space.search()
+        return lambda vectors, draws: search(vectors + draws / eta)
 
 
 @dataclass(frozen=True)
@@ -59,3 +59,118 @@ class PCT2T(T2T):
     name: ClassVar[str] = "pct2t"
     source: ClassVar[str] = "RAPT, arXiv 2305.06212"
     categories: ClassVar[str] = "required"
+
+
+@dataclass(frozen=True)
+class Mahalanobis(WordMechanism):
+    """T2T with noise that follows the shape of the embedding space.
+
+    Noise Σ_λ^½·z, with Σ_λ = λ·Σ + (1 − λ)·I and Σ the covariance of the space, scaled to trace d:
+    its density is proportional to exp(−η‖z‖) in the Mahalanobis norm of Σ_λ.
+    """
+
+    name: ClassVar[str] = "mahalanobis"
+    source: ClassVar[str] = "Xu et al., 2020, arXiv 2010.11947"
+    metric: ClassVar[str] = "regularized Mahalanobis distance of word embeddings"
+    weight: float = parameter(0.2, "λ, of the covariance against the identity; 0: T2T")
+
+    def __post_init__(self) -> None:
+        # At 1 a singular covariance would leave directions without any noise.
+        check("weight", self.weight, "at least 0 and below 1", 0 <= self.weight < 1)
+
+    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
+        """Noise at η = 1 in the Euclidean norm, (n, d)."""
+        return spherical_noise(rng, n, dimension)
+
+    def sampler(self, space: Space, eta: float) -> Sampler:
+        """The nearest word to the vector plus shaped noise."""
+        search, shape = space.search(), self._shape(space)
+        return lambda vectors, draws: search(vectors + draws @ shape.T / eta)
+
+    def distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
+        """The Mahalanobis distance, which the law speaks of."""
+        difference = np.asarray(one, np.float64) - other
+        return np.linalg.norm(np.linalg.solve(self._shape(space), difference.T), axis=0)
+
+    def _shape(self, space: Space) -> NDArray[np.float64]:
+        """L with L·Lᵀ = Σ_λ: the noise L·z has the norm of z in the Mahalanobis norm."""
+        dimension = space.vectors.shape[1]
+        covariance = np.cov(space.vectors, rowvar=False, dtype=np.float64).reshape(dimension, -1)
+        covariance *= dimension / np.trace(covariance)
+        regular = self.weight * covariance + (1 - self.weight) * np.eye(dimension)
+        return np.asarray(np.linalg.cholesky(regular), np.float64)
+
+
+@dataclass(frozen=True)
+class Vickrey(WordMechanism):
+    """The nearest or the second nearest word to the noisy vector, at random.
+
+    The nearest with probability (1 − t)·a₂ / (t·a₁ + (1 − t)·a₂), a₁ and a₂ the two distances. Both
+    are found from the noisy vector alone; versions that leave the true word out are not private.
+    """
+
+    name: ClassVar[str] = "vickrey"
+    source: ClassVar[str] = "Xu et al., 2021, arXiv 2104.11838"
+    threshold: float = parameter(0.5, "t, how much the second nearest is favoured; 0: T2T")
+
+    def __post_init__(self) -> None:
+        check("threshold", self.threshold, "from 0 to 1", 0 <= self.threshold <= 1)
+
+    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
+        """Noise at η = 1 and one uniform number, (n, d + 1)."""
+        return np.hstack([spherical_noise(rng, n, dimension), rng.random((n, 1))])
+
+    def sampler(self, space: Space, eta: float) -> Sampler:
+        """One of the two words nearest to the vector plus noise."""
+        search = space.search()
+
+        def release(vectors: Vectors, draws: Draws) -> Rows:
+            noisy = vectors + draws[:, :-1] / eta
+            first, second = search.nearest(noisy, 2).T
+            near = (1 - self.threshold) * euclidean(space.vectors[second], noisy)
+            far = self.threshold * euclidean(space.vectors[first], noisy)
+            return np.where(draws[:, -1] * (near + far) < near, first, second)
+
+        return release
+
+
+@dataclass(frozen=True)
+class RankNeighbours(WordMechanism):
+    """T2T, then a word near to its outcome, by rank: P ∝ exp(−c·η·rank).
+
+    In high dimensions T2T either keeps a word or replaces it by one from anywhere; close words are
+    rare. The second step brings them back. It reads the outcome alone, so it costs no privacy.
+    """
+
+    name: ClassVar[str] = "rank-neighbours"
+    source: ClassVar[str] = "Asghar, Carpentier, Zhao, Kaafar, PoPETs 2026, arXiv 2411.13784"
+    c: float = parameter(0.007, "how fast the probability falls with the rank; larger: T2T")
+
+    def __post_init__(self) -> None:
+        check("c", self.c, "above 0", self.c > 0)
+
+    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
+        """Noise at η = 1 and one uniform number, (n, d + 1)."""
+        return np.hstack([spherical_noise(rng, n, dimension), rng.random((n, 1))])
+
+    def sampler(self, space: Space, eta: float) -> Sampler:
+        """The word of a geometric rank among the neighbours of the word nearest to the noise."""
+        search, size = space.search(), len(space.vectors)
+        decay = -self.c * eta
+
+        def release(vectors: Vectors, draws: Draws) -> Rows:
+            pivots = search(vectors + draws[:, :-1] / eta)
+            # The inverse of the truncated geometric distribution function.
+            ranks = np.log1p(draws[:, -1] * np.expm1(decay * size)) / decay
+            ranks = np.minimum(ranks.astype(np.int64), size - 1)
+            released = np.empty_like(pivots)
+            for i, (pivot, rank) in enumerate(zip(pivots, ranks, strict=True)):
+                # Distance 0 to itself: rank 0 is the pivot, of duplicates the lowest row.
+                released[i] = (
+                    search.nearest(space.vectors[pivot : pivot + 1], int(rank) + 1)[0, -1]
+                    if rank
+                    else pivot
+                )
+            return released
+
+        return release

@@ -1,0 +1,262 @@
+"""The exponential mechanism over a finite vocabulary: P(y|w) in closed form, no noise vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rapt.privacy.mechanisms.base import (
+    Distances,
+    Draws,
+    Rows,
+    Sampler,
+    Space,
+    Vectors,
+    WordMechanism,
+    check,
+    euclidean,
+    parameter,
+)
+
+ENTRIES = 1 << 21  # distances held at a time: 16 MiB
+# Where rounding could decide, the words are weighed again, one by one and in one order.
+ROUNDING = 1e-9
+
+Weights = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+
+class Exponential:
+    """A word y with probability proportional to weight(‖E(w) − E(y)‖)."""
+
+    def __init__(self, vectors: Vectors, weight: Weights) -> None:
+        """Take the candidates (V, d) and the weight of a distance."""
+        self._vectors = np.asarray(vectors, np.float64)
+        self._squares = np.einsum("vd,vd->v", self._vectors, self._vectors)
+        self._weight = weight
+
+    def __call__(self, vectors: Vectors, uniform: Draws) -> Rows:
+        """The row that each vector (n, d) becomes, by one uniform number each, (n,)."""
+        rows = [np.empty(0, np.int64)]
+        for at in _parts(len(vectors), len(self._vectors)):
+            mass = np.cumsum(self._weight(self._distances(vectors[at])), axis=1)
+            rows.append(self._inverse(mass, np.asarray(vectors[at], np.float64), uniform[at]))
+        return np.concatenate(rows)
+
+    def _inverse(self, mass: NDArray[np.float64], vectors: Vectors, uniform: Draws) -> Rows:
+        """The row at which each distribution function passes its uniform number."""
+        goal = uniform * mass[:, -1]
+        rows = (mass <= goal[:, None]).sum(axis=1).clip(max=mass.shape[1] - 1)
+        every = np.arange(len(rows))
+        above = mass[every, rows] - goal
+        below = goal - np.where(rows > 0, mass[every, rows - 1], -np.inf)
+        for i in np.flatnonzero(np.minimum(above, below) <= ROUNDING * mass[:, -1]):
+            exact = np.cumsum(self._weight(euclidean(self._vectors, vectors[i])))
+            rows[i] = np.searchsorted(exact, uniform[i] * exact[-1], side="right")
+        return rows.clip(max=mass.shape[1] - 1)
+
+    def _distances(self, vectors: Vectors) -> NDArray[np.float64]:
+        """‖x − E(y)‖, float64 (n, V), small ones without the cancellation of the product."""
+        x = np.asarray(vectors, np.float64)
+        scale = np.einsum("nd,nd->n", x, x)[:, None] + self._squares
+        squares = scale - 2 * (x @ self._vectors.T)
+        at, row = np.nonzero(squares <= ROUNDING * scale)
+        squares[at, row] = euclidean(x[at], self._vectors[row]) ** 2
+        return np.sqrt(squares)
+
+
+def decay(rate: float, beyond: float = np.inf) -> Weights:
+    """exp(−rate·min(distance, beyond)), scaled so that the nearest candidate never underflows."""
+
+    def weight(distance: NDArray[np.float64]) -> NDArray[np.float64]:
+        short = np.minimum(distance, beyond)
+        return np.exp(-rate * (short - short.min(axis=-1, keepdims=True)))
+
+    return weight
+
+
+def _parts(n: int, size: int) -> Iterator[slice]:
+    step = max(1, ENTRIES // size)
+    for start in range(0, n, step):
+        yield slice(start, start + step)
+
+
+@dataclass(frozen=True)
+class SanText(WordMechanism):
+    """P(y|w) ∝ exp(−½·η·d(w, y)): half for the weights, half for their sum."""
+
+    name: ClassVar[str] = "santext"
+    source: ClassVar[str] = "Yue et al., 2021"
+
+    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
+        """One uniform number, (n, 1)."""
+        return rng.random((n, 1))
+
+    def sampler(self, space: Space, eta: float) -> Sampler:
+        """The exponential mechanism over all candidates."""
+        choose = Exponential(space.vectors, decay(eta / 2))
+        return lambda vectors, draws: choose(vectors, draws[:, 0])
+
+
+@dataclass(frozen=True)
+class Tem(SanText):
+    """The truncated exponential mechanism: P(y|w) ∝ exp(−½·η·min(d(w, y), γ)).
+
+    The words beyond γ share the outcome ⊥, of score −γ + 2·ln|W∖L|/η, and are then drawn alike:
+    each so has the weight of distance γ. γ = 2/η·ln((1 − β)·(V − 1)/β) leaves them at most β.
+    """
+
+    name: ClassVar[str] = "tem"
+    source: ClassVar[str] = "Carvalho et al., 2021, arXiv 2107.07928"
+    beta: float = parameter(0.001, "β, the most probability of a word beyond the truncation")
+
+    def __post_init__(self) -> None:
+        check("beta", self.beta, "above 0 and below 1", 0 < self.beta < 1)
+
+    def sampler(self, space: Space, eta: float) -> Sampler:
+        """The exponential mechanism with the truncated distance, which is a metric too."""
+        odds = (1 - self.beta) * (len(space.vectors) - 1) / self.beta
+        gamma = max(0.0, 2 / eta * float(np.log(odds)))
+        choose = Exponential(space.vectors, decay(eta / 2, gamma))
+        return lambda vectors, draws: choose(vectors, draws[:, 0])
+
+
+@dataclass(frozen=True)
+class SanTextPlus(WordMechanism):
+    """SanText over the rare words; a frequent word becomes one of them with probability p.
+
+    A word that is no candidate is taken for a rare one.
+    """
+
+    name: ClassVar[str] = "santext-plus"
+    source: ClassVar[str] = "Yue et al., 2021"
+    metric: ClassVar[str] = "Euclidean distance of the embeddings of rare words"
+    caveat: ClassVar[str] = (
+        "Frequent words are released as they are with probability 1 - p: a frequent word in the "
+        "release is the original. d_X-privacy holds among the rare words alone."
+    )
+    rare: float = parameter(0.5, "share of the candidates, least frequent in public, protected")
+    p: float = parameter(0.3, "probability that a frequent word is replaced")
+
+    def __post_init__(self) -> None:
+        check("rare", self.rare, "above 0 and below 1", 0 < self.rare < 1)
+        check("p", self.p, "above 0 and at most 1", 0 < self.p <= 1)
+
+    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
+        """Two uniform numbers, (n, 2)."""
+        return rng.random((n, 2))
+
+    def sampler(self, space: Space, eta: float) -> Sampler:
+        """The exponential mechanism over the rare candidates, past which frequent words slip."""
+        is_rare = self._rare(space)
+        rows, search = np.flatnonzero(is_rare), space.search()
+        choose = Exponential(space.vectors[rows], decay(eta / 2))
+
+        def release(vectors: Vectors, draws: Draws) -> Rows:
+            own = search(vectors)
+            frequent = (space.vectors[own] == vectors).all(axis=1) & ~is_rare[own]
+            replaced = rows[choose(vectors, draws[:, 0])]
+            return np.where(frequent & (draws[:, 1] >= self.p), own, replaced)
+
+        return release
+
+    def distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
+        """Euclidean among rare words, else infinite: nothing is promised."""
+        is_rare = self._rare(space)
+        both = is_rare[space.rows(one)] & is_rare[space.rows(other)]
+        return np.where(both, euclidean(one, other), np.inf)
+
+    def claimed_distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
+        """Euclidean for all words."""
+        return euclidean(one, other)
+
+    def _rare(self, space: Space) -> NDArray[np.bool_]:
+        size = len(space.frequency)
+        is_rare = np.zeros(size, bool)
+        order = np.argsort(space.frequency, kind="stable")
+        is_rare[order[: max(1, int(self.rare * size))]] = True
+        return is_rare
+
+
+@lru_cache(maxsize=4)
+def blocks(space: Space, size: int) -> NDArray[np.int64]:
+    """The block of each candidate, int64 (V,): a word and its nearest among those left.
+
+    Taken in the order of public frequency; a short last block joins the one before it.
+    """
+    vectors = np.asarray(space.vectors, np.float64)
+    block = np.full(len(vectors), -1)
+    left = np.argsort(-space.frequency, kind="stable")
+    number = 0
+    while len(left):
+        if number and len(left) < size:
+            number -= 1
+            chosen = np.arange(len(left))
+        else:
+            distances = euclidean(vectors[left], vectors[left[0]])
+            chosen = np.argsort(distances, kind="stable")[:size]
+        block[left[chosen]] = number
+        left = np.delete(left, chosen)
+        number += 1
+    return block
+
+
+@dataclass(frozen=True)
+class CusText(WordMechanism):
+    """The exponential mechanism within blocks of similar words, by distances scaled to [0, 1].
+
+    A word that is no candidate is taken for the nearest one.
+    """
+
+    name: ClassVar[str] = "custext"
+    source: ClassVar[str] = "Chen et al., 2023, arXiv 2207.01193"
+    metric: ClassVar[str] = "1 between different words of one block, infinite across blocks"
+    caveat: ClassVar[str] = (
+        "The block of each word is released as it is: words of different blocks have no output "
+        "in common. Within a block no two words differ by more than a factor exp(eta)."
+    )
+    size: int = parameter(20, "K, the number of words in a block")
+
+    def __post_init__(self) -> None:
+        check("size", self.size, "2 or more", self.size >= 2)
+
+    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
+        """One uniform number, (n, 1)."""
+        return rng.random((n, 1))
+
+    def sampler(self, space: Space, eta: float) -> Sampler:
+        """The exponential mechanism over the word's own block."""
+        block, search = blocks(space, self.size), space.search()
+        members = [np.flatnonzero(block == number) for number in range(block.max() + 1)]
+
+        def weight(distance: NDArray[np.float64]) -> NDArray[np.float64]:
+            low, high = (f(distance, axis=-1, keepdims=True) for f in (np.min, np.max))
+            extent = np.maximum(high - low, np.finfo(float).tiny)  # of duplicates alone: 0
+            return np.exp(-eta / 2 * (distance - low) / extent)
+
+        def release(vectors: Vectors, draws: Draws) -> Rows:
+            own = search(vectors)
+            released = np.empty_like(own)
+            for number in np.unique(block[own]):
+                at = np.flatnonzero(block[own] == number)
+                choose = Exponential(space.vectors[members[number]], weight)
+                chosen = choose(space.vectors[own[at]], draws[at, 0])
+                released[at] = members[number][chosen]
+            return released
+
+        return release
+
+    def distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
+        """0 between equal words, 1 within a block, infinite across blocks."""
+        rows, others = space.rows(one), space.rows(other)
+        block = blocks(space, self.size)
+        within = (rows != others).astype(np.float64)
+        return np.where(block[rows] == block[others], within, np.inf)
+
+    def claimed_distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
+        """1 between any different words: the ε of local differential privacy."""
+        return (space.rows(one) != space.rows(other)).astype(np.float64)

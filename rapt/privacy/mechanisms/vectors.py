@@ -1,0 +1,121 @@
+"""Mechanisms that release the noisy vectors themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rapt.privacy.mechanisms.base import (
+    Distances,
+    Draws,
+    Space,
+    VectorMechanism,
+    Vectors,
+    check,
+    euclidean,
+    parameter,
+)
+from rapt.privacy.mechanisms.noise import spherical_noise
+
+FLOATING_POINT = (
+    "The law holds for real numbers. A sum of floating-point numbers betrays its terms in its last "
+    "bits; rounding to the grid takes these away, not what a generator cannot reach in the tails."
+)
+
+
+def _grid() -> float:
+    return parameter(2.0**-10, "the spacing that released numbers are rounded to")
+
+
+def rounded(vectors: NDArray[np.float64], grid: float) -> NDArray[np.float64]:
+    """To multiples of the grid, none of them −0."""
+    return np.round(vectors / grid) * grid + 0.0
+
+
+@dataclass(frozen=True)
+class TokenRepresentation(VectorMechanism):
+    """The noisy vector of each word, rounded to a grid (Qu et al., token representation)."""
+
+    name: ClassVar[str] = "token-representation"
+    source: ClassVar[str] = "Qu et al., 2021, arXiv 2104.07504"
+    grid: float = _grid()
+
+    def __post_init__(self) -> None:
+        check("grid", self.grid, "above 0", self.grid > 0)
+
+    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
+        """Noise at η = 1, (n, d)."""
+        return spherical_noise(rng, n, dimension)
+
+    def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
+        """A vector for each word, (n, d)."""
+        return rounded(vectors + draws / eta, self.grid)
+
+
+@dataclass(frozen=True)
+class SequenceRepresentation(VectorMechanism):
+    """The noisy mean of a text's vectors, rounded to a grid (Qu et al., sequence representation).
+
+    Qu et al. perturb what a local encoder pools; the mean is the encoder here.
+    """
+
+    name: ClassVar[str] = "sequence-representation"
+    source: ClassVar[str] = "Qu et al., 2021, arXiv 2104.07504"
+    metric: ClassVar[str] = "Euclidean distance of the mean word embeddings of two texts"
+    grid: float = _grid()
+
+    def __post_init__(self) -> None:
+        check("grid", self.grid, "above 0", self.grid > 0)
+
+    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
+        """Noise at η = 1, once for the text, (1, d)."""
+        return spherical_noise(rng, 1, dimension)
+
+    def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
+        """One vector for the text, (1, d)."""
+        return rounded(mean(vectors) + draws / eta, self.grid)
+
+
+@dataclass(frozen=True)
+class Adept(VectorMechanism):
+    """ADePT's noise step on the mean of a text's vectors: clipped, plus Laplace noise."""
+
+    name: ClassVar[str] = "adept"
+    source: ClassVar[str] = "Krishna et al., 2021; Habernal, 2021, arXiv 2109.03175"
+    metric: ClassVar[str] = "the square root of the dimension, between any two texts"
+    caveat: ClassVar[str] = (
+        "Its noise is scaled to the Euclidean length of what it hides, where Laplace noise needs "
+        "the sum of absolute coordinates: of d dimensions, it spends eta * sqrt(d), not eta."
+    )
+    clip: float = parameter(1.0, "C, the length to which longer vectors are shortened")
+
+    def __post_init__(self) -> None:
+        check("clip", self.clip, "above 0", self.clip > 0)
+
+    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
+        """Laplace noise of scale 1, once for the text, (1, d)."""
+        return rng.laplace(size=(1, dimension))
+
+    def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
+        """One vector for the text, (1, d)."""
+        return self._clipped(mean(vectors)) + draws * 2 * self.clip / eta
+
+    def distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
+        """√d between any two texts: the L1 diameter of the ball of radius C is 2·C·√d."""
+        return self.claimed_distance(space, one, other) * np.sqrt(one.shape[1])
+
+    def claimed_distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
+        """1 between any two texts: the ε of local differential privacy."""
+        return (euclidean(one, other) > 0).astype(np.float64)
+
+    def _clipped(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+        length = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors * np.minimum(1, self.clip / np.maximum(length, np.finfo(float).tiny))
+
+
+def mean(vectors: Vectors) -> NDArray[np.float64]:
+    """The mean of a text's vectors, float64 (1, d)."""
+    return np.asarray(vectors, np.float64).mean(axis=0, keepdims=True)

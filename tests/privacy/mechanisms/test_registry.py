@@ -1,0 +1,87 @@
+import inspect
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from rapt.errors import RaptError
+from rapt.privacy.mechanisms import (
+    MECHANISMS,
+    Space,
+    VectorMechanism,
+    WordMechanism,
+    mechanism,
+    parameters,
+    word_mechanism,
+)
+from rapt.privacy.streams import stream
+
+WORDS = [name for name, kind in MECHANISMS.items() if kind.releases == "words"]
+# What the published constants of truncated-gumbel need on these twelve words.
+ETA = {"truncated-gumbel": 200.0}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_every_mechanism_says_what_it_is(name: str) -> None:
+    made = mechanism(name)
+    assert made.name == name
+    assert made.source and made.metric
+    assert "{" not in made.law("75")
+    assert isinstance(made, WordMechanism if made.releases == "words" else VectorMechanism)
+    assert inspect.getdoc(made) != inspect.getdoc(WordMechanism)
+    for field in fields(made):
+        assert field.metadata["help"]
+    assert mechanism(name, **parameters(made)) == made
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"type": "t3t"}, "mechanism: 't3t' given, allowed: adept, custext"),
+        ({"type": "tem", "bata": 1}, "mechanism tem: 'bata' given, allowed: beta; did you mean"),
+        ({"type": "tem", "beta": 1}, "beta: 1 given, allowed: above 0 and below 1"),
+        ({"type": "mahalanobis", "weight": 1.0}, "weight: 1.0 given, allowed: at least 0 and"),
+        ({"type": "vickrey", "threshold": -1}, "threshold: -1 given, allowed: from 0 to 1"),
+        ({"type": "custext", "size": 1}, "size: 1 given, allowed: 2 or more"),
+        ({"type": "santext-plus", "p": 0}, "p: 0 given, allowed: above 0 and at most 1"),
+        ({"type": "adept"}, "mechanism: 'adept' given, allowed: custext"),
+    ],
+)
+def test_errors_say_what_is_allowed(given: dict[str, object], line: str) -> None:
+    with pytest.raises(RaptError) as error:
+        word_mechanism(**given)  # type: ignore[arg-type]
+    assert str(error.value).startswith(line)
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_batches_and_order_do_not_matter(name: str, plane: Space) -> None:
+    made = word_mechanism(name)
+    release = made.sampler(plane, ETA.get(name, 2.0))
+    rng = np.random.default_rng(0)
+    # Candidates, and vectors of words that are none.
+    vectors = np.concatenate([plane.vectors, rng.standard_normal((40, 2)).astype(np.float32)])
+    draws = made.draw(stream(0, name), len(vectors), 2)
+    whole = release(vectors, draws)
+    assert whole.shape == (52,)
+    assert set(whole) <= set(range(12))
+    np.testing.assert_array_equal(release(vectors[::-1], draws[::-1]), whole[::-1])
+    one_by_one = [release(vectors[i : i + 1], draws[i : i + 1])[0] for i in range(len(vectors))]
+    np.testing.assert_array_equal(one_by_one, whole)
+    assert release(vectors[:0], draws[:0]).shape == (0,)
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_a_large_eta_keeps_candidates(name: str, plane: Space) -> None:
+    if name in ("imola", "santext-plus", "vickrey", "truncated-gumbel"):
+        pytest.skip("keeps noise at any eta, or none is solved")
+    made = word_mechanism(name)
+    released = made.sampler(plane, 1e6)(plane.vectors, made.draw(stream(1, name), 12, 2))
+    np.testing.assert_array_equal(released, np.arange(12))
+
+
+def test_the_amount_drawn_does_not_depend_on_the_words() -> None:
+    for name in WORDS:
+        rng = stream(0, "x")
+        made = word_mechanism(name)
+        both = made.draw(rng, 3, 5)
+        assert len(both) == 3

@@ -1,0 +1,64 @@
+"""Released vectors. Each statistical test raises a false alarm with p < 1e-6."""
+
+import numpy as np
+from scipy import stats
+
+from rapt.privacy.mechanisms import Space, VectorMechanism, mechanism
+from rapt.privacy.mechanisms.vectors import Adept
+from rapt.privacy.streams import stream
+
+FALSE_ALARM = 1e-6
+N, ETA = 20_000, 4.0
+
+
+def vector_mechanism(name: str, **given: float) -> VectorMechanism:
+    made = mechanism(name, **given)
+    assert isinstance(made, VectorMechanism)
+    return made
+
+
+def test_token_representation_is_the_vector_plus_noise_on_a_grid() -> None:
+    made = vector_mechanism("token-representation", grid=2.0**-10)
+    vectors = np.random.default_rng(0).standard_normal((N, 8)).astype(np.float32)
+    released = made.represent(vectors, made.draw(stream(0, "t"), N, 8), ETA)
+    assert released.shape == (N, 8)
+    np.testing.assert_array_equal(released * 2**10, np.round(released * 2**10))
+    assert (released.astype(np.float32) == released).all()
+    radius = np.linalg.norm(released - vectors, axis=1)
+    # The grid moves a radius by less than 2⁻¹¹·√8: nothing at this number of draws.
+    assert stats.kstest(radius, stats.gamma(8, scale=1 / ETA).cdf).pvalue > FALSE_ALARM
+
+
+def test_the_grid_takes_the_last_bits() -> None:
+    """Inputs that differ in their last bit, under equal noise, are released alike."""
+    made = vector_mechanism("token-representation")
+    one = np.full((500, 8), 0.3)
+    draws = made.draw(stream(0, "b"), 500, 8)
+    both = [made.represent(x, draws, ETA) for x in (one, np.nextafter(one, 1))]
+    np.testing.assert_array_equal(*both)
+    assert not np.signbit(both[0][both[0] == 0]).any()
+
+
+def test_sequence_representation_is_one_noisy_mean() -> None:
+    made = vector_mechanism("sequence-representation", grid=2.0**-20)
+    vectors = np.random.default_rng(0).standard_normal((5, 8))
+    released = np.concatenate(
+        [made.represent(vectors, made.draw(stream(0, i), 5, 8), ETA) for i in range(4000)]
+    )
+    radius = np.linalg.norm(released - vectors.mean(axis=0), axis=1)
+    assert stats.kstest(radius, stats.gamma(8, scale=1 / ETA).cdf).pvalue > FALSE_ALARM
+
+
+def test_adept_spends_the_square_root_of_the_dimension_times_its_epsilon(plane: Space) -> None:
+    """Where the density ratio of opposite corners is constant, it is exp(ε·√d), not exp(ε)."""
+    d, epsilon, made = 16, 1.0, Adept(clip=1.0)
+    corner = np.full((1, d), 1 / np.sqrt(d))
+    noise = made.draw(stream(0, "a"), 3, d)
+    np.testing.assert_allclose(
+        made.represent(5 * corner, noise[:1], epsilon) - corner, 2 * noise[:1] / epsilon
+    )
+    beyond = 2 * corner[0]
+    logs = [stats.laplace(x, 2 / epsilon).logpdf(beyond).sum() for x in (corner[0], -corner[0])]
+    np.testing.assert_allclose(logs[0] - logs[1], epsilon * np.sqrt(d))
+    assert made.distance(plane, corner, -corner) == np.sqrt(d)
+    assert made.claimed_distance(plane, corner, -corner) == 1
