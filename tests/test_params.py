@@ -70,7 +70,7 @@ def test_the_shipped_file_is_valid() -> None:
         ),
         (
             lambda c: c["methods"]["t2t"]["mechanism"].update(type="tt2"),
-            "methods.t2t.mechanism: 'tt2' given, allowed: pct2t, t2t; did you",
+            "methods.t2t.mechanism: 'tt2' given, allowed: custext, imola",
         ),
         (
             lambda c: c["methods"]["pct2t"].update(categories=["nuon"]),

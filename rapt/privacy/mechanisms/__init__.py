@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, cast
 
 from rapt.errors import RaptError, not_allowed
 from rapt.privacy.mechanisms.base import Mechanism, Sampler, Space, VectorMechanism, WordMechanism
@@ -70,11 +70,10 @@ def word_mechanism(type: str, **given: Any) -> WordMechanism:
     Raises:
         RaptError: as `mechanism`, or it releases vectors.
     """
-    found = mechanism(type, **given)
-    if not isinstance(found, WordMechanism):
-        words = [name for name, kind in MECHANISMS.items() if kind.releases == "words"]
+    words = [name for name, kind in MECHANISMS.items() if issubclass(kind, WordMechanism)]
+    if type not in words:
         raise RaptError(not_allowed("mechanism", type, words))
-    return found
+    return cast(WordMechanism, mechanism(type, **given))
 
 
 def parameters(mechanism: Mechanism) -> dict[str, Any]:

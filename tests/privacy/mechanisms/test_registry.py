@@ -37,7 +37,7 @@ def test_every_mechanism_says_what_it_is(name: str) -> None:
 @pytest.mark.parametrize(
     ("given", "line"),
     [
-        ({"type": "t3t"}, "mechanism: 't3t' given, allowed: adept, custext"),
+        ({"type": "t3t"}, "mechanism: 't3t' given, allowed: custext, imola"),
         ({"type": "tem", "bata": 1}, "mechanism tem: 'bata' given, allowed: beta; did you mean"),
         ({"type": "tem", "beta": 1}, "beta: 1 given, allowed: above 0 and below 1"),
         ({"type": "mahalanobis", "weight": 1.0}, "weight: 1.0 given, allowed: at least 0 and"),
@@ -70,10 +70,12 @@ def test_batches_and_order_do_not_matter(name: str, plane: Space) -> None:
     assert release(vectors[:0], draws[:0]).shape == (0,)
 
 
-@pytest.mark.parametrize("name", WORDS)
+# The others do not by their definition, or by the solver's floor.
+CHANGING = {"vickrey", "santext-plus", "imola", "truncated-gumbel"}
+
+
+@pytest.mark.parametrize("name", sorted({*WORDS} - CHANGING))
 def test_a_large_eta_keeps_candidates(name: str, plane: Space) -> None:
-    if name in ("imola", "santext-plus", "vickrey", "truncated-gumbel"):
-        pytest.skip("keeps noise at any eta, or none is solved")
     made = word_mechanism(name)
     released = made.sampler(plane, 1e6)(plane.vectors, made.draw(stream(1, name), 12, 2))
     np.testing.assert_array_equal(released, np.arange(12))

@@ -1,0 +1,144 @@
+"""What a release spends: losses add up over words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rapt.errors import RaptError
+from rapt.privacy.mechanisms import Mechanism, Space
+
+QUANTILES = (0.05, 0.5, 0.95)
+PAIRS = 20_000
+
+
+@dataclass(frozen=True)
+class Distances:
+    """How far apart words of a table are, in a mechanism's metric.
+
+    Attributes:
+        low: 5 % of random pairs are closer; `median`: half; `high`: 95 %.
+        nearest: median distance of a word to its nearest other.
+    """
+
+    low: float
+    median: float
+    high: float
+    nearest: float
+
+
+def distances(mechanism: Mechanism, space: Space, pairs: int = PAIRS) -> Distances:
+    """The distances of random pairs of different words, and of words to their nearest.
+
+    Args:
+        mechanism: whose metric.
+        space: the candidates.
+        pairs: how many to draw, always the same ones: the table is public.
+    """
+    rng = np.random.default_rng(0)
+    one = rng.integers(len(space.vectors), size=pairs)
+    other = (one + rng.integers(1, len(space.vectors), size=pairs)) % len(space.vectors)
+    random = mechanism.distance(space, space.vectors[one], space.vectors[other])
+    some = space.vectors[rng.permutation(len(space.vectors))[:300]]
+    near = space.search().nearest(some, 2)
+    nearest = mechanism.distance(space, space.vectors[near[:, 0]], space.vectors[near[:, 1]])
+    # By order statistics: between infinite distances there is nothing to interpolate.
+    low, median, high = np.quantile(random, QUANTILES, method="lower")
+    return Distances(
+        float(low), float(median), float(high), float(np.quantile(nearest, 0.5, method="lower"))
+    )
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The loss of a text: the log of how much likelier its release is from it than from another.
+
+    For two texts of as many words it is at most η·Σ d(wᵢ, w'ᵢ): d_X-privacy, which has no meaning
+    without the distances, and is no ε of differential privacy.
+
+    Attributes:
+        mechanism: that released it.
+        eta: the privacy parameter, above 0.
+        words: that got noise, over all releases of the text: each spends η for each unit.
+    """
+
+    mechanism: Mechanism
+    eta: float
+    words: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.eta > 0:
+            raise RaptError(f"eta: {self.eta} given, allowed: above 0")
+        if self.words < 0:
+            raise RaptError(f"words: {self.words} given, allowed: 0 or more")
+
+    def document(self, words: int) -> Budget:
+        """The budget of a document with this many words that got noise."""
+        return Budget(self.mechanism, self.eta, words)
+
+    def __add__(self, other: Budget) -> Budget:
+        """Of two releases of one text, or of two parts of it.
+
+        Raises:
+            RaptError: they differ in mechanism or η, so no one number states their sum.
+        """
+        if (self.mechanism, self.eta) != (other.mechanism, other.eta):
+            raise RaptError("budgets: of different mechanisms or etas, allowed: of one")
+        return Budget(self.mechanism, self.eta, self.words + other.words)
+
+    def loss(self, distance: float) -> float:
+        """The most it can be where each of the words differs by this distance."""
+        # 0 words lose nothing, be the distance infinite.
+        return self.words * self.mechanism.bound(self.eta, distance) if self.words else 0.0
+
+    def as_json(self, distances: Distances | None = None) -> dict[str, Any]:
+        """For a privacy statement; infinite losses are null."""
+        content: dict[str, Any] = {
+            "kind": "d_X-privacy",
+            "metric": self.mechanism.metric,
+            "words": self.words,
+            "eta_per_word": _finite(self.eta),
+        }
+        if distances:
+            content["loss"] = {
+                name: {"distance": _finite(distance), "at_most": _finite(self.loss(distance))}
+                for name, distance in _named(distances).items()
+            }
+        return content
+
+    def text(self, distances: Distances | None = None) -> str:
+        """In plain words."""
+        if np.isinf(self.eta):
+            return "Nothing is protected: eta is inf."
+        lines = [
+            f"{self.words} words got noise, each at eta {self.eta:g} ({self.mechanism.metric}). "
+            f"Compared with a text that differs by distances d in these words, the release is at "
+            f"most exp({self.eta:g} * (sum of d)) times as likely: d_X-privacy. This is no epsilon "
+            "of differential privacy; it means something only beside the distances."
+        ]
+        if distances and self.words:
+            lines += [
+                f"If each word were replaced by {name}: "
+                + (
+                    f"distance {distance:.3g}, at most exp({self.loss(distance):.4g})."
+                    if np.isfinite(self.loss(distance))
+                    else "no bound."
+                )
+                for name, distance in _named(distances).items()
+            ]
+        return "\n".join(lines)
+
+
+def _named(distances: Distances) -> dict[str, float]:
+    return {
+        "its nearest word": distances.nearest,
+        "a random word (closest 5 %)": distances.low,
+        "a random word (median)": distances.median,
+        "a random word (farthest 5 %)": distances.high,
+    }
+
+
+def _finite(number: float) -> float | None:
+    return float(number) if np.isfinite(number) else None

@@ -1,0 +1,40 @@
+"""Releasing noisy vectors in place of words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rapt.errors import RaptError
+from rapt.privacy.mechanisms import VectorMechanism
+from rapt.privacy.privatizer import Words
+from rapt.text.table import EmbeddingTable
+
+
+class Representer:
+    """A vector mechanism at one η over one table: every word gets noise."""
+
+    def __init__(self, *, table: EmbeddingTable, mechanism: VectorMechanism, eta: float) -> None:
+        """Take the table, the mechanism and η.
+
+        Raises:
+            RaptError: eta is not a number above 0.
+        """
+        if not 0 < eta < np.inf:
+            raise RaptError(f"eta: {eta} given, allowed: a number above 0")
+        self.table, self.mechanism, self.eta = table, mechanism, eta
+
+    def release(self, texts: Iterable[Words]) -> Iterator[NDArray[np.float64]]:
+        """The noisy vectors of each text, float64 (m, d): one for each word or one for all.
+
+        A text without words has none.
+        """
+        for text in texts:
+            vectors = self.table.embed(list(text.words))
+            if not len(vectors):
+                yield np.empty((0, self.table.dimension))
+                continue
+            draws = self.mechanism.draw(text.stream(), len(vectors), self.table.dimension)
+            yield self.mechanism.represent(vectors, draws, self.eta)
