@@ -189,19 +189,17 @@ def blocks(space: Space, size: int) -> NDArray[np.int64]:
     Taken in the order of public frequency; a short last block joins the one before it.
     """
     vectors = np.asarray(space.vectors, np.float64)
+    squares = np.einsum("vd,vd->v", vectors, vectors)
     block = np.full(len(vectors), -1)
-    left = np.argsort(-space.frequency, kind="stable")
-    number = 0
-    while len(left):
-        if number and len(left) < size:
-            number -= 1
-            chosen = np.arange(len(left))
-        else:
-            distances = euclidean(vectors[left], vectors[left[0]])
-            chosen = np.argsort(distances, kind="stable")[:size]
-        block[left[chosen]] = number
-        left = np.delete(left, chosen)
-        number += 1
+    count = max(1, len(vectors) // size)
+    order = iter(np.argsort(-space.frequency, kind="stable"))
+    for number in range(count - 1):
+        word = next(row for row in order if block[row] < 0)
+        # ‖x − E‖² but for ‖x‖², which ranks alike.
+        ranked = np.where(block < 0, squares - 2 * vectors @ vectors[word], np.inf)
+        ranked[word] = -np.inf  # also before its duplicates
+        block[np.argpartition(ranked, size - 1)[:size]] = number
+    block[block < 0] = count - 1
     return block
 
 
