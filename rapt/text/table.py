@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from rapt import files
+from rapt.errors import RaptError
 
 Vectors = NDArray[np.float32]
+CACHED = 1 << 14  # forms, and vectors of rare words, kept at a time: a text may never repeat one
 
 
 class EmbeddingTable:
@@ -26,8 +29,17 @@ class EmbeddingTable:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        """Open the table in `folder`."""
+        """Open the table in `folder`.
+
+        Raises:
+            RaptError: there is none, a word stands twice, or a vector is missing or not finite: its
+                word would be the nearest to everything, or to nothing.
+        """
         folder = Path(folder)
+        if not (folder / "words.parquet").is_file():
+            raise RaptError(
+                f"table: {str(folder)!r} holds no embedding table; `dvc repro tables` makes one"
+            )
         table = files.read_parquet(folder / "words.parquet")
         self.folder = folder
         self.words: list[str] = table["word"].to_pylist()
@@ -42,6 +54,23 @@ class EmbeddingTable:
         self._rows = {word: row for row, word in enumerate(self.words)}
         self._forms: dict[str, str] = {}
         self._rare: dict[str, Vectors] = {}
+        self._check()
+
+    def _check(self) -> None:
+        if len(self._rows) < len(self.words):
+            again = next(row for row, word in enumerate(self.words) if self._rows[word] != row)
+            raise RaptError(f"table {self.folder}: the word of row {again} stands in it twice")
+        if len(self.vectors) != len(self.words):
+            raise RaptError(
+                f"table {self.folder}: {len(self.vectors)} vectors given, allowed: one for each of "
+                f"the {len(self.words)} words"
+            )
+        for name in ("vectors.npy", "pieces.npy"):
+            # A sum is finite only if all of it is. Mapped apart, so that the pages read go with it.
+            sums = np.load(self.folder / name, mmap_mode="r").sum(axis=1, dtype=np.float64)
+            if not np.isfinite(sums).all():
+                row = int(np.flatnonzero(~np.isfinite(sums))[0])
+                raise RaptError(f"table {self.folder}: row {row} of {name} is not finite")
 
     @property
     def dimension(self) -> int:
@@ -56,6 +85,7 @@ class EmbeddingTable:
     def form(self, word: str) -> str:
         """The word as the embedding model's vocabulary writes it (lower case, without accents…)."""
         if word not in self._forms:
+            _bound(self._forms)
             normalizer = self._tokenizer.normalizer
             normal = normalizer.normalize_str(word) if normalizer else word
             self._forms[word] = word if word in self._rows else normal
@@ -75,8 +105,14 @@ class EmbeddingTable:
 
     def _embed_rare(self, word: str) -> Vectors:
         if word not in self._rare:
+            _bound(self._rare)
             tokens = self._tokenizer.encode(word, add_special_tokens=False).ids
             # A word of control characters alone may have no token: the origin then stands for it.
             vectors = self._pieces[tokens] if tokens else np.zeros((1, self.dimension), np.float32)
             self._rare[word] = vectors.mean(axis=0)
         return self._rare[word]
+
+
+def _bound(cache: dict[str, Any]) -> None:
+    if len(cache) >= CACHED:
+        cache.clear()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from spacy.language import Language
 from spacy.tokens import Doc
 
 from rapt.errors import RaptError
+
+T = TypeVar("T")
+CHARACTERS = 100_000  # tagged at a time
 
 
 class Tagged(NamedTuple):
@@ -41,15 +44,41 @@ class Tagger:
 
     def texts(self, texts: Iterable[str]) -> Iterator[Tagged]:
         """Tag whole texts, every word in its context."""
-        for doc in self._nlp.pipe(texts):
-            kept = [token for token in doc if not token.is_space]
-            yield Tagged(
-                [token.text for token in kept],
-                [token.pos_ for token in kept],
-                [bool(token.whitespace_) for token in kept],
-            )
+        return self.each(texts, _tagged)
+
+    def each(self, texts: Iterable[str], read: Callable[[Doc], T]) -> Iterator[T]:
+        """Tag whole texts and yield what `read` takes from each; it must not keep the Doc.
+
+        What spaCy stores of new words goes with their batch, so that memory stays flat.
+        """
+        for batch in _batches(texts):
+            with self._nlp.memory_zone():
+                taken = [read(doc) for doc in self._nlp.pipe(batch)]
+            yield from taken
 
     def words(self, words: Iterable[str]) -> Iterator[str]:
         """The most likely tag of each word out of context: the word is the whole document."""
         for doc in self._nlp.pipe(Doc(self._nlp.vocab, words=[word]) for word in words):
             yield doc[0].pos_
+
+
+def _tagged(doc: Doc) -> Tagged:
+    kept = [token for token in doc if not token.is_space]
+    return Tagged(
+        [token.text for token in kept],
+        [token.pos_ for token in kept],
+        [bool(token.whitespace_) for token in kept],
+    )
+
+
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        batch.append(text)
+        size += len(text)
+        if size >= CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

@@ -1,6 +1,12 @@
+import shutil
+from pathlib import Path
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from rapt import files
+from rapt.errors import RaptError
 from rapt.text.table import EmbeddingTable
 
 
@@ -32,3 +38,45 @@ def test_embed_does_not_write_into_the_table(table: EmbeddingTable) -> None:
     np.testing.assert_array_equal(table.vectors, before)
     with pytest.raises(ValueError, match="read-only"):
         table.vectors[0] = 0
+
+
+@pytest.fixture
+def copy(table: EmbeddingTable, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(table.folder, tmp_path / "copy"))
+
+
+@pytest.mark.parametrize("name", ["vectors.npy", "pieces.npy"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_vector_that_is_not_finite_is_refused(copy: Path, name: str, value: float) -> None:
+    vectors = np.load(copy / name)
+    vectors[3, 2] = value
+    np.save(copy / name, vectors)
+    with pytest.raises(RaptError, match=rf"row 3 of {name} is not finite$"):
+        EmbeddingTable(copy)
+
+
+def test_a_word_that_stands_twice_is_refused(copy: Path) -> None:
+    words = files.read_parquet(copy / "words.parquet").to_pylist()
+    words[5]["word"] = words[1]["word"]
+    files.write_parquet(copy / "words.parquet", pa.Table.from_pylist(words))
+    with pytest.raises(RaptError, match=r"the word of row 1 stands in it twice$"):
+        EmbeddingTable(copy)
+
+
+def test_a_missing_vector_or_table_is_refused(copy: Path) -> None:
+    np.save(copy / "vectors.npy", np.load(copy / "vectors.npy")[:-1])
+    with pytest.raises(RaptError, match="17 vectors given, allowed: one for each"):
+        EmbeddingTable(copy)
+    with pytest.raises(RaptError, match="holds no embedding table"):
+        EmbeddingTable(copy / "nowhere")
+
+
+def test_caches_stay_bounded(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rapt.text.table.CACHED", 10)
+    table = EmbeddingTable(copy)
+    words = [f"un{i}" for i in range(100)]
+    for word in words:
+        table.embed([word])
+    assert len(table._forms) <= 10
+    assert len(table._rare) <= 10
+    np.testing.assert_array_equal(table.embed(words), EmbeddingTable(copy).embed(words))

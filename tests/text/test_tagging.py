@@ -31,3 +31,11 @@ def test_a_word_alone_is_one_word_however_spacy_would_split_it(tagger: Tagger) -
 def test_a_missing_model_is_named() -> None:
     with pytest.raises(RaptError, match="tagger: 'no_such_model' is not an installed spaCy model"):
         Tagger("no_such_model")
+
+
+def test_what_spacy_stores_of_a_text_goes_with_it(tagger: Tagger) -> None:
+    strings = tagger._nlp.vocab.strings
+    before = len(strings)
+    rows = [" ".join(f"new{row}x{i}" for i in range(50)) for row in range(200)]
+    assert [len(tagged.words) for tagged in tagger.texts(rows)] == [50] * 200
+    assert len(strings) - before < 100  # tags and features, but none of the 10,000 words
