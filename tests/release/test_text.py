@@ -1,0 +1,177 @@
+import math
+import multiprocessing
+import pickle
+import re
+from collections.abc import Callable
+
+import psutil
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rapt.errors import RaptError
+from rapt.release.text import NOISE, PIECE, PUNCTUATION, TextPrivatizer
+from tests.release.conftest import FOUR, VOCABULARY
+
+TEXT = "She met Bob in Paris, and the doctor saw a great film at 7!"
+SLOW_FIXTURES = settings(
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+TABLE_WORDS = {word for words in VOCABULARY.values() for word in words}
+
+
+@SLOW_FIXTURES
+@given(st.lists(st.text(), max_size=4))
+def test_as_many_words_come_out_as_went_in(pct2t: TextPrivatizer, texts: list[str]) -> None:
+    released = pct2t.release(texts)
+    assert len(released) == len(texts)
+    for text in released:
+        assert len(text.originals) == len(text.words) == len(text.fates)
+        assert text.text(keep_spacing=False).split() == text.words
+        changed = [
+            fate
+            for b, a, fate in zip(text.originals, text.words, text.fates, strict=True)
+            if b != a
+        ]
+        assert all(fate == NOISE or fate.startswith("placeholder ") for fate in changed)
+        noisy = {w for w, fate in zip(text.words, text.fates, strict=True) if fate == NOISE}
+        assert noisy <= TABLE_WORDS
+
+
+def test_verbatim_words_stand_and_identifiers_do_not(pct2t: TextPrivatizer) -> None:
+    (released,) = pct2t.release([TEXT])
+    kept = [w for w, fate in zip(released.words, released.fates, strict=True) if fate != NOISE]
+    assert kept == [",", "and", "the", "a", "great", "<number>", "!"]
+    assert released.fates[-1] == PUNCTUATION
+
+
+def test_identifiers_can_be_kept(make: Callable[..., TextPrivatizer]) -> None:
+    (released,) = make(eta=1, categories=FOUR, keep_identifiers=True).release([TEXT])
+    assert "7" in released.words
+    assert "verbatim number" in released.fates
+
+
+def test_every_word_gets_noise_without_categories(make: Callable[..., TextPrivatizer]) -> None:
+    (released,) = make(eta=0.1).release([TEXT + " bob@x.org"])
+    assert set(released.fates) == {NOISE}
+
+
+def test_null_empty_and_blank_texts(pct2t: TextPrivatizer) -> None:
+    assert pct2t([None, "", " \n\t", "\x00\x1b\ud800"]) == [None, "", "", ""]
+    with pytest.raises(RaptError, match="one string given"):
+        pct2t("not a list")
+
+
+def test_spacing_is_left_behind_unless_kept(make: Callable[..., TextPrivatizer]) -> None:
+    text = "Very  great,\n\nvery slow!"
+    adverb_free = dict(eta=1, categories=FOUR)
+    assert make(**adverb_free)([text]) == ["Very great , very slow !"]
+    assert make(**adverb_free, keep_spacing=True)([text]) == ["Very great, very slow!"]
+    long = "very slow! " * (PIECE // 10)
+    assert make(**adverb_free, keep_spacing=True)([long]) == [long.strip()]
+
+
+def test_control_characters_do_not_pass(pct2t: TextPrivatizer) -> None:
+    (text,) = pct2t(["very\x1b[31m slow\x07 \x00 \x9b great\ud83d"])
+    assert not re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", text or "")
+    assert "great" in (text or "")
+
+
+@pytest.mark.parametrize("text", ["x" * 10_000, "x" * 1_000_001, "x " * (PIECE // 2 + 1)])
+def test_words_and_documents_of_any_length_are_privatized(pct2t: TextPrivatizer, text: str) -> None:
+    (released,) = pct2t.release([text])
+    assert "".join(released.originals) == text.replace(" ", "")
+
+
+@pytest.mark.parametrize("eta", [0, -1, math.nan, math.inf, -math.inf])
+def test_eta_must_protect(make: Callable[..., TextPrivatizer], eta: float) -> None:
+    with pytest.raises(RaptError, match=r"^eta: .* given, allowed: a finite number above 0$"):
+        make(eta=eta)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"categories": ["nuon"]}, "did you mean 'noun'"),
+        ({"categories": []}, "categories"),
+        ({"mechanism": "pct2x"}, "did you mean 'pct2t'"),
+        ({"mechanism": "pct2t"}, "categories: missing"),
+        ({"mechanism": "token_representation"}, "mechanism: "),
+        ({"table": "nowhere"}, "holds no embedding table"),
+    ],
+)
+def test_options_that_are_not_allowed(
+    make: Callable[..., TextPrivatizer], options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(RaptError, match=message) as error:
+        make(eta=1, **options)
+    assert "\n" not in str(error.value)
+
+
+def test_an_insecure_seed_repeats_and_nothing_else_does(
+    make: Callable[..., TextPrivatizer],
+) -> None:
+    texts = [TEXT] * 3
+    seeded = make(eta=0.1, insecure_seed=1)
+    assert seeded(texts) == make(eta=0.1, insecure_seed=1)(texts)
+    assert seeded(texts) != make(eta=0.1, insecure_seed=2)(texts)
+    assert len(set(seeded(texts))) == 3
+    free = make(eta=0.1)
+    assert len({*free(texts), *free(texts)}) == 6
+
+
+def _privatize(privatizer: TextPrivatizer) -> str | None:
+    return privatizer([TEXT])[0]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_never_repeat_noise(pct2t: TextPrivatizer, method: str) -> None:
+    """13 words out of 3 to 8 candidates: equal by chance in one of a million pairs."""
+    pct2t([TEXT])  # all that a fork can share is there
+    workers = 4 if method == "fork" else 2
+    with multiprocessing.get_context(method).Pool(workers) as pool:
+        released = pool.map(_privatize, [pct2t] * 8, chunksize=1)
+    assert len({*released, _privatize(pct2t)}) == 9
+
+
+def test_a_mapper_privatizes_columns_and_can_be_pickled(pct2t: TextPrivatizer) -> None:
+    mapper = pickle.loads(pickle.dumps(pct2t.mapper(columns=["a", "b"])))
+    batch = {"a": [TEXT, None], "b": ["", TEXT], "c": [1, 2]}
+    after = mapper(batch)
+    assert batch["a"] == [TEXT, None]
+    assert after["c"] == [1, 2]
+    assert (after["a"][1], after["b"][0]) == (None, "")
+    assert after["a"][0] not in (TEXT, after["b"][1])
+    assert mapper.privatizer.options == pct2t.options
+
+
+def test_a_mapper_says_what_is_wrong(pct2t: TextPrivatizer) -> None:
+    with pytest.raises(RaptError, match="batched=True"):
+        pct2t.mapper()({"text": TEXT})
+    with pytest.raises(RaptError, match="did you mean 'text'"):
+        pct2t.mapper(["txt"])({"text": [TEXT]})
+
+
+def _unseen(privatizer: TextPrivatizer, words: int) -> float:
+    """Privatize words that were never seen before; MiB of memory then."""
+    for start in range(0, words, 10_000):
+        rows = range(start, start + 10_000, 50)
+        privatizer([" ".join(f"w{words}x{i}q" for i in range(row, row + 50)) for row in rows])
+    return float(psutil.Process().memory_info().rss / 2**20)
+
+
+def test_nothing_kept_of_a_text_grows(
+    pct2t: TextPrivatizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rapt.text.table.CACHED", 1000)
+    table, strings = pct2t.privatizer.table, pct2t._tagger._nlp.vocab.strings
+    before = len(strings)
+    _unseen(pct2t, 10_000)
+    assert max(len(table._forms), len(table._rare)) <= 1000
+    assert len(strings) < before + 100
+
+
+@pytest.mark.slow
+def test_memory_stays_flat(pct2t: TextPrivatizer) -> None:
+    few = _unseen(pct2t, 50_000)
+    assert _unseen(pct2t, 400_000) - few < 40
