@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,23 @@ def atomic(path: str | Path) -> Iterator[Path]:
             shutil.rmtree(scratch)
         else:
             scratch.unlink(missing_ok=True)
+
+
+def write_bytes(path: Path, content: Iterable[bytes], mode: int = 0o666) -> None:
+    """Write a file under a temporary name in its own folder, then move it.
+
+    Args:
+        path: in any folder, also on another disk than the working folder.
+        content: piece by piece.
+        mode: of the file from its first byte on; the umask takes from it.
+    """
+    scratch = path.with_name(f"{path.name}.tmp")
+    scratch.unlink(missing_ok=True)
+    with open(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.writelines(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(scratch, path)
 
 
 def write_json(path: str | Path, content: Any) -> None:

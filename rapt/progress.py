@@ -13,3 +13,10 @@ T = TypeVar("T")
 def bar(items: Iterable[T], label: str, total: int, *, line: int = 0) -> Iterable[T]:
     """Show how many of `total` items have passed; `line` keeps parallel bars apart."""
     return tqdm(items, label, total, position=line, leave=False, disable=None, mininterval=0.5)
+
+
+def counter(label: str, total: int | None, unit: str) -> tqdm[None]:
+    """A bar to update by hand, as a context; `total` may be unknown."""
+    return tqdm(
+        desc=label, total=total, unit=f" {unit}", leave=False, disable=None, mininterval=0.5
+    )

@@ -1,8 +1,10 @@
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -69,3 +71,26 @@ def test_digest_of_a_folder_sees_names_and_contents() -> None:
     digests = [files.sha256(folder) for folder in "abcd"]
     assert digests[0] == digests[3]
     assert len(set(digests)) == 3
+
+
+def test_bytes_are_private_from_the_first_one_and_whole(tmp_path: Path) -> None:
+    path = tmp_path / "map"
+    modes = []
+
+    def content() -> Iterator[bytes]:
+        (scratch,) = tmp_path.iterdir()
+        modes.append(stat.S_IMODE(scratch.stat().st_mode))
+        yield b"some"
+        assert not path.exists()
+        yield b"thing"
+
+    files.write_bytes(path, content(), 0o600)
+    assert modes == [0o600]
+    assert path.read_bytes() == b"something"
+    assert [p.name for p in tmp_path.iterdir()] == ["map"]
+
+
+def test_what_a_killed_write_left_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "map.tmp").write_bytes(b"half")
+    files.write_bytes(tmp_path / "map", [b"whole"])
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"map": b"whole"}

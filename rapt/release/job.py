@@ -1,0 +1,187 @@
+"""Privatizing a file: checked before, resumable, whole or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from rapt import __version__, files
+from rapt.errors import RaptError
+from rapt.files import write_bytes
+from rapt.progress import counter
+from rapt.release.formats import STREAM, Chunk, Format
+from rapt.release.parts import PRIVATE, Parts, beside
+from rapt.release.statement import Counts, plain_words, statement
+from rapt.release.text import Released, TextPrivatizer
+
+Progress = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A file to privatize.
+
+    Attributes:
+        source: what to read, and how to write it.
+        out: where the release goes; `-` is the standard output.
+        map: where the restoring map goes, if there shall be one.
+        overwrite: whether `out` and `map` may exist.
+    """
+
+    source: Format
+    out: Path
+    map: Path | None = None
+    overwrite: bool = False
+
+    def check(self) -> None:
+        """Check the paths.
+
+        Raises:
+            RaptError: a file to read is not there, or one to write is, or is also read.
+        """
+        path = self.source.input.path
+        if path != STREAM and not path.exists():
+            raise RaptError(f"{path}: no such file")
+        if path.is_dir():
+            raise RaptError(f"{path}: a folder given, allowed: a file, or - for the standard input")
+        named = [place for place in (path, self.out, self.map) if place and place != STREAM]
+        if len({place.resolve() for place in named}) < len(named):
+            raise RaptError("IN, OUT and the map are one file twice: it would overwrite itself")
+        begun = self.out != STREAM and Parts(self.out, self.map).begun
+        for place in (self.out, *([self.map] if self.map and not begun else [])):
+            if place != STREAM and place.exists() and not (self.overwrite and place.is_file()):
+                raise RaptError(f"{place}: exists; give --overwrite to replace it (a file only)")
+
+    def run(self, privatizer: TextPrivatizer) -> Counts:
+        """Privatize the file and write its privacy statement beside it.
+
+        A file is read whole before its first word is privatized, so that what is wrong with its
+        last line does not show after hours.
+
+        Raises:
+            RaptError: the input is not what it should be.
+        """
+        documents = None
+        if self.source.input.is_file:
+            documents = sum(len(_first(chunk)) for chunk in self.source.chunks())
+            self._check_rows(documents)
+        with counter("privatizing", documents, "documents") as progress:
+            run = self._to_stream if self.out == STREAM else self._to_file
+            return run(privatizer, progress.update)
+
+    def _to_file(self, privatizer: TextPrivatizer, progress: Progress) -> Counts:
+        counts, parts = Counts(), Parts(self.out, self.map)
+        with parts.opened(self._identity(privatizer), self.source.input.is_file):
+            start = 0
+            for chunk in self.source.chunks():
+                if chunk.number not in parts:
+                    content, map, counted = self._privatized(privatizer, chunk, start)
+                    parts.add(chunk.number, content, map, counted.as_json())
+                start += len(_first(chunk))
+                progress(len(_first(chunk)))
+            self._check_rows(start)
+            for facts in parts.facts():
+                counts.update(Counts.from_json(facts))
+            self._finish(parts, privatizer, counts)
+        return counts
+
+    def _finish(self, parts: Parts, privatizer: TextPrivatizer, counts: Counts) -> None:
+        """Move everything into place, the release last: where it is, its statement is."""
+        content = statement(privatizer, self.source.columns, counts)
+        text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        write_bytes(beside(self.out, ".privacy.json"), [text.encode()])
+        write_bytes(beside(self.out, ".privacy.txt"), [plain_words(content).encode()])
+        parts.join_map()
+        whole = parts.folder / "whole"
+        self.source.join(parts.contents(), whole)
+        os.replace(whole, self.out)
+        parts.remove()
+
+    def _to_stream(self, privatizer: TextPrivatizer, progress: Progress) -> Counts:
+        counts = Counts()
+        map_file = _private(self.map, self.overwrite) if self.map else None
+        for chunk in self.source.chunks():
+            content, map, counted = self._privatized(privatizer, chunk, counts.documents)
+            if map_file:
+                map_file.write(map)
+            sys.stdout.buffer.write(content)
+            sys.stdout.buffer.flush()
+            counts.update(counted)
+            progress(counted.documents)
+        if map_file:
+            map_file.close()
+        self._check_rows(counts.documents)
+        sys.stderr.write(plain_words(statement(privatizer, self.source.columns, counts)))
+        return counts
+
+    def _privatized(
+        self, privatizer: TextPrivatizer, chunk: Chunk, start: int
+    ) -> tuple[bytes, bytes, Counts]:
+        """A chunk's part of the release, of the map, and its counts."""
+        released = {
+            column: privatizer.release([text or "" for text in texts], chunk.number, column)
+            for column, texts in chunk.texts.items()
+        }
+        counts = Counts(others=set(chunk.others))
+        for document in zip(*released.values(), strict=True):
+            counts.add(document)
+        new = {
+            column: [
+                None if before is None else after.text(privatizer.options.keep_spacing)
+                for before, after in zip(chunk.texts[column], texts, strict=True)
+            ]
+            for column, texts in released.items()
+        }
+        map = _map_lines(released, start) if self.map else ""
+        return self.source.encode(chunk, new), map.encode(), counts
+
+    def _identity(self, privatizer: TextPrivatizer) -> dict[str, object]:
+        source = self.source
+        return asdict(privatizer.options) | {
+            "categories": list(privatizer.options.categories or ()),
+            "table": privatizer.privatizer.table.sha256,
+            "input": files.sha256(source.input.path) if source.input.is_file else None,
+            "format": type(source).__name__,
+            "columns": list(source.columns),
+            "drop_others": source.drop_others,
+            "keep_map": self.map and str(self.map.resolve()),
+            "version of rapt": __version__,
+        }
+
+    def _check_rows(self, documents: int) -> None:
+        if not documents:
+            raise RaptError(f"{self.source.input.where}: holds no rows")
+
+
+def _first(chunk: Chunk) -> list[str | None]:
+    return list(next(iter(chunk.texts.values())))
+
+
+def _map_lines(released: dict[str, list[Released]], start: int) -> str:
+    """What restores the originals: a line of JSON for each word that became another."""
+    lines = []
+    for column, texts in released.items():
+        for document, text in enumerate(texts, start):
+            for word, (before, after) in enumerate(zip(text.originals, text.words, strict=True)):
+                if before != after:
+                    line = {
+                        "document": document,
+                        "column": column,
+                        "word": word,
+                        "original": before,
+                        "released": after,
+                    }
+                    lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+    return "".join(lines)
+
+
+def _private(path: Path, overwrite: bool) -> BinaryIO:
+    """A file that nobody else may read, from its first byte on."""
+    if overwrite:
+        path.unlink(missing_ok=True)
+    return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "wb")

@@ -1,0 +1,125 @@
+"""Finished parts of a file: a run that was killed goes on after the last of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from rapt.errors import RaptError
+from rapt.files import read_json, write_bytes
+
+PRIVATE = 0o600
+
+
+class Parts:
+    """The folder OUT.parts, and FILE.parts of a map: they hold parts until there are all.
+
+    The parts of the map hold original words: they lie where the map will, as private as it.
+    """
+
+    def __init__(self, out: Path, map: Path | None) -> None:
+        """Name the folders; see `opened`."""
+        self.folder = beside(out, ".parts")
+        self._map = map
+        self._maps = beside(map, ".parts") if map else None
+
+    @property
+    def begun(self) -> bool:
+        """Whether a run has begun that did not end."""
+        return self._manifest.exists()
+
+    @contextmanager
+    def opened(self, identity: dict[str, Any], resumable: bool) -> Iterator[Parts]:
+        """Begin what has this identity, or go on with it; one run at a time.
+
+        Args:
+            identity: input and options, as JSON.
+            resumable: whether the input can be read again.
+
+        Raises:
+            RaptError: the parts that there are come from another input or from other options, or
+                another run works on them.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(self.folder / "lock", timeout=0):
+                if self.begun and not resumable:
+                    self._clear()
+                self._check(identity)
+                if self._maps:
+                    self._maps.mkdir(mode=0o700, parents=True, exist_ok=True)
+                _write_json(self._manifest, identity)
+                yield self
+        except Timeout:
+            raise RaptError(f"{self.folder}: another run is writing it") from None
+
+    def __contains__(self, number: int) -> bool:
+        return self._facts(number).exists()
+
+    def add(self, number: int, content: bytes, map: bytes, facts: dict[str, Any]) -> None:
+        """Store a part; it is there when its facts are, which come last."""
+        write_bytes(self._content(number), [content])
+        if self._maps:
+            write_bytes(self._maps / f"{number:06}", [map], PRIVATE)
+        _write_json(self._facts(number), facts)
+
+    def facts(self) -> Iterator[dict[str, Any]]:
+        """What was stored with each part, in order."""
+        return (read_json(self._facts(number)) for number in self._numbers())
+
+    def contents(self) -> Iterator[Path]:
+        """The parts, in order."""
+        return (self._content(number) for number in self._numbers())
+
+    def join_map(self) -> None:
+        """Make the map of its parts."""
+        if self._map and self._maps:
+            parts = (self._maps / f"{number:06}" for number in self._numbers())
+            write_bytes(self._map, (part.read_bytes() for part in parts), PRIVATE)
+
+    def remove(self) -> None:
+        """Remove the folders."""
+        for folder in (self._maps, self.folder):
+            if folder and folder.exists():
+                shutil.rmtree(folder)
+
+    @property
+    def _manifest(self) -> Path:
+        return self.folder / "manifest.json"
+
+    def _check(self, identity: dict[str, Any]) -> None:
+        begun = read_json(self._manifest) if self.begun else identity
+        changed = [key for key in identity if begun.get(key) != identity[key]]
+        if changed:
+            raise RaptError(
+                f"{self.folder}: begun with another {', '.join(changed)}; give the same to go on, "
+                "or remove the folder to begin anew"
+            )
+
+    def _clear(self) -> None:
+        for number in self._numbers():
+            self._facts(number).unlink()
+
+    def _numbers(self) -> range:
+        return range(len(list(self.folder.glob("[0-9]*.json"))))
+
+    def _content(self, number: int) -> Path:
+        return self.folder / f"{number:06}"
+
+    def _facts(self, number: int) -> Path:
+        return self.folder / f"{number:06}.json"
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """The file or folder of the same name with a suffix more."""
+    return path.with_name(path.name + suffix)
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    write_bytes(path, [json.dumps(content).encode()])

@@ -1,0 +1,294 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rapt.errors import RaptError
+from rapt.release import formats, job
+from rapt.release.formats import FORMATS, STREAM, Input
+from rapt.release.job import Job
+from rapt.release.text import TextPrivatizer
+from tests.conftest import ROOT
+from tests.release.conftest import FOUR
+
+SENTENCE = "She met Bob in Paris and the doctor saw a great film at 7 !"
+KEPT = ["and", "the", "a", "great", "<number>", "!"]
+HEAD = "id,text\n"
+
+
+@pytest.fixture(autouse=True)
+def folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(formats, "CHUNK", 300)
+    return tmp_path
+
+
+def rows(count: int) -> str:
+    return HEAD + "".join(f"{i},{SENTENCE}\n" for i in range(count))
+
+
+def given(count: int = 20, **options: object) -> Job:
+    Path("in.csv").write_text(rows(count))
+    source = FORMATS["csv"](Input(Path("in.csv")), ["text"], False)
+    made = Job(source, Path("out.csv"), **options)  # type: ignore[arg-type]
+    made.check()
+    return made
+
+
+def is_complete(count: int) -> bool:
+    lines = Path("out.csv").read_text().splitlines()
+    kept = [[w for w in line.split(",", 1)[1].split() if w in KEPT] for line in lines[1:]]
+    ids = [line.split(",")[0] for line in lines[1:]]
+    return ids == [str(i) for i in range(count)] and all(k[-1] == "!" for k in kept)
+
+
+def left() -> set[str]:
+    return {path.name for path in Path().iterdir()}
+
+
+def test_a_release_has_its_statement_beside_it(pct2t: TextPrivatizer) -> None:
+    counts = given().run(pct2t)
+    assert is_complete(20)
+    assert left() == {"in.csv", "out.csv", "out.csv.privacy.json", "out.csv.privacy.txt"}
+    content = json.loads(Path("out.csv.privacy.json").read_text())
+    assert content["mechanism"] == "pct2t"
+    assert content["eta"] == "0.1"
+    assert content["categories"] == list(FOUR)
+    assert content["table_sha256"] == pct2t.privatizer.table.sha256
+    assert content["documents"] == counts.documents == 20
+    assert content["words"] == 20 * 15
+    assert content["noise"] == 20 * 9
+    assert content["placeholders"] == {"number": 20, "email": 0, "url": 0, "handle": 0}
+    assert content["verbatim"]["punctuation"] == 20
+    assert content["verbatim"]["other"] == 20 * 4
+    assert content["columns"] == {"privatized": ["text"], "released as they are": ["id"]}
+    assert content["budget_of_the_longest"]["words"] == 9
+    assert "ChaCha20" in content["generator"]
+    assert "replaced" not in content
+    text = Path("out.csv.privacy.txt").read_text()
+    assert "180 words got noise" in text
+    assert "Replaced by placeholders: 20 numbers." in text
+    assert "weaker than epsilon-differential privacy" in text
+    assert "Paris" not in text + json.dumps(content)
+
+
+def test_a_map_restores_the_words_and_is_private(
+    pct2t: TextPrivatizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modes = set()
+    written = os.open
+
+    def noted(path: str, flags: int, mode: int = 0o777, **rest: int) -> int:
+        if (
+            Path(path).name.startswith(("map", "0"))
+            and "map" in Path(path).parts[0]
+            and flags & os.O_CREAT
+        ):
+            modes.add(mode)
+        return written(path, flags, mode, **rest)
+
+    monkeypatch.setattr(os, "open", noted)
+    given(map=Path("map.jsonl")).run(pct2t)
+    assert modes == {0o600}
+    assert stat.S_IMODE(Path("map.jsonl").stat().st_mode) == 0o600
+    assert "map.jsonl.parts" not in left()
+    texts = [line.split(",", 1)[1] for line in Path("out.csv").read_text().splitlines()[1:]]
+    words = [text.strip('"').split() for text in texts]
+    for line in Path("map.jsonl").read_text().splitlines():
+        entry = json.loads(line)
+        assert words[entry["document"]][entry["word"]] == entry["released"]
+        words[entry["document"]][entry["word"]] = entry["original"]
+    assert {" ".join(text) for text in words} == {SENTENCE}
+
+
+def test_no_original_stands_where_the_release_is_made(pct2t: TextPrivatizer) -> None:
+    os.mkdir("vault")
+    seen: list[str] = []
+
+    def stop(table: object) -> None:
+        parts = [path for path in Path("out.csv.parts").iterdir() if path.is_file()]
+        seen.extend(path.read_text() for path in parts)
+        raise KeyboardInterrupt
+
+    made = given(map=Path("vault/map.jsonl"))
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(job, "statement", lambda *_: stop(None))
+        made.run(pct2t)
+    assert len(seen) > 4
+    assert not any("Paris" in content for content in seen)
+    assert stat.S_IMODE(Path("vault/map.jsonl.parts").stat().st_mode) == 0o700
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.fixture
+def interrupted(pct2t: TextPrivatizer) -> Iterator[Callable[[int], Job]]:
+    def run(parts: int) -> Job:
+        made = given()
+        released = pct2t.release
+        calls = iter(range(parts))
+
+        def some(*args: object) -> object:
+            if next(calls, None) is None:
+                raise Stopped
+            return released(*args)  # type: ignore[arg-type]
+
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped):
+            patch.setattr(pct2t, "release", some)
+            made.run(pct2t)
+        return made
+
+    yield run
+
+
+def test_an_interrupted_run_goes_on(
+    interrupted: Callable[[int], Job], pct2t: TextPrivatizer
+) -> None:
+    made = interrupted(2)
+    assert not Path("out.csv").exists()
+    begun = [Path(f"out.csv.parts/00000{i}").read_text() for i in range(2)]
+    made.check()
+    made.run(pct2t)
+    assert is_complete(20)
+    assert Path("out.csv").read_text().startswith("".join(begun))
+    assert json.loads(Path("out.csv.privacy.json").read_text())["words"] == 20 * 15
+
+
+def test_a_run_does_not_go_on_with_another_input(
+    interrupted: Callable[[int], Job], pct2t: TextPrivatizer
+) -> None:
+    made = interrupted(2)
+    Path("in.csv").write_text(rows(20).replace("Bob", "Eve", 1))
+    with pytest.raises(RaptError, match=r"^out.csv.parts: begun with another input;"):
+        made.run(pct2t)
+    Path("in.csv").write_text(rows(20))
+    made.run(pct2t)
+    assert is_complete(20)
+
+
+def test_a_run_does_not_go_on_with_other_options(
+    interrupted: Callable[[int], Job], make: Callable[..., TextPrivatizer]
+) -> None:
+    made = interrupted(2)
+    with pytest.raises(RaptError, match="begun with another eta, keep_spacing;"):
+        made.run(make(eta=0.2, categories=FOUR, keep_spacing=True))
+
+
+def test_two_runs_do_not_write_one_file(
+    interrupted: Callable[[int], Job], pct2t: TextPrivatizer
+) -> None:
+    from filelock import FileLock
+
+    made = interrupted(1)
+    with (
+        FileLock("out.csv.parts/lock"),
+        pytest.raises(RaptError, match="another run is writing it"),
+    ):
+        made.run(pct2t)
+
+
+def test_a_seeded_release_repeats_and_says_so(make: Callable[..., TextPrivatizer]) -> None:
+    releases = []
+    for _ in range(2):
+        given(overwrite=True).run(make(eta=0.1, insecure_seed=3))
+        releases.append(Path("out.csv").read_text())
+    assert releases[0] == releases[1]
+    assert len(set(releases[0].splitlines())) == 21
+    assert "INSECURE" in Path("out.csv.privacy.txt").read_text()
+
+
+def test_what_stands_is_not_overwritten_by_accident(pct2t: TextPrivatizer) -> None:
+    Path("out.csv").write_text("mine")
+    with pytest.raises(RaptError, match=r"^out.csv: exists; give --overwrite"):
+        given()
+    assert Path("out.csv").read_text() == "mine"
+    given(overwrite=True).run(pct2t)
+    assert is_complete(20)
+    Path("out.csv").unlink()
+    Path("map").write_text("mine")
+    with pytest.raises(RaptError, match=r"^map: exists"):
+        given(overwrite=False, map=Path("map"))
+
+
+@pytest.mark.parametrize("out", ["in.csv", "./in.csv", "link"])
+def test_a_file_is_not_privatized_onto_itself(out: str) -> None:
+    Path("link").symlink_to("in.csv")
+    Path("in.csv").write_text(rows(3))
+    source = FORMATS["csv"](Input(Path("in.csv")), ["text"], False)
+    with pytest.raises(RaptError, match="one file twice"):
+        Job(source, Path(out), overwrite=True).check()
+    with pytest.raises(RaptError, match="one file twice"):
+        Job(source, Path("out"), map=Path(out), overwrite=True).check()
+    assert Path("in.csv").read_text() == rows(3)
+
+
+@pytest.mark.parametrize("content", ["", HEAD])
+def test_an_empty_file_is_refused_and_leaves_nothing(content: str, pct2t: TextPrivatizer) -> None:
+    Path("in.csv").write_text(content)
+    source = FORMATS["csv"](Input(Path("in.csv")), ["text"], False)
+    with pytest.raises(RaptError, match=r"^in.csv: "):
+        Job(source, Path("out.csv")).run(pct2t)
+    assert left() == {"in.csv"}
+
+
+def test_a_bad_last_line_shows_before_any_word_is_privatized(pct2t: TextPrivatizer) -> None:
+    made = given()
+    with Path("in.csv").open("ab") as file:
+        file.write(b"21,Zanzibar \xff\n")
+    with pytest.raises(RaptError, match=r"^in.csv: line 22 is not UTF-8"):
+        made.run(pct2t)
+    assert left() == {"in.csv"}
+
+
+def test_a_missing_file_is_one_line() -> None:
+    with pytest.raises(RaptError, match=r"^in.txt: no such file$"):
+        Job(FORMATS["text"](Input(Path("in.txt")), ["text"], False), STREAM).check()
+
+
+PROGRAM = """
+import sys
+from rapt.release import formats
+formats.CHUNK = 1000
+from rapt.cli import main
+main()
+"""
+
+
+def test_a_killed_run_goes_on_and_repeats_nothing(folder: Path) -> None:
+    count = 500
+    Path("in.csv").write_text(rows(count))
+    command = [sys.executable, "-c", PROGRAM, "privatize", "in.csv", "out.csv"]
+    command += ["--eta", "0.1", "--categories", ",".join(FOUR), "--table", str(folder)]
+    command += ["--keep-map", "map.jsonl"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as run:
+        deadline = time.monotonic() + 60
+        while len(list(Path().glob("out.csv.parts/0*.json"))) < 3:
+            assert run.poll() is None, run.stderr and run.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        run.send_signal(signal.SIGKILL)
+    done = len(list(Path().glob("out.csv.parts/0*.json")))
+    begun = [Path(f"out.csv.parts/{i:06}").read_text() for i in range(done)]
+    assert not Path("out.csv").exists()
+    assert len("".join(begun).splitlines()) < count
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    assert is_complete(count)
+    assert Path("out.csv").read_text().startswith("".join(begun))
+    release = {"out.csv", "out.csv.privacy.json", "out.csv.privacy.txt"}
+    assert left() == {"in.csv", "map.jsonl", *release}
+    entries = [json.loads(line) for line in Path("map.jsonl").read_text().splitlines()]
+    places = [(entry["document"], entry["word"]) for entry in entries]
+    assert places == sorted(set(places))
+    assert {document for document, _ in places} == set(range(count))
