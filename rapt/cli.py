@@ -61,6 +61,65 @@ def init(
 
 
 @app.command()
+def privatize(
+    path: Annotated[
+        Path, typer.Argument(metavar="IN", help="Text, CSV, TSV, JSONL or Parquet; - is stdin.")
+    ],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The same, privatized; - is stdout.")],
+    eta: Annotated[float, typer.Option(help="Privacy parameter: smaller is more private.")],
+    categories: Annotated[
+        list[str] | None, typer.Option(help="Parts of speech that get noise, or all; else T2T.")
+    ] = None,
+    mechanism: Annotated[
+        str | None, typer.Option(help="Else pct2t with categories, t2t without.")
+    ] = None,
+    table: Annotated[Path | None, typer.Option(help="Embedding table; else params.yaml's.")] = None,
+    tagger: Annotated[str | None, typer.Option(help="spaCy model; else params.yaml's.")] = None,
+    format: Annotated[str | None, typer.Option(help="Else by the suffix.")] = None,
+    column: Annotated[list[str] | None, typer.Option(help="Text column, repeatable.")] = None,
+    drop_others: Annotated[
+        bool, typer.Option("--drop-others", help="Leave all other columns out of the release.")
+    ] = False,
+    keep_identifiers: Annotated[
+        bool, typer.Option("--keep-identifiers", help="No placeholders for numbers, addresses, …")
+    ] = False,
+    keep_spacing: Annotated[
+        bool, typer.Option("--keep-spacing", help="Join words as they stood.")
+    ] = False,
+    keep_map: Annotated[
+        Path | None, typer.Option(help="Write what restores the originals; keep it to yourself.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT.")] = False,
+    seed: Annotated[int | None, typer.Option(hidden=True)] = None,
+    insecure_seed: Annotated[
+        int | None, typer.Option(help="Repeatable noise, which anyone can undo: for tests.")
+    ] = None,
+) -> None:
+    """Privatize a file of any size; a run that was killed goes on where it stopped."""
+    from rapt.release.command import privatize as privatized
+
+    done = privatized(
+        path,
+        out,
+        eta=eta,
+        categories=categories or (),
+        mechanism=mechanism,
+        table=table,
+        tagger=tagger,
+        format=format,
+        columns=column or (),
+        drop_others=drop_others,
+        keep_identifiers=keep_identifiers,
+        keep_spacing=keep_spacing,
+        keep_map=keep_map,
+        overwrite=overwrite,
+        seed=seed,
+        insecure_seed=insecure_seed,
+    )
+    typer.echo(done, err=True)
+
+
+@app.command()
 def results() -> None:
     """Print the results of the cells that there are."""
     from rapt.reporting.summary import print_results

@@ -1,0 +1,92 @@
+"""`rapt privatize`: what was typed, as a job, and how it went in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rapt import params
+from rapt.errors import RaptError
+from rapt.release.formats import FORMATS, STREAM, TEXT, Input, format_name
+from rapt.release.job import Job
+from rapt.release.statement import Counts
+from rapt.release.text import NOISE, PLACEHOLDER, TAGGER, TextPrivatizer
+
+PARAMS = Path("params.yaml")
+
+
+def privatize(
+    path: Path,
+    out: Path,
+    *,
+    format: str | None,
+    columns: Sequence[str],
+    drop_others: bool,
+    keep_map: Path | None,
+    overwrite: bool,
+    table: Path | None,
+    tagger: str | None,
+    seed: int | None,
+    categories: Sequence[str],
+    **options: Any,
+) -> str:
+    """Privatize a file; see `rapt privatize --help` for what each means.
+
+    Returns:
+        one line on what became of the words; for the user alone, it tells more than the release.
+
+    Raises:
+        RaptError: something given is not allowed.
+    """
+    if seed is not None:
+        raise RaptError(
+            "seed: given, allowed: none, as whoever knows it can repeat the noise and undo the "
+            "release; --insecure-seed makes one for tests"
+        )
+    kind = FORMATS[format_name(path, out, format)]
+    source = kind(Input(path), tuple(columns) or (TEXT,), drop_others)
+    job = Job(source, out, keep_map, overwrite)
+    job.check()
+    privatizer = TextPrivatizer(
+        table=table or _table(),
+        tagger=tagger or _tagger(),
+        categories=_listed(categories),
+        **options,
+    )
+    return _summary(out, job.run(privatizer))
+
+
+def _listed(categories: Sequence[str]) -> list[str] | None:
+    """Categories as given: one at a time, or several with commas between them."""
+    names = [name.strip() for given in categories for name in given.split(",")]
+    return [name for name in names if name] or None
+
+
+@cache
+def _params() -> params.Params | None:
+    return params.load(PARAMS) if PARAMS.exists() else None
+
+
+def _table() -> Path:
+    p = _params()
+    if p is None:
+        raise RaptError("table: none given, and no params.yaml here names one; give --table")
+    return Path("models/tables") / p.embedding
+
+
+def _tagger() -> str:
+    p = _params()
+    return TAGGER if p is None else p.tagger
+
+
+def _summary(out: Path, counts: Counts) -> str:
+    noise, placeholders = counts.fates[NOISE], sum(counts.kinds(PLACEHOLDER).values())
+    share = f" ({counts.replaced / noise:.0%} became another word)" if noise else ""
+    where = "above" if out == STREAM else f"{out}.privacy.txt"
+    return (
+        f"{counts.documents} documents, {counts.words} words: {noise} got noise{share}, "
+        f"{placeholders} became placeholders, {counts.words - noise - placeholders} stand as they "
+        f"were. What that means: {where}"
+    )

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rapt.cli import main
+from rapt.release import command
+from tests.conftest import ROOT
+
+CATEGORIES = ["--categories", "noun,verb", "--categories", "pronoun,preposition"]
+
+
+class Done(NamedTuple):
+    error: str
+    out: bytes
+    said: str
+
+
+Rapt = Callable[..., Done]
+
+
+@pytest.fixture
+def rapt(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> Rapt:
+    """`rapt privatize`, in this process; its one line if it ended with an error."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(folder, "table")
+
+    def run(*args: str, stdin: bytes = b"", table: str | None = "table") -> Done:
+        given = ["--table", table] if table else []
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", ["rapt", "privatize", *args, *given])
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+            with pytest.raises(SystemExit) as ended:
+                main()
+        out, said = capsysbinary.readouterr()
+        return Done(str(ended.value.code or ""), out, said.decode())
+
+    command._params.cache_clear()
+    return run
+
+
+def test_lines_from_stdin_to_stdout(rapt: Rapt) -> None:
+    text = "\ufeffBob met Alice at 7!\r\n\r\nvery slow".encode()
+    done = rapt("-", "-", "--eta", "0.1", *CATEGORIES, "--keep-map", "map", stdin=text)
+    assert done.error == ""
+    first, second, third = done.out.split(b"\r\n")
+    assert first.startswith("\ufeff".encode())
+    assert first.endswith(b" <number> !")
+    assert (second, third) == (b"", b"very slow")
+    assert "PRIVACY STATEMENT" in done.said
+    assert "3 documents, 8 words: 4 got noise" in done.said
+    assert "Alice" not in done.said
+    assert "Alice" in Path("map").read_text()
+    assert Path("map").stat().st_mode & 0o777 == 0o600
+
+
+def test_every_word_gets_noise_without_categories(rapt: Rapt) -> None:
+    Path("in.txt").write_text("very slow\n")
+    assert rapt("in.txt", "out.txt", "--eta", "1e-9").error == ""
+    assert "t2t" in Path("out.txt.privacy.txt").read_text()
+
+
+def test_parquet_columns(rapt: Rapt) -> None:
+    table = pa.table({"a": ["Bob met Alice", None], "b": ["", "at 7"], "label": [1, 2]})
+    pq.write_table(table, "in.parquet")
+    columns = ["--column", "a", "--column", "b"]
+    assert rapt("in.parquet", "out.parquet", *columns, "--eta", "0.1", *CATEGORIES).error == ""
+    after = pq.read_table("out.parquet")
+    assert after["a"].to_pylist()[1] is None
+    assert after["b"].to_pylist()[0] == ""
+    assert after["b"].to_pylist()[1].endswith(" <number>")
+    assert after["label"].equals(table["label"])
+    columns += ["--drop-others", "--overwrite"]
+    assert rapt("in.parquet", "out.parquet", *columns, "--eta", "0.1").error == ""
+    assert pq.read_table("out.parquet").column_names == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [
+        (["in.csv", "out.csv", "--eta", "0"], "eta: 0 given, allowed: a finite number above 0"),
+        (["in.csv", "out.csv", "--eta", "nan"], "eta: nan given, allowed: a finite number"),
+        (["in.csv", "out.csv", "--eta", "inf"], "eta: inf given, allowed: a finite number"),
+        (["in.csv", "out.csv", "--eta", "1", "--seed", "7"], "whoever knows it can repeat"),
+        (["in.csv", "out.csv", "--eta", "1", "--column", "rewiew"], "did you mean 'review'?"),
+        (["in.csv", "out.csv", "--eta", "1"], "column: 'text' given, allowed: review"),
+        (["in.csv", "in.csv", "--eta", "1"], "one file twice"),
+        (["no.csv", "out.csv", "--eta", "1"], "no.csv: no such file"),
+        (["table", "out.csv", "--eta", "1", "--format", "csv"], "table: a folder given"),
+        (["in.csv", "out.csv", "--eta", "1", "--categories", "nuon"], "did you mean 'noun'?"),
+        (["in.csv", "out.csv", "--eta", "1", "--mechanism", "t3t"], "did you mean 't2t'?"),
+        (
+            ["in.csv", "out.csv", "--eta", "1", "--column", "review", "--tagger", "nothing"],
+            "tagger: 'nothing' is not an installed spaCy model",
+        ),
+    ],
+)
+def test_what_is_not_allowed_is_one_line_and_leaves_nothing(
+    rapt: Rapt, args: list[str], line: str
+) -> None:
+    Path("in.csv").write_text("review\nZanzibar\n")
+    done = rapt(*args)
+    assert line in done.error
+    assert "\n" not in done.error
+    assert "Zanzibar" not in done.error
+    assert not Path("out.csv").exists()
+    assert Path("in.csv").read_text() == "review\nZanzibar\n"
+
+
+def test_table_and_tagger_come_from_params(rapt: Rapt) -> None:
+    Path("in.txt").write_text("Bob met Alice\n")
+    assert "give --table" in rapt("in.txt", "out.txt", "--eta", "1", table=None).error
+    command._params.cache_clear()
+    shutil.copy(ROOT / "params.yaml", ".")
+    missing = rapt("in.txt", "out.txt", "--eta", "1", table=None).error
+    assert missing.startswith("table: 'models/tables/minilm' holds no embedding table")
+    shutil.copytree("table", "models/tables/minilm")
+    assert rapt("in.txt", "out.txt", "--eta", "1", table=None).error == ""
+
+
+def test_a_stream_that_ends_early_leaves_no_release(rapt: Rapt) -> None:
+    done = rapt("-", "out.txt", "--eta", "1", stdin=b"fine\nZanzibar \xff\n")
+    assert done.error == "stdin: line 2 is not UTF-8; save the file as UTF-8"
+    assert not Path("out.txt").exists()
+    assert rapt("-", "out.txt", "--eta", "1", stdin=b"fine\nBob\n").error == ""
+    assert len(Path("out.txt").read_text().splitlines()) == 2
+    assert rapt("-", "none.txt", "--eta", "1").error == "stdin: holds no rows"
+
+
+def test_seeded_releases_are_equal(rapt: Rapt) -> None:
+    args = ["-", "-", "--eta", "0.1", "--insecure-seed", "5"]
+    once, again = (rapt(*args, stdin=b"Bob met Alice\n" * 3) for _ in range(2))
+    assert once.out == again.out
+    assert len(set(once.out.splitlines())) == 3
+    assert "INSECURE" in once.said
