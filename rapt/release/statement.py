@@ -91,7 +91,7 @@ def statement(privatizer: TextPrivatizer, columns: Sequence[str], counts: Counts
     budget, between = _budget(privatizer.privatizer, counts.most)
     content = of_privatizer(
         privatizer.privatizer,
-        eta=f"{options.eta:g}",
+        eta=repr(options.eta).removesuffix(".0"),
         rapt=__version__,
         tagger=options.tagger,
         documents=counts.documents,

@@ -137,7 +137,14 @@ class TextPrivatizer:
         chosen = None if categories is None else tuple(categories)
         name = mechanism or ("t2t" if chosen is None else "pct2t")
         self.options = Options(
-            str(table), eta, name, chosen, tagger, keep_identifiers, keep_spacing, insecure_seed
+            str(table),
+            float(eta),
+            name,
+            chosen,
+            tagger,
+            keep_identifiers,
+            keep_spacing,
+            insecure_seed,
         )
         self.options.check()
         self.privatizer = Privatizer(
