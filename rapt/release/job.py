@@ -76,7 +76,8 @@ class Job:
 
     def _to_file(self, privatizer: TextPrivatizer, progress: Progress) -> Counts:
         counts, parts = Counts(), Parts(self.out, self.map)
-        with parts.opened(self._identity(privatizer), self.source.input.is_file):
+        identity = self._identity(privatizer)
+        with parts.opened(identity, self.source.input.is_file):
             start = 0
             for chunk in self.source.chunks():
                 if chunk.number not in parts:
@@ -85,6 +86,9 @@ class Job:
                 start += len(_first(chunk))
                 progress(len(_first(chunk)))
             self._check_rows(start)
+            if self._identity(privatizer) != identity:
+                parts.remove()
+                raise RaptError(f"{self.source.input.where}: changed while it was read; try again")
             for facts in parts.facts():
                 counts.update(Counts.from_json(facts))
             self._finish(parts, privatizer, counts)

@@ -185,6 +185,21 @@ def test_a_run_does_not_go_on_with_other_options(
         made.run(make(eta=0.2, categories=FOUR, keep_spacing=True))
 
 
+def test_an_input_that_changes_meanwhile_is_refused(
+    pct2t: TextPrivatizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, released = given(), pct2t.release
+
+    def meanwhile(*args: object) -> object:
+        Path("in.csv").write_text(rows(20).replace("Bob", "Eve"))
+        return released(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(pct2t, "release", meanwhile)
+    with pytest.raises(RaptError, match=r"^in.csv: changed while it was read"):
+        made.run(pct2t)
+    assert left() == {"in.csv"}
+
+
 def test_two_runs_do_not_write_one_file(
     interrupted: Callable[[int], Job], pct2t: TextPrivatizer
 ) -> None:
