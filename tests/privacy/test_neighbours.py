@@ -1,53 +1,256 @@
+"""Every path of the search against a plain search in float64, and the bounds themselves."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from rapt.privacy import neighbours
-from rapt.privacy.neighbours import ExactSearch
+from rapt.privacy.neighbours import ExactSearch, candidates, float32, torch_passes
+from rapt.privacy.neighbours.first_pass import FirstPass
+from rapt.privacy.neighbours.float32 import Float32Pass
+from rapt.privacy.neighbours.torch_passes import Int8Pass, TorchPass, int8_products
+
+needs_int8 = pytest.mark.skipif(not int8_products(), reason="no int8 dot products here")
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+
+Search = Callable[[np.ndarray], ExactSearch]
 
 
-def nearest_in_float64(vectors: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    offsets = vectors.astype(np.float64)[None] - queries[:, None]
-    return np.einsum("qkd,qkd->qk", offsets, offsets).argmin(axis=1)
+def by_torch(vectors: np.ndarray, device: str = "cpu") -> ExactSearch:
+    """The path of a GPU, on any device."""
+    search = ExactSearch(vectors)
+    search._passes = [TorchPass(vectors, device)]
+    return search
 
 
-@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 7, 64]), st.sampled_from([1, 3, 48]))
-@settings(max_examples=60, deadline=None)
-def test_equals_the_plain_search_in_float64(seed: int, size: int, dimension: int) -> None:
-    rng = np.random.default_rng(seed)
+PATHS = [
+    pytest.param(ExactSearch, id="float32"),
+    pytest.param(lambda v: ExactSearch(v, precision="int8"), id="int8", marks=needs_int8),
+    pytest.param(by_torch, id="torch"),
+    pytest.param(
+        lambda v: ExactSearch(v, device="cuda"), id="cuda", marks=[pytest.mark.gpu, needs_gpu]
+    ),
+]
+PASSES = [
+    pytest.param(Float32Pass, id="float32"),
+    pytest.param(Int8Pass, id="int8", marks=needs_int8),
+    pytest.param(lambda v: TorchPass(v, "cpu"), id="torch"),
+]
+
+
+def plain(vectors: np.ndarray, queries: np.ndarray, k: int = 1) -> np.ndarray:
+    """All distances in float64, sorted; the lower row at a tie."""
+    with np.errstate(over="ignore"):
+        rows = []
+        for query in np.asarray(queries, np.float64):
+            offsets = vectors.astype(np.float64) - query
+            rows.append(np.einsum("kd,kd->k", offsets, offsets).argsort(kind="stable")[:k])
+    return np.array(rows, np.int64).reshape(len(queries), k)
+
+
+def table(rng: np.random.Generator, size: int, dimension: int, kind: str) -> np.ndarray:
     vectors = rng.standard_normal((size, dimension)).astype(np.float32)
-    queries = 3 * rng.standard_normal((20, dimension))
-    np.testing.assert_array_equal(
-        ExactSearch(vectors)(queries), nearest_in_float64(vectors, queries)
-    )
+    match kind:
+        case "shifted":  # far from the origin: products are great, differences small
+            vectors += 100
+        case "rows alike":  # down to the last bits, and duplicates
+            steps = rng.integers(-1, 2, (size, dimension)) * np.float32(2**-23)
+            vectors = (vectors[:1] * (1 + steps)).astype(np.float32)
+        case "zeros":
+            vectors[rng.random(size) < 0.5] = 0
+        case "uneven":
+            vectors *= np.float32(10) ** rng.integers(-3, 4, (size, 1)).astype(np.float32)
+    return vectors
 
 
-def test_near_ties_that_float32_cannot_separate_are_exact() -> None:
-    rng = np.random.default_rng(0)
-    base = rng.standard_normal(64).astype(np.float32)
-    # Rows that differ in their last bits only, around queries far away.
-    vectors = np.stack([np.nextafter(base, np.float32(np.inf) * s) for s in (1, -1)] + [base])
-    vectors = np.concatenate([vectors, rng.standard_normal((50, 64)).astype(np.float32)])
-    queries = base + 1e-3 * rng.standard_normal((500, 64))
-    expected = nearest_in_float64(vectors, queries)
-    assert len(set(expected[:500])) == 3
-    np.testing.assert_array_equal(ExactSearch(vectors)(queries), expected)
+KINDS = ["normal", "shifted", "rows alike", "zeros", "uneven"]
 
 
-def test_a_true_tie_goes_to_the_lower_row() -> None:
-    vectors = np.ones((4, 5), dtype=np.float32)
-    assert ExactSearch(vectors)(np.zeros((3, 5))).tolist() == [0, 0, 0]
+@pytest.mark.parametrize("path", PATHS)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1, 2, 31, 33, 700, 2100]),
+    st.sampled_from([1, 3, 48]),
+    st.sampled_from(KINDS),
+    st.sampled_from([0.0, 1e-3, 3.0, 1e4]),
+    st.sampled_from([1, 2, 5]),
+)
+@settings(max_examples=60, deadline=None)
+def test_equals_the_plain_search_in_float64(
+    path: Search, seed: int, size: int, dimension: int, kind: str, noise: float, k: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = table(rng, size, dimension, kind)
+    queries = vectors[rng.integers(0, size, 20)] + noise * rng.standard_normal((20, dimension))
+    k = min(k, size)
+    np.testing.assert_array_equal(path(vectors).nearest(queries, k), plain(vectors, queries, k))
 
 
-def test_batches_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("k", [1, 2])
+def test_ties_between_two_rows_are_exact(path: Search, k: int) -> None:
+    """Queries half-way between two rows, up to a few of float64's last bits."""
+    rng = np.random.default_rng(1)
+    vectors = rng.standard_normal((1500, 64)).astype(np.float32)
+    pairs = rng.integers(0, 1500, (300, 2))
+    queries = vectors[pairs].astype(np.float64).mean(axis=1)
+    queries += 1e-15 * rng.standard_normal(queries.shape)
+    expected = plain(vectors, queries, 2)
+    # Both of a pair win somewhere, though float32 sees no difference.
+    lower = expected[:, 0] == pairs.min(axis=1)
+    assert 50 < lower.sum() < 250
+    np.testing.assert_array_equal(path(vectors).nearest(queries, k), expected[:, :k])
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("scale", [1e-42, 1e-38, 1e-22, 1e-8, 1e8, 1e15, 1e18, 1e22, 1e37])
+def test_norms_that_float32_cannot_multiply(path: Search, scale: float) -> None:
+    rng = np.random.default_rng(2)
+    with np.errstate(under="ignore"):
+        vectors = (scale * rng.standard_normal((200, 12))).astype(np.float32)
+    queries = scale * rng.standard_normal((30, 12))
+    np.testing.assert_array_equal(path(vectors)(queries), plain(vectors, queries)[:, 0])
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("far", [1e10, 1e25, 1e40, 1e300])
+def test_far_queries_beside_near_ones(path: Search, far: float) -> None:
+    """Where the distances of the definition are themselves rounded: the same rows win."""
+    rng = np.random.default_rng(3)
+    vectors = rng.standard_normal((400, 9)).astype(np.float32)
+    queries = rng.standard_normal((40, 9))
+    queries[::3] *= far
+    np.testing.assert_array_equal(path(vectors)(queries), plain(vectors, queries)[:, 0])
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_true_tie_goes_to_the_lower_row(path: Search) -> None:
+    """Also where so many rows tie that a first pass gives up."""
+    for size in (4, 3000):
+        vectors = np.ones((size, 5), dtype=np.float32)
+        vectors[0] = 2
+        assert path(vectors).nearest(np.zeros((3, 5)), 2).tolist() == [[1, 2]] * 3
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_batches_and_threads_do_not_matter(path: Search, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(5)
-    vectors = rng.standard_normal((300, 32)).astype(np.float32)
-    queries = 4 * rng.standard_normal((777, 32))
-    whole = ExactSearch(vectors)(queries)
-    monkeypatch.setattr(neighbours, "SCORES", 300 * 13)
-    np.testing.assert_array_equal(ExactSearch(vectors)(queries), whole)
+    vectors = rng.standard_normal((2500, 32)).astype(np.float32)
+    queries = 4 * rng.standard_normal((1300, 32))
+    whole = plain(vectors, queries)[:, 0]
+    search = path(vectors)
+    for threads in (1, 2, 3):
+        with threadpool_limits(threads, user_api="blas"):
+            np.testing.assert_array_equal(search(queries), whole)
+    parts = np.concatenate([search(queries[i : i + 7]) for i in range(0, len(queries), 7)])
+    np.testing.assert_array_equal(parts, whole)
+    for module, name in [(float32, "ROWS"), (torch_passes, "CPU_ROWS"), (torch_passes, "GPU_ROWS")]:
+        monkeypatch.setattr(module, name, 64)
+    np.testing.assert_array_equal(path(vectors)(queries), whole)
 
 
-def test_no_queries() -> None:
-    assert ExactSearch(np.ones((2, 3), dtype=np.float32))(np.empty((0, 3))).shape == (0,)
+@pytest.mark.parametrize("path", PATHS)
+def test_the_process_keeps_its_threads(path: Search) -> None:
+    vectors = np.eye(40, dtype=np.float32)
+    with threadpool_limits(2, user_api="blas"):
+        before = [library["num_threads"] for library in threadpool_info()], torch.get_num_threads()
+        path(vectors)(np.zeros((2000, 40)))
+        after = [library["num_threads"] for library in threadpool_info()], torch.get_num_threads()
+    assert after == before
+
+
+@pytest.mark.parametrize("make", PASSES)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.sampled_from([0.0, 1.0, 30.0]))
+@settings(max_examples=30, deadline=None)
+def test_scores_are_within_their_bound_and_the_bound_is_not_idle(
+    make: Callable[[np.ndarray], FirstPass], seed: int, kind: str, noise: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = table(rng, 1100, 24, kind)
+    queries = vectors[:16] + noise * rng.standard_normal((16, 24))
+    scores = make(vectors).scores(queries)
+    squares = np.square(vectors.astype(np.float64)[None] - queries[:, None]).sum(axis=2)
+    true = scores.half_squares[:, None] - squares / 2
+    which, seen = np.arange(16), 0
+    for tile in scores.tiles:
+        for group in range(tile.maxima.shape[1]):
+            rows, given = tile.pick(which, np.full(16, group))
+            within = rows[0] < len(vectors)
+            assert (given[:, ~within] == -np.inf).all()
+            np.testing.assert_array_equal(given.max(axis=1), tile.maxima[:, group])
+            off = np.abs(given[:, within] - true[which[:, None], rows[:, within]])
+            assert (off <= scores.error[:, None]).all()
+            seen += within.sum()
+    assert seen == len(vectors)
+    spread = np.linalg.norm(vectors, axis=1).max() * np.linalg.norm(queries, axis=1)
+    if kind in ("normal", "zeros"):
+        assert (scores.error <= 0.1 * np.maximum(spread, spread.mean())).all()
+
+
+@needs_int8
+def test_int8_leaves_little_to_decide() -> None:
+    """Where noise is as great as at use, a certificate from int8 keeps a few rows."""
+    rng = np.random.default_rng(7)
+    vectors = rng.standard_normal((4000, 128)).astype(np.float32)
+    queries = vectors[:200] + 5 * rng.standard_normal((200, 128))
+    pairs, decided = candidates.candidates(vectors, queries, Int8Pass(vectors).scores(queries), 1)
+    assert decided.all()
+    assert len(pairs.rows) < 200 * 40
+
+
+def test_a_mapped_table_is_not_kept_in_memory(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    vectors = rng.standard_normal((20_000, 256)).astype(np.float32)  # 20 MB
+    queries = rng.standard_normal((600, 256))
+    np.save(tmp_path / "vectors.npy", vectors)
+    np.save(tmp_path / "queries.npy", queries)
+    code = """
+import sys, numpy as np
+from rapt.privacy.neighbours import ExactSearch
+queries, vectors = np.load(sys.argv[2]), np.load(sys.argv[1], mmap_mode="r")
+if sys.argv[3] == "kept":
+    vectors = np.asarray(vectors)
+rows = ExactSearch(vectors)(queries)
+print(*rows, file=sys.stderr)
+maps = open("/proc/self/smaps").read().split("/vectors.npy")[1]
+print(int(maps.split("Rss:")[1].split()[0]) / 1024, "torch" in sys.modules)
+"""
+    mapped = {}
+    for kept in ("kept", "mapped"):
+        run = subprocess.run(
+            [sys.executable, "-c", code, tmp_path / "vectors.npy", tmp_path / "queries.npy", kept],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert run.stderr.split() == [str(row) for row in plain(vectors, queries)[:, 0]]
+        megabytes, torch_imported = run.stdout.split()
+        assert torch_imported == "False"
+        mapped[kept] = float(megabytes)
+    assert mapped["kept"] > 19
+    assert mapped["mapped"] == 0
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_no_queries(path: Search) -> None:
+    search = path(np.ones((2, 3), dtype=np.float32))
+    assert search(np.empty((0, 3))).shape == (0,)
+    assert search.nearest(np.empty((0, 3)), 2).shape == (0, 2)
+
+
+def test_k_and_size_are_checked() -> None:
+    search = ExactSearch(np.ones((2, 3), dtype=np.float32))
+    for k in (0, 3):
+        with pytest.raises(ValueError, match=f"k: {k} given, allowed: 1 to 2"):
+            search.nearest(np.zeros((1, 3)), k)
+    with pytest.raises(ValueError, match="vectors: 0 rows given"):
+        ExactSearch(np.empty((0, 3), dtype=np.float32))

@@ -1,0 +1,133 @@
+"""From approximate scores to the rows that can be among the k nearest, and then to these."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rapt.privacy.neighbours.exact import distances
+from rapt.privacy.neighbours.first_pass import Scores, Tile
+
+CROWDED = 1024  # candidates of one query, beyond which a pass leaves it to the next
+
+
+class Pairs(NamedTuple):
+    """Pairs of a query and a row.
+
+    Attributes:
+        queries: int64 (p,).
+        rows: int64 (p,).
+        scores: float32 (p,).
+    """
+
+    queries: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    scores: NDArray[np.float32]
+
+    def where(self, keep: NDArray[np.bool_] | NDArray[np.int64]) -> Pairs:
+        """The pairs that a mask or an order keeps."""
+        return Pairs(self.queries[keep], self.rows[keep], self.scores[keep])
+
+
+def nearest(
+    vectors: NDArray[np.float32], queries: NDArray[np.float64], scores: Scores, k: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The k nearest rows, int64 (n, k), and the queries (n,) for which the scores decide them."""
+    pairs, decided = candidates(vectors, queries, scores, k)
+    found = np.empty((len(queries), k), np.int64)
+    if k == 1:
+        single = (np.bincount(pairs.queries, minlength=len(queries)) == 1)[pairs.queries]
+        found[pairs.queries[single], 0] = pairs.rows[single]
+        pairs = pairs.where(~single)
+    squares = distances(vectors, queries, pairs.queries, pairs.rows)
+    pairs = pairs.where(np.lexsort((pairs.rows, squares, pairs.queries)))
+    rank = _rank(pairs.queries)
+    among = rank < k
+    found[pairs.queries[among], rank[among]] = pairs.rows[among]
+    return found, decided
+
+
+def candidates(
+    vectors: NDArray[np.float32], queries: NDArray[np.float64], scores: Scores, k: int
+) -> tuple[Pairs, NDArray[np.bool_]]:
+    """Every row that can be among the k nearest, and the queries for which this holds (n,).
+
+    A given score is within `error` of the true one. So where k rows truly score a floor or more,
+    a row that is given less than the floor less `error` is out. Two such floors are at hand while
+    the tiles pass: the k-th greatest score given so far, less `error` (and of the greatest scores
+    of k groups the least is at most that); and, if scores are coarse, the true scores of k rows.
+
+    Args:
+        vectors: float32 (V, d), the table.
+        queries: float64 (n, d).
+        scores: of these queries.
+        k: at most V.
+    """
+    decided = np.isfinite(scores.error)
+    error = np.where(decided, scores.error, 0)
+    given = np.full((len(queries), k), -np.inf, np.float32)
+    true = np.full((len(queries), k), -np.inf, np.float32)
+    count = np.zeros(len(queries), np.int64)
+    parts = []
+    for tile in scores.tiles:
+        if scores.coarse:
+            which, rows = _new_best(tile, given)
+            squares = distances(vectors, queries, which, rows)
+            exact = (scores.half_squares[which] - squares / 2).astype(np.float32)
+            true[which] = _greatest(true[which], exact[:, None])
+        given = _greatest(given, tile.maxima)
+        least = _least(given, true, error, decided)
+        pairs = _pairs(tile, least)
+        parts.append(pairs.where(pairs.rows < len(vectors)))
+        count += np.bincount(pairs.queries, minlength=len(count))
+        decided &= count <= CROWDED
+    pairs = Pairs(*(np.concatenate(side) for side in zip(*parts, strict=True)))
+    least = _least(given, true, error, decided)
+    return pairs.where(pairs.scores >= least[pairs.queries]), decided
+
+
+def _least(
+    given: NDArray[np.float32],
+    true: NDArray[np.float32],
+    error: NDArray[np.float64],
+    decided: NDArray[np.bool_],
+) -> NDArray[np.float32]:
+    """The least score of a candidate, (n,); NaN, which no score reaches, of undecided queries."""
+    least = np.maximum(given.min(axis=1) - 2 * error, true.min(axis=1) - error)
+    down = np.nextafter(least.astype(np.float32), np.float32(-np.inf))
+    return np.where(decided, down, np.float32(np.nan))
+
+
+def _pairs(tile: Tile, least: NDArray[np.float32]) -> Pairs:
+    """The pairs of a tile that reach the least score of their query."""
+    queries, groups = np.nonzero(tile.maxima >= least[:, None])
+    rows, scores = tile.pick(queries, groups)
+    group, member = np.nonzero(scores >= least[queries, None])
+    return Pairs(queries[group], rows[group, member], scores[group, member])
+
+
+def _new_best(
+    tile: Tile, given: NDArray[np.float32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The queries whose k best scores so far the tile beats, and the row of its best score."""
+    groups = tile.maxima.argmax(axis=1)
+    best = tile.maxima[np.arange(len(groups)), groups]
+    (queries,) = np.nonzero(best > given.min(axis=1))
+    rows, scores = tile.pick(queries, groups[queries])
+    return queries, rows[np.arange(len(queries)), scores.argmax(axis=1)]
+
+
+def _rank(sorted_queries: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The place of each pair among those of its query, from 0 on."""
+    first = np.searchsorted(sorted_queries, sorted_queries)
+    return np.arange(len(sorted_queries)) - first
+
+
+def _greatest(top: NDArray[np.float32], maxima: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The k greatest of each line of both, float32 (n, k)."""
+    k = top.shape[1]
+    if k == 1:  # Several times faster, and the common case.
+        return np.maximum(top, maxima.max(axis=1, keepdims=True))
+    return np.partition(np.concatenate([top, maxima], axis=1), -k, axis=1)[:, -k:]

@@ -1,0 +1,84 @@
+"""The first pass of every machine: float32 products by numpy, in tiles that stay in cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rapt.mapped import give_back
+from rapt.privacy.neighbours.first_pass import GROUP, Scores, float32_error, halves, lengths_of
+from rapt.privacy.neighbours.threads import single_blas_thread
+
+# 1024 rows by 512 queries: 2 MiB of scores, which the two passes over them find in cache.
+ROWS = 1024
+QUERIES = 512
+
+
+class Float32Tile:
+    """Scores with a line for each row of the table: a group is GROUP lines."""
+
+    def __init__(self, start: int, scores: NDArray[np.float32]) -> None:
+        """Take the scores, float32 (rows, n), of the rows from `start` on."""
+        self._start = start
+        self._groups = scores.reshape(-1, GROUP, scores.shape[1])
+        self.maxima: NDArray[np.float32] = self._groups.max(axis=1).T
+
+    def pick(
+        self, queries: NDArray[np.int64], groups: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """See Tile."""
+        rows = self._start + groups[:, None] * GROUP + np.arange(GROUP)
+        return rows, self._groups[groups, :, queries]
+
+
+class Float32Pass:
+    """Scores of float32, each within float32_error.
+
+    The pages of a memory-mapped table are given back after each tile: it never lies in memory as a
+    whole. np.asarray(table) keeps them.
+    """
+
+    batch = QUERIES
+    concurrent = True
+
+    def __init__(self, vectors: NDArray[np.float32]) -> None:
+        """Take the table to search, float32 (V, d): not copied."""
+        self._table, self._vectors = vectors, np.asarray(vectors)
+        squares = np.concatenate([_squares(part) for _, part in self._parts()])
+        self._half_squares = halves(squares)[:, None]
+        self._longest = float(np.sqrt(squares.max()))
+
+    @contextmanager
+    def single_threaded(self) -> Iterator[Callable[[], None]]:
+        """BLAS has one number of threads for the whole process: nothing to do in each."""
+        with single_blas_thread():
+            yield lambda: None
+
+    def scores(self, queries: NDArray[np.float64]) -> Scores:
+        """See FirstPass."""
+        lengths = lengths_of(queries)
+        error = float32_error(lengths, self._longest, queries.shape[1])
+        known = np.where(np.isfinite(error)[:, None], queries, 0).astype(np.float32)
+        return Scores(error, lengths**2 / 2, False, self._tiles(np.ascontiguousarray(known.T)))
+
+    def _tiles(self, queries: NDArray[np.float32]) -> Iterator[Float32Tile]:
+        whole_groups = -(-min(ROWS, len(self._vectors)) // GROUP) * GROUP
+        scores = np.empty((whole_groups, queries.shape[1]), np.float32)
+        for start, part in self._parts():
+            mine = scores[: len(part)]
+            np.matmul(part, queries, out=mine)
+            mine -= self._half_squares[start : start + len(part)]
+            scores[len(part) :] = -np.inf
+            yield Float32Tile(start, scores)
+
+    def _parts(self) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        for start in range(0, len(self._vectors), ROWS):
+            yield start, self._vectors[start : start + ROWS]
+            give_back(self._table)
+
+
+def _squares(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    return np.einsum("vd,vd->v", vectors, vectors, dtype=np.float64)

@@ -1,0 +1,116 @@
+"""The exact search: first passes, from the fastest on, each for what the last left open."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rapt.mapped import is_mapped
+from rapt.privacy.neighbours import candidates
+from rapt.privacy.neighbours.exact import nearest_of_all
+from rapt.privacy.neighbours.first_pass import GROUP, FirstPass
+from rapt.privacy.neighbours.float32 import Float32Pass
+from rapt.privacy.neighbours.threads import blas_threads
+
+Precision = Literal["float32", "int8"]
+
+# The numbers of threads are the whole process's: one search at a time changes them.
+_ONE_AT_A_TIME = threading.Lock()
+
+
+class ExactSearch:
+    """The rows of a table nearest to queries by the distance in float64, the lower row at a tie.
+
+    A first pass scores all rows, with a bound on its error. Rows that the bound cannot separate
+    are decided in float64, so the result depends neither on the precision, the device nor the
+    number of threads.
+    """
+
+    def __init__(
+        self,
+        vectors: NDArray[np.float32],
+        *,
+        device: str = "cpu",
+        precision: Precision = "float32",
+    ) -> None:
+        """Take the table to search.
+
+        Args:
+            vectors: float32 (V, d), finite, at least one row. Not copied; read from the disk tile
+                by tile where it is memory-mapped (np.asarray of it lets it stay in memory).
+            device: where the scores are computed; other than "cpu", torch is imported.
+            precision: of the first pass on the CPU. "int8" imports torch, takes a quarter of the
+                table's memory, and is float32 where the CPU has no int8 dot products.
+
+        Raises:
+            ValueError: there is no row.
+        """
+        if not len(vectors):
+            raise ValueError("vectors: 0 rows given, allowed: 1 or more")
+        if not is_mapped(vectors):
+            vectors = np.ascontiguousarray(vectors, dtype=np.float32)
+        self._passes = _passes(vectors, device, precision)
+        self._vectors = vectors
+
+    def __call__(self, queries: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+        """The row of the nearest vector to each query (n, d), int64 (n,)."""
+        return self.nearest(queries, 1)[:, 0]
+
+    def nearest(self, queries: NDArray[np.floating[Any]], k: int) -> NDArray[np.int64]:
+        """The k nearest rows to each query (n, d), the nearest first, int64 (n, k).
+
+        Raises:
+            ValueError: k is not between 1 and the number of rows.
+        """
+        if not 1 <= k <= len(self._vectors):
+            raise ValueError(f"k: {k} given, allowed: 1 to {len(self._vectors)}, the table's rows")
+        if not len(queries):
+            return np.empty((0, k), np.int64)
+        first = self._passes[0]
+        workers = blas_threads() if first.concurrent else 1
+        # Every worker gets some even of few queries.
+        size = min(first.batch, -(-len(queries) // workers))
+        parts = [queries[i : i + size] for i in range(0, len(queries), size)]
+        if len(parts) == 1:
+            return self._nearest(queries, k)
+        # One batch a worker: its other steps run beside the others' products, not after them.
+        with (
+            _ONE_AT_A_TIME,
+            first.single_threaded() as start,
+            ThreadPoolExecutor(workers, initializer=start) as pool,
+        ):
+            return np.concatenate(list(pool.map(lambda part: self._nearest(part, k), parts)))
+
+    def _nearest(self, part: NDArray[np.floating[Any]], k: int) -> NDArray[np.int64]:
+        queries = np.asarray(part, dtype=np.float64)
+        rows = np.empty((len(queries), k), np.int64)
+        left = np.arange(len(queries))
+        # A bound that overflows leaves its queries to the distances.
+        with np.errstate(over="ignore", invalid="ignore"):
+            # Where most groups hold one of the k, first passes would leave all rows.
+            for first_pass in self._passes if k * GROUP <= len(self._vectors) else []:
+                if not len(left):
+                    break
+                scores = first_pass.scores(queries[left])
+                rows[left], decided = candidates.nearest(self._vectors, queries[left], scores, k)
+                left = left[~decided]
+            for i in left:
+                rows[i] = nearest_of_all(self._vectors, queries[i], k)
+        return rows
+
+
+def _passes(vectors: NDArray[np.float32], device: str, precision: Precision) -> list[FirstPass]:
+    if device != "cpu":
+        from rapt.privacy.neighbours.torch_passes import TorchPass
+
+        return [TorchPass(vectors, device)]
+    if precision == "int8":
+        from rapt.privacy.neighbours.torch_passes import Int8Pass, int8_products
+
+        if int8_products():
+            return [Int8Pass(vectors), Float32Pass(vectors)]
+    return [Float32Pass(vectors)]
