@@ -254,3 +254,20 @@ def test_k_and_size_are_checked() -> None:
             search.nearest(np.zeros((1, 3)), k)
     with pytest.raises(ValueError, match="vectors: 0 rows given"):
         ExactSearch(np.empty((0, 3), dtype=np.float32))
+
+
+@needs_int8
+def test_the_bound_of_int8_is_reached() -> None:
+    """Rows that lose half a step in every dimension but one, in the direction of the query."""
+    dimension = 101
+    row = np.full((1, dimension), 0.5 / 127, np.float32)
+    row[0, 0] = 1
+    vectors = np.concatenate([row, -row])  # their mean is 0
+    query = np.ones((1, dimension))
+    query[0, 0] = 0
+    scores = Int8Pass(vectors).scores(query)
+    (tile,) = scores.tiles
+    rows, given = tile.pick(np.zeros(1, np.int64), np.zeros(1, np.int64))
+    assert rows[0, 0] == 0
+    true = vectors[0] @ query[0] - vectors[0] @ vectors[0] / 2
+    assert 0.8 * scores.error[0] < true - given[0, 0] <= scores.error[0]
