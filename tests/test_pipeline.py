@@ -17,7 +17,7 @@ STAGES: dict[str, dict[str, Any]] = {
     for name, stage in YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"].items()
 }
 PROVIDER = ("train", "study")
-# What cannot change a result: reading params, mapping and writing files, showing progress, mirroring.
+# What cannot change a result: reading params, mapping and writing files, progress, mirroring.
 NO_DEPENDENCY = {
     *("rapt/errors.py", "rapt/files.py", "rapt/mapped.py", "rapt/param_errors.py"),
     *("rapt/params.py", "rapt/process.py", "rapt/progress.py", "rapt/tracking.py"),
