@@ -87,13 +87,13 @@ def _contract(statement: dict[str, Any]) -> Rule:
     parts = {f"{split}.parquet": columns for split in SPLITS}
     if statement["plain_tokens"]:
         parts["plain.parquet"] = ["word", "target"]
-    allowed = ["statement.json"]
+    allowed = ["statement.json", "statement.txt"]
     for k in range(statement["seeds"]):
         for name, within in parts.items():
             allowed += [f"seed-{k}/{name}", *(f"seed-{k}/{name}: {column}" for column in within)]
     return Rule(
         "nothing but the release's files and columns",
-        ", ".join(sorted({"statement.json", *parts, *columns})),
+        ", ".join(sorted({"statement.json", "statement.txt", *parts, *columns})),
         gxe.ExpectColumnValuesToBeInSet(column="part", value_set=allowed),
     )
 

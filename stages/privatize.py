@@ -1,16 +1,22 @@
 """Release a task: `python -m stages.privatize movies t2t 75 minilm data/private/movies/t2t-75`."""
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from rapt import files, params
 from rapt.privacy import experiment
+from rapt.privacy.categories import VERBATIM
 from rapt.privacy.privatizer import Privatizer
-from rapt.privacy.statement import statement
+from rapt.privacy.statement import kind, plain_words, statement
 from rapt.progress import bar
 from stages import run
+
+GENERATOR = "Philox, seeded by params.yaml: for experiments; whoever knows the seed can undo it"
 
 
 def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
@@ -29,6 +35,11 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
         facts = statement(
             privatizer,
             eta=eta,
+            **_counts(privatizer, splits),
+            placeholders={},
+            columns=["example_id", "segment", *(["label"] if label else [])],
+            spacing="none is released",
+            generator=GENERATOR,
             task=task,
             method=method,
             embedding=embedding,
@@ -38,6 +49,29 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
             labels=label.names if label else None,
         )
         files.write_json(folder / "statement.json", facts)
+        (folder / "statement.txt").write_text(plain_words(facts))
+
+
+def _counts(privatizer: Privatizer, splits: dict[str, pa.Table]) -> dict[str, Any]:
+    """How many words of the texts get noise, and of which kinds the others are."""
+    noise: list[int] = []
+    verbatim: Counter[str] = Counter()
+    for tagged in splits.values():
+        columns = (tagged["words"], tagged["pos"], tagged["identifier"])
+        for text in zip(*(column.to_pylist() for column in columns), strict=True):
+            stays = [
+                kind(word, identifier)
+                for word, pos, identifier in zip(*text, strict=True)
+                if np.isinf(privatizer.eta) or privatizer.scheme.group_of(pos) == VERBATIM
+            ]
+            noise.append(len(text[0]) - len(stays))
+            verbatim.update(stays)
+    return {
+        "documents": len(noise),
+        "noise": sum(noise),
+        "longest": max(noise, default=0),
+        "verbatim": verbatim,
+    }
 
 
 class Release:

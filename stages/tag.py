@@ -4,7 +4,7 @@ import pyarrow as pa
 
 from rapt import files, params
 from rapt.progress import bar
-from rapt.text.tagging import Tagged, Tagger
+from rapt.text.tagging import Tagger
 from stages import run
 
 
@@ -23,16 +23,14 @@ def _tagged(raw: pa.Table, tagger: Tagger, name: str) -> pa.Table:
     """The columns of `raw` with words in the place of texts; a pair's words follow one another."""
     first = list(bar(tagger.texts(raw["text"].to_pylist()), name, len(raw)))
     second = list(tagger.texts(text or "" for text in raw["text_pair"].to_pylist()))
-    joined = [
-        Tagged(a.words + b.words, a.pos + b.pos, a.space_after + b.space_after)
-        for a, b in zip(first, second, strict=True)
-    ]
+    joined = [a.then(b) for a, b in zip(first, second, strict=True)]
     segments = [[0] * len(a.words) + [1] * len(b.words) for a, b in zip(first, second, strict=True)]
     columns = {
         "example_id": raw["example_id"],
         "words": pa.array([text.words for text in joined], pa.list_(pa.string())),
         "pos": pa.array([text.pos for text in joined], pa.list_(pa.string())),
         "space_after": pa.array([text.space_after for text in joined], pa.list_(pa.bool_())),
+        "identifier": pa.array([text.identifiers for text in joined], pa.list_(pa.string())),
         "segment": pa.array(segments, pa.list_(pa.int8())),
     }
     kept = [name for name in raw.column_names if name == "label" or name.startswith("attribute_")]

@@ -1,23 +1,67 @@
-"""The privacy statement that goes with a release."""
+"""The privacy statement that goes with a release: for programs, and in plain words."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from rapt.privacy.mechanisms import parameters
+from rapt.privacy.budget import Budget, distances
+from rapt.privacy.mechanisms import Space, parameters
 from rapt.privacy.privatizer import Privatizer
 
 D_X, UNPROTECTED = "d_X-privacy", "unprotected"
+# What a word that gets no noise is, and how several of them are called.
+KINDS = {
+    "number": "numbers",
+    "email": "e-mail addresses",
+    "url": "URLs",
+    "handle": "handles",
+    "punctuation": "punctuation",
+    "other": "other words",
+}
 
 
-def statement(privatizer: Privatizer, *, eta: str, **facts: Any) -> dict[str, Any]:
+def kind(word: str, identifier: str | None) -> str:
+    """Which of KINDS a word is.
+
+    Args:
+        word: any.
+        identifier: the kind of identifier that it is or is part of (rapt.text.identifiers).
+    """
+    if identifier:
+        return identifier
+    return "other" if any(character.isalnum() for character in word) else "punctuation"
+
+
+def statement(
+    privatizer: Privatizer,
+    *,
+    eta: str,
+    documents: int,
+    noise: int,
+    longest: int,
+    verbatim: Mapping[str, int],
+    placeholders: Mapping[str, int],
+    columns: Sequence[str],
+    spacing: str,
+    generator: str,
+    **facts: Any,
+) -> dict[str, Any]:
     """What holds for a release and what does not (docs/data.md).
 
     Args:
         privatizer: what made the release.
-        eta: as params.yaml writes it.
+        eta: as the user wrote it.
+        documents: in the release.
+        noise: words that got noise, in all of them; `longest`: in the one with the most.
+        longest: see there.
+        verbatim: words released as they are, by kind.
+        placeholders: words released as a placeholder, by kind.
+        columns: released as they are.
+        spacing: what is released of it.
+        generator: of the noise, and whether it can be repeated.
         **facts: the fields that the release itself decides (task, method, embedding, …).
     """
     mechanism, scheme = privatizer.mechanism, privatizer.scheme
@@ -35,6 +79,16 @@ def statement(privatizer: Privatizer, *, eta: str, **facts: Any) -> dict[str, An
         if protected
         else "None: the words are the originals.",
         "not_covered": gaps if protected else ["Everything."],
+        "documents": documents,
+        "words": {
+            "noise": noise,
+            "placeholders": dict(placeholders),
+            "verbatim": {name: verbatim.get(name, 0) for name in KINDS},
+        },
+        "columns": sorted(columns),
+        "spacing": spacing,
+        "generator": generator,
+        "budget_of_the_longest": _budget(privatizer, longest) if protected else None,
     }
 
 
@@ -46,3 +100,62 @@ def guarantee(privatizer: Privatizer, eta: str) -> str:
         f"{scope[0].upper()}{scope[1:]} is released by a mechanism M with "
         f"{privatizer.mechanism.law(eta)}{within}; losses add up over words."
     )
+
+
+def _budget(privatizer: Privatizer, words: int) -> dict[str, Any]:
+    """Of a document with so many words that got noise, beside what its distances are like."""
+    table, rows = privatizer.table, privatizer.candidates
+    space = Space(table.vectors[rows], table.frequency[rows])
+    budget = Budget(privatizer.mechanism, privatizer.eta, words)
+    return budget.as_json(distances(privatizer.mechanism, space))
+
+
+def plain_words(content: Mapping[str, Any]) -> str:
+    """The statement in plain words."""
+    if content["protection"] == UNPROTECTED:
+        return "PRIVACY STATEMENT\n\nUNPROTECTED: the words are the originals.\n"
+    categories, counts = content["categories"], content["words"]
+    total = counts["noise"] + sum(sum(counts[of].values()) for of in ("placeholders", "verbatim"))
+    scope = (
+        f"within their part of speech ({', '.join(categories)})" if categories else "all of them"
+    )
+    budget = content["budget_of_the_longest"]
+    losses = [
+        f"- {name}: at distance {loss['distance']:.3g} at most exp({loss['at_most']:.4g})"
+        for name, loss in budget["loss"].items()
+        if loss["at_most"] is not None
+    ]
+    return "\n".join(
+        [
+            "PRIVACY STATEMENT",
+            "",
+            f"{content['documents']} documents with {total} words were privatized by "
+            f"{content['mechanism']} at eta {content['eta']}.",
+            f"{counts['noise']} words got noise: {scope}.",
+            f"Replaced by placeholders: {_listing(counts['placeholders']) or 'nothing'}.",
+            f"Released word for word: {_listing(counts['verbatim']) or 'nothing'}.",
+            f"Columns released as they are: {', '.join(content['columns']) or 'none'}.",
+            f"Noise: {content['generator']}.",
+            f"Spacing: {content['spacing']}.",
+            "",
+            f"Protection: {content['protection']}, which is weaker than epsilon-differential "
+            "privacy: how well two words are hidden from each other depends on their distance.",
+            content["guarantee"],
+            f"d is the {content['metric']} in the table with sha256 {content['table_sha256']}; "
+            "eta means nothing without it.",
+            "",
+            f"Losses add up. In the longest document {budget['words']} words got noise. How much "
+            "likelier its release is from it than from a text in which each of them is another "
+            "word:",
+            *(losses or ["- no bound"]),
+            "",
+            "Not covered:",
+            *(f"- {gap}" for gap in content["not_covered"]),
+            "- Releasing the same text again averages the noise away.",
+            "",
+        ]
+    )
+
+
+def _listing(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {KINDS[name]}" for name, count in counts.items() if count)

@@ -13,10 +13,11 @@ from typing import BinaryIO
 from rapt import __version__, files
 from rapt.errors import RaptError
 from rapt.files import write_bytes
+from rapt.privacy.statement import plain_words
 from rapt.progress import counter
 from rapt.release.formats import STREAM, Chunk, Format
 from rapt.release.parts import PRIVATE, Parts, beside
-from rapt.release.statement import Counts, plain_words, statement
+from rapt.release.statement import Counts, statement
 from rapt.release.text import Released, TextPrivatizer
 
 Progress = Callable[[int], object]

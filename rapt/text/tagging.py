@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from spacy.language import Language
 from spacy.tokens import Doc
 
 from rapt.errors import RaptError
+from rapt.text import identifiers
 
-T = TypeVar("T")
 CHARACTERS = 100_000  # tagged at a time
 
 
 class Tagged(NamedTuple):
-    """The words of one text, in order; white space is not a word."""
+    """The words of one text, in order; white space is not a word.
+
+    Attributes:
+        words: as they stand.
+        pos: Universal POS tags, in context.
+        space_after: whether white space follows.
+        identifiers: the kind of identifier that each is, or is a part of; None where it is none.
+    """
 
     words: list[str]
     pos: list[str]
     space_after: list[bool]
+    identifiers: list[str | None]
+
+    def then(self, other: Tagged) -> Tagged:
+        """The words of both, one text after the other."""
+        return Tagged(
+            self.words + other.words,
+            self.pos + other.pos,
+            self.space_after + other.space_after,
+            self.identifiers + other.identifiers,
+        )
+
+    def part(self, at: slice) -> Tagged:
+        """Some of the words."""
+        return Tagged(self.words[at], self.pos[at], self.space_after[at], self.identifiers[at])
 
 
 class Tagger:
@@ -43,11 +64,7 @@ class Tagger:
             raise RaptError(f"tagger: {package!r} is not an installed spaCy model") from error
 
     def texts(self, texts: Iterable[str]) -> Iterator[Tagged]:
-        """Tag whole texts, every word in its context."""
-        return self.each(texts, _tagged)
-
-    def each(self, texts: Iterable[str], read: Callable[[Doc], T]) -> Iterator[T]:
-        """Tag whole texts and yield what `read` takes from each; it must not keep the Doc.
+        """Tag whole texts, every word in its context.
 
         What spaCy stores of new words goes with their batch, so that memory stays flat.
         """
@@ -62,12 +79,16 @@ class Tagger:
             yield doc[0].pos_
 
 
-def _tagged(doc: Doc) -> Tagged:
+def read(doc: Doc) -> Tagged:
+    """Take the words of a tagged document out of it; they outlive it."""
+    text, found = doc.text, identifiers.kinds(doc)  # spaCy joins a text anew each time
     kept = [token for token in doc if not token.is_space]
+    ends = [token.idx + len(token) for token in kept]
     return Tagged(
         [token.text for token in kept],
         [token.pos_ for token in kept],
-        [bool(token.whitespace_) for token in kept],
+        [text[end : end + 1].isspace() for end in ends],
+        [found[token.i] for token in kept],
     )
 
 

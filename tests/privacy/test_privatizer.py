@@ -14,7 +14,6 @@ from rapt.privacy.categories import Scheme
 from rapt.privacy.mechanisms import PCT2T, T2T, Mechanism
 from rapt.privacy.mechanisms.noise import spherical_noise
 from rapt.privacy.privatizer import Privatizer, Words
-from rapt.privacy.statement import statement
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 from tests.conftest import NOUNS, VERBS
@@ -129,13 +128,3 @@ def test_distribution_is_d_x_private(table: EmbeddingTable) -> None:
         ]
         for one, other in (bounds, bounds[::-1]):
             assert one.low <= np.exp(eta * distance) * other.high
-
-
-def test_statement_says_unprotected_at_inf_alone(table: EmbeddingTable) -> None:
-    finite = statement(made(table, PCT, 75.0), eta="75", task="t")
-    assert finite["protection"] == "d_X-privacy"
-    assert finite["categories"] == ["noun", "verb"]
-    assert any("verbatim" in gap for gap in finite["not_covered"])
-    clean = statement(made(table, PCT, float("inf")), eta="inf", task="t")
-    assert clean["protection"] == "unprotected"
-    assert "originals" in clean["guarantee"]

@@ -65,12 +65,14 @@ def test_a_release_has_its_statement_beside_it(pct2t: TextPrivatizer) -> None:
     assert content["categories"] == list(FOUR)
     assert content["table_sha256"] == pct2t.privatizer.table.sha256
     assert content["documents"] == counts.documents == 20
-    assert content["words"] == 20 * 15
-    assert content["noise"] == 20 * 9
-    assert content["placeholders"] == {"number": 20, "email": 0, "url": 0, "handle": 0}
-    assert content["verbatim"]["punctuation"] == 20
-    assert content["verbatim"]["other"] == 20 * 4
-    assert content["columns"] == {"privatized": ["text"], "released as they are": ["id"]}
+    assert counts.words == 20 * 15
+    assert content["words"]["noise"] == 20 * 9
+    numbers = {"number": 20, "email": 0, "url": 0, "handle": 0}
+    assert content["words"]["placeholders"] == numbers
+    assert content["words"]["verbatim"]["punctuation"] == 20
+    assert content["words"]["verbatim"]["other"] == 20 * 4
+    assert content["privatized_columns"] == ["text"]
+    assert content["columns"] == ["id"]
     assert content["budget_of_the_longest"]["words"] == 9
     assert "ChaCha20" in content["generator"]
     assert "replaced" not in content
@@ -162,7 +164,7 @@ def test_an_interrupted_run_goes_on(
     made.run(pct2t)
     assert is_complete(20)
     assert Path("out.csv").read_text().startswith("".join(begun))
-    assert json.loads(Path("out.csv.privacy.json").read_text())["words"] == 20 * 15
+    assert json.loads(Path("out.csv.privacy.json").read_text())["words"]["noise"] == 20 * 9
 
 
 def test_a_run_does_not_go_on_with_another_input(

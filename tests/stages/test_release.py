@@ -42,6 +42,9 @@ def workspace(table: EmbeddingTable, tmp_path: Path, monkeypatch: pytest.MonkeyP
             "words": [[[*NOUNS, *VERBS, *OTHERS][i] for i in row] for row in picks],
             "pos": [[tags[i] for i in row] for row in picks],
             "space_after": [[True] * 8] * 100,
+            "identifier": [
+                ["number" if i == len(tags) - 1 else None for i in row] for row in picks
+            ],
             "segment": pa.array([[0] * 8] * 100, pa.list_(pa.int8())),
             "label": [0, 1] * 50,
         }

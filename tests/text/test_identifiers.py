@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.language import Language
 
-from rapt.release.identifiers import KINDS, kinds
+from rapt.text.identifiers import KINDS, kinds
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_any_text_has_a_kind_or_none_for_each_token(nlp: Language, text: str) ->
 
 @pytest.mark.parametrize("unit", ["x", "@", "a.", "x@", "://", "www.", "a://", "-", "é"])
 def test_patterns_take_linear_time(nlp: Language, unit: str) -> None:
-    from rapt.release.identifiers import _PATTERNS
+    from rapt.text.identifiers import _PATTERNS
 
     text = unit * (200_000 // len(unit))
     start = time.perf_counter()

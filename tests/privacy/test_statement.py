@@ -1,0 +1,91 @@
+from typing import Any
+
+import pytest
+
+from rapt.privacy.mechanisms import PCT2T, T2T, word_mechanism
+from rapt.privacy.privatizer import Privatizer
+from rapt.privacy.statement import kind, plain_words, statement
+from rapt.text.table import EmbeddingTable
+
+FOUND: dict[str, Any] = {
+    "documents": 3,
+    "noise": 40,
+    "longest": 20,
+    "verbatim": {"number": 2, "other": 5},
+    "placeholders": {"url": 1},
+    "columns": ["stars"],
+    "spacing": "single spaces",
+    "generator": "dice",
+}
+
+
+def of(table: EmbeddingTable, eta: float, mechanism: str = "pct2t") -> dict[str, Any]:
+    categories = None if mechanism == "t2t" else ["noun", "verb"]
+    privatizer = Privatizer(
+        table=table, mechanism=word_mechanism(mechanism), eta=eta, categories=categories
+    )
+    return statement(privatizer, eta=f"{eta:g}", **FOUND, task="t")
+
+
+def test_it_says_what_holds_and_what_does_not(table: EmbeddingTable) -> None:
+    content = of(table, 75.0)
+    assert content["protection"] == "d_X-privacy"
+    assert content["categories"] == ["noun", "verb"]
+    assert content["task"] == "t"
+    assert content["table_sha256"] == table.sha256
+    assert "exp(75 * d(w, w'))" in content["guarantee"]
+    assert any("verbatim" in gap for gap in content["not_covered"])
+    assert content["words"]["verbatim"] == dict.fromkeys(
+        ("email", "handle", "punctuation", "url"), 0
+    ) | {"number": 2, "other": 5}
+    assert content["budget_of_the_longest"]["words"] == 20
+
+
+def test_plain_words_say_the_same(table: EmbeddingTable) -> None:
+    text = plain_words(of(table, 75.0))
+    assert "3 documents with 48 words were privatized by pct2t at eta 75." in text
+    assert "40 words got noise: within their part of speech (noun, verb)." in text
+    assert "Released word for word: 2 numbers, 5 other words." in text
+    assert "Replaced by placeholders: 1 URLs." in text
+    assert "Columns released as they are: stars." in text
+    assert "Noise: dice." in text
+    assert "weaker than epsilon-differential privacy" in text
+    assert "all of them" in plain_words(of(table, 75.0, "t2t"))
+
+
+def test_without_privatization_it_says_nothing_else(table: EmbeddingTable) -> None:
+    content = of(table, float("inf"))
+    assert content["protection"] == "unprotected"
+    assert "originals" in content["guarantee"]
+    assert content["budget_of_the_longest"] is None
+    text = plain_words(content)
+    assert "UNPROTECTED: the words are the originals." in text
+    assert "noise" not in text
+
+
+def test_a_caveat_and_a_missing_bound_are_said(table: EmbeddingTable) -> None:
+    content = of(table, 3.0, "custext")
+    assert any("block of each word is released" in gap for gap in content["not_covered"])
+    assert "distance" in plain_words(content)
+
+
+def test_mechanisms_of_one_release_differ_in_their_scope(table: EmbeddingTable) -> None:
+    scopes = [
+        Privatizer(table=table, mechanism=T2T(), eta=1.0).scheme.scope(),
+        Privatizer(table=table, mechanism=PCT2T(), eta=1.0, categories=["noun"]).scheme.scope(),
+    ]
+    assert scopes == ["every word", "given the tag sequence, every word of the categories noun"]
+
+
+@pytest.mark.parametrize(
+    ("word", "identifier", "expected"),
+    [
+        ("12", "number", "number"),
+        ("a@b.c", "email", "email"),
+        ("!?", None, "punctuation"),
+        ("the", None, "other"),
+        ("é", None, "other"),
+    ],
+)
+def test_every_word_is_of_a_kind(word: str, identifier: str | None, expected: str) -> None:
+    assert kind(word, identifier) == expected
