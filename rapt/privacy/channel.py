@@ -1,0 +1,262 @@
+"""The channel of a mechanism: P(y|w) over its own table, estimated by Monte Carlo."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy.sparse import csc_array, csr_array, diags_array
+from scipy.stats import binomtest
+
+from rapt import files
+from rapt.privacy.categories import ALL, Scheme
+from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.streams import stream
+from rapt.progress import bar
+from rapt.text.table import EmbeddingTable
+
+NORMAL_95 = 1.96
+PER = 1000  # draws that N_w is counted in
+BANDS = ("common", "middle", "rare")
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Share:
+    """A probability with its 95 % confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def mean_share(shares: NDArray[np.float64]) -> Share:
+    """The mean over words, with a normal interval: words differ more than their draws do."""
+    mean = float(shares.mean())
+    error = standard_error(shares)
+    return Share(mean, max(0.0, mean - NORMAL_95 * error), min(1.0, mean + NORMAL_95 * error))
+
+
+def standard_error(shares: NDArray[np.float64]) -> float:
+    """Of the mean over words; it holds the error of their draws."""
+    return float(shares.std(ddof=1) / np.sqrt(len(shares))) if len(shares) > 1 else np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Channel:
+    """How often each of some words became each word of the table.
+
+    Attributes:
+        rows: int64 (n,), the words' rows in the table, ascending.
+        counts: int32 (n, V), draws of each word that gave each word.
+    """
+
+    rows: Rows
+    counts: csr_array
+
+    @cached_property
+    def draws(self) -> Rows:
+        """Draws of each word, int64 (n,)."""
+        return np.asarray(self.counts.sum(axis=1), np.int64)
+
+    @cached_property
+    def kept(self) -> Rows:
+        """Draws that leave each word as it is, int64 (n,)."""
+        return np.asarray(self.counts[np.arange(len(self.rows)), self.rows], np.int64)
+
+    @property
+    def replaced(self) -> NDArray[np.float64]:
+        """The probability that each word becomes another, float64 (n,)."""
+        return 1 - self.kept / self.draws
+
+    @property
+    def n_w(self) -> NDArray[np.float64]:
+        """N_w: draws of 1,000 that leave each word as it is, float64 (n,)."""
+        return PER * self.kept / self.draws
+
+    @property
+    def s_w(self) -> Rows:
+        """S_w: distinct words that the draws of each word gave, int64 (n,)."""
+        return np.diff(self.counts.indptr).astype(np.int64)
+
+    @cached_property
+    def matrix(self) -> csr_array:
+        """P(y|w) as the draws give it, float64 (n, V); an absent entry may be up to 3/draws."""
+        return csr_array(diags_array(1 / self.draws) @ self.counts)
+
+    @cached_property
+    def _columns(self) -> csc_array:
+        return self.matrix.tocsc()
+
+    def column(self, y: int) -> NDArray[np.float64]:
+        """P(y|w) for every word w of the channel, float64 (n,): what a Bayesian attacker reads."""
+        return np.asarray(self._columns[:, [y]].toarray()[:, 0], np.float64)
+
+    def probability(self, y: int, w: int, confidence: float = 0.95) -> Share:
+        """P(y|w) with its exact interval (Clopper and Pearson, 1934).
+
+        Args:
+            y: row of the released word.
+            w: row of a word of the channel.
+            confidence: that the interval holds the probability, for this pair alone.
+
+        Raises:
+            KeyError: w is not of the channel.
+        """
+        at = int(np.searchsorted(self.rows, w))
+        if at == len(self.rows) or self.rows[at] != w:
+            raise KeyError(w)
+        count, draws = int(self.counts[at, y]), int(self.draws[at])
+        interval = binomtest(count, draws).proportion_ci(confidence, "exact")
+        return Share(count / draws, float(interval.low), float(interval.high))
+
+    def of(self, chosen: NDArray[np.bool_]) -> Channel:
+        """The channel of some of its words, bool (n,)."""
+        return Channel(self.rows[chosen], self.counts[chosen])
+
+    def statistics(self) -> dict[str, Any]:
+        """Replacement, N_w and S_w over the words, for a report (docs/data.md)."""
+        replaced = mean_share(self.replaced)
+        return {
+            "words": len(self.rows),
+            "replaced": replaced.value,
+            "replaced_low": replaced.low,
+            "replaced_high": replaced.high,
+            "n_w": [float(q) for q in np.quantile(self.n_w, QUANTILES)],
+            "s_w": [float(q) for q in np.quantile(self.s_w, QUANTILES)],
+        }
+
+    def save(self, folder: Path, choice: Choice | None = None) -> None:
+        """Write counts.parquet and words.parquet, with what is known of the choice of words."""
+        coordinates = self.counts.tocoo()
+        counts = {
+            "word": self.rows[coordinates.row].astype(np.int32),
+            "released": coordinates.col.astype(np.int32),
+            "count": coordinates.data.astype(np.int32),
+        }
+        files.write_parquet(folder / "counts.parquet", pa.table(counts))
+        words: dict[str, Any] = {
+            "row": self.rows.astype(np.int32),
+            "draws": self.draws.astype(np.int32),
+        }
+        if choice:
+            words |= {
+                "stratum": choice.strata,
+                "sampled": choice.sampled,
+                "frequent": choice.frequent,
+            }
+        files.write_parquet(folder / "words.parquet", pa.table(words))
+
+    @classmethod
+    def load(cls, folder: Path, vocabulary: int) -> Channel:
+        """Read what `save` wrote, over a table of `vocabulary` words."""
+        rows = files.read_parquet(folder / "words.parquet")["row"].to_numpy().astype(np.int64)
+        word, released, count = (
+            column.to_numpy() for column in files.read_parquet(folder / "counts.parquet").columns
+        )
+        at = (np.searchsorted(rows, word), released)
+        return cls(rows, csr_array((count, at), shape=(len(rows), vocabulary)))
+
+
+def estimate(privatizer: Privatizer, rows: Iterable[int], draws: int, seed: int) -> Channel:
+    """Privatize each of some words of the table `draws` times, one word after the other.
+
+    A word's noise is the same at every η but for its scale, and whatever other words there are: so
+    channels over η are smooth, and an estimate can be extended.
+    """
+    table = privatizer.table
+    chosen = np.unique(np.fromiter(rows, np.int64))
+    row_of = {word: row for row, word in enumerate(table.words)}
+    released, counts, ends = [], [], [0]
+    every = privatizer.privatize(_texts(privatizer, chosen, draws, seed))
+    for after in bar(every, "words", len(chosen)):
+        found = sorted((row_of[word], count) for word, count in Counter(after).items())
+        released.append(np.array([row for row, _ in found], np.int32))
+        counts.append(np.array([count for _, count in found], np.int32))
+        ends.append(ends[-1] + len(found))
+    parts = (np.concatenate(counts), np.concatenate(released), np.array(ends))
+    return Channel(chosen, csr_array(parts, shape=(len(chosen), len(table.words))))
+
+
+def noise_of(seed: int, word: str) -> np.random.Generator:
+    """The stream of a word's draws, wherever a mechanism is measured on its own table."""
+    return stream(seed, "calibrate", word)
+
+
+def _texts(privatizer: Privatizer, rows: Rows, draws: int, seed: int) -> Iterator[Words]:
+    words = (privatizer.table.words[row] for row in rows)
+    for word, group in zip(words, privatizer.groups_of_rows(rows), strict=True):
+        yield Words(
+            list(repeat(word, draws)), list(repeat(group, draws)), partial(noise_of, seed, word)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Words to estimate a channel for.
+
+    Attributes:
+        rows: int64 (n,), ascending.
+        strata: category and frequency band of each.
+        sampled: bool (n,), whether it is of the sample, which stands for the whole vocabulary.
+        frequent: bool (n,), whether it is one of the most frequent.
+    """
+
+    rows: Rows
+    strata: list[str]
+    sampled: NDArray[np.bool_]
+    frequent: NDArray[np.bool_]
+
+
+def choose(
+    table: EmbeddingTable, candidates: Rows, frequent: int, sampled: int | None, seed: int
+) -> Choice:
+    """The most frequent candidates, and a stratified sample of all of them.
+
+    Each candidate is equally likely to be sampled, and each stratum (category by frequency band)
+    has its share of the sample to within one word: plain means over the sample are unbiased.
+
+    Args:
+        table: the embedding table.
+        candidates: rows to choose among.
+        frequent: how many of the most frequent.
+        sampled: size of the sample; None: every candidate.
+        seed: of the sample.
+    """
+    strata = _strata(table, candidates)
+    size = len(candidates)
+    n = size if sampled is None else min(sampled, size)
+    rng = stream(seed, "channel", "words")
+    shuffled = rng.permutation(size)
+    ordered = shuffled[np.argsort(np.array(strata)[shuffled], kind="stable")]
+    picked = ordered[((rng.random() + np.arange(n)) * size / n).astype(np.int64)]
+    top = np.argsort(-table.frequency[candidates], kind="stable")[:frequent]
+    both = np.union1d(picked, top)
+    return Choice(
+        candidates[both],
+        [strata[at] for at in both],
+        np.isin(both, picked),
+        np.isin(both, top),
+    )
+
+
+def _strata(table: EmbeddingTable, rows: Rows) -> list[str]:
+    """Category and band: a third of the category's words each, by public frequency."""
+    scheme = Scheme((ALL,))
+    groups = np.array([scheme.group_of(table.pos[row][0]) for row in rows])
+    bands = np.empty(len(rows), np.int64)
+    for group in np.unique(groups):
+        (own,) = np.nonzero(groups == group)
+        order = own[np.argsort(-table.frequency[rows[own]], kind="stable")]
+        bands[order] = len(BANDS) * np.arange(len(own)) // len(own)
+    return [f"{scheme.names[g]}, {BANDS[b]}" for g, b in zip(groups, bands, strict=True)]
