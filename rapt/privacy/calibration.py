@@ -1,0 +1,264 @@
+"""Calibration: the largest η that still gives a wanted protection, for one table."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from rapt.mapped import take
+from rapt.privacy.channel import (
+    NORMAL_95,
+    Rows,
+    Share,
+    estimate,
+    mean_share,
+    noise_of,
+    standard_error,
+)
+from rapt.privacy.mechanisms import T2T, WordMechanism
+from rapt.privacy.privatizer import Privatizer
+from rapt.privacy.streams import stream
+from rapt.text.table import EmbeddingTable
+
+SCORES = 1 << 22  # of pairs of a draw and a candidate, held at a time: 16 MiB in float32
+PAIRS = 1 << 12  # of them decided at a time
+TAIL = 0.025  # each side of a 95 % interval
+# Where η cannot be had in closed form it is searched for, to 1 %.
+LEAST, MOST, STEP = 1e-2, 1e5, 1.01
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """An η with its 95 % confidence interval; inf: no η is too large, 0: none is small enough."""
+
+    eta: float
+    low: float
+    high: float
+
+
+class Curve(ABC):
+    """How often a mechanism keeps each of some words of its table, as a function of η.
+
+    Attributes:
+        rows: int64 (n,), the words.
+        draws: of each word; a draw's noise is the same at every η but for its scale.
+        etas: float64, ascending, the η among which `largest` chooses.
+    """
+
+    rows: Rows
+    draws: int
+    etas: NDArray[np.float64]
+
+    @abstractmethod
+    def kept(self, eta: float) -> Rows:
+        """Draws that leave each word as it is, int64 (n,)."""
+
+    def shares(self, eta: float) -> NDArray[np.float64]:
+        """The share of each word's draws that replace it, float64 (n,)."""
+        return 1 - self.kept(eta) / self.draws
+
+    def replaced(self, eta: float) -> Share:
+        """The mean probability that a word is replaced, its interval over words."""
+        return mean_share(self.shares(eta))
+
+    def largest(self, holds: Callable[[float], bool]) -> float:
+        """The last of `etas` for which something holds that holds for all η below, by bisection."""
+        low, high = 0, len(self.etas)
+        while low < high:
+            middle = (low + high) // 2
+            if holds(float(self.etas[middle])):
+                low = middle + 1
+            else:
+                high = middle
+        if low == 0:
+            return 0.0
+        return float(self.etas[low - 1]) if low < len(self.etas) else np.inf
+
+    def eta_for_replaced(self, share: float) -> Calibrated:
+        """The largest η at which words are replaced with this probability in the mean.
+
+        The interval is Woodruff's (1952): where the curve passes the share more or less the error
+        of the curve there, words being what was sampled.
+        """
+
+        def largest(wanted: float) -> float:
+            return self.largest(lambda eta: float(self.shares(eta).mean()) >= wanted)
+
+        eta = largest(share)
+        error = NORMAL_95 * standard_error(self.shares(eta)) if 0 < eta < np.inf else 0.0
+        return Calibrated(eta, largest(share + error), largest(share - error))
+
+    def eta_for_worst(self, share: float) -> Calibrated:
+        """The largest η at which none of the words is kept with more than this probability.
+
+        The interval is for the least protected of these words, from binomial order statistics: its
+        lower end needs no correction for their number, as it can only be too high if it is so for
+        the least protected word itself; its upper end has Bonferroni's.
+        """
+
+        def largest(count: int) -> float:
+            return self.largest(lambda eta: int(self.kept(eta).max()) <= count)
+
+        counts = np.arange(self.draws + 1)
+        below = int((binom.cdf(counts, self.draws, share) <= TAIL).sum()) - 1
+        above = int((binom.sf(counts - 1, self.draws, share) > TAIL / len(self.rows)).sum()) - 1
+        # A product such as 0.2 * 15 may come out a hair below its integer.
+        within = int(share * self.draws + 1e-9)
+        return Calibrated(largest(within), largest(below), largest(above))
+
+
+class Critical(Curve):
+    """The exact curve of noise and nearest neighbour: each draw keeps its word from an η* on.
+
+    At η the noise is z/η. Word w stays the nearest iff ‖E_w + z/η − E_y‖ ≥ ‖z/η‖ for every other
+    candidate y, that is iff η ≥ η* = max_y 2·(E_y − E_w)·z / ‖E_y − E_w‖².
+    """
+
+    def __init__(self, rows: Rows, critical: NDArray[np.float64]) -> None:
+        """Take the words (n,) and η* of their draws (n, draws)."""
+        self.rows, self.critical, self.draws = rows, critical, critical.shape[1]
+        self.etas = np.unique(critical[np.isfinite(critical) & (critical > 0)])
+
+    def kept(self, eta: float) -> Rows:
+        """See Curve."""
+        return np.asarray((self.critical <= eta).sum(axis=1), np.int64)
+
+
+class Simulated(Curve):
+    """The curve of any mechanism: the same draws again at each η, over a grid of steps of 1 %."""
+
+    def __init__(
+        self, at: Callable[[float], Privatizer], rows: Rows, draws: int, seed: int
+    ) -> None:
+        """Take the privatizer as a function of η."""
+        self.rows, self.draws = np.unique(rows), draws
+        steps = int(np.log(MOST / LEAST) / np.log(STEP)) + 1
+        self.etas = np.geomspace(LEAST, MOST, steps)
+        self._at, self._seed = at, seed
+        self._known: dict[float, Rows] = {}
+
+    def kept(self, eta: float) -> Rows:
+        """See Curve."""
+        if eta not in self._known:
+            channel = estimate(self._at(eta), self.rows, self.draws, self._seed)
+            self._known[eta] = channel.kept
+        return self._known[eta]
+
+
+def curve(
+    table: EmbeddingTable,
+    mechanism: WordMechanism,
+    categories: Sequence[str] | None,
+    *,
+    words: int,
+    draws: int,
+    seed: int,
+) -> Curve:
+    """The curve of a mechanism over `words` candidates, drawn uniformly."""
+
+    def at(eta: float) -> Privatizer:
+        return Privatizer(table=table, mechanism=mechanism, eta=eta, categories=categories)
+
+    anywhere = at(np.inf)
+    rows = np.sort(stream(seed, "calibrate", "words").permutation(anywhere.candidates)[:words])
+    if isinstance(mechanism, T2T):
+        return Critical(rows, critical_etas(anywhere, rows, draws, seed))
+    return Simulated(at, rows, draws, seed)
+
+
+def critical_etas(privatizer: Privatizer, rows: Rows, draws: int, seed: int) -> NDArray[np.float64]:
+    """η* of each draw of each word, float64 (n, draws): what `Critical` takes.
+
+    Args:
+        privatizer: of a mechanism that adds draw/η and takes the nearest candidate.
+        rows: int64 (n,), candidates.
+        draws: of each word, from the streams of `estimate`.
+        seed: of the noise.
+    """
+    table = privatizer.table
+    result = np.empty((len(rows), draws))
+    groups = np.array(privatizer.groups_of_rows(rows))
+    for group in np.unique(groups):
+        candidates = privatizer.rows_of(int(group))
+        criticals = _Criticals(take(table.vectors, candidates))
+        (own,) = np.nonzero(groups == group)
+        for at in _batches(own, draws * len(candidates)):
+            noise = np.stack(
+                [
+                    privatizer.mechanism.draw(
+                        noise_of(seed, table.words[row]), draws, table.dimension
+                    )
+                    for row in rows[at]
+                ]
+            )
+            result[at] = criticals(np.searchsorted(candidates, rows[at]), noise)
+    return result
+
+
+def _batches(own: Rows, scores: int) -> Iterator[Rows]:
+    step = max(1, SCORES // scores)
+    return (own[start : start + step] for start in range(0, len(own), step))
+
+
+class _Criticals:
+    """η* of noise on candidates of one group.
+
+    A float32 matrix product finds which candidates may be the greatest, by a bound on its error;
+    those are decided in float64, so that results depend on neither batches nor threads.
+    """
+
+    def __init__(self, vectors: NDArray[np.float32]) -> None:
+        """Take the candidates, float32 (V, d)."""
+        self._vectors = vectors
+        # By a power of 2, so that no square over- or underflows; which is greatest stays the same.
+        self._scaled = np.ldexp(vectors, -int(np.frexp(np.abs(vectors).max())[1]))
+        self._squares = np.einsum("vd,vd->v", self._scaled, self._scaled)
+
+    def __call__(self, places: Rows, noise: NDArray[np.float64]) -> NDArray[np.float64]:
+        """η* of noise (b, k, d) on the candidates at some places (b,), float64 (b, k)."""
+        pairs = self._close(places, noise)
+        result = np.zeros(noise.shape[:2])
+        for start in range(0, len(pairs), PAIRS):
+            at = np.unravel_index(pairs[start : start + PAIRS], (*result.shape, len(self._vectors)))
+            word, draw, near = at
+            np.maximum.at(result, (word, draw), self._exact(places[word], near, noise[word, draw]))
+        return result
+
+    def _exact(self, own: Rows, near: Rows, noise: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The η from which on each own (p,) is as near as its rival, with noise (p, d)."""
+        offsets = self._vectors[near].astype(np.float64) - self._vectors[own]
+        along = np.einsum("pd,pd->p", offsets, noise)
+        apart = np.einsum("pd,pd->p", offsets, offsets)
+        # Of words with one vector the lower row is released, at every η.
+        same = np.where(near < own, np.inf, 0.0)
+        return np.where(apart > 0, 2 * along / np.where(apart > 0, apart, 1), same)
+
+    def _close(self, places: Rows, noise: NDArray[np.float64]) -> Rows:
+        """Which (word, draw, candidate) may be the greatest of their draw, as flat indices."""
+        (words, draws, dimension), own = noise.shape, self._scaled[places]
+        unit = np.float32((dimension + 4) * 2.0**-24 * 1.01)  # of sums of products: Higham, 2002
+        reach = np.sqrt(self._squares.max()) + np.sqrt(self._squares[places])
+
+        products = noise.reshape(-1, dimension).astype(np.float32) @ self._scaled.T
+        products = products.reshape(words, draws, -1)
+        products -= np.einsum("bkd,bd->bk", noise, own).astype(np.float32)[:, :, None]
+        products[np.arange(words), :, places] = -np.inf  # the word itself is no other
+        lengths = np.linalg.norm(noise, axis=2).astype(np.float32)
+        error = (unit * lengths * reach[:, None])[:, :, None]
+        apart = self._squares + self._squares[places][:, None] - 2 * (own @ self._scaled.T)
+        blur = (unit * reach**2)[:, None]
+
+        tiny = np.finfo(np.float32).tiny
+        bound = products - error
+        bound *= (2 / np.maximum(apart + blur, tiny))[:, None]
+        # Less the roundings of these very steps.
+        least = np.maximum(bound.max(axis=2), 0) * np.float32(1 - 1e-6)
+        with np.errstate(over="ignore"):
+            np.add(products, error, out=bound)
+            bound *= (2 / np.maximum(apart - blur, tiny))[:, None]
+        return np.flatnonzero(bound >= least[:, :, None])

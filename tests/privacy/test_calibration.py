@@ -1,0 +1,180 @@
+"""Calibration over the tiny random table of conftest.py, and over invented curves."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom, norm
+
+from rapt.privacy import calibration
+from rapt.privacy.calibration import Critical, Simulated, critical_etas, curve
+from rapt.privacy.channel import noise_of
+from rapt.privacy.mechanisms import PCT2T, T2T, Vickrey, WordMechanism
+from rapt.privacy.privatizer import Privatizer, Words
+from rapt.text.table import EmbeddingTable
+
+How = tuple[WordMechanism, tuple[str, ...] | None]
+BOTH: list[How] = [(T2T(), None), (PCT2T(), ("noun", "verb"))]
+DRAWS = 40
+
+
+def made(table: EmbeddingTable, how: How, eta: float) -> Privatizer:
+    return Privatizer(table=table, mechanism=how[0], eta=eta, categories=how[1])
+
+
+def kept(table: EmbeddingTable, how: How, rows: np.ndarray, eta: float) -> np.ndarray:
+    """Which draws leave their word as it is, by privatizing: bool (n, draws)."""
+    privatizer = made(table, how, eta)
+    names = [table.words[row] for row in rows]
+    texts = (
+        Words([word] * DRAWS, [group] * DRAWS, partial(noise_of, 0, word))
+        for word, group in zip(names, privatizer.groups_of_rows(rows), strict=True)
+    )
+    released = privatizer.privatize(texts)
+    return np.array([[a == w for a in after] for w, after in zip(names, released, strict=True)])
+
+
+def altered(table: EmbeddingTable, vectors: np.ndarray) -> EmbeddingTable:
+    other = EmbeddingTable(table.folder)
+    other.vectors = vectors.astype(np.float32)
+    return other
+
+
+@pytest.mark.parametrize("how", BOTH)
+@given(eta=st.floats(0.02, 200))
+@settings(max_examples=40, deadline=None)
+def test_each_draw_keeps_its_word_exactly_from_its_critical_eta_on(
+    table: EmbeddingTable, how: How, eta: float
+) -> None:
+    rows = np.arange(14)
+    critical = critical_etas(made(table, how, np.inf), rows, DRAWS, 0)
+    assert (kept(table, how, rows, eta) == (eta >= critical)).all()
+
+
+@pytest.mark.parametrize("how", BOTH)
+def test_a_draw_turns_at_its_critical_eta(table: EmbeddingTable, how: How) -> None:
+    rows = np.arange(14)
+    critical = critical_etas(made(table, how, np.inf), rows, DRAWS, 0)
+    turning = np.argwhere(critical > 0)  # some noise keeps its word at whatever scale
+    assert len(turning) > 0.8 * critical.size
+    for word, draw in turning[::97]:
+        eta = critical[word, draw]
+        below, above = (kept(table, how, rows, eta * (1 + sign * 1e-9)) for sign in (-1, 1))
+        assert (below[word, draw], above[word, draw]) == (False, True)
+
+
+def test_of_words_with_one_vector_the_lower_row_is_released(table: EmbeddingTable) -> None:
+    vectors = np.array(table.vectors)
+    vectors[5] = vectors[2]
+    twins, rows = altered(table, vectors), np.arange(18)
+    critical = critical_etas(made(twins, BOTH[0], np.inf), rows, DRAWS, 0)
+    assert np.isinf(critical[5]).all()
+    assert np.isfinite(np.delete(critical, 5, axis=0)).all()
+    for eta in (0.1, 3.0, 1e6):
+        assert (kept(twins, BOTH[0], rows, eta) == (eta >= critical)).all()
+    whole = curve(twins, T2T(), None, words=18, draws=DRAWS, seed=0)
+    assert np.isinf(whole.eta_for_replaced(1 / 20).eta)  # one word of 18 is always replaced
+
+
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([1.0, 1e-2, 1e-4]),
+    st.sampled_from([1.0, 1e-20, 1e20]),
+    st.integers(1, 30),
+)
+@settings(max_examples=40, deadline=None)
+def test_critical_etas_are_the_definition_in_float64(
+    table: EmbeddingTable, seed: int, spread: float, scale: float, batch: int
+) -> None:
+    """Also of words so close that float32 cannot tell them apart, and in any batches."""
+    rng = np.random.default_rng(seed)
+    near = table.vectors[:9] + spread * rng.standard_normal((9, 8))
+    close = altered(table, scale * np.concatenate([table.vectors[:9], near]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calibration, "SCORES", 18 * DRAWS * batch)
+        patch.setattr(calibration, "PAIRS", batch)
+        found = critical_etas(made(close, BOTH[0], np.inf), np.arange(18), DRAWS, 0)
+    vectors = close.vectors.astype(np.float64)
+    for w in range(18):
+        noise = T2T().draw(noise_of(0, close.words[w]), DRAWS, 8)
+        offsets = np.delete(vectors, w, axis=0) - vectors[w]
+        ratio = 2 * noise @ offsets.T / np.square(offsets).sum(axis=1)
+        np.testing.assert_allclose(found[w], ratio.max(axis=1).clip(min=0), rtol=1e-12)
+
+
+def test_the_largest_eta_is_the_last_that_protects_enough(table: EmbeddingTable) -> None:
+    exact = curve(table, T2T(), None, words=18, draws=DRAWS, seed=0)
+    for share in (0.9, 0.5, 0.1):
+        found = exact.eta_for_replaced(share)
+        after = exact.etas[np.searchsorted(exact.etas, found.eta) + 1]
+        assert exact.replaced(found.eta).value >= share > exact.replaced(after).value
+        assert found.low < found.eta < found.high
+    for share in (0.5, 0.8):
+        worst = exact.eta_for_worst(share)
+        after = exact.etas[np.searchsorted(exact.etas, worst.eta) + 1]
+        assert exact.kept(worst.eta).max() <= share * DRAWS < exact.kept(after).max()
+        assert worst.low < worst.eta < worst.high
+
+
+def test_bisection_over_simulations_finds_the_same_eta(table: EmbeddingTable) -> None:
+    exact = curve(table, T2T(), None, words=18, draws=DRAWS, seed=0)
+    searched = Simulated(partial(made, table, BOTH[0]), exact.rows, DRAWS, 0)
+    for share in (0.8, 0.3):
+        one, other = exact.eta_for_replaced(share), searched.eta_for_replaced(share)
+        after = exact.etas[np.searchsorted(exact.etas, one.eta) + 1]
+        assert other.eta < after
+        assert other.eta * calibration.STEP**2 > one.eta
+        assert (searched.kept(other.eta) == exact.kept(other.eta)).all()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calibration, "estimate", None)  # all of it is known by now
+        assert searched.eta_for_replaced(0.3) == other
+
+
+def test_a_mechanism_without_closed_form_is_calibrated_too(table: EmbeddingTable) -> None:
+    found = curve(table, Vickrey(), None, words=18, draws=DRAWS, seed=0)
+    assert isinstance(found, Simulated)
+    eta = found.eta_for_replaced(0.8).eta
+    assert found.replaced(eta).value >= 0.8 > found.replaced(eta * 1.1).value
+
+
+def test_what_no_eta_gives_is_said(table: EmbeddingTable) -> None:
+    few = curve(table, T2T(), None, words=18, draws=5, seed=0)
+    assert few.eta_for_replaced(1.0).high < np.inf
+    assert few.eta_for_worst(0.01).low == 0  # 5 draws cannot show that P is at most 1 %
+    assert np.isinf(few.eta_for_replaced(1e-9).high)
+
+
+WORDS, SPREAD, NOISE = 60, 0.3, 0.5
+
+
+def invented(seed: int, draws: int, levels: np.ndarray | None = None) -> Critical:
+    """A curve whose draws turn at exp(level of the word + noise), all normal."""
+    rng = np.random.default_rng(seed)
+    levels = SPREAD * rng.standard_normal(WORDS) if levels is None else levels
+    noise = NOISE * rng.standard_normal((len(levels), draws))
+    return Critical(np.arange(len(levels)), np.exp(levels[:, None] + noise))
+
+
+@pytest.mark.parametrize("share", [0.9, 0.5, 0.1])
+def test_interval_of_eta_covers_the_truth_over_words(share: float) -> None:
+    """Fails by chance with p < 1e-6 if it covers in 93 % or more; without the clusters it would
+    cover in some 60 %."""
+    truth = np.exp(np.hypot(SPREAD, NOISE) * norm.ppf(1 - share))
+    times = 600
+    found = [invented(seed, 50).eta_for_replaced(share) for seed in range(times)]
+    covered = sum(f.low <= truth <= f.high for f in found)
+    assert binom.cdf(covered, times, 0.93) > 1e-6
+    assert binom.sf(covered - 1, times, 0.99) > 1e-6  # nor is it idle
+
+
+def test_interval_of_the_worst_word_covers_the_truth() -> None:
+    """By construction in at least 95 %: fails by chance with p < 1e-6."""
+    levels = SPREAD * np.random.default_rng(0).standard_normal(WORDS)
+    share, times = 0.2, 400
+    truth = np.exp(levels.min() + NOISE * norm.ppf(share))
+    found = [invented(seed, 100, levels).eta_for_worst(share) for seed in range(times)]
+    covered = sum(f.low <= truth <= f.high for f in found)
+    assert binom.cdf(covered, times, 0.95) > 1e-6
+    assert all(0 < f.low < f.high < np.inf for f in found)
