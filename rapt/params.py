@@ -138,6 +138,7 @@ class Sweep(_Section):
     tuners: Names
     methods: Annotated[Names, Field(min_length=1)]
     etas: Annotated[list[Eta], Field(min_length=1), AfterValidator(_unique)]
+    channels: Names
     inversions: Names
     inferences: Names
 
@@ -336,12 +337,29 @@ class Train(_Section):
 
 
 class Calibrate(_Section):
-    """Replacement statistics by η."""
+    """Replacement statistics by η, and the η of some shares."""
 
     categories: Categories
     etas: Annotated[list[Eta], Field(min_length=1), AfterValidator(_unique)]
+    replaced: Annotated[
+        list[Annotated[float, Field(gt=0, lt=1)]], Field(min_length=1), AfterValidator(_unique)
+    ]
     words: Annotated[int, Field(ge=2)]
     draws: PositiveInt
+
+
+class Channel(_Section):
+    """Words and draws of a channel; `sampled` None: every word."""
+
+    frequent: PositiveInt
+    sampled: PositiveInt | None
+    draws: PositiveInt
+
+
+class Geometry(_Section):
+    """Words that distances are measured over."""
+
+    words: Annotated[int, Field(ge=2)]
 
 
 class NearestNeighbour(_Section):
@@ -382,6 +400,8 @@ class Params(_Section):
     tuners: dict[Name, Annotated[Lora, Field()]]
     train: Train
     calibrate: Calibrate
+    channel: Channel
+    geometry: Geometry
     attacks: dict[Name, Attack]
 
     @model_validator(mode="after")
@@ -427,6 +447,7 @@ class Params(_Section):
             "backbones": self.backbones,
             "tuners": self.tuners,
             "methods": self.methods,
+            "channels": self.methods,
             "inversions": [n for n, attack in self.attacks.items() if attack.type in INVERSIONS],
             "inferences": [n for n, attack in self.attacks.items() if attack.type in INFERENCES],
         }

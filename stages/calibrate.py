@@ -1,37 +1,70 @@
 """Replacement statistics of an embedding table by η: `python -m stages.calibrate minilm`."""
 
-from dataclasses import asdict
+from typing import Any
+
+import numpy as np
 
 from rapt import files, params
-from rapt.privacy import experiment
-from rapt.privacy.statistics import replacement
-from rapt.progress import bar
+from rapt.params import Calibrate
+from rapt.privacy import calibration
+from rapt.privacy.calibration import Curve
+from rapt.privacy.channel import PER
+from rapt.privacy.mechanisms import PCT2T, T2T
+from rapt.text.table import EmbeddingTable
 from stages import run
 
 
 def main(embedding: str) -> None:
-    """Show which share of EMBEDDING's words each mechanism replaces at each η."""
+    """Show which share of EMBEDDING's words each η replaces, and which η replaces which share."""
     p = params.load()
-    how = p.calibrate
+    how, table = p.calibrate, EmbeddingTable(f"models/tables/{embedding}")
     curves = {
-        name: [
-            {"eta": eta}
-            | asdict(
-                replacement(
-                    experiment.privatizer(embedding, {"type": name}, categories, eta),
-                    how.words,
-                    how.draws,
-                    p.seed,
-                )
-            )
-            for eta in bar(how.etas, name, len(how.etas))
-        ]
-        for name, categories in (("t2t", None), ("pct2t", how.categories))
+        mechanism.name: calibration.curve(
+            table, mechanism, categories, words=how.words, draws=how.draws, seed=p.seed
+        )
+        for mechanism, categories in ((T2T(), None), (PCT2T(), how.categories))
     }
     files.write_json(
         f"reports/calibration/{embedding}.json",
-        {"embedding": embedding, "words": how.words, "draws": how.draws, "curves": curves},
+        {
+            "embedding": embedding,
+            "words": how.words,
+            "draws": how.draws,
+            "curves": {name: points(curve, how) for name, curve in curves.items()},
+            "targets": {name: targets(curve, how) for name, curve in curves.items()},
+        },
     )
+
+
+def points(curve: Curve, how: Calibrate) -> list[dict[str, Any]]:
+    """What happens to the words at each η."""
+    return [
+        {
+            "eta": eta,
+            "replaced": (share := curve.replaced(float(eta))).value,
+            "replaced_low": share.low,
+            "replaced_high": share.high,
+            "n_w": float(np.median(PER * curve.kept(float(eta)) / curve.draws)),
+        }
+        for eta in how.etas
+    ]
+
+
+def targets(curve: Curve, how: Calibrate) -> list[dict[str, Any]]:
+    """The η of each wanted share; null where no η is too large."""
+    return [
+        {
+            "replaced": share,
+            "eta": _finite((found := curve.eta_for_replaced(share)).eta),
+            "eta_low": _finite(found.low),
+            "eta_high": _finite(found.high),
+        }
+        for share in how.replaced
+    ]
+
+
+def _finite(eta: float) -> float | None:
+    return eta if np.isfinite(eta) else None
 
 
 if __name__ == "__main__":

@@ -101,6 +101,19 @@ def test_the_shipped_file_is_valid() -> None:
             "sweep.inversions: 'mlp' given, allowed: near",
         ),
         (lambda c: c["sweep"].update(methods=["t2t", "t2t"]), "sweep.methods: .*each entry once"),
+        (
+            lambda c: c["sweep"].update(channels=["rapd"]),
+            "sweep.channels: 'rapd' given, allowed: .*did you mean 'rapt'",
+        ),
+        (
+            lambda c: c["calibrate"].update(replaced=[0.5, 1.0]),
+            "calibrate.replaced.1: 1.0 given, allowed: less than 1",
+        ),
+        (
+            lambda c: c["channel"].update(frequent=0),
+            "channel.frequent: 0 given, allowed: greater than 0",
+        ),
+        (lambda c: c["geometry"].pop("words"), "geometry.words: missing, nothing has a default"),
         (lambda c: c.update(embedding="glove"), "embedding: 'glove' given, allowed: minilm"),
         (
             lambda c: c["studies"]["reconstruction-mean"].update(method="rapd"),

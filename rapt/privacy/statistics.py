@@ -1,68 +1,12 @@
-"""Statistics of a mechanism over its own table."""
+"""Exact tests of a release against its mechanism."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from itertools import repeat
 
-import numpy as np
 from scipy.stats import binomtest
 
-from rapt.privacy.privatizer import Privatizer, Words
-from rapt.privacy.streams import stream
-
 FALSE_ALARM = 1e-6
-NORMAL_95 = 1.96
-
-
-@dataclass(frozen=True)
-class Replacement:
-    """What happens to words of the table, drawn uniformly, in repeated draws.
-
-    Attributes:
-        replaced: mean probability of becoming another word; `replaced_low` and `replaced_high`
-            are its 95 % confidence interval over words.
-        n_w: median number of draws that leave the word as it is (plausible deniability).
-        s_w: median number of distinct words that the draws give.
-    """
-
-    replaced: float
-    replaced_low: float
-    replaced_high: float
-    n_w: float
-    s_w: float
-
-
-def replacement(privatizer: Privatizer, words: int, draws: int, seed: int) -> Replacement:
-    """Draw `words` candidates, privatize each `draws` times (METHOD: statistics of a mechanism).
-
-    The noise of a word is the same at every η but for its scale, so curves over η are smooth.
-    """
-    rng = stream(seed, "calibrate", "words")
-    rows = rng.permutation(privatizer.candidates)[:words]
-    groups = privatizer.groups_of_rows(rows)
-    names = [privatizer.table.words[row] for row in rows]
-    released = privatizer.privatize(
-        Words(
-            list(repeat(word, draws)),
-            list(repeat(group, draws)),
-            partial(stream, seed, "calibrate", word),
-        )
-        for word, group in zip(names, groups, strict=True)
-    )
-    kept, distinct = np.array(
-        [(after.count(word), len(set(after))) for word, after in zip(names, released, strict=True)]
-    ).T
-    share = 1 - kept / draws
-    error = NORMAL_95 * share.std(ddof=1) / np.sqrt(len(share))
-    return Replacement(
-        replaced=float(share.mean()),
-        replaced_low=float(max(0, share.mean() - error)),
-        replaced_high=float(min(1, share.mean() + error)),
-        n_w=float(np.median(kept)),
-        s_w=float(np.median(distinct)),
-    )
 
 
 @dataclass(frozen=True)

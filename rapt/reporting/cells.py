@@ -10,7 +10,7 @@ from typing import Any
 
 from rapt import files
 from rapt.params import Params
-from rapt.plan import KINDS, PlannedCell, is_unprotected, plan
+from rapt.plan import KINDS, PlannedCell, is_unprotected, plan, sorted_etas
 
 Json = dict[str, Any]
 UNPROTECTED = "unprotected"
@@ -74,6 +74,8 @@ class Results:
     raw_gates: dict[str, Json | None]
     private_gates: dict[str, Json | None]
     calibrations: dict[str, Json | None]
+    geometries: dict[str, Json | None]
+    channels: dict[str, Json | None]
     examples: Json | None
 
     @property
@@ -115,7 +117,7 @@ def prune(params: Params) -> list[Path]:
 
 
 def load(params: Params) -> Results:
-    """Read what is there of the planned cells, gates, calibrations and examples."""
+    """Read what is there of the planned cells, gates, statistics and examples."""
     planned = plan(params)
     sweep = params.sweep
     grid = [
@@ -125,6 +127,13 @@ def load(params: Params) -> Results:
         for eta in sweep.etas
     ]
     releases = [release(f) for f in [*grid, *({"study": name} for name in params.studies)]]
+    channels = [
+        f"{embedding}/{method}-{eta}"
+        for embedding in sweep.embeddings
+        for method in sweep.channels
+        for eta in sorted_etas(sweep.etas)
+    ]
+    statistics = "reports/statistics"
     return Results(
         params=params,
         params_text=Path("params.yaml").read_text(),
@@ -132,6 +141,8 @@ def load(params: Params) -> Results:
         raw_gates={task: _read(f"reports/gates/raw/{task}.json") for task in sweep.tasks},
         private_gates={name: _read(f"reports/gates/private/{name}.json") for name in releases},
         calibrations={name: _read(f"reports/calibration/{name}.json") for name in sweep.embeddings},
+        geometries={name: _read(f"{statistics}/geometry/{name}.json") for name in sweep.embeddings},
+        channels={name: _read(f"{statistics}/channels/{name}.json") for name in channels},
         examples=_read("reports/examples.json"),
     )
 

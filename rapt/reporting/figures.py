@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, ScalarFormatter
 
 from rapt.plan import sorted_etas
 from rapt.reporting import tables
@@ -103,6 +103,8 @@ def figures(results: Results) -> list[Figure]:
         *_utility_curves(utility, results.params.sweep.methods),
         *_privacy_curves(privacy, results.params.sweep.methods),
         *_calibrations(results),
+        *_deniabilities(results),
+        *_geometries(results),
         *_trainings(results),
     ]
 
@@ -247,6 +249,93 @@ def _calibrations(results: Results) -> Iterator[Figure]:
             )
 
 
+def _deniabilities(results: Results) -> Iterator[Figure]:
+    """N_w and S_w over η: the median word, and bars over the middle nine tenths of the words."""
+    rows = [row for row in tables.channels(results) if row["choice"] == "sampled"]
+    names = {
+        "n_w": ("N_w, of 1,000 draws", "Draws of 1,000 that keep a word"),
+        "s_w": ("S_w, distinct words", "Distinct words that the draws of a word give"),
+    }
+    for embedding in dict.fromkeys(row["embedding"] for row in rows):
+        own = [row for row in rows if row["embedding"] == embedding]
+        etas = sorted_etas(list({row["eta"] for row in own}))
+        methods = list(dict.fromkeys(row["method"] for row in own))
+        for statistic, (label, caption) in names.items():
+            with _panel() as (canvas, axes):
+                for number, method in enumerate(methods):
+                    shown = [row for row in own if row["method"] == method]
+                    shift = 0.1 * (number - (len(methods) - 1) / 2)
+                    middle, low, high = (
+                        [row[f"{statistic}_{name}"] for row in shown] for name in ("median", 5, 95)
+                    )
+                    _line(
+                        axes,
+                        number,
+                        method,
+                        [etas.index(row["eta"]) + shift for row in shown],
+                        middle,
+                        None,
+                        [
+                            [m - end for m, end in zip(middle, low, strict=True)],
+                            [end - m for m, end in zip(middle, high, strict=True)],
+                        ],
+                    )
+                _eta_steps(axes, etas)
+                axes.set_ylabel(label)
+                axes.set_title(f"plausible deniability · {embedding}")
+                yield _figure(
+                    canvas,
+                    "deniability",
+                    _slug(f"{statistic}-{embedding}"),
+                    f"{caption}, by η: the median of {own[0]['words']} words of {embedding}, and "
+                    f"bars over the middle 90 % of them; {own[0]['draws']} draws each.",
+                    _spoken(
+                        f"{caption}, median word",
+                        {f"{r['method']}, η {r['eta']}": (r[f"{statistic}_median"],) for r in own},
+                        scale=1,
+                    ),
+                )
+
+
+def _geometries(results: Results) -> Iterator[Figure]:
+    """The mean noise norm d/η, and how far the neighbours are."""
+    for embedding, content in results.geometries.items():
+        if not content:
+            continue
+        neighbours = content["neighbours"]
+        etas = sorted(float(eta) for eta in results.params.calibrate.etas if eta != "inf")
+        with _panel() as (canvas, axes):
+            norms = [content["dimension"] / eta for eta in etas]
+            _line(axes, 0, "noise, d/η", etas, norms)
+            for number, found in enumerate(neighbours, start=1):
+                axes.axhline(
+                    found["mean"],
+                    label=f"k = {found['k']}",
+                    color=PALETTE[number % len(PALETTE)],
+                    linestyle=DASHES[number % len(DASHES)],
+                    linewidth=1.4,
+                )
+            axes.set_yscale("log")
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_formatter(ScalarFormatter())
+            axes.yaxis.set_minor_locator(NullLocator())
+            axes.set_xlabel(f"η (embedding {embedding})")
+            axes.set_ylabel("Euclidean distance")
+            axes.set_title(f"noise and neighbours · {embedding}")
+            yield _figure(
+                canvas,
+                "geometry",
+                f"geometry-{embedding}",
+                f"How long the noise of T2T and PCT2T is in the mean, against the mean distance of "
+                f"a word of {embedding} to its k-th nearest, over {content['sampled']} words.",
+                _spoken(
+                    "Mean distance to the k-th nearest word",
+                    {f"k = {found['k']}": (found["mean"],) for found in neighbours},
+                    scale=1,
+                ),
+            )
+
+
 def _trainings(results: Results) -> Iterator[Figure]:
     """Small multiples: a panel for each method (or study) and curve, a line for each η."""
     groups = tables.groups(tables.utility(results))
@@ -315,7 +404,7 @@ def _line(
     x: Sequence[float],
     y: Sequence[float],
     x_error: Sequence[float] | None = None,
-    y_error: Sequence[float] | None = None,
+    y_error: Sequence[float] | Sequence[Sequence[float]] | None = None,
     size: float | None = None,
     width: float | None = None,
 ) -> None:
@@ -354,6 +443,10 @@ def _over_eta(
             None,
             [100 * (sd or 0) for _, (_, sd) in shown],
         )
+    _eta_steps(axes, etas)
+
+
+def _eta_steps(axes: Axes, etas: Sequence[str]) -> None:
     labels = ["inf\n(unprotected)" if eta == "inf" else eta for eta in etas]
     axes.set_xticks(range(len(etas)), labels)
     axes.set_xlim(-0.4, len(etas) - 0.6)

@@ -15,16 +15,14 @@ from rapt.reporting.page import render
 from rapt.reporting.tables import Difference, Privacy, Utility
 
 REPORT = Path("reports/report.html")
-CALIBRATION = (
-    "embedding",
-    "mechanism",
-    "eta",
-    "replaced",
-    "replaced_low",
-    "replaced_high",
-    "n_w",
-    "s_w",
+CALIBRATION = ("embedding", "mechanism", "eta", *tables.REPLACED, "n_w")
+TARGETS = ("embedding", "mechanism", "replaced", "eta", "eta_low", "eta_high")
+CHANNELS = (
+    *("embedding", "method", "eta", "choice", "words", "draws", *tables.REPLACED),
+    *(f"{statistic}_{name}" for statistic in ("n_w", "s_w") for name in tables.QUANTILES),
 )
+NEIGHBOURS = ("embedding", "k", "mean", "eta")
+CATEGORIES = ("embedding", "category", "words", "mean", "variance")
 
 
 def write(results: Results) -> None:
@@ -51,6 +49,10 @@ def _tables(results: Results) -> dict[str, str]:
             tables.differences(results), tables.columns_of(Difference)
         ),
         "calibration.csv": tables.to_csv(tables.calibration(results), CALIBRATION),
+        "targets.csv": tables.to_csv(tables.targets(results), TARGETS),
+        "channels.csv": tables.to_csv(tables.channels(results), CHANNELS),
+        "neighbours.csv": tables.to_csv(tables.neighbours(results), NEIGHBOURS),
+        "categories.csv": tables.to_csv(tables.categories(results), CATEGORIES),
     }
 
 

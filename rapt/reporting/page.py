@@ -14,7 +14,7 @@ from rapt.plan import is_unprotected, sorted_etas
 from rapt.reporting import tables, text
 from rapt.reporting.cells import Json, Results
 from rapt.reporting.figures import Figure
-from rapt.reporting.published import published
+from rapt.reporting.published import beside, published
 from rapt.reporting.readings import headline, readings
 from rapt.reporting.tables import Privacy, Utility
 
@@ -68,6 +68,7 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
     environment.globals.update(
         percent=text.percent,
         points=text.points,
+        eta_number=text.eta_number,
         group_text=text.group_text,
         attack_text=text.attack_text,
         unprotected=is_unprotected,
@@ -83,6 +84,11 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         privacy=_grids(privacy),
         differences=tables.differences(results),
         calibration=tables.calibration(results),
+        targets=tables.targets(results),
+        beside=beside(results),
+        channels=tables.channels(results),
+        neighbours=tables.neighbours(results),
+        categories=tables.categories(results),
         missing=results.missing(),
         figures={
             section: [Drawn(figure) for figure in drawn]

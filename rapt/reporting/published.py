@@ -8,10 +8,13 @@ from importlib.resources import files
 
 from rapt.params import Params
 from rapt.plan import sorted_etas
+from rapt.reporting.cells import Results
+from rapt.reporting.text import percent
 
 # The paper's names: where a report shares neither task nor tuner, these stand for orientation.
 TASK, TUNER = "sst2", "lora"
 METHODS = ("t2t", "pct2t", "rapt")
+BERT = "bert-base-uncased"
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,44 @@ def published(params: Params) -> list[Published]:
     ]
     both = shown + replacement
     return [_table(title, both) for title in dict.fromkeys(row["title"] for row in both)]
+
+
+def beside(results: Results) -> list[Published]:
+    """What the papers print for BERT-base by η, and under it the same of each table here.
+
+    Replacement (RAPT, table III) and white-box inversion of T2T (Qu et al., table 3), which finds
+    the words that are kept: 1 − replaced. So η for η a table can be seen to be another scale.
+    """
+    shares = {
+        row["eta"]: f"{100 * float(row['replacement_probability']):.0f}"
+        for row in _read("replacement.csv")
+        if row["embedding"] == BERT
+    }
+    inverted = {
+        row["eta"]: row["value"]
+        for row in _read("utility.csv")
+        if row["metric"] == "inversion_accuracy" and row["task"] == TASK
+    }
+    ours = {
+        embedding: {point["eta"]: point["replaced"] for point in content["curves"]["t2t"]}
+        for embedding, content in results.calibrations.items()
+        if content
+    }
+    kept = {name: {eta: 1 - share for eta, share in of.items()} for name, of in ours.items()}
+    return [
+        _beside("words replaced, %", f"{BERT} (RAPT, table III)", shares, ours),
+        _beside("white-box inversion, accuracy %", f"{BERT} (Qu et al., table 3)", inverted, kept),
+    ]
+
+
+def _beside(
+    title: str, source: str, printed: dict[str, str], ours: dict[str, dict[str, float]]
+) -> Published:
+    rows = {f"published: {source}": printed} | {
+        f"here: {embedding}": {eta: percent(shares[eta]) for eta in printed if eta in shares}
+        for embedding, shares in ours.items()
+    }
+    return Published(title, sorted_etas(list(printed)), rows)
 
 
 def _table(title: str, rows: list[dict[str, str]]) -> Published:

@@ -18,6 +18,9 @@ from rapt.reporting.cells import Cell, Metric, Results
 
 # With fewer, an interval says nothing.
 FEWEST_SEEDS = 3
+REPLACED = ("replaced", "replaced_low", "replaced_high")
+# Of N_w and S_w over words, as a channel's JSON lists them.
+QUANTILES = ("least", "5", "25", "median", "75", "95", "most")
 
 
 @dataclass(frozen=True)
@@ -223,6 +226,56 @@ def calibration(results: Results) -> list[dict[str, Any]]:
         if content
         for mechanism, curve in content["curves"].items()
         for point in sorted(curve, key=lambda point: float(point["eta"]))
+    ]
+
+
+def targets(results: Results) -> list[dict[str, Any]]:
+    """One row for each embedding, mechanism and share to replace: the η that replaces it."""
+    return [
+        {"embedding": embedding, "mechanism": mechanism, **target}
+        for embedding, content in results.calibrations.items()
+        if content
+        for mechanism, found in content["targets"].items()
+        for target in found
+    ]
+
+
+def channels(results: Results) -> list[dict[str, Any]]:
+    """One row for each channel and choice of its words: the sample, or the most frequent."""
+    return [
+        {
+            **{name: content[name] for name in ("embedding", "method", "eta", "draws")},
+            "choice": choice,
+            **{name: content[choice][name] for name in ("words", *REPLACED)},
+            **{
+                f"{statistic}_{quantile}": value
+                for statistic in ("n_w", "s_w")
+                for quantile, value in zip(QUANTILES, content[choice][statistic], strict=True)
+            },
+        }
+        for content in results.channels.values()
+        if content
+        for choice in ("sampled", "frequent")
+    ]
+
+
+def neighbours(results: Results) -> list[dict[str, Any]]:
+    """One row for each embedding and k: the η at which noise is as long as that distance."""
+    return [
+        {"embedding": embedding, **found, "eta": content["dimension"] / found["mean"]}
+        for embedding, content in results.geometries.items()
+        if content
+        for found in content["neighbours"]
+    ]
+
+
+def categories(results: Results) -> list[dict[str, Any]]:
+    """One row for each embedding and category: its pairwise distances."""
+    return [
+        {"embedding": embedding, **found}
+        for embedding, content in results.geometries.items()
+        if content
+        for found in content["categories"]
     ]
 
 

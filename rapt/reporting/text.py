@@ -33,6 +33,13 @@ def eta_text(eta: str) -> str:
     return f"η{NBSP}={NBSP}{eta}"
 
 
+def eta_number(eta: float | None) -> str:
+    """An η that was computed, to three digits and more; None: none is too large."""
+    if eta is None:
+        return "∞"
+    return f"{eta:.1f}" if eta >= 10 else f"{eta:.3g}"
+
+
 def group_text(group: Sequence[str]) -> str:
     """The name of a group of cells."""
     return " · ".join(group)

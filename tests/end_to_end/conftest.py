@@ -26,6 +26,8 @@ def reduced(params: dict[str, Any]) -> None:
     params["gate"]["min_rows"] = 10
     params["train"] |= {"epochs": 1, "max_tokens": 16}
     params["calibrate"] |= {"etas": [50, 100], "words": 20, "draws": 5}
+    params["channel"] |= {"frequent": 20, "sampled": 20, "draws": 5}
+    params["geometry"] |= {"words": 20}
     params["attacks"]["mlp"] |= {"hidden": 16, "epochs": 3}
     for method in params["methods"].values():
         method["plain_tokens"] = min(method["plain_tokens"], 3)
@@ -35,6 +37,7 @@ def small(params: dict[str, Any]) -> None:
     """A handful of cells: what is compared several times."""
     reduced(params)
     params["sweep"] |= {"methods": ["t2t", "rapt"], "etas": [75], "tasks": ["movies"], "infer": []}
+    params["sweep"]["channels"] = []
     params["studies"] = {}
 
 

@@ -32,6 +32,11 @@ def write(folder: Path) -> Params:
         _release(f"studies/{name}", study.task, study.method, study.eta)
     for embedding in p.sweep.embeddings:
         files.write_json(f"reports/calibration/{embedding}.json", _calibration(embedding))
+        files.write_json(f"reports/statistics/geometry/{embedding}.json", _geometry(embedding))
+        for method in p.sweep.channels:
+            for eta in p.sweep.etas:
+                path = f"reports/statistics/channels/{embedding}/{method}-{eta}.json"
+                files.write_json(path, _channel(embedding, method, eta))
     files.write_json("reports/examples.json", _examples(p))
     return p
 
@@ -141,17 +146,60 @@ def _raw_gate(task: str) -> dict[str, Any]:
 def _calibration(embedding: str) -> dict[str, Any]:
     def point(eta: str, replaced: float) -> dict[str, Any]:
         low, high = max(0.0, replaced - 0.04), min(1.0, replaced + 0.04)
-        statistics = {"n_w": 1000 * (1 - replaced), "s_w": 1 + 300 * replaced}
-        return {"eta": eta, "replaced": replaced, "replaced_low": low, "replaced_high": high} | (
-            statistics
-        )
+        interval = {"replaced": replaced, "replaced_low": low, "replaced_high": high}
+        return {"eta": eta, "n_w": 1000 * (1 - replaced), **interval}
 
-    shares = {"25": 0.99, "50": 0.86, "75": 0.5, "100": 0.2, "150": 0.05, "200": 0.02}
+    def target(replaced: float) -> dict[str, Any]:
+        eta = 40 + 70 * (1 - replaced)
+        high = eta + 1.5 if replaced > 0.2 else None
+        return {"replaced": replaced, "eta": eta, "eta_low": eta - 1.5, "eta_high": high}
+
+    shares = {"25": 0.99, "50": 0.86, "75": 0.5, "100": 0.2, "125": 0.1, "150": 0.05, "200": 0.02}
     curves = {
         "t2t": [point(eta, s) for eta, s in shares.items()],
         "pct2t": [point(eta, 0.9 * s) for eta, s in shares.items()],
     }
-    return {"embedding": embedding, "words": 300, "draws": 20, "curves": curves}
+    targets = {name: [target(share) for share in (0.9, 0.5, 0.1)] for name in curves}
+    sizes = {"embedding": embedding, "words": 300, "draws": 20}
+    return sizes | {"curves": curves, "targets": targets}
+
+
+def _channel(embedding: str, method: str, eta: str) -> dict[str, Any]:
+    def statistics(words: int, replaced: float) -> dict[str, Any]:
+        spread = [min(1.0, (1 - replaced) * q / 4) for q in (0, 1, 3, 4, 5, 6, 7)]
+        return {
+            "words": words,
+            "replaced": replaced,
+            "replaced_low": max(0.0, replaced - 0.03),
+            "replaced_high": min(1.0, replaced + 0.03),
+            "n_w": [1000 * kept for kept in spread],
+            "s_w": [1 + 40 * (1 - kept) for kept in reversed(spread)],
+        }
+
+    replaced = share(method, eta)
+    return {
+        "embedding": embedding,
+        "method": method,
+        "eta": eta,
+        "draws": 80,
+        "sampled": statistics(300, replaced),
+        "frequent": statistics(700, 0.8 * replaced),
+    }
+
+
+def _geometry(embedding: str) -> dict[str, Any]:
+    names = ("every word", "noun", "verb", "pronoun")
+    return {
+        "embedding": embedding,
+        "words": 23695,
+        "dimension": 384,
+        "sampled": 500,
+        "neighbours": [{"k": k, "mean": 0.9 + k / 400} for k in (1, 10, 100)],
+        "categories": [
+            {"category": name, "words": 9000 // n, "mean": 1.6 - n / 20, "variance": n / 50}
+            for n, name in enumerate(names, start=1)
+        ],
+    }
 
 
 def _examples(p: Params) -> dict[str, Any]:

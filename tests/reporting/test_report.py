@@ -15,7 +15,7 @@ from rapt import files, tracking
 from rapt.params import Params
 from rapt.plan import PlannedCell, plan
 from rapt.reporting import cells, outs, readings, tables
-from rapt.reporting.published import published
+from rapt.reporting.published import beside, published
 from rapt.reporting.sentences import sentences
 from rapt.reporting.summary import print_results
 from stages import report
@@ -150,11 +150,14 @@ def test_failed_gate_is_shown(experiment: Params) -> None:
 def test_nothing_but_params_makes_a_report(experiment: Params) -> None:
     for cell in plan(experiment):
         cell.path.unlink()
-    for path in [*Path("reports/gates").rglob("*.json"), *Path("reports/calibration").iterdir()]:
-        path.unlink()
+    for folder in ("gates", "calibration", "statistics"):
+        for path in Path("reports", folder).rglob("*.json"):
+            path.unlink()
     Path("reports/examples.json").unlink()
     text = Page(make(experiment)).text
     assert "Nothing yet: no cell has run." in text
+    for stage in ("calibrate", "channel", "geometry"):
+        assert f"Missing: dvc repro {stage}" in text
     assert f"0 of {len(plan(experiment))} planned cells have run" in text
     assert files.read_json("reports/metrics.json") == {}
     print_results(experiment)
@@ -281,6 +284,54 @@ def test_published_numbers_are_those_printed(whole: Params) -> None:
     shares = found["replacement probability (rapt-v3, table III)"]
     assert shares.rows["bert-base-uncased"]["75"] == "85"
     assert "Another model's" in outs.REPORT.read_text()
+
+
+def test_eta_stands_beside_the_papers_and_by_the_share(whole: Params) -> None:
+    replacement, inversion = beside(cells.load(whole))
+    assert replacement.etas == ["25", "75", "125", "150", "175"]
+    assert list(replacement.rows) == [
+        "published: bert-base-uncased (RAPT, table III)",
+        "here: minilm",
+    ]
+    printed, ours = replacement.rows.values()
+    assert list(printed.values()) == ["94", "85", "45", "14", "5"]
+    assert ours == {
+        "25": "99.0",
+        "75": "50.0",
+        "125": "10.0",
+        "150": "5.0",
+    }  # 175 was not calibrated
+    printed, ours = inversion.rows.values()
+    assert (printed["150"], ours["150"]) == ("85.0", "95.0")
+    text = Page(outs.REPORT.read_text()).text
+    assert "published: bert-base-uncased (RAPT, table III) 94 85 45 14 5" in text
+    assert "here: minilm 99.0 50.0 10.0 5.0 –" in text
+    assert "t2t 50.0 75.0 73.5 – 76.5 minilm" in text
+    assert "t2t 10.0 103.0 101.5 – ∞ minilm" in text  # no η is known to be too large
+    first = rows("reports/tables/targets.csv")[0]
+    assert (first["replaced"], first["eta"], first["eta_low"]) == ("0.9", "47.0", "45.5")
+
+
+def test_deniability_and_geometry_are_shown(whole: Params) -> None:
+    found = rows("reports/tables/channels.csv")
+    sweep = whole.sweep
+    assert len(found) == 2 * len(sweep.embeddings) * len(sweep.channels) * len(sweep.etas)
+    row = next(r for r in found if (r["method"], r["eta"], r["choice"]) == ("t2t", "75", "sampled"))
+    assert (row["n_w_5"], row["n_w_median"], row["n_w_95"]) == ("125.0", "500.0", "750.0")
+    text = Page(outs.REPORT.read_text()).text
+    assert "t2t 75 300 sampled 80 50.0 47.0 – 53.0 500 125 – 750 21" in text
+    nearest = rows("reports/tables/neighbours.csv")[0]
+    assert float(nearest["eta"]) == pytest.approx(384 / float(nearest["mean"]), rel=1e-5)
+    assert {"n-w-minilm.svg", "s-w-minilm.svg", "geometry-minilm.svg"} <= {
+        path.name for path in Path("reports/figures").iterdir()
+    }
+
+
+def test_a_sweep_without_channels_has_none(experiment: Params) -> None:
+    none = experiment.sweep.model_copy(update={"channels": []})
+    text = Page(make(experiment.model_copy(update={"sweep": none}))).text
+    assert "The sweep names no channel" in text
+    assert rows("reports/tables/channels.csv") == []
 
 
 def test_terminal_shows_the_tables_and_where_the_report_lies(

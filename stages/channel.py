@@ -1,0 +1,33 @@
+"""Estimate P(y|w) of a method on its table: `python -m stages.channel minilm t2t 75`."""
+
+from rapt import files, params
+from rapt.privacy import channel, experiment
+from stages import run
+
+
+def main(embedding: str, method: str, eta: str) -> None:
+    """Draw what METHOD at ETA makes of words of EMBEDDING's table, many times each."""
+    p = params.load()
+    how, size = p.methods[method], p.channel
+    privatizer = experiment.privatizer(embedding, how.mechanism, how.categories, eta)
+    choice = channel.choose(
+        privatizer.table, privatizer.candidates, size.frequent, size.sampled, p.seed
+    )
+    found = channel.estimate(privatizer, choice.rows, size.draws, p.seed)
+    with files.atomic(f"models/channels/{embedding}/{method}-{eta}") as folder:
+        found.save(folder, choice)
+    files.write_json(
+        f"reports/statistics/channels/{embedding}/{method}-{eta}.json",
+        {
+            "embedding": embedding,
+            "method": method,
+            "eta": eta,
+            "draws": size.draws,
+            "sampled": found.of(choice.sampled).statistics(),
+            "frequent": found.of(choice.frequent).statistics(),
+        },
+    )
+
+
+if __name__ == "__main__":
+    run(main)

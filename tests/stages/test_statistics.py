@@ -1,0 +1,93 @@
+"""Calibration, channels and geometry of the tiny table, as their stages write them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ruamel.yaml import YAML
+
+from rapt import files
+from rapt.privacy.channel import Channel
+from rapt.text.table import EmbeddingTable
+from stages import calibrate, channel, geometry
+from tests.stages.conftest import Workspace
+
+
+@pytest.fixture
+def small(workspace: Workspace, table: EmbeddingTable) -> Path:
+    """A workspace with the tiny table."""
+    root = workspace()
+    shutil.copytree(table.folder, root / "models/tables/minilm")
+    yaml = YAML(typ="safe")
+    params = yaml.load(root / "params.yaml")
+    for how in (params["calibrate"], params["methods"]["pct2t"]):
+        how["categories"] = ["noun", "verb"]
+    params["calibrate"] |= {"etas": [1, 3, "inf"], "replaced": [0.5], "words": 14, "draws": 10}
+    params["channel"] |= {"frequent": 4, "sampled": 6, "draws": 10}
+    yaml.dump(params, root / "params.yaml")
+    return root
+
+
+def test_calibrate_writes_curves_and_targets(small: Path) -> None:
+    calibrate.main("minilm")
+    found = files.read_json("reports/calibration/minilm.json")
+    assert (found["words"], found["draws"]) == (14, 10)
+    for mechanism in ("t2t", "pct2t"):
+        low, middle, clean = found["curves"][mechanism]
+        assert [p["eta"] for p in (low, middle, clean)] == ["1", "3", "inf"]
+        assert low["replaced"] > middle["replaced"] > clean["replaced"] == 0
+        assert (clean["n_w"], clean["replaced_high"]) == (1000, 0)
+        (target,) = found["targets"][mechanism]
+        assert target["eta_low"] < target["eta"] < target["eta_high"]
+    digest = files.sha256("reports")
+    calibrate.main("minilm")
+    assert files.sha256("reports") == digest
+
+
+def test_what_has_no_end_is_null(small: Path, table: EmbeddingTable) -> None:
+    """Half of the words are twins of others, always replaced: no η is too large."""
+    vectors = np.tile(table.vectors[:3], (6, 1))
+    np.save("models/tables/minilm/vectors.npy", vectors)
+    calibrate.main("minilm")
+    (target,) = files.read_json("reports/calibration/minilm.json")["targets"]["t2t"]
+    assert (target["eta"], target["eta_high"]) == (None, None)
+
+
+@pytest.mark.parametrize("method", ["t2t", "pct2t"])
+def test_channel_writes_the_matrix_and_its_statistics(
+    small: Path, table: EmbeddingTable, method: str
+) -> None:
+    channel.main("minilm", method, "3")
+    read = Channel.load(Path(f"models/channels/minilm/{method}-3"), len(table.words))
+    found = files.read_json(f"reports/statistics/channels/minilm/{method}-3.json")
+    words = files.read_parquet(f"models/channels/minilm/{method}-3/words.parquet")
+    sampled = read.of(np.array(words["sampled"].to_pylist()))
+    assert (found["method"], found["eta"], found["draws"]) == (method, "3", 10)
+    assert (found["sampled"]["words"], found["frequent"]["words"]) == (6, 4)
+    assert found["sampled"] == sampled.statistics()
+    assert found["sampled"]["n_w"] == sorted(found["sampled"]["n_w"])
+    assert words["row"].to_pylist()[:4] == [0, 1, 2, 3]
+    digest = files.sha256("models/channels")
+    channel.main("minilm", method, "3")
+    assert files.sha256("models/channels") == digest
+
+
+def test_channel_at_inf_is_the_identity(small: Path) -> None:
+    channel.main("minilm", "t2t", "inf")
+    counts = files.read_parquet("models/channels/minilm/t2t-inf/counts.parquet")
+    assert counts["word"].to_pylist() == counts["released"].to_pylist()
+    found = files.read_json("reports/statistics/channels/minilm/t2t-inf.json")
+    assert found["sampled"]["s_w"] == [1] * 7
+    assert found["sampled"]["n_w"] == [1000] * 7
+
+
+def test_geometry_writes_distances(small: Path) -> None:
+    geometry.main("minilm")
+    found = files.read_json("reports/statistics/geometry/minilm.json")
+    assert (found["words"], found["dimension"], found["sampled"]) == (18, 8, 18)
+    assert [n["k"] for n in found["neighbours"]] == [1, 10]
+    assert found["neighbours"][0]["mean"] < found["neighbours"][1]["mean"]
+    assert [c["category"] for c in found["categories"]] == ["every word", "noun", "verb"]
