@@ -120,6 +120,41 @@ def privatize(
 
 
 @app.command()
+def calibrate(
+    replaced: Annotated[
+        float | None, typer.Option(help="Share of the words to replace, in the mean.")
+    ] = None,
+    worst_kept: Annotated[
+        float | None, typer.Option(help="Share of its draws that may keep any one word.")
+    ] = None,
+    table: Annotated[
+        Path | None, typer.Option(help="Folder of the embedding table; else that of the sweep.")
+    ] = None,
+    mechanism: Annotated[str, typer.Option(help="With the parameters of its paper.")] = "t2t",
+    categories: Annotated[
+        list[str] | None,
+        typer.Option(help="Parts of speech that get noise, or all; else T2T."),
+    ] = None,
+    words: Annotated[int, typer.Option(help="Words to draw from the table.", min=2)] = 300,
+    draws: Annotated[int, typer.Option(help="Noisy draws for each.", min=1)] = 200,
+) -> None:
+    """Find the largest eta that replaces words as often as you want."""
+    from rapt.calibrate import calibrate
+
+    typer.echo(
+        calibrate(
+            replaced=replaced,
+            worst_kept=worst_kept,
+            folder=table,
+            mechanism=mechanism,
+            categories=categories,
+            words=words,
+            draws=draws,
+        )
+    )
+
+
+@app.command()
 def results() -> None:
     """Print the results of the cells that there are."""
     from rapt.reporting.summary import print_results

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from rapt.privacy.channel import estimate
+from rapt.privacy.mechanisms import T2T
+from rapt.privacy.privatizer import Privatizer
+from rapt.text.table import EmbeddingTable
 from tests.conftest import ROOT
 
 
@@ -76,6 +81,74 @@ def test_check_notices_a_changed_file(workspace: Path) -> None:
     assert done.returncode == 1
     assert "mine.csv: sha256 " in done.stderr
     assert "expected" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("wanted", "claim"),
+    [
+        (("--replaced", "0.5"), "t2t replaces 50.0% of the words of tiny"),
+        (("--worst-kept", "0.6"), "t2t keeps no word drawn from tiny in over 60.0% of draws"),
+    ],
+)
+def test_calibrate_gives_an_eta_that_does_as_it_says(
+    workspace: Path, table: EmbeddingTable, wanted: tuple[str, str], claim: str
+) -> None:
+    shutil.copytree(table.folder, "tiny")
+    done = rapt("calibrate", *wanted, "--table", "tiny", "--draws", "100")
+    assert done.returncode == 0, done.stderr
+    line = done.stdout.splitlines()[0]
+    found = re.fullmatch(rf"eta (\S+) \((\S+) to (\S+)\): {re.escape(claim)}\.", line)
+    assert found, line
+    eta, low, high = map(float, found.groups())
+    assert low < eta < high
+    channel = estimate(Privatizer(table=table, mechanism=T2T(), eta=eta), range(18), 1000, 1)
+    if wanted[0] == "--replaced":
+        # 1,800 and 18,000 draws: a standard error of at most 0.0125 in all, five of them.
+        assert abs(channel.replaced.mean() - 0.5) < 0.0625
+    else:
+        assert abs(channel.n_w.max() - 600) < 250  # 0.05 in all, five of them
+        assert "Least protected: 'noun" in done.stdout or "Least protected: 'verb" in done.stdout
+        assert "less than 15.3% of the candidates" in done.stdout  # 1 - 0.05^(1/18)
+    assert "(18 words, drawn uniformly from its candidates, 100 draws each" in done.stdout
+
+
+def test_calibrate_knows_categories_and_other_mechanisms(
+    workspace: Path, table: EmbeddingTable
+) -> None:
+    shutil.copytree(table.folder, "models/tables/minilm")
+    for how in (("pct2t", "--categories", "noun", "--categories", "verb"), ("vickrey",)):
+        done = rapt("calibrate", "--replaced", "0.7", "--draws", "20", "--mechanism", *how)
+        assert done.returncode == 0, done.stderr
+        assert f"{how[0]} replaces 70.0% of the words of models/tables/minilm." in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [
+        ((), "rapt calibrate: give --replaced or --worst-kept, one of them"),
+        (
+            ("--replaced", "0.5", "--worst-kept", "0.5"),
+            "rapt calibrate: give --replaced or --worst-kept, one of them",
+        ),
+        (("--replaced", "1.5"), "--replaced: 1.5 given, allowed: above 0 and below 1"),
+        (("--worst-kept", "0"), "--worst-kept: 0.0 given, allowed: above 0 and below 1"),
+        (
+            ("--replaced", "0.5"),
+            "table: 'models/tables/minilm' holds no embedding table; `dvc repro tables` makes one",
+        ),
+        (("--replaced", "0.5", "--table", "tiny", "--mechanism", "t3t"), "mechanism: 't3t' given"),
+        (("--replaced", "0.5", "--table", "tiny", "--mechanism", "pct2t"), "categories: missing"),
+        (("--replaced", "0.999", "--table", "tiny"), "no eta is small enough: t2t replaces 99.9%"),
+    ],
+)
+def test_calibrate_ends_with_the_one_line(
+    workspace: Path, table: EmbeddingTable, args: tuple[str, ...], line: str
+) -> None:
+    shutil.copytree(table.folder, "tiny")
+    done = rapt("calibrate", *args)
+    assert done.returncode == 1
+    assert done.stderr.startswith(line)
+    assert done.stderr.count("\n") == 1
 
 
 def test_clean_removes_what_is_no_longer_planned(workspace: Path) -> None:
