@@ -1,0 +1,186 @@
+"""Audits: do the losses that draws show stay within the laws that mechanisms promise?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rapt.errors import RaptError
+from rapt.privacy.audit.cases import Case, Choice, cases_of
+from rapt.privacy.audit.draws import VIEWS, Texts, VectorDraws, WordDraws, draws_of, streams
+from rapt.privacy.audit.evidence import EVENTS, best_evidence
+from rapt.privacy.mechanisms import Mechanism
+from rapt.progress import bar
+
+__all__ = ["FALSE_ALARM", "Audit", "Case", "Choice", "Finding", "Verdict", "audit", "cases_of"]
+
+# That any verdict of an audit calls a sound law violated.
+FALSE_ALARM = 1e-6
+
+HOLDS = "holds"
+VIOLATED = "VIOLATED"
+CLAIM_VIOLATED = "claim violated (as published), see caveat"
+NOT_TESTED = "not tested"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The most that the draws of two inputs show.
+
+    Attributes:
+        eta: the privacy parameter.
+        one: the input whose output is more likely than the law allows, if it is.
+        other: the input that it is compared with.
+        loss: lower bound on log P[M(one) in S] − log P[M(other) in S].
+        event: S.
+        bound: what the loss may be by the law that rapt vouches for.
+        claim: what it may be by the claim that was published.
+    """
+
+    eta: float
+    one: Texts
+    other: Texts
+    loss: float
+    event: str
+    bound: float
+    claim: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an audit says of a mechanism.
+
+    Attributes:
+        mechanism: as it was audited.
+        findings: one for each comparison.
+        not_tested: why cases were left out.
+    """
+
+    mechanism: Mechanism
+    findings: Sequence[Finding]
+    not_tested: Sequence[str] = ()
+
+    @property
+    def violated(self) -> bool:
+        """Whether the law that rapt vouches for does not hold."""
+        return any(finding.loss > finding.bound for finding in self.findings)
+
+    @property
+    def text(self) -> str:
+        """The verdict in words."""
+        if not self.findings:
+            return NOT_TESTED
+        if self.violated:
+            return VIOLATED
+        return CLAIM_VIOLATED if any(f.loss > f.claim for f in self.findings) else HOLDS
+
+    @property
+    def strongest(self) -> Finding | None:
+        """The finding that comes nearest to the law, or to the claim if that is violated."""
+        by_claim = self.text == CLAIM_VIOLATED
+
+        def share(finding: Finding) -> float:
+            allowed = finding.claim if by_claim else finding.bound
+            if not finding.loss:
+                return 0.0
+            return finding.loss / allowed if allowed else np.inf
+
+        return max(self.findings, key=share, default=None)
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The verdicts of an audit.
+
+    Attributes:
+        verdicts: one for each mechanism.
+        events: how many were tested.
+    """
+
+    verdicts: Sequence[Verdict]
+    events: int
+
+    @property
+    def violated(self) -> bool:
+        """Whether any law that rapt vouches for does not hold."""
+        return any(verdict.violated for verdict in self.verdicts)
+
+
+def audit(cases: Sequence[Case], seed: int | None = None) -> Audit:
+    """Look for violations.
+
+    With probability at least 1 − FALSE_ALARM all lower bounds on losses hold at once, whatever
+    their number: each event is tested at its share of it (Bonferroni).
+
+    Args:
+        cases: what to audit.
+        seed: for repeatable draws; None: those of a release.
+    """
+    views = VIEWS * sum(2 * len(case.pairs) + 4 * len(case.together) for case in cases)
+    found: dict[str, tuple[Mechanism, list[Finding], list[str]]] = {}
+    for case in bar(cases, "auditing", len(cases)):
+        name = case.mechanism.name
+        _, findings, left_out = found.setdefault(name, (case.mechanism, [], []))
+        try:
+            findings += _audited(case, FALSE_ALARM / views, seed)
+        except RaptError as error:
+            left_out.append(str(error))
+    return Audit([Verdict(*parts) for parts in found.values()], views * EVENTS)
+
+
+def _audited(case: Case, level: float, seed: int | None) -> list[Finding]:
+    """The findings of a case.
+
+    Raises:
+        RaptError: the mechanism is not defined for this case, or protects no pair.
+    """
+    made = draws_of(case, streams(seed))
+    outputs: dict[Texts, Any] = {}
+    findings = []
+    for one, other in _inputs(case):
+        if all(made.covers(word) for texts in (one, other) for text in texts for word in text):
+            for texts in (one, other):
+                if texts not in outputs:
+                    outputs[texts] = made(texts)
+            findings.append(_finding(case, made, one, other, outputs, level))
+    if not findings:
+        raise RaptError("pairs: none within the category of nouns, allowed: one or more")
+    return findings
+
+
+def _inputs(case: Case) -> Iterable[tuple[Texts, Texts]]:
+    """Each comparison, in both directions."""
+    inputs: list[tuple[Texts, Texts]] = []
+    inputs += [(((one,),), ((other,),)) for one, other in case.pairs]
+    for one, other in case.together:
+        # Noise that is used twice, within a text or across two, is what these can show.
+        inputs += [(((one, one),), ((one, other),)), (((one,), (one,)), ((one,), (other,)))]
+    for pair in inputs:
+        yield pair
+        yield pair[::-1]
+
+
+def _finding(
+    case: Case,
+    made: WordDraws | VectorDraws,
+    one: Texts,
+    other: Texts,
+    outputs: dict[Texts, Any],
+    level: float,
+) -> Finding:
+    sides = [case.table.embed([word for text in texts for word in text]) for texts in (one, other)]
+    kind = case.mechanism
+    # Losses add up over words.
+    bound, claim = (
+        float(sum(kind.bound(case.eta, float(d)) for d in distance(made.space, *sides)))
+        for distance in (kind.distance, kind.claimed_distance)
+    )
+    shown = [
+        best_evidence(view, min(bound, claim), level)
+        for view in made.views(outputs[one], outputs[other], one, other)
+    ]
+    best = max(shown, key=lambda found: found.loss)
+    return Finding(case.eta, one, other, best.loss, best.event, bound, claim)
