@@ -155,6 +155,53 @@ def calibrate(
 
 
 @app.command()
+def mechanisms() -> None:
+    """List the mechanisms: what holds for each, what does not, and its parameters."""
+    from rapt.privacy.audit.show import print_mechanisms
+
+    print_mechanisms()
+
+
+@app.command()
+def audit(
+    mechanism: Annotated[list[str] | None, typer.Option(help="Repeatable; else all.")] = None,
+    eta: Annotated[list[float] | None, typer.Option(help="Repeatable; else 0.5 and 2.")] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(exists=True, file_okay=False, help="Embedding table; else built-in words."),
+    ] = None,
+    words: Annotated[
+        list[str] | None, typer.Option(help="Word of the space, repeatable; else frequent ones.")
+    ] = None,
+    pairs: Annotated[
+        list[str] | None, typer.Option(help="Two words, as in cat:dog, repeatable; else several.")
+    ] = None,
+    draws: Annotated[int, typer.Option(help="For each input.")] = 10_000,
+    dimensions: Annotated[int, typer.Option(help="Of the space, by principal components.")] = 2,
+    full: Annotated[
+        bool, typer.Option("--full", help="The whole table as it is, instead of a small space.")
+    ] = False,
+    seed: Annotated[int | None, typer.Option(help="For repeatable draws.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write all findings to this file.")] = None,
+) -> None:
+    """Look for violations of what the mechanisms promise; exit with 1 if there are any."""
+    from rapt.privacy.audit.command import audit as audited
+
+    if audited(
+        mechanisms=mechanism or (),
+        etas=eta or (),
+        table=table,
+        words=words or (),
+        pairs=pairs or (),
+        draws=draws,
+        dimensions=None if full else dimensions,
+        seed=seed,
+        json=json,
+    ):
+        raise typer.Exit(1)
+
+
+@app.command()
 def results() -> None:
     """Print the results of the cells that there are."""
     from rapt.reporting.summary import print_results
