@@ -167,7 +167,10 @@ def small_table(
         np.save(f"{folder}/vectors.npy", vectors.astype(np.float32))
         np.save(f"{folder}/pieces.npy", vectors.mean(axis=0, keepdims=True).astype(np.float32))
         tokenizer.save(f"{folder}/tokenizer.json")
-        return EmbeddingTable(folder)
+        table = EmbeddingTable(folder)
+        table.vectors = np.array(table.vectors)  # off the files, which go
+        table.pieces = np.array(table.pieces)
+    return table
 
 
 def _equidistant() -> list[Case]:
