@@ -7,6 +7,7 @@ system may map megabytes around it: rows here and there are read from the file i
 from __future__ import annotations
 
 import mmap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,16 @@ def give_back(table: NDArray[Any]) -> None:
         table.base.madvise(mmap.MADV_DONTNEED)
 
 
+def walk(table: NDArray[Any], rows: int) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Parts of this many rows with where each starts; each is given back when the next is due."""
+    plain = np.asarray(table)
+    for start in range(0, len(plain), rows):
+        yield start, plain[start : start + rows]
+        give_back(table)
+
+
 def take(table: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
-    """Copy the rows, (n, …)."""
+    """Copy the rows, from 0 to V − 1, (n, …)."""
     if not is_mapped(table):
         return np.asarray(table[rows])
     assert isinstance(table, np.memmap) and table.filename is not None

@@ -41,6 +41,16 @@ def test_gives_pages_back_and_they_come_again(table: np.ndarray) -> None:
     assert table.sum() == before
 
 
+def test_walks_with_one_part_in_memory(table: np.ndarray) -> None:
+    parts = []
+    for start, part in mapped.walk(table, 700):
+        parts.append(np.array(part))
+        np.testing.assert_array_equal(part[0], np.load(table.filename)[start])
+    assert [len(part) for part in parts] == [700, 700, 700, 700, 200]
+    np.testing.assert_array_equal(np.concatenate(parts), np.load(table.filename))
+    assert resident() == 0
+
+
 def test_only_whole_tables_mapped_for_reading_are(table: np.ndarray) -> None:
     assert mapped.is_mapped(table)
     copies = np.load(table.filename, mmap_mode="c")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.mapped import give_back
+from rapt.mapped import walk
 from rapt.privacy.neighbours.first_pass import GROUP, Scores, float32_error, halves, lengths_of
 from rapt.privacy.neighbours.threads import single_blas_thread
 
@@ -46,8 +46,8 @@ class Float32Pass:
 
     def __init__(self, vectors: NDArray[np.float32]) -> None:
         """Take the table to search, float32 (V, d): not copied."""
-        self._table, self._vectors = vectors, np.asarray(vectors)
-        squares = np.concatenate([_squares(part) for _, part in self._parts()])
+        self._vectors = vectors
+        squares = np.concatenate([_squares(part) for _, part in walk(vectors, ROWS)])
         self._half_squares = halves(squares)[:, None]
         self._longest = float(np.sqrt(squares.max()))
 
@@ -61,23 +61,19 @@ class Float32Pass:
         """See FirstPass."""
         lengths = lengths_of(queries)
         error = float32_error(lengths, self._longest, queries.shape[1])
-        known = np.where(np.isfinite(error)[:, None], queries, 0).astype(np.float32)
-        return Scores(error, lengths**2 / 2, False, self._tiles(np.ascontiguousarray(known.T)))
+        columns = np.array(queries.T, np.float32, order="C")  # products of these are faster
+        columns[:, ~np.isfinite(error)] = 0
+        return Scores(error, lengths**2 / 2, False, self._tiles(columns))
 
     def _tiles(self, queries: NDArray[np.float32]) -> Iterator[Float32Tile]:
         whole_groups = -(-min(ROWS, len(self._vectors)) // GROUP) * GROUP
         scores = np.empty((whole_groups, queries.shape[1]), np.float32)
-        for start, part in self._parts():
+        for start, part in walk(self._vectors, ROWS):
             mine = scores[: len(part)]
             np.matmul(part, queries, out=mine)
             mine -= self._half_squares[start : start + len(part)]
             scores[len(part) :] = -np.inf
             yield Float32Tile(start, scores)
-
-    def _parts(self) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        for start in range(0, len(self._vectors), ROWS):
-            yield start, self._vectors[start : start + ROWS]
-            give_back(self._table)
 
 
 def _squares(vectors: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -84,8 +84,9 @@ class TorchPass:
         """See FirstPass."""
         lengths = lengths_of(queries)
         error = float32_error(lengths, self._longest, queries.shape[1])
-        known = np.where(np.isfinite(error)[:, None], queries, 0).astype(np.float32)
-        on_device = torch.from_numpy(known).to(self._device)
+        lines = queries.astype(np.float32)
+        lines[~np.isfinite(error)] = 0
+        on_device = torch.from_numpy(lines).to(self._device)
         return Scores(error, lengths**2 / 2, False, self._score(on_device))
 
     def _score(self, queries: torch.Tensor) -> Iterator[TorchTile]:
