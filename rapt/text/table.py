@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from rapt import files
+from rapt import files, mapped
 from rapt.errors import RaptError
 
 Vectors = NDArray[np.float32]
+CHECKED = 1 << 10  # rows that are read at a time to be checked
 CACHED = 1 << 14  # forms, and vectors of rare words, kept at a time: a text may never repeat one
 
 
@@ -44,7 +45,8 @@ class EmbeddingTable:
         self.folder = folder
         self.words: list[str] = table["word"].to_pylist()
         self.pos: list[list[str]] = table["pos"].to_pylist()
-        self.frequency: NDArray[np.float64] = table["frequency"].to_numpy()
+        # to_numpy would import pandas: 39 MiB.
+        self.frequency: NDArray[np.float64] = np.array(table["frequency"].to_pylist(), np.float64)
         self.vectors: Vectors = np.load(folder / "vectors.npy", mmap_mode="r")
         self._pieces: Vectors = np.load(folder / "pieces.npy", mmap_mode="r")
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -66,11 +68,11 @@ class EmbeddingTable:
                 f"the {len(self.words)} words"
             )
         for name in ("vectors.npy", "pieces.npy"):
-            # A sum is finite only if all of it is. Mapped apart, so that the pages read go with it.
-            sums = np.load(self.folder / name, mmap_mode="r").sum(axis=1, dtype=np.float64)
-            if not np.isfinite(sums).all():
-                row = int(np.flatnonzero(~np.isfinite(sums))[0])
-                raise RaptError(f"table {self.folder}: row {row} of {name} is not finite")
+            for start, part in mapped.walk(np.load(self.folder / name, mmap_mode="r"), CHECKED):
+                finite = np.isfinite(part.sum(axis=1, dtype=np.float64))  # only if all of it is
+                if not finite.all():
+                    row = start + int(finite.argmin())
+                    raise RaptError(f"table {self.folder}: row {row} of {name} is not finite")
 
     @property
     def dimension(self) -> int:
@@ -97,7 +99,7 @@ class EmbeddingTable:
         A word outside the table has the mean of its tokens' vectors.
         """
         rows = [self._rows.get(self.form(word), -1) for word in words]
-        vectors = np.asarray(self.vectors[rows])
+        vectors = mapped.take(self.vectors, np.maximum(rows, 0))
         for i, row in enumerate(rows):
             if row < 0:
                 vectors[i] = self._embed_rare(words[i])
