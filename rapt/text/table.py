@@ -27,6 +27,7 @@ class EmbeddingTable:
         pos: for each, the POS tags of the categories it stands in.
         frequency: float64 (V,), the public relative frequency of each, 0 where unknown.
         vectors: float32 (V, d).
+        pieces: float32 (tokens, d), of which words outside the table are the means.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -48,7 +49,7 @@ class EmbeddingTable:
         # to_numpy would import pandas: 39 MiB.
         self.frequency: NDArray[np.float64] = np.array(table["frequency"].to_pylist(), np.float64)
         self.vectors: Vectors = np.load(folder / "vectors.npy", mmap_mode="r")
-        self._pieces: Vectors = np.load(folder / "pieces.npy", mmap_mode="r")
+        self.pieces: Vectors = np.load(folder / "pieces.npy", mmap_mode="r")
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         # Some models ship a tokenizer that cuts and pads every input.
         self._tokenizer.no_truncation()
@@ -110,7 +111,7 @@ class EmbeddingTable:
             _bound(self._rare)
             tokens = self._tokenizer.encode(word, add_special_tokens=False).ids
             # A word of control characters alone may have no token: the origin then stands for it.
-            vectors = self._pieces[tokens] if tokens else np.zeros((1, self.dimension), np.float32)
+            vectors = self.pieces[tokens] if tokens else np.zeros((1, self.dimension), np.float32)
             self._rare[word] = vectors.mean(axis=0)
         return self._rare[word]
 
