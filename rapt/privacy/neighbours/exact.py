@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from rapt.mapped import take
 
+ALL = 1 << 18  # pairs held at a time, where all rows are measured: few queries, or a small table
 PAIRS = 1 << 16  # numbers in a chunk of vectors: 512 KiB in float64
 
 
@@ -35,9 +36,16 @@ def distances(
 
 
 def nearest_of_all(
-    vectors: NDArray[np.float32], query: NDArray[np.float64], k: int
+    vectors: NDArray[np.float32], queries: NDArray[np.float64], k: int
 ) -> NDArray[np.int64]:
-    """The k nearest rows to one query (d,), int64 (k,), by the distances to all rows."""
-    rows = np.arange(len(vectors))
-    squares = distances(vectors, query[None], np.zeros_like(rows), rows)
-    return squares.argsort(kind="stable")[:k]
+    """The k nearest rows to each query (n, d), int64 (n, k), by the distances to all rows."""
+    size = len(vectors)
+    nearest = np.empty((len(queries), k), np.int64)
+    step = max(1, ALL // size)
+    for start in range(0, len(queries), step):
+        part = queries[start : start + step]
+        which = np.repeat(np.arange(len(part)), size)
+        squares = distances(vectors, part, which, np.tile(np.arange(size), len(part)))
+        order = squares.reshape(len(part), size).argsort(axis=1, kind="stable")
+        nearest[start : start + step] = order[:, :k]
+    return nearest

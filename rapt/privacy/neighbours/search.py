@@ -98,8 +98,7 @@ class ExactSearch:
                 scores = first_pass.scores(queries[left])
                 rows[left], decided = candidates.nearest(self._vectors, queries[left], scores, k)
                 left = left[~decided]
-            for i in left:
-                rows[i] = nearest_of_all(self._vectors, queries[i], k)
+            rows[left] = nearest_of_all(self._vectors, queries[left], k)
         return rows
 
 
