@@ -8,6 +8,7 @@ from pathlib import Path
 from rapt import params
 from rapt.errors import RaptError
 from rapt.privacy.calibration import Calibrated, Curve, curve
+from rapt.privacy.categories import listed
 from rapt.privacy.mechanisms import word_mechanism
 from rapt.text.table import EmbeddingTable
 
@@ -19,8 +20,8 @@ def calibrate(
     replaced: float | None,
     worst_kept: float | None,
     folder: Path | None,
-    mechanism: str,
-    categories: Sequence[str] | None,
+    mechanism: str | None,
+    categories: Sequence[str],
     words: int,
     draws: int,
 ) -> str:
@@ -30,8 +31,8 @@ def calibrate(
         replaced: mean probability that a word becomes another; or
         worst_kept: probability that the least protected word stays as it is, at most.
         folder: of the embedding table; None: that of params.yaml's sweep.
-        mechanism: its type; parameters have the paper's values.
-        categories: as in params.yaml; None: every word.
+        mechanism: its type, with the paper's parameters; None: PCT2T with categories, else T2T.
+        categories: one at a time, or several with commas between them; none: every word.
         words: how many words of the table to draw.
         draws: noisy draws of each.
 
@@ -45,8 +46,9 @@ def calibrate(
         if share is not None and not 0 < share < 1:
             raise RaptError(f"--{name}: {share} given, allowed: above 0 and below 1")
     folder = folder or Path("models/tables", params.load().embedding)
-    table = EmbeddingTable(folder)
-    found = curve(table, word_mechanism(mechanism), categories, words=words, draws=draws, seed=SEED)
+    table, among = EmbeddingTable(folder), listed(categories)
+    mechanism = mechanism or ("pct2t" if among else "t2t")
+    found = curve(table, word_mechanism(mechanism), among, words=words, draws=draws, seed=SEED)
     if replaced is not None:
         claim = f"{mechanism} replaces {replaced:.1%} of the words of {folder}"
         said = _mean(found, replaced, claim)

@@ -130,10 +130,11 @@ def calibrate(
     table: Annotated[
         Path | None, typer.Option(help="Folder of the embedding table; else that of the sweep.")
     ] = None,
-    mechanism: Annotated[str, typer.Option(help="With the parameters of its paper.")] = "t2t",
     categories: Annotated[
-        list[str] | None,
-        typer.Option(help="Parts of speech that get noise, or all; else T2T."),
+        list[str] | None, typer.Option(help="Parts of speech that get noise, or all; else T2T.")
+    ] = None,
+    mechanism: Annotated[
+        str | None, typer.Option(help="Else pct2t with categories, t2t without.")
     ] = None,
     words: Annotated[int, typer.Option(help="Words to draw from the table.", min=2)] = 300,
     draws: Annotated[int, typer.Option(help="Noisy draws for each.", min=1)] = 200,
@@ -147,7 +148,7 @@ def calibrate(
             worst_kept=worst_kept,
             folder=table,
             mechanism=mechanism,
-            categories=categories,
+            categories=categories or (),
             words=words,
             draws=draws,
         )

@@ -116,10 +116,13 @@ def test_calibrate_knows_categories_and_other_mechanisms(
     workspace: Path, table: EmbeddingTable
 ) -> None:
     shutil.copytree(table.folder, "models/tables/minilm")
-    for how in (("pct2t", "--categories", "noun", "--categories", "verb"), ("vickrey",)):
-        done = rapt("calibrate", "--replaced", "0.7", "--draws", "20", "--mechanism", *how)
+    for name, how in (
+        ("pct2t", ("--categories", "noun,verb")),
+        ("vickrey", ("--mechanism", "vickrey")),
+    ):
+        done = rapt("calibrate", "--replaced", "0.7", "--draws", "20", *how)
         assert done.returncode == 0, done.stderr
-        assert f"{how[0]} replaces 70.0% of the words of models/tables/minilm." in done.stdout
+        assert f"{name} replaces 70.0% of the words of models/tables/minilm." in done.stdout
 
 
 @pytest.mark.parametrize(

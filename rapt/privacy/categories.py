@@ -32,6 +32,12 @@ ALL = "all"
 VERBATIM = -1
 
 
+def listed(given: Sequence[str]) -> list[str] | None:
+    """Categories as a command line has them: one at a time, or several with commas; None: none."""
+    names = [name.strip() for several in given for name in several.split(",")]
+    return [name for name in names if name] or None
+
+
 @dataclass(frozen=True)
 class Scheme:
     """Groups of words: each word is replaced among the words of its own group.

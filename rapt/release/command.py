@@ -9,6 +9,7 @@ from typing import Any
 
 from rapt import params
 from rapt.errors import RaptError
+from rapt.privacy.categories import listed
 from rapt.release.formats import FORMATS, STREAM, TEXT, Input, format_name
 from rapt.release.job import Job
 from rapt.release.statement import Counts
@@ -52,16 +53,10 @@ def privatize(
     privatizer = TextPrivatizer(
         table=table or _table(),
         tagger=tagger or _tagger(),
-        categories=_listed(categories),
+        categories=listed(categories),
         **options,
     )
     return _summary(out, job.run(privatizer))
-
-
-def _listed(categories: Sequence[str]) -> list[str] | None:
-    """Categories as given: one at a time, or several with commas between them."""
-    names = [name.strip() for given in categories for name in given.split(",")]
-    return [name for name in names if name] or None
 
 
 @cache

@@ -5,7 +5,7 @@ import pytest
 
 from rapt import params
 from rapt.errors import RaptError
-from rapt.privacy.categories import CATEGORIES, REST, VERBATIM, Scheme
+from rapt.privacy.categories import CATEGORIES, REST, VERBATIM, Scheme, listed
 
 POS = [["NOUN"], ["VERB"], ["NOUN", "VERB"], ["PUNCT"], ["PROPN"], ["AUX"]]
 TAGS = get_args(params.UniversalPos)
@@ -50,3 +50,9 @@ def test_errors_say_what_is_allowed(categories: tuple[str, ...], line: str) -> N
     with pytest.raises(RaptError) as error:
         Scheme(categories).groups(POS)
     assert str(error.value).startswith(line)
+
+
+def test_a_command_line_lists_categories_either_way() -> None:
+    assert listed(["noun, verb", "symbol"]) == ["noun", "verb", "symbol"]
+    assert listed([]) is None
+    assert listed([""]) is None
