@@ -24,7 +24,7 @@ from rapt.privacy.mechanisms.vectors import TokenRepresentation
 from rapt.privacy.privatizer import Privatizer
 from tests.conftest import ROOT
 
-CLAIM_VIOLATED = "claim violated (as published), see caveat"
+CLAIM_VIOLATED = "refuted for any two inputs, see caveat"
 PAIRS = list(combinations([*BUILT_IN[::4], UNKNOWN], 2))
 
 
@@ -262,10 +262,10 @@ def finding(loss: float, bound: float, claim: float) -> Finding:
     ("findings", "text", "strongest"),
     [
         ([finding(1, 2, 2), finding(1, 1.5, 1.5)], "holds", 1),
-        ([finding(1, 2, 2), finding(1, 9, 0.9)], "claim violated (as published), see caveat", 1),
+        ([finding(1, 2, 2), finding(1, 9, 0.9)], "refuted for any two inputs, see caveat", 1),
         (
             [finding(1, np.inf, 0.5), finding(0, 1, 1)],
-            "claim violated (as published), see caveat",
+            "refuted for any two inputs, see caveat",
             0,
         ),
         ([finding(1, 9, 0.1), finding(1.1, 1, 1)], "VIOLATED", 1),
@@ -397,7 +397,7 @@ def test_the_command_prints_and_writes_its_verdicts(run: Callable, tmp_path: Pat
     assert content["false_alarm"] == 1e-6
     verdicts = {v["mechanism"]: v for v in content["verdicts"]}
     assert verdicts["santext"]["verdict"] == "holds"
-    assert verdicts["custext"]["verdict"].startswith("claim violated")
+    assert verdicts["custext"]["verdict"].startswith("refuted")
     assert any(f["bound"] is None for f in verdicts["custext"]["findings"])
     assert all(f["loss"] <= f["bound"] for f in verdicts["santext"]["findings"])
 
@@ -449,5 +449,5 @@ def test_the_documented_verdicts_are_those_of_every_mechanism() -> None:
     found = dict(documented())
     assert list(found) == list(MECHANISMS)
     for name, text in found.items():
-        expected = "claim violated" if mechanism(name).caveat else "holds"
+        expected = "refuted" if mechanism(name).caveat else "holds"
         assert text.startswith(expected)

@@ -22,7 +22,7 @@ FALSE_ALARM = 1e-6
 
 HOLDS = "holds"
 VIOLATED = "VIOLATED"
-CLAIM_VIOLATED = "claim violated (as published), see caveat"
+CLAIM_VIOLATED = "refuted for any two inputs, see caveat"
 NOT_TESTED = "not tested"
 
 
