@@ -10,7 +10,7 @@ export MLFLOW_DISABLE_TELEMETRY := true
 export GX_ANALYTICS_ENABLED := false
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: help setup repro flow report mlflow test quality style
+.PHONY: help setup repro flow report mlflow test benchmark quality style
 
 help:  ## Show this
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -44,6 +44,9 @@ mlflow: setup  ## Review the runs in a browser, on this machine only
 
 test: setup  ## All tests; `pytest -m "not slow"` runs the quick ones
 	python -m pytest
+
+benchmark: setup  ## Measure speed and memory: reports/benchmarks.json, minutes
+	dvc repro benchmarks/dvc.yaml
 
 quality: setup  ## Style and types
 	ruff check .
