@@ -25,8 +25,8 @@ from rapt.privacy.neighbours.first_pass import (
 )
 from rapt.privacy.neighbours.threads import single_blas_thread
 
-# On the CPU 2 MiB of scores that stay in cache; on a GPU products large enough to fill it: 512 MiB.
-CPU_ROWS, CPU_QUERIES = 1024, 512
+# On the CPU 4 MiB of scores that stay in cache; on a GPU products large enough to fill it: 512 MiB.
+CPU_ROWS, CPU_QUERIES = 2048, 512
 GPU_ROWS, GPU_QUERIES = 1 << 15, 1 << 12
 ZERO = 128  # what a query's 0 is written as: products take unsigned queries
 TINY = 1e-30  # steps below it would be lost in float32
