@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
@@ -35,8 +34,8 @@ def write_table(folder: Path, size: int, dimension: int) -> Path:
         NORM / np.sqrt(dimension)
     )
     words = [f"w{row}" for row in range(size)]
-    columns = {"word": words, "pos": [["NOUN"]] * size, "frequency": np.zeros(size)}
-    files.write_parquet(folder / "words.parquet", pa.table(columns))
+    columns = {"word": words, "pos": [["NOUN"]] * size, "frequency": [0.0] * size}
+    files.write_json(folder / "words.json", columns)
     np.save(folder / "vectors.npy", vectors)
     np.save(folder / "pieces.npy", vectors[:1])
     model = WordLevel({"[UNK]": 0}, unk_token="[UNK]")

@@ -10,13 +10,10 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-# Arrow's other pools take tens of MiB from the system for the first column, however small.
-pa.set_memory_pool(pa.system_memory_pool())
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def home() -> Path:
@@ -79,6 +76,8 @@ def write_parquet(path: str | Path, table: pa.Table) -> None:
 
     `path` may lie inside the folder that `atomic` yields.
     """
+    import pyarrow.parquet as pq  # 33 MiB, and not all who write files write tables
+
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(table.replace_schema_metadata(None), path, compression="zstd")
@@ -86,6 +85,8 @@ def write_parquet(path: str | Path, table: pa.Table) -> None:
 
 def read_parquet(path: str | Path) -> pa.Table:
     """Read one table, without what pq.read_table brings for many: 20 MiB of modules."""
+    import pyarrow.parquet as pq
+
     return pq.ParquetFile(path).read()
 
 

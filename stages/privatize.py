@@ -16,7 +16,11 @@ from rapt.privacy.statement import kind, plain_words, statement
 from rapt.progress import bar
 from stages import run
 
-GENERATOR = "Philox, seeded by params.yaml: for experiments; whoever knows the seed can undo it"
+# One stream for each text, so that methods and etas are compared on the same noise.
+GENERATOR = (
+    "Philox, seeded by params.yaml, for experiments: whoever knows the seed can undo it, and "
+    "releases of one text by several methods or at several etas share its noise"
+)
 
 
 def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
@@ -35,7 +39,7 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
         facts = statement(
             privatizer,
             eta=eta,
-            **_counts(privatizer, splits),
+            **_counts(privatizer, splits, p.seeds),
             placeholders={},
             columns=["example_id", "segment", *(["label"] if label else [])],
             spacing="none is released",
@@ -52,8 +56,11 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
         (folder / "statement.txt").write_text(plain_words(facts))
 
 
-def _counts(privatizer: Privatizer, splits: dict[str, pa.Table]) -> dict[str, Any]:
-    """How many words of the texts get noise, and of which kinds the others are."""
+def _counts(privatizer: Privatizer, splits: dict[str, pa.Table], copies: int) -> dict[str, Any]:
+    """How many words of the texts get noise, and of which kinds the others are.
+
+    Each copy spends anew what the longest text spends.
+    """
     noise: list[int] = []
     verbatim: Counter[str] = Counter()
     for tagged in splits.values():
@@ -69,7 +76,7 @@ def _counts(privatizer: Privatizer, splits: dict[str, pa.Table]) -> dict[str, An
     return {
         "documents": len(noise),
         "noise": sum(noise),
-        "longest": max(noise, default=0),
+        "longest": copies * max(noise, default=0),
         "verbatim": verbatim,
     }
 

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
@@ -34,7 +33,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingTable:
     words = NOUNS + VERBS + OTHERS
     frequency = [1 / (rank + 1) for rank in range(len(words))]
     content = {"word": words, "pos": POS, "frequency": frequency}
-    files.write_parquet(folder / "words.parquet", pa.table(content))
+    files.write_json(folder / "words.json", content)
     rng = np.random.default_rng(1)
     vectors = rng.standard_normal((len(words), 8)).astype(np.float32)
     pieces = np.concatenate([vectors, rng.standard_normal((3, 8)).astype(np.float32)])

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rapt.errors import RaptError
+from rapt.mapped import take
 from rapt.privacy.mechanisms import Mechanism, Space
 
 QUANTILES = (0.05, 0.5, 0.95)
-PAIRS = 20_000
+PAIRS = 4_000
 
 
 @dataclass(frozen=True)
@@ -29,26 +32,41 @@ class Distances:
     nearest: float
 
 
-def distances(mechanism: Mechanism, space: Space, pairs: int = PAIRS) -> Distances:
+def distances(mechanism: Mechanism, spaces: Sequence[Space], pairs: int = PAIRS) -> Distances:
     """The distances of random pairs of different words, and of words to their nearest.
 
     Args:
         mechanism: whose metric.
-        space: the candidates.
+        spaces: the candidates of each group: words are compared within theirs, and a group has its
+            share of the pairs.
         pairs: how many to draw, always the same ones: the table is public.
     """
     rng = np.random.default_rng(0)
-    one = rng.integers(len(space.vectors), size=pairs)
-    other = (one + rng.integers(1, len(space.vectors), size=pairs)) % len(space.vectors)
-    random = mechanism.distance(space, space.vectors[one], space.vectors[other])
-    some = space.vectors[rng.permutation(len(space.vectors))[:300]]
-    near = space.search().nearest(some, 2)
-    nearest = mechanism.distance(space, space.vectors[near[:, 0]], space.vectors[near[:, 1]])
+    words = sum(len(space.vectors) for space in spaces)
+    sampled = [
+        _distances(mechanism, space, -(-pairs * len(space.vectors) // words), rng)
+        for space in spaces
+    ]
+    random, nearest = (np.concatenate(part) for part in zip(*sampled, strict=True))
     # By order statistics: between infinite distances there is nothing to interpolate.
     low, median, high = np.quantile(random, QUANTILES, method="lower")
     return Distances(
         float(low), float(median), float(high), float(np.quantile(nearest, 0.5, method="lower"))
     )
+
+
+def _distances(
+    mechanism: Mechanism, space: Space, pairs: int, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Of random pairs (pairs,), and of a tenth as many words to their nearest."""
+    size = len(space.vectors)
+    one = rng.integers(size, size=pairs)
+    other = (one + rng.integers(1, size, size=pairs)) % size
+    random = mechanism.distance(space, take(space.vectors, one), take(space.vectors, other))
+    some = take(space.vectors, one[: -(-pairs // 10)])
+    near = space.search().nearest(some, 2)
+    first, second = (take(space.vectors, rows) for rows in near.T)
+    return random, mechanism.distance(space, first, second)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from rapt.privacy.budget import Budget, distances
-from rapt.privacy.mechanisms import Space, parameters
+from rapt.privacy.mechanisms import parameters
 from rapt.privacy.privatizer import Privatizer
 
-D_X, UNPROTECTED = "d_X-privacy", "unprotected"
+D_X, UNPROTECTED, UNKNOWN = "d_X-privacy", "unprotected", "none known"
 # What a word that gets no noise is, and how several of them are called.
 KINDS = {
     "number": "numbers",
@@ -74,7 +74,7 @@ def statement(
         "eta": eta,
         "table_sha256": privatizer.table.sha256,
         "metric": mechanism.metric,
-        "protection": D_X if protected else UNPROTECTED,
+        "protection": _protection(privatizer),
         "guarantee": guarantee(privatizer, eta)
         if protected
         else "None: the words are the originals.",
@@ -92,8 +92,16 @@ def statement(
     }
 
 
+def _protection(privatizer: Privatizer) -> str:
+    if np.isinf(privatizer.eta):
+        return UNPROTECTED
+    return D_X if privatizer.mechanism.proven else UNKNOWN
+
+
 def guarantee(privatizer: Privatizer, eta: str) -> str:
     """The bound for a word and for a text, in one sentence."""
+    if not privatizer.mechanism.proven:
+        return "None: no bound is known for this mechanism."
     scope = privatizer.scheme.scope()
     within = "" if privatizer.scheme.categories is None else " of one category"
     return (
@@ -104,10 +112,8 @@ def guarantee(privatizer: Privatizer, eta: str) -> str:
 
 def _budget(privatizer: Privatizer, words: int) -> dict[str, Any]:
     """Of a document with so many words that got noise, beside what its distances are like."""
-    table, rows = privatizer.table, privatizer.candidates
-    space = Space(table.vectors[rows], table.frequency[rows])
     budget = Budget(privatizer.mechanism, privatizer.eta, words)
-    return budget.as_json(distances(privatizer.mechanism, space))
+    return budget.as_json(distances(privatizer.mechanism, privatizer.spaces()))
 
 
 def plain_words(content: Mapping[str, Any]) -> str:
@@ -122,8 +128,9 @@ def plain_words(content: Mapping[str, Any]) -> str:
     budget = content["budget_of_the_longest"]
     losses = [
         f"- {name}: at distance {loss['distance']:.3g} at most exp({loss['at_most']:.4g})"
-        for name, loss in budget["loss"].items()
         if loss["at_most"] is not None
+        else f"- {name}: no bound"
+        for name, loss in budget["loss"].items()
     ]
     return "\n".join(
         [
@@ -138,8 +145,13 @@ def plain_words(content: Mapping[str, Any]) -> str:
             f"Noise: {content['generator']}.",
             f"Spacing: {content['spacing']}.",
             "",
-            f"Protection: {content['protection']}, which is weaker than epsilon-differential "
-            "privacy: how well two words are hidden from each other depends on their distance.",
+            f"Protection: {content['protection']}"
+            + (
+                ", which is weaker than epsilon-differential privacy: how well two words are "
+                "hidden from each other depends on their distance."
+                if content["protection"] == D_X
+                else "."
+            ),
             content["guarantee"],
             f"d is the {content['metric']} in the table with sha256 {content['table_sha256']}; "
             "eta means nothing without it.",
@@ -147,7 +159,7 @@ def plain_words(content: Mapping[str, Any]) -> str:
             f"Losses add up. In the longest document {budget['words']} words got noise. How much "
             "likelier its release is from it than from a text in which each of them is another "
             "word:",
-            *(losses or ["- no bound"]),
+            *losses,
             "",
             "Not covered:",
             *(f"- {gap}" for gap in content["not_covered"]),

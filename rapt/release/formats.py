@@ -292,11 +292,12 @@ class Parquet(Format):
             with pq.ParquetFile(self.input.path, pre_buffer=False) as file:
                 self._check_schema(file.schema_arrow)
                 names = [name for name in file.schema_arrow.names if self._is_kept(name)]
+                bare = _without_metadata(file.schema_arrow, names)
                 batches = file.iter_batches(ROWS, columns=None if not self.drop_others else names)
                 for number, group in enumerate(
                     _grouped(batches, lambda batch: batch.nbytes, CHUNK)
                 ):
-                    rows = pa.Table.from_batches(group).replace_schema_metadata(None)
+                    rows = pa.Table.from_batches(group).cast(bare)
                     texts = {name: rows[name].to_pylist() for name in self.columns}
                     yield Chunk(number, texts, rows, self._passing(names))
         except UnicodeDecodeError:
@@ -395,3 +396,20 @@ def _is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _without_metadata(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    """These fields, without what a writer may have noted at them."""
+    return pa.schema([_bare(schema.field(name)) for name in names])
+
+
+def _bare(field: pa.Field) -> pa.Field:
+    """A field without metadata, nor its children's."""
+    kind = field.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct([_bare(child) for child in kind])
+    elif pa.types.is_large_list(kind):
+        kind = pa.large_list(_bare(kind.value_field))
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_bare(kind.value_field))
+    return pa.field(field.name, kind, field.nullable)

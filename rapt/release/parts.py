@@ -46,7 +46,8 @@ class Parts:
             RaptError: the parts that there are come from another input or from other options, or
                 another run works on them.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        # What it says of each part tells more than the release.
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             with FileLock(self.folder / "lock", timeout=0):
                 if self.begun and not resumable:
@@ -99,7 +100,7 @@ class Parts:
         if changed:
             raise RaptError(
                 f"{self.folder}: begun with another {', '.join(changed)}; give the same to go on, "
-                "or remove the folder to begin anew"
+                "or remove the folder (and the map's .parts, if there was one) to begin anew"
             )
 
     def _clear(self) -> None:

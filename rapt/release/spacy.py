@@ -54,9 +54,9 @@ class PrivatizerComponent:
 
 
 def _check_tags(doc: Doc) -> None:
-    if any(not token.is_space for token in doc) and not doc.has_annotation("POS"):
+    if any(not token.is_space and not token.pos for token in doc):
         raise RaptError(
-            f"{NAME}: no part of speech is set, which categories need; add a tagger and an "
+            f"{NAME}: a word has no part of speech, which categories need; add a tagger and an "
             "attribute_ruler, or a morphologizer, before it"
         )
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from tokenizers import Tokenizer, normalizers
 from tokenizers import models as tokenizer_models
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
@@ -64,18 +63,16 @@ def build_table(
     """
     vocabulary = _static(model) if any(model.glob("*.npy")) else _of_language_model(model)
     tags = bar(tagger.words(vocabulary.words), "tagging the vocabulary", len(vocabulary.words))
-    words = pa.table(
-        {
-            "word": vocabulary.words,
-            "pos": [
-                [tag, *extra_pos.get(word, ())]
-                for word, tag in zip(vocabulary.words, tags, strict=True)
-            ],
-            "frequency": [word_frequency(word, LANGUAGE) for word in vocabulary.words],
-        }
-    )
+    words = {
+        "word": vocabulary.words,
+        "pos": [
+            [tag, *extra_pos.get(word, ())]
+            for word, tag in zip(vocabulary.words, tags, strict=True)
+        ],
+        "frequency": [word_frequency(word, LANGUAGE) for word in vocabulary.words],
+    }
     folder.mkdir(parents=True)
-    files.write_parquet(folder / "words.parquet", words)
+    files.write_json(folder / "words.json", words)
     np.save(folder / "vectors.npy", vocabulary.vectors, allow_pickle=False)
     np.save(folder / "pieces.npy", vocabulary.pieces, allow_pickle=False)
     vocabulary.tokenizer.save(str(folder / "tokenizer.json"))

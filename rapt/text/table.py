@@ -38,16 +38,16 @@ class EmbeddingTable:
                 word would be the nearest to everything, or to nothing.
         """
         folder = Path(folder)
-        if not (folder / "words.parquet").is_file():
+        if not (folder / "words.json").is_file():
             raise RaptError(
                 f"table: {str(folder)!r} holds no embedding table; `dvc repro tables` makes one"
             )
-        table = files.read_parquet(folder / "words.parquet")
+        # Not Parquet: importing Arrow would take a third of the memory of a privatization.
+        table = files.read_json(folder / "words.json")
         self.folder = folder
-        self.words: list[str] = table["word"].to_pylist()
-        self.pos: list[list[str]] = table["pos"].to_pylist()
-        # to_numpy would import pandas: 39 MiB.
-        self.frequency: NDArray[np.float64] = np.array(table["frequency"].to_pylist(), np.float64)
+        self.words: list[str] = table["word"]
+        self.pos: list[list[str]] = table["pos"]
+        self.frequency: NDArray[np.float64] = np.array(table["frequency"], np.float64)
         self.vectors: Vectors = np.load(folder / "vectors.npy", mmap_mode="r")
         self.pieces: Vectors = np.load(folder / "pieces.npy", mmap_mode="r")
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))

@@ -23,7 +23,7 @@ def test_losses_add_up_over_words_and_releases(parts: list[int], eta: float, d: 
 
 
 def test_distances_are_those_of_the_table() -> None:
-    found = distances(T2T(), SPACE)
+    found = distances(T2T(), [SPACE])
     pairs = np.linalg.norm(SPACE.vectors[:, None] - SPACE.vectors, axis=2)
     off = pairs[~np.eye(200, dtype=bool)].reshape(200, 199)
     np.testing.assert_allclose(
@@ -34,11 +34,11 @@ def test_distances_are_those_of_the_table() -> None:
 
 def test_the_statement_is_plain_and_never_an_epsilon() -> None:
     budget = Budget(T2T(), 75.0, 12)
-    text = budget.text(distances(T2T(), SPACE))
+    text = budget.text(distances(T2T(), [SPACE]))
     assert "12 words" in text and "exp(75 * (sum of d))" in text
     assert "no epsilon" in text
     assert "epsilon" not in text.replace("no epsilon", "")
-    content = budget.as_json(distances(T2T(), SPACE))
+    content = budget.as_json(distances(T2T(), [SPACE]))
     assert json.loads(json.dumps(content, allow_nan=False)) == content
     assert content["kind"] == "d_X-privacy"
     assert content["loss"]["its nearest word"]["at_most"] == pytest.approx(
@@ -48,9 +48,9 @@ def test_the_statement_is_plain_and_never_an_epsilon() -> None:
 
 def test_no_bound_is_said_so() -> None:
     made = mechanism("custext")
-    text = Budget(made, 3.0, 2).text(distances(made, SPACE))
+    text = Budget(made, 3.0, 2).text(distances(made, [SPACE]))
     assert "no bound" in text
-    content = Budget(made, 3.0, 2).as_json(distances(made, SPACE))
+    content = Budget(made, 3.0, 2).as_json(distances(made, [SPACE]))
     assert content["loss"]["a random word (farthest 5 %)"]["at_most"] is None
     assert Budget(T2T(), float("inf"), 3).text() == "Nothing is protected: eta is inf."
     assert Budget(made, 3.0, 0).loss(np.inf) == 0
@@ -65,5 +65,11 @@ def test_what_cannot_be_composed_is_refused() -> None:
 
 def test_the_metric_is_the_mechanisms() -> None:
     wide = Space(SPACE.vectors * np.float32([9, 1, 1, 1, 1]), SPACE.frequency)
-    euclid, mahalanobis = (distances(mechanism(n), wide) for n in ("t2t", "mahalanobis"))
+    euclid, mahalanobis = (distances(mechanism(n), [wide]) for n in ("t2t", "mahalanobis"))
     assert mahalanobis.median != pytest.approx(euclid.median, rel=0.05)
+
+
+def test_words_are_compared_within_their_group() -> None:
+    """Beside each word of one group stands a word of the other, which no bound speaks of."""
+    near = Space(SPACE.vectors + np.float32(1e-3), SPACE.frequency)
+    assert distances(T2T(), [SPACE, near]).nearest > 0.3

@@ -69,6 +69,19 @@ def test_a_caveat_and_a_missing_bound_are_said(table: EmbeddingTable) -> None:
     assert "distance" in plain_words(content)
 
 
+def test_a_mechanism_without_a_law_claims_none(table: EmbeddingTable) -> None:
+    content = of(table, 1e4, "truncated-gumbel")
+    assert content["protection"] == "none known"
+    assert content["guarantee"] == "None: no bound is known for this mechanism."
+    text = plain_words(content)
+    assert "d_X" not in text.split("Not covered:")[0]
+    assert "no bound" in text
+
+
+def test_losses_without_a_bound_are_listed(table: EmbeddingTable) -> None:
+    assert plain_words(of(table, 3.0, "santext-plus")).count("no bound") >= 1
+
+
 def test_mechanisms_of_one_release_differ_in_their_scope(table: EmbeddingTable) -> None:
     scopes = [
         Privatizer(table=table, mechanism=T2T(), eta=1.0).scheme.scope(),

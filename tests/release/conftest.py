@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
@@ -36,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [(word, tag) for tag, words in VOCABULARY.items() for word in words]
     words = [word for word, _ in rows]
     content = {"word": words, "pos": [[tag] for _, tag in rows], "frequency": [0.1] * len(rows)}
-    files.write_parquet(folder / "words.parquet", pa.table(content))
+    files.write_json(folder / "words.json", content)
     vectors = np.random.default_rng(2).standard_normal((len(words), 8)).astype(np.float32)
     np.save(folder / "vectors.npy", vectors)
     np.save(folder / "pieces.npy", np.concatenate([vectors, np.zeros((1, 8), np.float32)]))

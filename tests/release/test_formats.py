@@ -166,7 +166,13 @@ def test_parquet_values_and_types_stay(
 
 def test_parquet_metadata_is_left_behind(tmp_path: Path) -> None:
     path = tmp_path / "in.parquet"
-    table = pa.table({"text": ["a"] * 10}).replace_schema_metadata({"note": SECRET})
+    noted = pa.field("x", pa.int8(), metadata={"note": SECRET})
+    fields = [
+        pa.field("text", pa.string(), metadata={"note": SECRET}),
+        ("rest", pa.struct([noted])),
+    ]
+    rows = [{"text": "a", "rest": {"x": 1}}] * 10
+    table = pa.Table.from_pylist(rows, pa.schema(fields, {"note": SECRET}))
     pq.write_table(table, path)
     assert SECRET.encode() in path.read_bytes()
     assert SECRET.encode() not in rewritten(source("parquet", path), upper, tmp_path)

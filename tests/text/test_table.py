@@ -2,7 +2,6 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from rapt import files
@@ -56,9 +55,9 @@ def test_a_vector_that_is_not_finite_is_refused(copy: Path, name: str, value: fl
 
 
 def test_a_word_that_stands_twice_is_refused(copy: Path) -> None:
-    words = files.read_parquet(copy / "words.parquet").to_pylist()
-    words[5]["word"] = words[1]["word"]
-    files.write_parquet(copy / "words.parquet", pa.Table.from_pylist(words))
+    words = files.read_json(copy / "words.json")
+    words["word"][5] = words["word"][1]
+    files.write_json(copy / "words.json", words)
     with pytest.raises(RaptError, match=r"the word of row 1 stands in it twice$"):
         EmbeddingTable(copy)
 

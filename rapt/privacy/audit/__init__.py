@@ -12,7 +12,8 @@ from rapt.errors import RaptError
 from rapt.privacy.audit.cases import Case, Choice, cases_of
 from rapt.privacy.audit.draws import VIEWS, Texts, VectorDraws, WordDraws, draws_of, streams
 from rapt.privacy.audit.evidence import EVENTS, best_evidence
-from rapt.privacy.mechanisms import Mechanism
+from rapt.privacy.mechanisms import Mechanism, VectorMechanism
+from rapt.privacy.mechanisms.vectors import mean
 from rapt.progress import bar
 
 __all__ = ["FALSE_ALARM", "Audit", "Case", "Choice", "Finding", "Verdict", "audit", "cases_of"]
@@ -171,9 +172,13 @@ def _finding(
     outputs: dict[Texts, Any],
     level: float,
 ) -> Finding:
-    sides = [case.table.embed([word for text in texts for word in text]) for texts in (one, other)]
     kind = case.mechanism
-    # Losses add up over words.
+    pooled = isinstance(kind, VectorMechanism) and kind.pooled
+    # Losses add up over words, or over texts where a text is released as one.
+    sides = [
+        np.concatenate([mean(v) if pooled else v for v in map(case.table.embed, texts)])
+        for texts in (one, other)
+    ]
     bound, claim = (
         float(sum(kind.bound(case.eta, float(d)) for d in distance(made.space, *sides)))
         for distance in (kind.distance, kind.claimed_distance)

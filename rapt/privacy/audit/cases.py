@@ -11,12 +11,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 from tokenizers import Tokenizer, models
 
+from rapt import files
 from rapt.errors import RaptError, not_allowed
 from rapt.privacy.mechanisms import MECHANISMS, Mechanism, mechanism
 from rapt.text.table import EmbeddingTable
@@ -161,9 +160,13 @@ def small_table(
     A word that it lacks stands at the mean of the vectors.
     """
     tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
-    columns = {"word": list(words), "pos": [["NOUN"]] * len(words), "frequency": frequency}
+    columns = {
+        "word": list(words),
+        "pos": [["NOUN"]] * len(words),
+        "frequency": frequency.tolist(),
+    }
     with TemporaryDirectory() as folder:
-        pq.write_table(pa.table(columns), f"{folder}/words.parquet")
+        files.write_json(f"{folder}/words.json", columns)
         np.save(f"{folder}/vectors.npy", vectors.astype(np.float32))
         np.save(f"{folder}/pieces.npy", vectors.mean(axis=0, keepdims=True).astype(np.float32))
         tokenizer.save(f"{folder}/tokenizer.json")

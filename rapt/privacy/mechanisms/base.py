@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rapt.errors import RaptError
-from rapt.privacy.neighbours import ExactSearch
+from rapt.privacy.neighbours import ExactSearch, Precision
 
 Vectors = NDArray[np.floating[Any]]
 Draws = NDArray[np.float64]
@@ -26,15 +26,17 @@ class Space:
         vectors: float32 (V, d).
         frequency: float64 (V,), public relative frequency of each word, 0 where unknown.
         device: where neighbours are searched, as PyTorch names it.
+        precision: of the search's first pass; the neighbours are the same.
     """
 
     vectors: NDArray[np.float32]
     frequency: NDArray[np.float64]
     device: str = "cpu"
+    precision: Precision = "float32"
 
     def search(self) -> ExactSearch:
         """The exact nearest candidates."""
-        return ExactSearch(self.vectors, device=self.device)
+        return ExactSearch(self.vectors, device=self.device, precision=self.precision)
 
     def rows(self, vectors: Vectors) -> Rows:
         """The candidate nearest to each vector: a candidate's own vector gives its row."""
@@ -71,6 +73,8 @@ class Mechanism(ABC):
     releases: ClassVar[str]
     # What its published claim misses; None: it holds.
     caveat: ClassVar[str | None] = None
+    # Whether any law is known to hold.
+    proven: ClassVar[bool] = True
     # Whether it is defined with categories ("required"), without ("none") or either way ("any").
     categories: ClassVar[str] = "any"
 
@@ -110,6 +114,9 @@ class VectorMechanism(Mechanism):
 
     releases: ClassVar[str] = "vectors"
     categories: ClassVar[str] = "none"
+
+    # Whether a text is released as one vector: its law then speaks of the mean of its words.
+    pooled: ClassVar[bool] = False
 
     @abstractmethod
     def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:

@@ -174,6 +174,13 @@ class SanTextPlus(WordMechanism):
         """Euclidean for all words."""
         return euclidean(one, other)
 
+    def law(self, eta: str) -> str:
+        """The bound among rare words."""
+        return (
+            f"P[M(w)=y] <= exp({eta} * d(w, w')) * P[M(w')=y] for all rare words w, w' and all y, "
+            "and nothing for frequent words"
+        )
+
     def _rare(self, space: Space) -> NDArray[np.bool_]:
         size = len(space.frequency)
         is_rare = np.zeros(size, bool)
@@ -258,3 +265,10 @@ class CusText(WordMechanism):
     def claimed_distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
         """1 between any different words: the ε of local differential privacy."""
         return (space.rows(one) != space.rows(other)).astype(np.float64)
+
+    def law(self, eta: str) -> str:
+        """The bound within a block."""
+        return (
+            f"P[M(w)=y] <= exp({eta}) * P[M(w')=y] for all words w, w' of one block and all y, and "
+            "nothing across blocks"
+        )

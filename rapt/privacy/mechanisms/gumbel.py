@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, lambertw
 
 from rapt.errors import RaptError
 from rapt.privacy.mechanisms.base import (
@@ -36,11 +35,16 @@ class TruncatedGumbel(WordMechanism):
     name: ClassVar[str] = "truncated-gumbel"
     source: ClassVar[str] = "Xu et al., FLAIRS 2021"
     metric: ClassVar[str] = "none: no bound is known"
+    proven: ClassVar[bool] = False
     caveat: ClassVar[str] = (
         "Its list of candidates depends on the word, and a far word is in it with a probability "
         "that falls faster than any exp(-eta * d): no d_X-privacy where distances are alike, as in "
         "word embeddings of many dimensions."
     )
+
+    def law(self, eta: str) -> str:
+        """There is none."""
+        return "no bound is known"
 
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
         """Uniform numbers: one for k, one for the noise of each neighbour, (n, 1 + MOST)."""
@@ -107,12 +111,16 @@ def published_scale(eta: float, size: int, least: float, most: float) -> float:
         raise RaptError(
             f"eta: {eta:g} given, allowed with truncated-gumbel on this table: above {needed:.4g}"
         )
+    from scipy.special import lambertw  # 41 MiB that no other mechanism needs
+
     alpha = (eta - floor / least) / 3
     return float(2 * most / min(lambertw(2 * alpha * most).real, np.log(alpha * least)))
 
 
 def _poisson(size: int) -> NDArray[np.float64]:
     """The distribution function of a Poisson number of mean ln V within 1 … V, up to MOST."""
+    from scipy.special import gammaln
+
     k = np.arange(1, min(size, MOST) + 1)
     mass = np.exp(k * np.log(np.log(size)) - gammaln(k + 1))
     return np.cumsum(mass) / mass.sum()

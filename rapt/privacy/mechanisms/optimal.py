@@ -10,8 +10,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
-from scipy.sparse import coo_array
 
 from rapt.errors import RaptError
 from rapt.privacy.mechanisms.base import (
@@ -94,6 +92,9 @@ def _solved(distances: NDArray[np.float64], eta: float) -> NDArray[np.float64]:
 
     Pairs that FLOOR alone keeps within their bound have no row: such factors break the solver.
     """
+    from scipy.optimize import linprog  # 41 MiB that no other mechanism needs
+    from scipy.sparse import coo_array
+
     size = len(distances)
     one, other = np.nonzero((eta * distances < -np.log(FLOOR)) & ~np.eye(size, dtype=bool))
     half = np.exp(eta * distances[one, other] / 2)
@@ -133,8 +134,8 @@ def _repaired(
     envelope = (np.exp(eta * distances)[:, :, None] * channel[None]).min(axis=1)
     envelope /= envelope.sum(axis=1).max()
     missing = 1 - envelope.sum(axis=1).min()
-    between = distances[~np.eye(size, dtype=bool)].min()
-    mix = max(SLACK, 1.1 * missing / np.expm1(eta * between)) if between else SLACK
+    between = distances[distances > 0].min(initial=np.inf)  # rows of duplicates are equal
+    mix = max(SLACK, 1.1 * missing / np.expm1(eta * between))
     left = (1 - mix) * envelope
     return left + (1 - left.sum(axis=1, keepdims=True)) / size
 
@@ -147,7 +148,11 @@ def is_private(weights: NDArray[np.int64], distances: NDArray[np.float64], eta: 
         loss = eta * distances[one, other]
         if loss > 37:  # more than any ratio of positive weights below 2⁵²
             continue
-        factor = Fraction(exp(loss)) * (1 - Fraction(1, 1 << 44))  # below e^loss
+        if loss == 0:
+            if (weights[one] != weights[other]).any():
+                return False
+            continue
+        factor = Fraction(exp(loss)) * (1 - Fraction(1, 1 << 40))  # below e^loss
         pairs = zip(weights[one].tolist(), weights[other].tolist(), strict=True)
         if any(p * factor.denominator > q * factor.numerator for p, q in pairs):
             return False

@@ -65,6 +65,7 @@ class SequenceRepresentation(VectorMechanism):
     name: ClassVar[str] = "sequence-representation"
     source: ClassVar[str] = "Qu et al., 2021, arXiv 2104.07504"
     metric: ClassVar[str] = "Euclidean distance of the mean word embeddings of two texts"
+    pooled: ClassVar[bool] = True
     grid: float = _grid()
 
     def __post_init__(self) -> None:
@@ -86,6 +87,7 @@ class Adept(VectorMechanism):
     name: ClassVar[str] = "adept"
     source: ClassVar[str] = "Krishna et al., 2021; Habernal, 2021, arXiv 2109.03175"
     metric: ClassVar[str] = "the square root of the dimension, between any two texts"
+    pooled: ClassVar[bool] = True
     caveat: ClassVar[str] = (
         "Its noise is scaled to the Euclidean length of what it hides, where Laplace noise needs "
         "the sum of absolute coordinates: of d dimensions, it spends eta * sqrt(d), not eta."

@@ -57,6 +57,13 @@ def test_words_come_out_by_their_weights(plane: Space) -> None:
     assert stats.chisquare(*pooled).pvalue > 1e-6
 
 
+def test_duplicates_share_their_row(plane: Space) -> None:
+    space = space_of(np.concatenate([plane.vectors, plane.vectors[:1]]))
+    weights = optimal_channel(space, 2.0)
+    np.testing.assert_array_equal(weights[0], weights[12])
+    assert is_private(weights, distances(space), 2.0)
+
+
 def test_larger_tables_are_refused() -> None:
     space = space_of(np.random.default_rng(0).standard_normal((61, 2)))
     with pytest.raises(RaptError, match="61 words in a group, allowed: at most 60"):
