@@ -73,6 +73,9 @@ def privatize(
     mechanism: Annotated[
         str | None, typer.Option(help="Else pct2t with categories, t2t without.")
     ] = None,
+    parameter: Annotated[
+        list[str] | None, typer.Option(help="Of the mechanism, as weight=0.5; repeatable.")
+    ] = None,
     table: Annotated[Path | None, typer.Option(help="Embedding table; else params.yaml's.")] = None,
     tagger: Annotated[str | None, typer.Option(help="spaCy model; else params.yaml's.")] = None,
     format: Annotated[str | None, typer.Option(help="Else by the suffix.")] = None,
@@ -104,6 +107,7 @@ def privatize(
         eta=eta,
         categories=categories or (),
         mechanism=mechanism,
+        parameters=parameter or (),
         table=table,
         tagger=tagger,
         format=format,

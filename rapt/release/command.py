@@ -31,6 +31,7 @@ def privatize(
     tagger: str | None,
     seed: int | None,
     categories: Sequence[str],
+    parameters: Sequence[str],
     **options: Any,
 ) -> str:
     """Privatize a file; see `rapt privatize --help` for what each means.
@@ -54,9 +55,20 @@ def privatize(
         table=table or _table(),
         tagger=tagger or _tagger(),
         categories=listed(categories),
+        parameters=dict(_parameter(given) for given in parameters),
         **options,
     )
     return _summary(out, job.run(privatizer))
+
+
+def _parameter(given: str) -> tuple[str, float]:
+    """A mechanism's parameter as given: `weight=0.5`."""
+    name, _, value = given.partition("=")
+    try:
+        number = float(value)
+    except ValueError:
+        raise RaptError(f"parameter: {given!r} given, allowed: NAME=NUMBER") from None
+    return name, int(number) if number.is_integer() else number
 
 
 @cache

@@ -149,6 +149,7 @@ class Job:
         source = self.source
         return asdict(privatizer.options) | {
             "categories": list(privatizer.options.categories or ()),
+            "parameters": dict(privatizer.options.parameters),
             "table": privatizer.privatizer.table.sha256,
             "input": files.sha256(source.input.path) if source.input.is_file else None,
             "format": type(source).__name__,

@@ -66,6 +66,7 @@ def _check_tags(doc: Doc) -> None:
     assigns=["doc._.privatized", "token._.privatized"],
     default_config={
         "mechanism": None,
+        "parameters": {},
         "categories": None,
         "keep_identifiers": False,
         "keep_spacing": False,
@@ -77,6 +78,7 @@ def make_privatizer(
     table: str,
     eta: float,
     mechanism: str | None,
+    parameters: dict[str, float],
     categories: list[str] | None,
     keep_identifiers: bool,
     keep_spacing: bool,
@@ -87,6 +89,7 @@ def make_privatizer(
             table=table,
             eta=eta,
             mechanism=mechanism,
+            parameters=parameters,
             categories=categories,
             keep_identifiers=keep_identifiers,
             keep_spacing=keep_spacing,

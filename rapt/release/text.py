@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import chain
@@ -16,7 +16,7 @@ from spacy.tokens import Doc
 
 from rapt.errors import RaptError, not_allowed
 from rapt.privacy.categories import VERBATIM, Scheme
-from rapt.privacy.mechanisms import word_mechanism
+from rapt.privacy.mechanisms import WordMechanism, word_mechanism
 from rapt.privacy.privatizer import Privatizer, Words, check_categories
 from rapt.privacy.statement import kind
 from rapt.privacy.streams import fresh, stream
@@ -42,6 +42,7 @@ class Options:
     table: str
     eta: float
     mechanism: str
+    parameters: tuple[tuple[str, float], ...]
     categories: tuple[str, ...] | None
     tagger: str
     keep_identifiers: bool
@@ -57,8 +58,12 @@ class Options:
         """
         if not 0 < self.eta < math.inf:
             raise RaptError(f"eta: {self.eta:g} given, allowed: a finite number above 0")
-        check_categories(word_mechanism(self.mechanism), self.categories)
+        check_categories(self.made(), self.categories)
         Scheme(self.categories)
+
+    def made(self) -> WordMechanism:
+        """The mechanism with its parameters."""
+        return word_mechanism(self.mechanism, **dict(self.parameters))
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,7 @@ class TextPrivatizer:
         table: str | Path,
         eta: float,
         mechanism: str | None = None,
+        parameters: Mapping[str, float] | None = None,
         categories: Iterable[str] | None = None,
         tagger: str = TAGGER,
         keep_identifiers: bool = False,
@@ -114,6 +120,7 @@ class TextPrivatizer:
             table: folder of an embedding table (docs/data.md).
             eta: the privacy parameter, relative to the table: smaller is more private.
             mechanism: its name; None: pct2t if there are categories, else t2t.
+            parameters: of the mechanism, by name; others have the paper's values.
             categories: parts of speech whose words get noise, each within its own.
             tagger: package of the spaCy model that splits texts into words and tags them.
             keep_identifiers: whether numbers, e-mail addresses, URLs and handles are released as
@@ -127,19 +134,20 @@ class TextPrivatizer:
         chosen = None if categories is None else tuple(categories)
         name = mechanism or ("t2t" if chosen is None else "pct2t")
         self.options = Options(
-            str(table),
-            float(eta),
-            name,
-            chosen,
-            tagger,
-            keep_identifiers,
-            keep_spacing,
-            insecure_seed,
+            table=str(table),
+            eta=float(eta),
+            mechanism=name,
+            parameters=tuple(sorted((parameters or {}).items())),
+            categories=chosen,
+            tagger=tagger,
+            keep_identifiers=keep_identifiers,
+            keep_spacing=keep_spacing,
+            insecure_seed=insecure_seed,
         )
         self.options.check()
         self.privatizer = Privatizer(
             table=EmbeddingTable(table),
-            mechanism=word_mechanism(name),
+            mechanism=self.options.made(),
             eta=eta,
             categories=chosen,
         )
@@ -255,4 +263,4 @@ def _joined(parts: Sequence[Released]) -> Released:
 @lru_cache(maxsize=4)
 def _opened(options: Options) -> TextPrivatizer:
     """One for each process that unpickles it, however often it does."""
-    return TextPrivatizer(**asdict(options))
+    return TextPrivatizer(**asdict(options) | {"parameters": dict(options.parameters)})

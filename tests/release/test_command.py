@@ -103,6 +103,14 @@ def test_parquet_columns(rapt: Rapt) -> None:
         (["in.csv", "out.csv", "--eta", "1", "--categories", "nuon"], "did you mean 'noun'?"),
         (["in.csv", "out.csv", "--eta", "1", "--mechanism", "t3t"], "did you mean 't2t'?"),
         (
+            ["in.csv", "out.csv", "--eta", "1", "--mechanism", "tem", "--parameter", "bata=1"],
+            "mechanism tem: 'bata' given, allowed: beta; did you mean 'beta'?",
+        ),
+        (
+            ["in.csv", "out.csv", "--eta", "1", "--mechanism", "tem", "--parameter", "beta"],
+            "parameter: 'beta' given, allowed: NAME=NUMBER",
+        ),
+        (
             ["in.csv", "out.csv", "--eta", "1", "--column", "review", "--tagger", "nothing"],
             "tagger: 'nothing' is not an installed spaCy model",
         ),

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rapt.errors import RaptError
+from rapt.privacy.mechanisms import word_mechanism
 from rapt.release.text import NOISE, PIECE, VERBATIM_KIND, TextPrivatizer
 from tests.release.conftest import FOUR, VOCABULARY
 
@@ -69,6 +70,16 @@ def test_spacing_is_left_behind_unless_kept(make: Callable[..., TextPrivatizer])
     assert make(**adverb_free, keep_spacing=True)([text]) == ["Very great, very slow!"]
     long = "very slow! " * (PIECE // 10)
     assert make(**adverb_free, keep_spacing=True)([long]) == [long.strip()]
+
+
+def test_parameters_reach_the_mechanism(make: Callable[..., TextPrivatizer]) -> None:
+    made = make(eta=1, mechanism="vickrey", parameters={"threshold": 0})
+    assert made.privatizer.mechanism == word_mechanism("vickrey", threshold=0)
+    again = pickle.loads(pickle.dumps(made))
+    assert again.options == made.options
+    assert again.privatizer.mechanism == made.privatizer.mechanism
+    with pytest.raises(RaptError, match="threshold: 7 given, allowed: from 0 to 1"):
+        make(eta=1, mechanism="vickrey", parameters={"threshold": 7})
 
 
 def test_control_characters_do_not_pass(pct2t: TextPrivatizer) -> None:
