@@ -23,7 +23,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    if not SHARED.is_dir():
+    if not SHARED.is_dir():  # it lies beside the project in development and CI, not at a user's
         pytest.skip("needs the real data sets of ../shared/data")
     return SHARED
 

@@ -88,6 +88,6 @@ def test_spacy(workspace: Path) -> None:
 
 
 def test_datasets(workspace: Path) -> None:
-    pytest.importorskip("datasets")
+    pytest.importorskip("datasets", reason="needs rapt[hub]")
     said = run(workspace, *BLOCKS[2])
     assert said.count(" .'") == 3
