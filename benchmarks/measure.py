@@ -10,6 +10,9 @@ from typing import Any
 
 Figure = dict[str, Any]
 
+# The threads of a matrix product wait for the next one, busily, for some 30 ms.
+SETTLE = 0.1
+
 
 def seconds(run: Callable[[], Any]) -> float:
     start = time.perf_counter()
@@ -24,6 +27,7 @@ def interleaved(runs: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str,
     taken: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(rounds):
         for name, run in runs.items():
+            time.sleep(SETTLE)
             taken[name].append(seconds(run))
     return taken
 

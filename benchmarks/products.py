@@ -16,7 +16,7 @@ from rapt.privacy.neighbours.torch_passes import int8_products
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 
-WORDS, ROUNDS = 4096, 7
+WORDS, ROUNDS = 8192, 5
 
 
 def run(tables: Path) -> list[Figure]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,10 @@ from rapt.errors import RaptError
 from rapt.privacy.categories import VERBATIM, Scheme
 from rapt.privacy.mechanisms import Space, WordMechanism
 from rapt.privacy.neighbours import Precision
+from rapt.privacy.neighbours.threads import beside, blas_threads
 from rapt.text.table import EmbeddingTable
 
-WORDS = 1024  # words privatized at a time: their noise is 6 MiB at 768 dimensions
+WORDS = 1024  # words that a thread privatizes at a time: their noise is 6 MiB at d = 768
 
 
 @dataclass(frozen=True)
@@ -110,13 +112,15 @@ class Privatizer:
         is always replaced. The words of one text take their randomness from its stream in order,
         also those released verbatim, so that schemes that differ share the noise of each word.
         """
-        for batch in _batches(texts):
-            if np.isinf(self.eta):
-                yield from (list(text.words) for text in batch)
-                continue
-            yield from self._privatize(batch)
+        if np.isinf(self.eta):
+            yield from (list(text.words) for text in texts)
+            return
+        batches = _batches(texts)
+        while some := list(islice(batches, blas_threads())):
+            for released in beside(self._privatize, some):
+                yield from released
 
-    def _privatize(self, batch: list[Words]) -> Iterator[list[str]]:
+    def _privatize(self, batch: list[Words]) -> list[list[str]]:
         words = np.array([word for text in batch for word in text.words], dtype=object)
         groups = np.array([group for text in batch for group in text.groups], dtype=np.int64)
         vectors = self.table.embed(list(words))
@@ -128,7 +132,7 @@ class Privatizer:
                 released = rows[sampler(vectors[at], draws[at])]
                 words[at] = [self.table.words[row] for row in released]
         ends = np.cumsum([len(text.words) for text in batch])
-        yield from (list(part) for part in np.split(words, ends[:-1]))
+        return [list(part) for part in np.split(words, ends[:-1])]
 
     def _draw(self, text: Words) -> NDArray[np.float64]:
         return self.mechanism.draw(text.stream(), len(text.words), self.table.dimension)

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from rapt.privacy.neighbours import ExactSearch, candidates, float32, torch_passes
-from rapt.privacy.neighbours.first_pass import FirstPass
+from rapt.privacy.neighbours.exact import distances
+from rapt.privacy.neighbours.first_pass import GROUP, FirstPass, float32_distance_error
 from rapt.privacy.neighbours.float32 import Float32Pass
 from rapt.privacy.neighbours.torch_passes import Int8Pass, TorchPass, int8_products
 
@@ -153,7 +154,10 @@ def test_batches_and_threads_do_not_matter(path: Search, monkeypatch: pytest.Mon
             np.testing.assert_array_equal(search(queries), whole)
     parts = np.concatenate([search(queries[i : i + 7]) for i in range(0, len(queries), 7)])
     np.testing.assert_array_equal(parts, whole)
-    for module, name in [(float32, "ROWS"), (torch_passes, "CPU_ROWS"), (torch_passes, "GPU_ROWS")]:
+    for module, name in [
+        *[(float32, "ROWS"), (torch_passes, "CPU_ROWS"), (torch_passes, "GPU_ROWS")],
+        *[(torch_passes, "CPU_QUERIES"), (Float32Pass, "batch"), (Int8Pass, "batch")],
+    ]:
         monkeypatch.setattr(module, name, 64)
     np.testing.assert_array_equal(path(vectors)(queries), whole)
 
@@ -183,7 +187,9 @@ def test_scores_are_within_their_bound_and_the_bound_is_not_idle(
     which, seen = np.arange(16), 0
     for tile in scores.tiles:
         for group in range(tile.maxima.shape[1]):
-            rows, given = tile.pick(which, np.full(16, group))
+            groups = np.full(16, group)
+            given = tile.of_groups(which, groups)
+            rows = tile.rows(groups[:, None], np.arange(GROUP))
             within = rows[0] < len(vectors)
             assert (given[:, ~within] == -np.inf).all()
             np.testing.assert_array_equal(given.max(axis=1), tile.maxima[:, group])
@@ -194,6 +200,22 @@ def test_scores_are_within_their_bound_and_the_bound_is_not_idle(
     spread = np.linalg.norm(vectors, axis=1).max() * np.linalg.norm(queries, axis=1)
     if kind == "normal":
         assert (scores.error <= 0.1 * np.maximum(spread, spread.mean())).all()
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.sampled_from([0.0, 1.0, 30.0]))
+@settings(max_examples=60, deadline=None)
+def test_distances_in_float32_are_within_their_bound(seed: int, kind: str, noise: float) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = table(rng, 100, 24, kind)
+    queries = vectors[:16] + noise * rng.standard_normal((16, 24))
+    which, rows = np.divmod(np.arange(1600), 100)
+    true = distances(vectors, queries, which, rows) / 2
+    given = distances(vectors, queries.astype(np.float32), which, rows) / 2
+    assert given.dtype == np.float32
+    longest = float(np.linalg.norm(vectors.astype(np.float64), axis=1).max())
+    bound = float32_distance_error(np.linalg.norm(queries, axis=1), longest, 24)
+    assert (np.abs(given.astype(np.float64) - true) <= bound[which]).all()
+    assert (bound <= 1e-5 * (longest + np.linalg.norm(queries, axis=1)) ** 2 + 1e-30).all()
 
 
 @needs_int8
@@ -260,15 +282,16 @@ def test_k_and_size_are_checked() -> None:
 @needs_int8
 def test_the_bound_of_int8_is_reached() -> None:
     """Rows that lose half a step in every dimension but one, in the direction of the query."""
-    dimension = 101
+    dimension = 26  # the query is then 29.01 steps in each of its dimensions: next to none is lost
     row = np.full((1, dimension), 0.5 / 127, np.float32)
     row[0, 0] = 1
     vectors = np.concatenate([row, -row])  # their mean is 0
     query = np.ones((1, dimension))
     query[0, 0] = 0
     scores = Int8Pass(vectors).scores(query)
-    (tile,) = scores.tiles
-    rows, given = tile.pick(np.zeros(1, np.int64), np.zeros(1, np.int64))
-    assert rows[0, 0] == 0
+    tile = next(scores.tiles)
+    first = np.zeros(1, np.int64)
+    given = tile.of_groups(first, first)
+    assert tile.rows(first, first) == 0
     true = vectors[0] @ query[0] - vectors[0] @ vectors[0] / 2
     assert 0.8 * scores.error[0] < true - given[0, 0] <= scores.error[0]

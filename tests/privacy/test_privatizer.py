@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
+from threadpoolctl import threadpool_limits
 
 from rapt.errors import RaptError
 from rapt.privacy import privatizer as module
@@ -93,14 +94,16 @@ def test_eta_must_be_above_zero(table: EmbeddingTable, eta: float) -> None:
         made(table, T2T_ALL, eta)
 
 
-@given(st.integers(1, 60))
+@given(st.integers(1, 60), st.integers(1, 4))
 @settings(max_examples=20, deadline=None)
-def test_batches_and_order_do_not_matter(table: EmbeddingTable, size: int) -> None:
+def test_batches_threads_and_order_do_not_matter(
+    table: EmbeddingTable, size: int, threads: int
+) -> None:
     privatizer = made(table, PCT, 2.0)
     groups = privatizer.groups_of_text(TAGS)
     texts = [Words(TEXT, groups, partial(stream, 7, i)) for i in range(12)]
     whole = list(privatizer.privatize(texts))
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, threadpool_limits(threads, user_api="blas"):
         patch.setattr(module, "WORDS", size)
         assert list(privatizer.privatize(texts)) == whole
     assert list(privatizer.privatize(reversed(texts))) == whole[::-1]

@@ -34,6 +34,13 @@ def spherical_noise(rng: np.random.Generator, n: int, dimension: int) -> NDArray
     return radius * direction
 
 
+def noisy(vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
+    """Vectors with their noise, float64 (n, d), in the memory of one copy."""
+    sums: NDArray[np.float64] = draws / eta
+    sums += vectors
+    return sums
+
+
 @dataclass(frozen=True)
 class T2T(WordMechanism):
     """Text-to-text privatization: every word, nearest neighbour in the whole table."""
@@ -49,7 +56,7 @@ class T2T(WordMechanism):
     def sampler(self, space: Space, eta: float) -> Sampler:
         """The nearest word to the vector plus noise."""
         search = space.search()
-        return lambda vectors, draws: search(vectors + draws / eta)
+        return lambda vectors, draws: search(noisy(vectors, draws, eta))
 
 
 @dataclass(frozen=True)
@@ -125,10 +132,10 @@ class Vickrey(WordMechanism):
         search = space.search()
 
         def release(vectors: Vectors, draws: Draws) -> Rows:
-            noisy = vectors + draws[:, :-1] / eta
-            first, second = search.nearest(noisy, 2).T
-            near = (1 - self.threshold) * euclidean(space.vectors[second], noisy)
-            far = self.threshold * euclidean(space.vectors[first], noisy)
+            sums = noisy(vectors, draws[:, :-1], eta)
+            first, second = search.nearest(sums, 2).T
+            near = (1 - self.threshold) * euclidean(space.vectors[second], sums)
+            far = self.threshold * euclidean(space.vectors[first], sums)
             return np.where(draws[:, -1] * (near + far) < near, first, second)
 
         return release
@@ -159,7 +166,7 @@ class RankNeighbours(WordMechanism):
         decay = -self.c * eta
 
         def release(vectors: Vectors, draws: Draws) -> Rows:
-            pivots = search(vectors + draws[:, :-1] / eta)
+            pivots = search(noisy(vectors, draws[:, :-1], eta))
             # The inverse of the truncated geometric distribution function.
             ranks = np.log1p(draws[:, -1] * np.expm1(decay * size)) / decay
             ranks = np.minimum(ranks.astype(np.int64), size - 1)

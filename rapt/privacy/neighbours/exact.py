@@ -1,11 +1,15 @@
-"""Decisions in float64: what the search is defined by."""
+"""Distances of pairs: in float64, which the search is defined by, or in float32 with a bound."""
 
 from __future__ import annotations
+
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rapt.mapped import take
+
+Float = TypeVar("Float", np.float32, np.float64)
 
 ALL = 1 << 18  # pairs held at a time, where all rows are measured: few queries, or a small table
 PAIRS = 1 << 16  # numbers in a chunk of vectors: 512 KiB in float64
@@ -13,23 +17,23 @@ PAIRS = 1 << 16  # numbers in a chunk of vectors: 512 KiB in float64
 
 def distances(
     vectors: NDArray[np.float32],
-    queries: NDArray[np.float64],
+    queries: NDArray[Float],
     which: NDArray[np.int64],
     rows: NDArray[np.int64],
-) -> NDArray[np.float64]:
-    """The squared distances of pairs of a query and a row, float64 (p,), the same in any company.
+) -> NDArray[Float]:
+    """The squared distances of pairs of a query and a row, (p,), the same in any company.
 
     Args:
         vectors: float32 (V, d), the table.
-        queries: float64 (n, d).
+        queries: (n, d), float64, or float32 for distances in float32.
         which: int64 (p,), the query of each pair.
         rows: int64 (p,), its row.
     """
     chunk = max(1, PAIRS // vectors.shape[1])
-    squares = np.empty(len(rows))
+    squares = np.empty(len(rows), queries.dtype)
     for start in range(0, len(squares), chunk):
         part = slice(start, start + chunk)
-        offsets = take(vectors, rows[part]).astype(np.float64)
+        offsets = take(vectors, rows[part]).astype(queries.dtype, copy=False)
         offsets -= queries[which[part]]
         squares[part] = np.einsum("pd,pd->p", offsets, offsets)
     return squares

@@ -6,8 +6,7 @@ the greatest one, and a matrix product gives the scores of many.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,13 +28,16 @@ class Tile(Protocol):
 
     maxima: NDArray[np.float32]
 
-    def pick(
+    def of_groups(
         self, queries: NDArray[np.int64], groups: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """The rows of these groups, int64 (p, GROUP), and their scores for these queries.
+    ) -> NDArray[np.float32]:
+        """The scores of each row of these groups (p,) for these queries (p,), (p, GROUP).
 
         A row beyond the table, which fills the last group, has the score −inf.
         """
+
+    def rows(self, groups: NDArray[np.int64], members: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows that are these members of these groups."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +47,14 @@ class Scores:
     Attributes:
         error: float64 (n,), no score is further from the true one; inf: nothing is known.
         half_squares: float64 (n,), ½‖q‖², from the origin that the scores are taken from.
-        coarse: whether `error` leaves many candidates, so that exact scores of the best pay.
+        finer: float64 (n,), a bound on the error of half a squared distance in float32; None where
+            `error` is about that. Else it leaves many candidates, which such distances thin out.
         tiles: the scores, each tile valid until the next is asked for.
     """
 
     error: NDArray[np.float64]
     half_squares: NDArray[np.float64]
-    coarse: bool
+    finer: NDArray[np.float64] | None
     tiles: Iterator[Tile]
 
 
@@ -60,9 +63,6 @@ class FirstPass(Protocol):
 
     batch: int  # queries to score at a time, at most
     concurrent: bool  # whether several threads score a batch each; else it uses all cores for one
-
-    def single_threaded(self) -> AbstractContextManager[Callable[[], None]]:
-        """What each of these threads runs first, so that it stays one; undone at the end."""
 
     def scores(self, queries: NDArray[np.float64]) -> Scores:
         """The scores for the queries, float64 (n, d)."""
@@ -87,6 +87,22 @@ def float32_error(
     lost = (dimension + 4) * 2.0**-125 * (1 + lengths + longest)
     error: NDArray[np.float64] = rounded + lost + distance_error(lengths, longest, dimension)
     error[~(np.maximum(sizes, lengths + longest) < OVERFLOW)] = np.inf
+    return error
+
+
+def float32_distance_error(
+    lengths: NDArray[np.float64], longest: float, dimension: int
+) -> NDArray[np.float64]:
+    """A bound on the error of half a squared distance that is computed in float32.
+
+    In each dimension the query and the difference are rounded, which the square doubles, and then
+    d squares and their sum; numbers below 2⁻¹²⁶ are lost. See float32_error, also for arguments.
+    """
+    squares = (lengths + longest) ** 2
+    rounded = (dimension + 4) * 2.0**-24 * 1.01 * squares / 2
+    error: NDArray[np.float64] = rounded + (dimension + 4) * 2.0**-125 * (1 + lengths + longest)
+    error += distance_error(lengths, longest, dimension)
+    error[~(squares < OVERFLOW)] = np.inf
     return error
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rapt.mapped import walk
 from rapt.privacy.neighbours.first_pass import GROUP, Scores, float32_error, halves, lengths_of
-from rapt.privacy.neighbours.threads import single_blas_thread
 
 # At most 8 MiB of scores at a time, which are read once more while they are in cache. Larger
 # products are no faster, and of fewer queries they are slower.
@@ -27,12 +25,15 @@ class Float32Tile:
         self._groups = scores.reshape(-1, GROUP, scores.shape[1])
         self.maxima: NDArray[np.float32] = self._groups.max(axis=1).T
 
-    def pick(
+    def of_groups(
         self, queries: NDArray[np.int64], groups: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    ) -> NDArray[np.float32]:
         """See Tile."""
-        rows = self._start + groups[:, None] * GROUP + np.arange(GROUP)
-        return rows, self._groups[groups, :, queries]
+        return self._groups[groups, :, queries]
+
+    def rows(self, groups: NDArray[np.int64], members: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See Tile."""
+        return self._start + GROUP * groups + members
 
 
 class Float32Pass:
@@ -52,21 +53,15 @@ class Float32Pass:
         self._half_squares = halves(squares)
         self._longest = float(np.sqrt(squares.max()))
 
-    @contextmanager
-    def single_threaded(self) -> Iterator[Callable[[], None]]:
-        """BLAS has one number of threads for the whole process: nothing to do in each."""
-        with single_blas_thread():
-            yield lambda: None
-
     def scores(self, queries: NDArray[np.float64]) -> Scores:
         """See FirstPass."""
         lengths = lengths_of(queries)
         error = float32_error(lengths, self._longest, queries.shape[1])
         # Columns, as products of these are faster, with 1 below each for −½‖E‖².
         columns = np.ones((queries.shape[1] + 1, len(queries)), np.float32)
-        columns[:-1] = queries.T
+        columns[:-1] = queries.astype(np.float32).T
         columns[:-1, ~np.isfinite(error)] = 0
-        return Scores(error, lengths**2 / 2, False, self._tiles(columns))
+        return Scores(error, lengths**2 / 2, None, self._tiles(columns))
 
     def _tiles(self, queries: NDArray[np.float32]) -> Iterator[Float32Tile]:
         whole_groups = -(-min(ROWS, len(self._vectors)) // GROUP) * GROUP

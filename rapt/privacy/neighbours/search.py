@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
 import numpy as np
@@ -14,12 +12,9 @@ from rapt.privacy.neighbours import candidates
 from rapt.privacy.neighbours.exact import nearest_of_all
 from rapt.privacy.neighbours.first_pass import GROUP, FirstPass
 from rapt.privacy.neighbours.float32 import Float32Pass
-from rapt.privacy.neighbours.threads import blas_threads
+from rapt.privacy.neighbours.threads import beside, blas_threads
 
 Precision = Literal["float32", "int8"]
-
-# The numbers of threads are the whole process's: one search at a time changes them.
-_ONE_AT_A_TIME = threading.Lock()
 
 
 class ExactSearch:
@@ -75,15 +70,8 @@ class ExactSearch:
         # Every worker gets some even of few queries.
         size = min(first.batch, -(-len(queries) // workers))
         parts = [queries[i : i + size] for i in range(0, len(queries), size)]
-        if len(parts) == 1:
-            return self._nearest(queries, k)
-        # One batch a worker: its other steps run beside the others' products, not after them.
-        with (
-            _ONE_AT_A_TIME,
-            first.single_threaded() as start,
-            ThreadPoolExecutor(workers, initializer=start) as pool,
-        ):
-            return np.concatenate(list(pool.map(lambda part: self._nearest(part, k), parts)))
+        compute = beside if first.concurrent else map
+        return np.concatenate(list(compute(lambda part: self._nearest(part, k), parts)))
 
     def _nearest(self, part: NDArray[np.floating[Any]], k: int) -> NDArray[np.int64]:
         queries = np.asarray(part, dtype=np.float64)

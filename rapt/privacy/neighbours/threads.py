@@ -1,11 +1,22 @@
-"""The threads of numpy's matrix products."""
+"""Parts of a computation beside each other, each on one thread of numpy's and torch's products."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
+from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+# The numbers of threads are the whole process's: one computation at a time changes them.
+_ONE_AT_A_TIME = threading.Lock()
 
 
 @cache
@@ -19,6 +30,34 @@ def blas_threads() -> int:
     return max((library["num_threads"] for library in _blas().info()), default=1)
 
 
-def single_blas_thread() -> AbstractContextManager[object]:
-    """One for each product, in the whole process."""
-    return _blas().limit(limits=1)
+def beside(function: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
+    """The function of each part, in their order: one thread for each core that BLAS may use.
+
+    What a part does between products then runs beside the products of the others. A part on its
+    own, or in a thread of such a computation, uses what threads there are.
+    """
+    if len(parts) == 1 or blas_threads() == 1:
+        return [function(part) for part in parts]
+    with _ONE_AT_A_TIME:
+        workers = blas_threads()
+        with _single_threaded() as start, ThreadPoolExecutor(workers, initializer=start) as pool:
+            return list(pool.map(function, parts))
+
+
+@contextmanager
+def _single_threaded() -> Iterator[Callable[[], None]]:
+    """One thread for each product; what is given is for each thread to run first.
+
+    BLAS has one number for the process. Torch has one for each thread, which threads started later
+    begin with.
+    """
+    torch = sys.modules.get("torch")
+    with _blas().limit(limits=1):
+        if torch is None:
+            yield lambda: None
+            return
+        before = torch.get_num_threads()
+        try:
+            yield lambda: torch.set_num_threads(1)
+        finally:
+            torch.set_num_threads(before)

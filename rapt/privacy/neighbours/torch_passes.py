@@ -5,8 +5,9 @@ This module imports torch: import it only where torch is wanted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -19,17 +20,20 @@ from rapt.privacy.neighbours.first_pass import (
     OVERFLOW,
     Scores,
     distance_error,
+    float32_distance_error,
     float32_error,
     halves,
     lengths_of,
 )
-from rapt.privacy.neighbours.threads import single_blas_thread
 
 # On the CPU 4 MiB of scores that stay in cache; on a GPU products large enough to fill it: 512 MiB.
-CPU_ROWS, CPU_QUERIES = 2048, 512
+CPU_ROWS, CPU_QUERIES = 2048, 1024
 GPU_ROWS, GPU_QUERIES = 1 << 15, 1 << 12
 ZERO = 128  # what a query's 0 is written as: products take unsigned queries
 TINY = 1e-30  # steps below it would be lost in float32
+
+# The choice is the whole process's: a thread must not bring it back while another relies on it.
+_FULL_FLOAT32 = threading.Lock()
 
 
 class TorchTile:
@@ -41,16 +45,22 @@ class TorchTile:
         self._groups = scores.view(len(scores), GROUP, -1)
         self.maxima: NDArray[np.float32] = self._groups.amax(1).cpu().numpy()
 
-    def pick(
+    def of_groups(
         self, queries: NDArray[np.int64], groups: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    ) -> NDArray[np.float32]:
         """See Tile."""
-        width = self._groups.shape[2]
-        rows = self._start + groups[:, None] + width * np.arange(GROUP)
         if self._groups.device.type == "cpu":  # numpy's indexing has less overhead
-            return rows, self._groups.numpy()[queries, :, groups]
+            return self._groups.numpy()[queries, :, groups]
         lines, columns = (torch.from_numpy(x).to(self._groups.device) for x in (queries, groups))
-        return rows, self._groups[lines, :, columns].cpu().numpy()
+        return self._groups[lines, :, columns].cpu().numpy()
+
+    def rows(self, groups: NDArray[np.int64], members: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See Tile."""
+        return self._start + groups + self._groups.shape[2] * members
+
+    def free(self) -> None:
+        """Give back the memory, which the next tile then finds in cache."""
+        del self._groups
 
 
 class TorchPass:
@@ -76,10 +86,6 @@ class TorchPass:
             for start in range(0, len(table), rows)
         ]
 
-    def single_threaded(self) -> AbstractContextManager[Callable[[], None]]:
-        """See FirstPass."""
-        return nullcontext(lambda: None)
-
     def scores(self, queries: NDArray[np.float64]) -> Scores:
         """See FirstPass."""
         lengths = lengths_of(queries)
@@ -87,7 +93,7 @@ class TorchPass:
         lines = queries.astype(np.float32)
         lines[~np.isfinite(error)] = 0
         on_device = torch.from_numpy(lines).to(self._device)
-        return Scores(error, lengths**2 / 2, False, self._score(on_device))
+        return Scores(error, lengths**2 / 2, None, self._score(on_device))
 
     def _score(self, queries: torch.Tensor) -> Iterator[TorchTile]:
         for index, (table, biases) in enumerate(self._tiles):
@@ -116,36 +122,25 @@ class Int8Pass:
             for start in range(0, len(vectors), rows)
         ]
         self._longest = max(tile.longest for tile in self._tiles)
+        self._farthest = self._longest + float(np.linalg.norm(self._center))
         self._rest = max(tile.rest for tile in self._tiles)
         self._sum = max(tile.sum for tile in self._tiles)
-
-    @contextmanager
-    def single_threaded(self) -> Iterator[Callable[[], None]]:
-        """See FirstPass; what a thread sets is also what threads started later begin with."""
-        before = torch.get_num_threads()
-        try:
-            with single_blas_thread():
-                yield lambda: torch.set_num_threads(1)
-        finally:
-            torch.set_num_threads(before)
 
     def scores(self, queries: NDArray[np.float64]) -> Scores:
         """See FirstPass."""
         offsets = queries - self._center
         lengths = lengths_of(offsets)
         offsets[~(lengths < OVERFLOW)] = 0
-        # Clipping what is beyond four times the typical number leaves finer steps for the rest.
+        # Clipping what is beyond 4.5 times the typical number leaves finer steps for the rest.
         known = np.where(lengths < OVERFLOW, lengths, 0)
         typical = np.sqrt(np.square(known).mean() / queries.shape[1])
-        scale = max(float(np.float32(4 * typical / ZERO)), TINY)
-        rounded = (offsets / scale).astype(np.float32)
-        np.rint(rounded, out=rounded)
-        np.clip(rounded, -ZERO, ZERO - 1, out=rounded)
-        rest = lengths_of(offsets - scale * rounded.astype(np.float64))
+        scale = max(float(np.float32(4.5 * typical / ZERO)), TINY)
+        rounded, rest = _rounded(offsets.astype(np.float32), scale, lengths)
         error = rest * self._longest + (lengths + rest) * self._rest
         error += self._rounding(lengths, scale)
-        unsigned = torch.from_numpy((rounded + ZERO).astype(np.uint8))
-        return Scores(error, lengths**2 / 2, True, self._score(unsigned, scale))
+        unsigned = torch.from_numpy(rounded)
+        finer = float32_distance_error(lengths_of(queries), self._farthest, queries.shape[1])
+        return Scores(error, lengths**2 / 2, finer, self._score(unsigned, scale))
 
     def _rounding(self, lengths: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
         """A bound on the error of scaling a product, adding ½‖E'‖², and of the distances."""
@@ -158,7 +153,27 @@ class Int8Pass:
 
     def _score(self, queries: torch.Tensor, scale: float) -> Iterator[TorchTile]:
         for index, tile in enumerate(self._tiles):
-            yield TorchTile(index * tile.rows, tile.scores(queries, scale))
+            scored = TorchTile(index * tile.rows, tile.scores(queries, scale))
+            yield scored
+            scored.free()
+
+
+def _rounded(
+    offsets: NDArray[np.float32], scale: float, lengths: NDArray[np.float64]
+) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    """Queries (n, d) in steps of `scale`, uint8 with 0 as ZERO, and how much that rounds off (n,).
+
+    The latter is a bound on ‖δq‖: float32 rounds the offset, the multiple of `scale` and their
+    difference by at most 2⁻²⁴ each, and the sum of squares by (d + 2)·2⁻²⁴.
+    """
+    steps = offsets * np.float32(1 / scale)
+    np.rint(steps, out=steps)
+    np.clip(steps, -ZERO, ZERO - 1, out=steps)
+    offsets -= np.float32(scale) * steps
+    rest = np.sqrt(np.einsum("nd,nd->n", offsets, offsets).astype(np.float64))
+    rest += 2.0**-24 * (offsets.shape[1] + 2) * rest + 2.0**-22 * lengths
+    steps += ZERO
+    return steps.astype(np.uint8), rest
 
 
 class _Int8Tile:
@@ -232,12 +247,13 @@ def int8_products() -> bool:
 @contextmanager
 def _full_float32() -> Iterator[None]:
     """Keep a GPU from rounding factors to TF32's 11 bits, whatever the process chose."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = False
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
+    with _FULL_FLOAT32:
+        before = torch.backends.cuda.matmul.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = False
+        try:
+            yield
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = before
 
 
 def _tile_rows(size: int, most: int) -> int:
