@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import subprocess
 import sys
 from collections.abc import Callable
@@ -170,6 +171,22 @@ def test_the_process_keeps_its_threads(path: Search) -> None:
         path(vectors)(np.zeros((2000, 40)))
         after = [library["num_threads"] for library in threadpool_info()], torch.get_num_threads()
     assert after == before
+
+
+def test_a_forked_process_starts_its_own_threads() -> None:
+    def search() -> list[int]:
+        with threadpool_limits(2, user_api="blas"):
+            rows: list[int] = ExactSearch(vectors)(vectors[::-1]).tolist()
+        return rows
+
+    vectors = np.random.default_rng(4).standard_normal((100, 8)).astype(np.float32)
+    expected = search()
+    reader, writer = multiprocessing.Pipe(duplex=False)
+    child = multiprocessing.get_context("fork").Process(target=lambda: writer.send(search()))
+    child.start()
+    assert reader.poll(30)
+    assert reader.recv() == expected == list(range(99, -1, -1))
+    child.join()
 
 
 @pytest.mark.parametrize("make", PASSES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -39,9 +40,24 @@ def beside(function: Callable[[Part], Result], parts: Sequence[Part]) -> list[Re
     if len(parts) == 1 or blas_threads() == 1:
         return [function(part) for part in parts]
     with _ONE_AT_A_TIME:
-        workers = blas_threads()
-        with _single_threaded() as start, ThreadPoolExecutor(workers, initializer=start) as pool:
-            return list(pool.map(function, parts))
+        pool = _pool(blas_threads())
+        with _single_threaded() as start:
+
+            def alone(part: Part) -> Result:
+                start()
+                return function(part)
+
+            return list(pool.map(alone, parts))
+
+
+@cache
+def _pool(workers: int) -> ThreadPoolExecutor:
+    """Threads that stay: new ones each time would take new memory, some of which is not reused."""
+    return ThreadPoolExecutor(workers)
+
+
+if hasattr(os, "register_at_fork"):  # a forked process has none of these threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 @contextmanager
