@@ -15,8 +15,7 @@ def bar(items: Iterable[T], label: str, total: int, *, line: int = 0) -> Iterabl
     return tqdm(items, label, total, position=line, leave=False, disable=None, mininterval=0.5)
 
 
-def counter(label: str, total: int | None, unit: str) -> tqdm[None]:
+def counter(label: str, total: int | None, unit: str, *, line: int = 0) -> tqdm[None]:
     """A bar to update by hand, as a context; `total` may be unknown."""
-    return tqdm(
-        desc=label, total=total, unit=f" {unit}", leave=False, disable=None, mininterval=0.5
-    )
+    look = {"position": line, "leave": False, "disable": None, "mininterval": 0.5}
+    return tqdm(desc=label, total=total, unit=f" {unit}", **look)

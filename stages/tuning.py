@@ -14,7 +14,9 @@ def tune(kind: str, name: str, factors: dict[str, str], release: str) -> None:
     statement = files.read_json(f"{release}/statement.json")
     cell = cells.Cell(kind, name, factors | {"embedding": statement["embedding"]})
     with files.atomic(f"models/adapters/{name}") as adapters:
-        results = train_all([_run(p, factors, Path(release), k, adapters) for k in range(p.seeds)])
+        results = train_all(
+            [_run(p, name, factors, Path(release), k, adapters) for k in range(p.seeds)]
+        )
     labels = {split: _labels(Path(release), split) for split in ("train", "test")}
     devices = {result.pop("device") for result in results}
     cell.write(
@@ -26,10 +28,13 @@ def tune(kind: str, name: str, factors: dict[str, str], release: str) -> None:
     )
 
 
-def _run(p: params.Params, factors: dict[str, str], release: Path, k: int, adapters: Path) -> Run:
+def _run(
+    p: params.Params, cell: str, factors: dict[str, str], release: Path, k: int, adapters: Path
+) -> Run:
     backbone = p.backbones[factors["backbone"]]
     reconstruction = p.methods[factors["method"]].reconstruction
     return Run(
+        cell=cell,
         release=release,
         k=k,
         seed=p.seed,

@@ -60,6 +60,7 @@ class Run:
     """One seed of one cell.
 
     Attributes:
+        cell: its name, for messages.
         release: folder of the release (docs/data.md): the only data a run reads.
         k: the seed's number within the release.
         seed: root seed of the experiment.
@@ -71,6 +72,7 @@ class Run:
         adapter: folder to write the adapter and the task head to.
     """
 
+    cell: str
     release: Path
     k: int
     seed: int

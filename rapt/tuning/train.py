@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -13,7 +14,8 @@ from torch.nn.functional import cross_entropy
 from transformers import get_linear_schedule_with_warmup
 
 from rapt.errors import RaptError
-from rapt.progress import bar
+from rapt.progress import counter
+from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
 from rapt.tuning.config import Run
 from rapt.tuning.inputs import Batch, Split, by_length, collate, read_split, shuffled
 from rapt.tuning.model import Classifier, ReconstructionHead, adapt, device, load_backbone, save
@@ -47,9 +49,11 @@ def train(run: Run) -> dict[str, Any]:
     if run.reconstruction:
         targets = pq.read_table(data / "plain.parquet")["target"].to_numpy()
         trainer.reconstruct(torch.tensor(targets), statement["vocabulary"])
-    curves = trainer.fit(splits["train"])
+    checkpoint = Checkpoint(run, trainer.device.type)
+    curves = trainer.fit(splits["train"], checkpoint)
     save(trainer.model, run.adapter, run.backbone_name)
     predicted = predict(trainer.model, splits["test"], tokenizer.pad_token_id, run.loop.batch_size)
+    checkpoint.remove()
     correct = (predicted == torch.tensor(splits["test"].labels)).double().mean().item()
     return {
         "seed": run.k,
@@ -77,6 +81,7 @@ class Trainer:
         self.model = Classifier(backbone, classes).to(self.device)
         self.head: ReconstructionHead | None = None
         self.targets = torch.empty(0, dtype=torch.long)
+        self.micro_batch = run.loop.batch_size
 
     def reconstruct(self, targets: Tensor, vocabulary: int) -> None:
         """Add the second task: predict `targets`, the plain tokens' places in V_r."""
@@ -86,45 +91,80 @@ class Trainer:
         self.head.to(self.device)
         self.targets = targets.to(self.device)
 
-    def fit(self, split: Split) -> dict[str, list[float]]:
-        """Train; returns for each curve a mean over the texts of every epoch."""
-        loop, rng = self.run.loop, torch.Generator().manual_seed(torch.initial_seed())
-        steps = loop.epochs * -(-len(split) // loop.batch_size)
-        optimizer, schedule = self._optimizer(steps)
-        curves: dict[str, list[float]] = {
-            name: [] for name in CURVES if self.head or name == "task_loss"
-        }
-        self.model.train()
-        progress = iter(
-            bar(self._batches(split, rng), f"seed {self.run.k}", steps, line=self.run.k)
-        )
-        for _ in range(loop.epochs):
-            sums = dict.fromkeys(curves, 0.0)
-            for _ in range(steps // loop.epochs):
-                batch = next(progress)
-                losses = self._losses(batch)
-                self._step(losses, optimizer, schedule)
-                for name, value in losses.items():
-                    sums[name] += value.item() * len(batch.labels)
-            for name, total in sums.items():
-                curves[name].append(total / len(split))
-        return curves
+    def fit(self, split: Split, checkpoint: Checkpoint) -> dict[str, list[float]]:
+        """Train, from the checkpoint on where there is one.
 
-    def _batches(self, split: Split, rng: torch.Generator) -> Iterator[Batch]:
-        for _ in range(self.run.loop.epochs):
-            for rows in shuffled(split, self.run.loop.batch_size, rng):
-                yield collate(split, rows, self.pad).to(self.device)
+        Returns:
+            for each curve a mean over the texts of every epoch.
+        """
+        loop = self.run.loop
+        self.steps = loop.epochs * -(-len(split) // loop.batch_size)
+        self.optimizer, self.schedule = self._optimizer(self.steps)
+        order = torch.Generator().manual_seed(torch.initial_seed())
+        names = [name for name in CURVES if self.head or name == "task_loss"]
+        at = self._resumed(checkpoint, order) or Position.start(names)
+        self.model.train()
+        with counter(f"seed {self.run.k}", self.steps, "step", line=self.run.k) as progress:
+            progress.update(at.step)
+            while at.epoch < loop.epochs:
+                epoch_begins = order.get_state()
+                for rows in islice(shuffled(split, loop.batch_size, order), at.batch, None):
+                    at.add(self._step(split, rows, at.step), len(rows))
+                    progress.update()
+                    if checkpoint.due():
+                        self._save(checkpoint, at, epoch_begins)
+                at.end_epoch(len(split))
+                self._save(checkpoint, at, order.get_state())
+        return at.curves
+
+    def _modules(self) -> dict[str, torch.nn.Module]:
+        return {"model": self.model} | ({"head": self.head} if self.head else {})
+
+    def _learning(self) -> dict[str, torch.nn.Parameter]:
+        """What is trained, by name."""
+        return {
+            f"{which}.{name}": weight
+            for which, module in self._modules().items()
+            for name, weight in module.named_parameters()
+            if weight.requires_grad
+        }
 
     def _optimizer(self, steps: int) -> tuple[torch.optim.Optimizer, Any]:
-        modules = [self.model] + ([self.head] if self.head else [])
-        weights = [w for module in modules for w in module.parameters() if w.requires_grad]
         loop = self.run.loop
         optimizer = torch.optim.AdamW(
-            weights, lr=self.run.tuner.learning_rate, weight_decay=loop.weight_decay
+            list(self._learning().values()),
+            lr=self.run.tuner.learning_rate,
+            weight_decay=loop.weight_decay,
         )
         return optimizer, get_linear_schedule_with_warmup(
             optimizer, int(loop.warmup * steps), steps
         )
+
+    def _save(self, checkpoint: Checkpoint, at: Position, order: Tensor) -> None:
+        """Save all that the next step depends on."""
+        tensors, groups = flat(self.optimizer)
+        tensors |= {f"weight.{name}": weight for name, weight in self._learning().items()}
+        tensors |= {"rng.torch": torch.get_rng_state(), "rng.order": order}
+        if self.device.type == "cuda":
+            tensors["rng.cuda"] = torch.cuda.get_rng_state()
+        facts = {"at": asdict(at), "groups": groups, "schedule": self.schedule.state_dict()}
+        checkpoint.save(tensors, facts)
+
+    def _resumed(self, checkpoint: Checkpoint, order: torch.Generator) -> Position | None:
+        """Take over the state of a checkpoint, if there is one."""
+        if (saved := checkpoint.load()) is None:
+            return None
+        tensors, facts = saved
+        with torch.no_grad():
+            for name, weight in self._learning().items():
+                weight.copy_(tensors[f"weight.{name}"])
+        unflat(self.optimizer, tensors, facts["groups"])
+        self.schedule.load_state_dict(facts["schedule"])
+        torch.set_rng_state(tensors["rng.torch"])
+        order.set_state(tensors["rng.order"])
+        if self.device.type == "cuda":
+            torch.cuda.set_rng_state(tensors["rng.cuda"])
+        return Position(**facts["at"])
 
     def _losses(self, batch: Batch) -> dict[str, Tensor]:
         """The task's mean loss; the reconstruction's, summed over plain tokens, mean over texts."""
@@ -138,18 +178,49 @@ class Trainer:
             losses["reconstruction_accuracy"] = (logits.argmax(-1) == targets).double().mean()
         return losses
 
-    def _step(
-        self, losses: dict[str, Tensor], optimizer: torch.optim.Optimizer, schedule: Any
-    ) -> None:
-        loss = losses["task_loss"]
-        if self.run.reconstruction:
-            loss = loss + self.run.reconstruction.weight * losses["reconstruction_loss"]
-        if not torch.isfinite(loss):
-            raise RaptError(f"{self.run.release}: the loss is not a number, lower learning_rate")
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        schedule.step()
+    def _step(self, split: Split, rows: list[int], step: int) -> dict[str, float]:
+        """One step of the optimizer, in as many parts as memory asks for.
+
+        Returns:
+            the losses, means over the texts.
+        """
+        while True:
+            try:
+                losses = self._backward(split, rows, step)
+                break
+            except torch.OutOfMemoryError:
+                self.micro_batch = min(self.micro_batch, len(rows)) // 2
+                if not self.micro_batch:
+                    raise self._failed(
+                        step, "out of memory at one text, lower max_tokens"
+                    ) from None
+            torch.cuda.empty_cache()  # once the failed parts' tensors are gone with the exception
+        self.optimizer.step()
+        self.schedule.step()
+        return losses
+
+    def _backward(self, split: Split, rows: list[int], step: int) -> dict[str, float]:
+        """The gradient of a batch's mean loss, part by part: equal for parts of any size."""
+        self.optimizer.zero_grad()
+        sums: dict[str, float] = {}
+        for start in range(0, len(rows), self.micro_batch):
+            part = rows[start : start + self.micro_batch]
+            losses = self._losses(collate(split, part, self.pad).to(self.device))
+            loss = losses["task_loss"]
+            if self.run.reconstruction:
+                loss = loss + self.run.reconstruction.weight * losses["reconstruction_loss"]
+            if not torch.isfinite(loss):
+                rate = self.run.tuner.learning_rate
+                raise self._failed(step, f"the loss is not a number, lower learning_rate ({rate})")
+            share = len(part) / len(rows)
+            (share * loss).backward()
+            for name, value in losses.items():
+                sums[name] = sums.get(name, 0.0) + share * value.item()
+        return sums
+
+    def _failed(self, step: int, why: str) -> RaptError:
+        run = self.run
+        return RaptError(f"{run.cell}, seed {run.k}, step {step + 1} of {self.steps}: {why}")
 
 
 @torch.inference_mode()

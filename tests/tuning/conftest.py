@@ -80,6 +80,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def run(backbone: Path, release: Path, tmp_path: Path) -> Run:
     return Run(
+        cell="movies-tiny",
         release=release,
         k=0,
         seed=0,

@@ -1,0 +1,144 @@
+"""The last state of a run that was stopped: whole or not there, and for that very run alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from rapt import files
+from rapt.errors import RaptError
+from rapt.tuning.config import Run
+
+SECONDS = 600  # between checkpoints within an epoch; there is one at the end of each, too
+
+
+@dataclass
+class Position:
+    """How far a run has come.
+
+    Attributes:
+        step: steps done.
+        epoch: epochs done.
+        batch: steps done in the present epoch.
+        sums: of each curve over the texts of the present epoch.
+        curves: of the epochs done.
+    """
+
+    step: int
+    epoch: int
+    batch: int
+    sums: dict[str, float]
+    curves: dict[str, list[float]]
+
+    @classmethod
+    def start(cls, names: list[str]) -> Position:
+        """Before the first step."""
+        return cls(0, 0, 0, dict.fromkeys(names, 0.0), {name: [] for name in names})
+
+    def add(self, means: dict[str, float], texts: int) -> None:
+        """Count a step."""
+        self.step += 1
+        self.batch += 1
+        for name, value in means.items():
+            self.sums[name] += value * texts
+
+    def end_epoch(self, texts: int) -> None:
+        """Turn the sums into a value of each curve."""
+        for name, total in self.sums.items():
+            self.curves[name].append(total / texts)
+        self.epoch, self.batch, self.sums = self.epoch + 1, 0, dict.fromkeys(self.sums, 0.0)
+
+
+class Checkpoint:
+    """A run's checkpoint, under .rapt/checkpoints of the main workspace, where DVC removes nothing.
+
+    It is named by all that the run computes from, the code included: another run never finds it.
+    """
+
+    def __init__(self, run: Run, device: str) -> None:
+        """Find the place of a run's checkpoint, on a type of device."""
+        self.path = files.home() / ".rapt/checkpoints" / f"{_identity(run, device)}.safetensors"
+        self._run, self._saved = run, time.monotonic()
+
+    def due(self) -> bool:
+        """Whether the last one is old enough."""
+        return time.monotonic() - self._saved >= SECONDS
+
+    def save(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        """Write tensors, and facts that JSON can hold, in place of the last ones."""
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        with files.atomic(self.path) as scratch:
+            save_file(tensors, scratch, {"facts": json.dumps(facts)})
+        self._saved = time.monotonic()
+
+    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """What was saved; None: nothing was.
+
+        Raises:
+            RaptError: the file is damaged.
+        """
+        if not self.path.exists():
+            return None
+        try:
+            with safe_open(self.path, "pt") as file:
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                return tensors, json.loads(file.metadata()["facts"])
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+            raise RaptError(
+                f"{self._run.cell}, seed {self._run.k}: its checkpoint is damaged ({error}), "
+                f"remove it to train from the first step: {self.path}"
+            ) from None
+
+    def remove(self) -> None:
+        """Forget the run's state: it has ended."""
+        self.path.unlink(missing_ok=True)
+
+
+def _identity(run: Run, device: str) -> str:
+    code = sorted(Path(__file__).parent.glob("*.py"))
+    inputs = {
+        "release": files.sha256(run.release / f"seed-{run.k}"),
+        "statement": files.sha256(run.release / "statement.json"),
+        "backbone": files.sha256(run.backbone),
+        "tuner": [type(run.tuner).__name__, asdict(run.tuner)],
+        "reconstruction": asdict(run.reconstruction) if run.reconstruction else None,
+        "loop": asdict(run.loop),
+        "seeds": [run.seed, run.k],
+        "code": [files.sha256(path) for path in code],
+        "versions": [version(name) for name in ("torch", "transformers", "peft")],
+        "device": device,
+    }
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def flat(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
+    """An optimizer's state: its tensors by name, and its groups, which JSON can hold."""
+    state = optimizer.state_dict()
+    tensors = {
+        f"optimizer.{weight}.{name}": value
+        for weight, values in state["state"].items()
+        for name, value in values.items()
+    }
+    return tensors, state["param_groups"]
+
+
+def unflat(
+    optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], groups: list[dict[str, Any]]
+) -> None:
+    """Give an optimizer the state that `flat` took."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for path, tensor in tensors.items():
+        if path.startswith("optimizer."):
+            _, weight, name = path.split(".")
+            state.setdefault(int(weight), {})[name] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": groups})

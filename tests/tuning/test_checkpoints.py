@@ -1,0 +1,151 @@
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from rapt.errors import RaptError
+from rapt.files import sha256
+from rapt.tuning import checkpoints
+from rapt.tuning import train as module
+from rapt.tuning.checkpoints import Checkpoint
+from rapt.tuning.config import Run
+from rapt.tuning.model import Classifier
+from rapt.tuning.train import Trainer, train
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.fixture
+def run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("RAPT_HOME", str(tmp_path / "home"))
+    # Dropout takes random numbers at every step: they must go on where they stopped.
+    return replace(run, tuner=replace(run.tuner, dropout=0.3))
+
+
+def stop_at(monkeypatch: pytest.MonkeyPatch, last: int) -> pytest.MonkeyPatch:
+    """Stop a run at the begin of a step, counted from 0."""
+    step = Trainer._step
+
+    def stopping(self: Trainer, split: Any, rows: list[int], number: int) -> dict[str, float]:
+        if number == last:
+            raise Stopped
+        return step(self, split, rows, number)
+
+    monkeypatch.setattr(Trainer, "_step", stopping)
+    return monkeypatch
+
+
+@pytest.mark.parametrize("seconds", [checkpoints.SECONDS, 0])
+@pytest.mark.parametrize("last", [5, 12, 29])  # of 36, 12 an epoch
+def test_a_stopped_run_ends_as_one_that_was_not(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, last: int
+) -> None:
+    """Whether it saved after every step or at the end of epochs alone."""
+    whole = replace(run, adapter=tmp_path / "whole")
+    expected = train(whole)
+    monkeypatch.setattr(checkpoints, "SECONDS", seconds)
+    with monkeypatch.context() as patch:
+        stop_at(patch, last)
+        with pytest.raises(Stopped):
+            train(run)
+    steps = []
+    step = Trainer._step
+    monkeypatch.setattr(Trainer, "_step", lambda self, *a: steps.append(a[2]) or step(self, *a))
+    assert train(run) == expected
+    assert sha256(run.adapter) == sha256(whole.adapter)
+    assert steps[0] == (last if seconds == 0 else last // 12 * 12)
+    assert not list((tmp_path / "home/.rapt/checkpoints").iterdir())
+
+
+def test_another_run_never_finds_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = [
+        replace(run, k=1),
+        replace(run, seed=1),
+        replace(run, tuner=replace(run.tuner, r=2)),
+        replace(run, loop=replace(run.loop, epochs=4)),
+        replace(run, reconstruction=None),
+    ]
+    paths = {Checkpoint(each, "cpu").path for each in [run, *others]}
+    paths.add(Checkpoint(run, "cuda").path)
+    assert len(paths) == len(others) + 2
+    # Names and folders change nothing that is computed.
+    assert Checkpoint(replace(run, adapter=Path("x"), cell="y"), "cpu").path in paths
+
+
+def test_a_damaged_checkpoint_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        stop_at(patch, 20)
+        with pytest.raises(Stopped):
+            train(run)
+    path = Checkpoint(run, "cpu").path
+    whole = path.read_bytes()
+    for part in (b"", whole[:100], whole[: len(whole) // 2]):
+        path.write_bytes(part)
+        message = rf"^movies-tiny, seed 0: its checkpoint is damaged .*, remove it .*: {path}$"
+        with pytest.raises(RaptError, match=message):
+            train(run)
+
+
+def test_killed_while_it_runs(run: Run, tmp_path: Path) -> None:
+    """kill -9, as a machine would: the next start goes on, and ends as if nothing had been."""
+    code = f"""
+import os, signal
+from pathlib import Path, PosixPath
+from rapt.tuning.config import *
+from rapt.tuning.train import Trainer, train
+step = Trainer._step
+def stopping(self, split, rows, number):
+    if number == 15:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return step(self, split, rows, number)
+Trainer._step = stopping
+train({run!r})
+"""
+    killed = subprocess.run([sys.executable, "-c", code], env=dict(os.environ), check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert Checkpoint(run, "cpu").path.exists()
+    assert not run.adapter.exists()
+    expected = train(run)
+    assert train(replace(run, adapter=tmp_path / "whole")) == expected
+    assert sha256(run.adapter) == sha256(tmp_path / "whole")
+
+
+def test_too_little_memory_halves_the_parts_and_keeps_the_batch(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without dropout, which draws other numbers for parts.
+    monkeypatch.setattr(Classifier, "train", lambda self, mode=True: nn.Module.train(self, False))
+    expected = train(replace(run, adapter=tmp_path / "whole"))
+    losses, sizes = Trainer._losses, []
+
+    def small(self: Trainer, batch: Any) -> Any:
+        sizes.append(len(batch.labels))
+        if len(batch.labels) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return losses(self, batch)
+
+    monkeypatch.setattr(Trainer, "_losses", small)
+    result = train(run)
+    assert sizes[:4] == [8, 4, 2, 2]
+    assert len(sizes) == 2 + 36 * 4
+    for name, curve in expected["curves"].items():
+        assert result["curves"][name] == pytest.approx(curve, rel=1e-3)
+
+
+def test_too_little_memory_for_one_text(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(self: Trainer, batch: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(module.Trainer, "_losses", never)
+    line = r"^movies-tiny, seed 0, step 1 of 36: out of memory at one text, lower max_tokens$"
+    with pytest.raises(RaptError, match=line):
+        train(run)
