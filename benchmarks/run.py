@@ -7,7 +7,7 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import edge, peer, products, scale
+from benchmarks import edge, peer, products, scale, training
 from rapt import files
 
 TABLES = Path(".rapt/benchmarks/tables")  # tens of MB, random: made once, never committed
@@ -16,6 +16,7 @@ SUBJECTS = {
     "peer": peer,
     "edge": edge,
     "scale": scale,
+    "training": training,
 }
 FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
 

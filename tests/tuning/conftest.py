@@ -78,7 +78,8 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(backbone: Path, release: Path, tmp_path: Path) -> Run:
+def run(backbone: Path, release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("RAPT_HOME", str(tmp_path / "home"))  # where checkpoints lie
     return Run(
         cell="movies-tiny",
         release=release,

@@ -25,8 +25,7 @@ class Stopped(Exception):
 
 
 @pytest.fixture
-def run(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("RAPT_HOME", str(tmp_path / "home"))
+def run(run: Run) -> Run:
     # Dropout takes random numbers at every step: they must go on where they stopped.
     return replace(run, tuner=replace(run.tuner, dropout=0.3))
 
