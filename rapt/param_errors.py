@@ -34,10 +34,12 @@ def _lines(problem: Mapping[str, Any], content: Any, root: type[BaseModel]) -> l
         case "extra_forbidden":
             *where, name = keys
             return [
-                not_allowed(".".join(map(str, where)) or "params.yaml", name, _fields(where, root))
+                not_allowed(
+                    ".".join(map(str, where)) or "params.yaml", name, _fields(where, content, root)
+                )
             ]
         case "missing":
-            return [f"{key}: missing, {_hint(keys, root)}"]
+            return [f"{key}: missing, {_hint(keys, content, root)}"]
         case "literal_error":
             return [not_allowed(key, given, re.findall(r"'([^']*)'", context["expected"]))]
         case "union_tag_invalid":
@@ -67,13 +69,21 @@ def _keys(loc: Iterable[Any], content: Any) -> list[Any]:
     return keys
 
 
-def _models(keys: Iterable[Any], root: type[BaseModel]) -> list[type[BaseModel]]:
-    """The models that may stand at a place in the file."""
+def _models(keys: Iterable[Any], content: Any, root: type[BaseModel]) -> list[type[BaseModel]]:
+    """The models that may stand at a place in the file, by the `type` where it names one."""
     models: list[type[BaseModel]] = [root]
     for key in keys:
         fields = [m.model_fields[key].annotation for m in models if key in m.model_fields]
         models = list(_models_in(fields)) if fields else models  # else: a name the user chose
+        content = content.get(key) if isinstance(content, Mapping) else None
+        kind = content.get("type") if isinstance(content, Mapping) else None
+        models = [m for m in models if kind in _kinds(m)] or models
     return models
+
+
+def _kinds(model: type[BaseModel]) -> tuple[Any, ...]:
+    """The `type`s of a section that is one of several kinds."""
+    return get_args(model.model_fields["type"].annotation) if "type" in model.model_fields else ()
 
 
 def _models_in(annotations: Iterable[Any]) -> Iterable[type[BaseModel]]:
@@ -83,14 +93,14 @@ def _models_in(annotations: Iterable[Any]) -> Iterable[type[BaseModel]]:
         yield from _models_in(get_args(annotation))
 
 
-def _fields(keys: Iterable[Any], root: type[BaseModel]) -> set[str]:
-    return {name for model in _models(keys, root) for name in model.model_fields}
+def _fields(keys: Iterable[Any], content: Any, root: type[BaseModel]) -> set[str]:
+    return {name for model in _models(keys, content, root) for name in model.model_fields}
 
 
-def _hint(keys: list[Any], root: type[BaseModel]) -> str:
+def _hint(keys: list[Any], content: Any, root: type[BaseModel]) -> str:
     nullable = [
         m.model_fields[keys[-1]].annotation
-        for m in _models(keys[:-1], root)
+        for m in _models(keys[:-1], content, root)
         if keys[-1] in m.model_fields
     ]
     allows_null = any(type(None) in get_args(a) for a in nullable)

@@ -323,7 +323,43 @@ class Lora(_Section):
     r: PositiveInt
     alpha: PositiveInt
     dropout: Share
+    quantize: Literal["4bit"] | None
     learning_rate: PositiveFloat
+
+
+class PromptTuning(_Section):
+    """Virtual tokens before the text (Lester et al., 2021)."""
+
+    type: Literal["prompt-tuning"]
+    tokens: PositiveInt
+    learning_rate: PositiveFloat
+
+
+class PrefixTuning(_Section):
+    """Keys and values before the text's, in every layer (Li and Liang, 2021)."""
+
+    type: Literal["prefix-tuning"]
+    tokens: PositiveInt
+    learning_rate: PositiveFloat
+
+
+class PTuning(_Section):
+    """Virtual tokens from a small network (Liu et al., 2021)."""
+
+    type: Literal["p-tuning"]
+    tokens: PositiveInt
+    hidden: PositiveInt
+    learning_rate: PositiveFloat
+
+
+class Full(_Section):
+    """Every weight of the backbone learns."""
+
+    type: Literal["full"]
+    learning_rate: PositiveFloat
+
+
+Tuner = Annotated[Lora | PromptTuning | PrefixTuning | PTuning | Full, Field(discriminator="type")]
 
 
 class Train(_Section):
@@ -397,7 +433,7 @@ class Params(_Section):
     embeddings: dict[Name, Embedding]
     backbones: dict[Name, Backbone]
     methods: dict[Name, Method]
-    tuners: dict[Name, Annotated[Lora, Field()]]
+    tuners: dict[Name, Tuner]
     train: Train
     calibrate: Calibrate
     channel: Channel

@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 from rapt import cells, files, models, params
-from rapt.tuning.config import Loop, Lora, Reconstruction, Run
+from rapt.tuning.config import TUNERS, Loop, Reconstruction, Run
 from rapt.tuning.seeds import train_all
 
 
@@ -31,7 +31,7 @@ def tune(kind: str, name: str, factors: dict[str, str], release: str) -> None:
 def _run(
     p: params.Params, cell: str, factors: dict[str, str], release: Path, k: int, adapters: Path
 ) -> Run:
-    backbone = p.backbones[factors["backbone"]]
+    backbone, tuner = p.backbones[factors["backbone"]], p.tuners[factors["tuner"]]
     reconstruction = p.methods[factors["method"]].reconstruction
     return Run(
         cell=cell,
@@ -40,7 +40,7 @@ def _run(
         seed=p.seed,
         backbone=models.folder(backbone.model, backbone.sha256),
         backbone_name=backbone.model,
-        tuner=Lora(**p.tuners[factors["tuner"]].model_dump(exclude={"type"})),
+        tuner=TUNERS[tuner.type](**tuner.model_dump(exclude={"type"})),
         reconstruction=Reconstruction(**reconstruction.model_dump()) if reconstruction else None,
         loop=Loop(**p.train.model_dump()),
         adapter=adapters / f"seed-{k}",

@@ -44,7 +44,10 @@ def test_check_ends_with_the_one_line(workspace: Path) -> None:
     params.write_text(params.read_text().replace("type: lora", "type: loar"))
     done = rapt("check")
     assert done.returncode == 1
-    assert done.stderr == ("tuners.lora.type: 'loar' given, allowed: lora; did you mean 'lora'?\n")
+    assert done.stderr == (
+        "tuners.lora.type: 'loar' given, allowed: full, lora, p-tuning, prefix-tuning, "
+        "prompt-tuning; did you mean 'lora'?\n"
+    )
 
 
 def test_check_covers_what_dvc_cannot_parse(workspace: Path) -> None:

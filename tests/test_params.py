@@ -49,7 +49,31 @@ def test_the_shipped_file_is_valid() -> None:
         ),
         (
             lambda c: c["tuners"]["lora"].update(rank=3),
-            "tuners.lora: 'rank' given, allowed: alpha, dropout, learning_rate, r, type",
+            "tuners.lora: 'rank' given, allowed: alpha, dropout, learning_rate, quantize, r, type;",
+        ),
+        (
+            lambda c: c["tuners"]["prefix"].update(r=3),
+            "tuners.prefix: 'r' given, allowed: learning_rate, tokens, type$",
+        ),
+        (
+            lambda c: c["tuners"]["p-tuning"].update(hiden=3),
+            "tuners.p-tuning: 'hiden' given, allowed: .*; did you mean 'hidden'",
+        ),
+        (
+            lambda c: c["tuners"]["prompt"].update(tokens=0),
+            "tuners.prompt.tokens: 0 given, allowed: greater than 0",
+        ),
+        (
+            lambda c: c["tuners"]["full"].pop("learning_rate"),
+            "tuners.full.learning_rate: missing, nothing has a default$",
+        ),
+        (
+            lambda c: c["tuners"]["lora"].pop("quantize"),
+            "tuners.lora.quantize: missing, nothing has a default .null where",
+        ),
+        (
+            lambda c: c["tuners"]["lora"].update(quantize="8bit"),
+            "tuners.lora.quantize: '8bit' given, allowed: 4bit; did you mean '4bit'",
         ),
         (lambda c: c["tuners"]["lora"].pop("r"), "tuners.lora.r: missing, nothing has a default"),
         (
@@ -62,7 +86,7 @@ def test_the_shipped_file_is_valid() -> None:
         ),
         (
             lambda c: c["tuners"]["lora"].update(type="loar"),
-            "tuners.lora.type: 'loar' given, allowed: lora; did you mean 'lora'",
+            "tuners.lora.type: 'loar' given, allowed: full, lora, .*; did you mean 'lora'",
         ),
         (
             lambda c: c["attacks"]["mlp"].update(type="nearest"),
@@ -86,7 +110,7 @@ def test_the_shipped_file_is_valid() -> None:
         ),
         (
             lambda c: c["sweep"].update(tuners=["loar"]),
-            "sweep.tuners: 'loar' given, allowed: lora; did you mean 'lora'",
+            "sweep.tuners: 'loar' given, allowed: full, lora, .*; did you mean 'lora'",
         ),
         (
             lambda c: c["sweep"].update(train=["tweets"]),

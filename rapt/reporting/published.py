@@ -31,7 +31,9 @@ def published(params: Params) -> list[Published]:
     rows = _read("utility.csv")
     known = {row["task"] for row in rows}
     tasks = [task for task in params.sweep.train if task in known] or [TASK]
-    types = dict.fromkeys(str(params.tuners[name].type) for name in params.sweep.tuners)
+    types = dict.fromkeys(
+        params.tuners[name].type.removesuffix("-tuning") for name in params.sweep.tuners
+    )
     tuners = [t for t in types if t in {row["tuner"] for row in rows}] or [TUNER]
     shown = [
         row

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -14,13 +15,78 @@ class Lora:
         r: rank.
         alpha: scale of the update is alpha / r.
         dropout: on the adapter's input.
+        quantize: 4bit: the backbone's weights as NF4 (QLoRA, Dettmers et al., 2023).
         learning_rate: highest, of the adapter and of the heads.
     """
 
-    r: int
-    alpha: int
-    dropout: float
-    learning_rate: float
+    r: int = 16
+    alpha: int = 32
+    dropout: float = 0.05
+    quantize: Literal["4bit"] | None = None
+    learning_rate: float = 6e-5
+
+
+@dataclass(frozen=True)
+class PromptTuning:
+    """Prompt tuning (Lester et al., 2021): vectors before the text's embeddings.
+
+    Attributes:
+        tokens: number of virtual tokens; positions are theirs too.
+        learning_rate: highest, of the vectors and of the heads.
+    """
+
+    tokens: int = 150
+    learning_rate: float = 6e-5
+
+
+@dataclass(frozen=True)
+class PrefixTuning:
+    """Prefix tuning (Li and Liang, 2021): keys and values before the text's, in every layer.
+
+    Attributes:
+        tokens: length of the prefix; positions are its too.
+        learning_rate: highest, of the prefix and of the heads.
+    """
+
+    tokens: int = 10
+    learning_rate: float = 6e-5
+
+
+@dataclass(frozen=True)
+class PTuning:
+    """P-tuning (Liu et al., 2021): virtual tokens from a small network, dropped after training.
+
+    Attributes:
+        tokens: number of virtual tokens; positions are theirs too.
+        hidden: width of the network, two hidden layers.
+        learning_rate: highest, of the network and of the heads.
+    """
+
+    tokens: int = 20
+    hidden: int = 128
+    learning_rate: float = 6e-5
+
+
+@dataclass(frozen=True)
+class Full:
+    """Full fine-tuning: every weight learns.
+
+    Attributes:
+        learning_rate: highest, of the backbone and of the heads.
+    """
+
+    learning_rate: float = 6e-5
+
+
+Tuner = Lora | PromptTuning | PrefixTuning | PTuning | Full
+# By `type` in params.yaml. Defaults are the paper's (RAPT, NLU), but for p-tuning, which it lacks.
+TUNERS: dict[str, type[Tuner]] = {
+    "lora": Lora,
+    "prompt-tuning": PromptTuning,
+    "prefix-tuning": PrefixTuning,
+    "p-tuning": PTuning,
+    "full": Full,
+}
 
 
 @dataclass(frozen=True)
@@ -66,7 +132,7 @@ class Run:
         seed: root seed of the experiment.
         backbone: folder of the model.
         backbone_name: the model as params.yaml names it, written into the adapter's config.
-        tuner: the PEFT method.
+        tuner: the tuning method.
         reconstruction: the second task; None: plain tokens, if any, are only read.
         loop: the training loop.
         adapter: folder to write the adapter and the task head to.
@@ -78,7 +144,7 @@ class Run:
     seed: int
     backbone: Path
     backbone_name: str
-    tuner: Lora
+    tuner: Tuner
     reconstruction: Reconstruction | None
     loop: Loop
     adapter: Path

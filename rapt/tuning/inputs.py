@@ -65,11 +65,24 @@ def read_split(path: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int) 
     texts = zip(table["words"].to_pylist(), table["segment"].to_pylist(), strict=True)
     plain = table["plain"].to_pylist() if "plain" in table.column_names else [[]] * len(table)
     split = Split([], [], [], [], table["label"].to_pylist())
+    before = _before_words(tokenizer)
     for (words, segment), prefix in zip(texts, plain, strict=True):
-        first = [w for w, s in zip(words, segment, strict=True) if s == 0]
-        second = [w for w, s in zip(words, segment, strict=True) if s == 1]
-        _append(split, tokenizer, prefix, *_cut(tokenizer, first, second, max_tokens))
+        first = [before + w for w, s in zip(words, segment, strict=True) if s == 0]
+        second = [before + w for w, s in zip(words, segment, strict=True) if s == 1]
+        public = [before + w for w in prefix]
+        _append(split, tokenizer, public, *_cut(tokenizer, first, second, max_tokens))
     return split
+
+
+def _before_words(tokenizer: PreTrainedTokenizerBase) -> str:
+    """What a word given alone needs before it to become the tokens it is inside a text.
+
+    Some byte-level tokenizers (Llama 3's) glue words given one by one together, even when asked to
+    put spaces between them.
+    """
+    inside = tokenizer("a a", add_special_tokens=False)["input_ids"]
+    alone = _pieces(tokenizer, ["a", "a"])[1]
+    return "" if inside[-len(alone) :] == alone else " "
 
 
 def _cut(
@@ -116,13 +129,16 @@ def _append(
     """Tokenize [prefix; text], and note which token belongs to which plain word or to the text."""
     encoded = tokenizer([*prefix, *first], second or None, is_split_into_words=True)
     words, halves = encoded.word_ids(), encoded.sequence_ids()
-    ids = encoded["input_ids"]
+    # A decoder puts no special tokens around an empty text, but has to see something.
+    ids = encoded["input_ids"] or [tokenizer.pad_token_id]
+    if not words:
+        words, halves = [None], [None]
     plain = [
         w if w is not None and half == 0 and w < len(prefix) else NO_PLAIN
         for w, half in zip(words, halves, strict=True)
     ]
     split.tokens.append(ids)
-    split.types.append(encoded.get("token_type_ids", [0] * len(ids)))
+    split.types.append(encoded.get("token_type_ids") or [0] * len(ids))
     split.plain.append(plain)
     split.text.append([w is not None and p == NO_PLAIN for w, p in zip(words, plain, strict=True)])
 

@@ -5,41 +5,101 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
+from typing import Any
 
 import torch
-from peft import LoraConfig, PeftModel, TaskType, get_peft_model
+from peft import (
+    LoraConfig,
+    PeftConfig,
+    PeftModel,
+    PrefixTuningConfig,
+    PromptEncoderConfig,
+    PromptTuningConfig,
+    PromptTuningInit,
+    TaskType,
+    get_peft_model,
+)
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rapt import models
-from rapt.tuning.config import Lora
+from rapt.errors import RaptError
+from rapt.tuning import backbones
+from rapt.tuning.config import Full, Lora, PrefixTuning, PromptTuning, PTuning, Tuner
 from rapt.tuning.inputs import Batch, pooled, pooled_plain
 
+ADAPTER = "adapter_config.json"
 
-def load_backbone(folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The model and its fast tokenizer, from safetensors alone."""
+
+def load_backbone(
+    folder: Path, tuner: Tuner | None = None
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The model and its fast tokenizer, from safetensors alone.
+
+    Args:
+        folder: of the model.
+        tuner: what it will be tuned with; None: nothing that changes how it is loaded.
+
+    Raises:
+        RaptError: its family is unknown, or it cannot be quantized on this machine.
+    """
     models.quiet()
     warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")  # PEFT's own affair
-    backbone = AutoModel.from_pretrained(folder, use_safetensors=True)
-    return backbone, AutoTokenizer.from_pretrained(folder, add_prefix_space=True)
+    warnings.filterwarnings("ignore", message=".*fan_in_fan_out.*")  # it sets it right by itself
+    quantize = tuner.quantize if isinstance(tuner, Lora) else None
+    return backbones.load_model(folder, quantize), backbones.load_tokenizer(folder)
 
 
-def adapt(backbone: PreTrainedModel, tuner: Lora) -> PeftModel:
-    """The backbone with a fresh adapter."""
-    config = LoraConfig(
-        task_type=TaskType.FEATURE_EXTRACTION,
-        r=tuner.r,
-        lora_alpha=tuner.alpha,
-        lora_dropout=tuner.dropout,
+def adapt(backbone: PreTrainedModel, tuner: Tuner) -> PreTrainedModel | PeftModel:
+    """The backbone with a fresh adapter; for full fine-tuning the backbone itself.
+
+    Raises:
+        RaptError: the backbone has no place for such an adapter.
+    """
+    if isinstance(tuner, Full):
+        return backbone
+    return get_peft_model(backbone, _peft_config(tuner, backbone.config))
+
+
+def _peft_config(tuner: Tuner, backbone: Any) -> PeftConfig:
+    family = backbones.family(backbone.model_type)
+    task = TaskType.FEATURE_EXTRACTION
+    match tuner:
+        case Lora():
+            return LoraConfig(
+                task_type=task,
+                r=tuner.r,
+                lora_alpha=tuner.alpha,
+                lora_dropout=tuner.dropout,
+                target_modules=family.lora,
+            )
+        case PromptTuning():
+            # From words of the vocabulary (Lester et al., 2021): PEFT's own is far off their norm.
+            start = PromptTuningInit.SAMPLE_VOCAB
+            return PromptTuningConfig(
+                task_type=task, num_virtual_tokens=tuner.tokens, prompt_tuning_init=start
+            )
+        case PTuning():
+            return PromptEncoderConfig(
+                task_type=task, num_virtual_tokens=tuner.tokens, encoder_hidden_size=tuner.hidden
+            )
+        case PrefixTuning() if family.prefix != "nowhere":
+            # T5's heads need not divide its width, as PEFT expects.
+            width: Any = backbone.num_heads * backbone.d_kv if backbone.model_type == "t5" else None
+            return PrefixTuningConfig(
+                task_type=task, num_virtual_tokens=tuner.tokens, token_dim=width
+            )
+    raise RaptError(
+        f"prefix-tuning given for {backbone.model_type}, whose attention takes no prefix, "
+        "allowed: full, lora, p-tuning, prompt-tuning"
     )
-    return get_peft_model(backbone, config)
 
 
 class Classifier(nn.Module):
     """Classes from the mean activation of the text's own tokens (METHOD: the task head)."""
 
-    def __init__(self, backbone: PeftModel, classes: int) -> None:
+    def __init__(self, backbone: PreTrainedModel | PeftModel, classes: int) -> None:
         """Put a fresh head on an adapted backbone."""
         super().__init__()
         self.backbone = backbone
@@ -47,10 +107,7 @@ class Classifier(nn.Module):
 
     def activations(self, batch: Batch) -> Tensor:
         """The last hidden states (batch, length, h)."""
-        inputs = {"input_ids": batch.tokens, "attention_mask": batch.attention}
-        if getattr(self.backbone.config, "type_vocab_size", 0) > 1:
-            inputs["token_type_ids"] = batch.types
-        return self.backbone(**inputs).last_hidden_state
+        return backbones.activations(self.backbone, batch)
 
     def classify(self, activations: Tensor, batch: Batch) -> Tensor:
         """Logits (batch, classes)."""
@@ -72,23 +129,38 @@ class ReconstructionHead(nn.Module):
 
 
 def save(model: Classifier, folder: Path, backbone_name: str) -> None:
-    """Write the adapter in PEFT's format and the task head; equal weights give equal bytes."""
-    model.backbone.save_pretrained(str(folder))
-    (folder / "README.md").unlink()  # PEFT's blank model card
-    path = folder / "adapter_config.json"
-    config = json.loads(path.read_text())
-    # PEFT writes sets in the order of their hashes, and the folder of this machine.
-    config["target_modules"] = sorted(config["target_modules"])
-    config["base_model_name_or_path"] = backbone_name
-    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+    """Write the adapter in PEFT's format (full fine-tuning: the model in that of Transformers).
+
+    The task head lies beside it. Equal weights give equal bytes.
+    """
+    if isinstance(model.backbone, PeftModel):
+        _save_adapter(model.backbone, folder, backbone_name)
+    else:
+        model.backbone.save_pretrained(folder)
     head = {name: value.contiguous().cpu() for name, value in model.head.state_dict().items()}
     save_file(head, folder / "head.safetensors")
 
 
+def _save_adapter(adapted: PeftModel, folder: Path, backbone_name: str) -> None:
+    # Embeddings are never resized here; PEFT would ask the hub whether they were.
+    adapted.save_pretrained(str(folder), save_embedding_layers=False)
+    (folder / "README.md").unlink()  # PEFT's blank model card
+    path = folder / ADAPTER
+    config = json.loads(path.read_text())
+    # PEFT writes sets in the order of their hashes, and the folder of this machine.
+    if "target_modules" in config:
+        config["target_modules"] = sorted(config["target_modules"])
+    config["base_model_name_or_path"] = backbone_name
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
 def load(folder: Path, backbone: PreTrainedModel) -> Classifier:
-    """The model that `save` wrote, on its backbone."""
+    """The model that `save` wrote, on its backbone (after full fine-tuning in its place)."""
     head = load_file(folder / "head.safetensors")
-    model = Classifier(PeftModel.from_pretrained(backbone, folder), len(head["bias"]))
+    if (folder / ADAPTER).is_file():
+        model = Classifier(PeftModel.from_pretrained(backbone, folder), len(head["bias"]))
+    else:
+        model = Classifier(backbones.load_model(folder), len(head["bias"]))
     model.head.load_state_dict(head)
     return model.eval()
 

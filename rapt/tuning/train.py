@@ -15,6 +15,7 @@ from transformers import get_linear_schedule_with_warmup
 
 from rapt.errors import RaptError
 from rapt.progress import counter
+from rapt.tuning.backbones import most_tokens
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
 from rapt.tuning.config import Run
 from rapt.tuning.inputs import Batch, Split, by_length, collate, read_split, shuffled
@@ -37,15 +38,14 @@ def train(run: Run) -> dict[str, Any]:
     torch.manual_seed(run.seed * 1_000_003 + run.k)
     statement = json.loads((run.release / "statement.json").read_text())
     data = run.release / f"seed-{run.k}"
-    backbone, tokenizer = load_backbone(run.backbone)
+    backbone, tokenizer = load_backbone(run.backbone, run.tuner)
     splits = {
         s: read_split(data / f"{s}.parquet", tokenizer, run.loop.max_tokens)
         for s in ("train", "test")
     }
-    _fits(splits, backbone.config)
-    trainer = Trainer(
-        run, adapt(backbone, run.tuner), len(statement["labels"]), tokenizer.pad_token_id
-    )
+    adapted = adapt(backbone, run.tuner)
+    _fits(splits, most_tokens(adapted))
+    trainer = Trainer(run, adapted, len(statement["labels"]), tokenizer.pad_token_id)
     if run.reconstruction:
         targets = pq.read_table(data / "plain.parquet")["target"].to_numpy()
         trainer.reconstruct(torch.tensor(targets), statement["vocabulary"])
@@ -63,12 +63,12 @@ def train(run: Run) -> dict[str, Any]:
     }
 
 
-def _fits(splits: dict[str, Split], config: Any) -> None:
+def _fits(splits: dict[str, Split], most: int | None) -> None:
     longest = max(len(tokens) for split in splits.values() for tokens in split.tokens)
-    most = getattr(config, "max_position_embeddings", longest)
-    if longest > most:
+    if most is not None and longest > most:
         raise RaptError(
-            f"train.max_tokens: {longest} tokens with plain and special ones, allowed: {most}"
+            f"train.max_tokens: {longest} tokens with plain and special ones given, "
+            f"allowed: {max(most, 0)} beside the tuner's own"
         )
 
 

@@ -53,7 +53,10 @@ def test_an_experiment_sets_a_value_without_editing(demo: Workspace) -> None:
     ("edit", "line"),
     [
         (lambda p: p["tuners"]["lora"].update(r=0), "tuners.lora.r: 0 given"),
-        (lambda p: p["sweep"].update(tuners=["loar"]), "sweep.tuners: 'loar' given, allowed: lora"),
+        (
+            lambda p: p["sweep"].update(tuners=["loar"]),
+            "sweep.tuners: 'loar' given, allowed: full, lora",
+        ),
         (lambda p: p["sweep"].update(etas=[-1]), "sweep.etas.0: -1 given, allowed: a number above"),
     ],
 )

@@ -1,0 +1,202 @@
+"""One interface to encoders, decoders and encoder-decoders: from tokens to each token's activation.
+
+An encoder-decoder (T5) is its encoder alone: a text is read, nothing is generated, and the head
+pools the encoder's activations (RAPT).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from peft import PeftModel, PeftType, prepare_model_for_kbit_training
+from torch import Tensor
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForTextEncoding,
+    AutoTokenizer,
+    BitsAndBytesConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from rapt.errors import RaptError, not_allowed
+from rapt.tuning.inputs import Batch
+
+
+@dataclass(frozen=True)
+class Family:
+    """What the models of one `model_type` have of their own.
+
+    Attributes:
+        auto: loads the model without a head.
+        lora: modules that LoRA goes on; None: PEFT's choice.
+        first: position of the first token; RoBERTa counts from that of padding on.
+        prefix: where a prefix's keys and values go in: with the model's inputs, at each attention
+            (PEFT alone does not serve it then), or nowhere.
+    """
+
+    auto: Any = AutoModel
+    lora: list[str] | None = None
+    first: int = 0
+    prefix: Literal["inputs", "attention", "nowhere"] = "inputs"
+
+
+FAMILIES = {
+    "bert": Family(),  # MiniLM too
+    "roberta": Family(first=2),
+    "mpnet": Family(lora=["q", "v"], first=2, prefix="nowhere"),
+    "gpt2": Family(),
+    "llama": Family(),  # SmolLM2 too
+    "mistral": Family(),
+    "qwen2": Family(),  # Qwen2.5
+    "t5": Family(auto=AutoModelForTextEncoding, prefix="attention"),
+}
+
+
+def family(model_type: str) -> Family:
+    """The family of a `model_type`, as a model's config names it.
+
+    Raises:
+        RaptError: it is none of `FAMILIES`.
+    """
+    if model_type not in FAMILIES:
+        raise RaptError(not_allowed("the backbone's model_type", model_type, FAMILIES))
+    return FAMILIES[model_type]
+
+
+def load_model(folder: Path, quantize: Literal["4bit"] | None = None) -> PreTrainedModel:
+    """A model without its head, from safetensors alone, in float32.
+
+    Args:
+        folder: of the model.
+        quantize: 4bit: NF4 weights by bitsandbytes (QLoRA, Dettmers et al., 2023), frozen, computed
+            with in bfloat16.
+
+    Raises:
+        RaptError: its family is unknown, or it cannot be quantized on this machine.
+    """
+    if quantize:
+        _can_quantize(quantize)
+    auto = family(AutoConfig.from_pretrained(folder).model_type).auto
+    if not quantize:
+        return auto.from_pretrained(folder, use_safetensors=True, dtype=torch.float32)
+    how = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
+    )
+    model = auto.from_pretrained(
+        folder, use_safetensors=True, quantization_config=how, device_map={"": 0}
+    )
+    return prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
+
+
+def _can_quantize(quantize: str) -> None:
+    if not torch.cuda.is_available():
+        raise RaptError(f"quantize: {quantize!r} given, allowed: null without a CUDA device")
+    if find_spec("bitsandbytes") is None:
+        raise RaptError(f"quantize: {quantize!r} given, allowed: null without bitsandbytes")
+
+
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    """A model's fast tokenizer; one without a padding token (GPT-2) pads with its last one's end.
+
+    Raises:
+        RaptError: it cannot tell which tokens a word became.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(folder, add_prefix_space=True)
+    if not tokenizer.is_fast:
+        raise RaptError(f"{type(tokenizer).__name__} given, allowed: a model with tokenizer.json")
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token  # never attended to: any token will do
+    return tokenizer
+
+
+def virtual_tokens(model: PreTrainedModel | PeftModel) -> int:
+    """How many virtual tokens, or tokens of a prefix, stand before a text."""
+    tuner = model.active_peft_config if isinstance(model, PeftModel) else None
+    return tuner.num_virtual_tokens if tuner and tuner.is_prompt_learning else 0
+
+
+def most_tokens(model: PreTrainedModel | PeftModel) -> int | None:
+    """How many tokens a text may have beside the virtual ones; None: any number (T5)."""
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if positions is None:
+        return None
+    return positions - family(model.config.model_type).first - virtual_tokens(model)
+
+
+def activations(model: PreTrainedModel | PeftModel, batch: Batch) -> Tensor:
+    """The last hidden state of each of the batch's own tokens, float32 (batch, length, h).
+
+    Virtual tokens stand before the text, special tokens included, and are dropped from the output.
+    A batch may be padded on either side: it is computed with its padding on the right, where every
+    family counts its positions from the first token on.
+    """
+    inputs = {
+        "input_ids": batch.tokens,
+        "attention_mask": batch.attention,
+        "token_type_ids": batch.types,
+    }
+    if batch.attention[:, 0].all():
+        return _forward(model, inputs)
+    order = batch.attention.argsort(dim=1, descending=True, stable=True)
+    moved = _forward(model, {name: values.gather(1, order) for name, values in inputs.items()})
+    return moved.take_along_dim(order.argsort(dim=1)[..., None], dim=1)
+
+
+def _forward(model: Any, inputs: dict[str, Any]) -> Tensor:
+    """As `activations`, padded on the right.
+
+    Virtual tokens are put in here and not by PEFT, which drops the segments of a pair.
+    """
+    if getattr(model.config, "type_vocab_size", 0) < 2:
+        del inputs["token_type_ids"]
+    count = virtual_tokens(model)
+    if not count:
+        return model(**inputs).last_hidden_state.float()
+    rows = len(inputs["attention_mask"])
+    inputs["attention_mask"] = _before(inputs["attention_mask"], 1, count)
+    learned: Any = model.get_prompt(rows)
+    bare: Any = model.get_base_model()
+    if model.active_peft_config.peft_type == PeftType.PREFIX_TUNING:
+        if family(model.config.model_type).prefix == "inputs":
+            return bare(**inputs, past_key_values=learned).last_hidden_state.float()
+        with _prefixed(bare, learned):
+            return bare(**inputs).last_hidden_state.float()
+    embedded = bare.get_input_embeddings()(inputs.pop("input_ids"))
+    inputs["inputs_embeds"] = torch.cat((learned.to(embedded.dtype), embedded), dim=1)
+    if "token_type_ids" in inputs:
+        inputs["token_type_ids"] = _before(inputs["token_type_ids"], 0, count)
+    return bare(**inputs).last_hidden_state[:, count:].float()
+
+
+def _before(values: Tensor, fill: int, count: int) -> Tensor:
+    """Put `count` columns of `fill` before the first one."""
+    return torch.cat((values.new_full((len(values), count), fill), values), dim=1)
+
+
+@contextmanager
+def _prefixed(bare: Any, cache: Any) -> Iterator[None]:
+    """Give the cache to every self-attention: T5's encoder drops one among its inputs."""
+
+    def give(module: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        return args, kwargs | {"past_key_values": cache}
+
+    hooks = [
+        block.layer[0].SelfAttention.register_forward_pre_hook(give, with_kwargs=True)
+        for block in bare.encoder.block
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
