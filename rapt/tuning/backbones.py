@@ -6,6 +6,7 @@ pools the encoder's activations (RAPT).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ import torch
 from peft import PeftModel, PeftType, prepare_model_for_kbit_training
 from torch import Tensor
 from transformers import (
-    AutoConfig,
     AutoModel,
     AutoModelForTextEncoding,
     AutoTokenizer,
@@ -84,7 +84,7 @@ def load_model(folder: Path, quantize: Literal["4bit"] | None = None) -> PreTrai
     """
     if quantize:
         _can_quantize(quantize)
-    auto = family(AutoConfig.from_pretrained(folder).model_type).auto
+    auto = family(json.loads((folder / "config.json").read_text())["model_type"]).auto
     if not quantize:
         return auto.from_pretrained(folder, use_safetensors=True, dtype=torch.float32)
     how = BitsAndBytesConfig(
@@ -107,14 +107,15 @@ def _can_quantize(quantize: str) -> None:
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """A model's fast tokenizer; one without a padding token (GPT-2) pads with its last one's end.
+    """A model's fast tokenizer; where it has no padding token (GPT-2), the end of a text is it.
 
     Raises:
         RaptError: it cannot tell which tokens a word became.
     """
     tokenizer = AutoTokenizer.from_pretrained(folder, add_prefix_space=True)
     if not tokenizer.is_fast:
-        raise RaptError(f"{type(tokenizer).__name__} given, allowed: a model with tokenizer.json")
+        name = type(tokenizer).__name__
+        raise RaptError(f"the backbone's tokenizer: {name} given, allowed: one with tokenizer.json")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token  # never attended to: any token will do
     return tokenizer

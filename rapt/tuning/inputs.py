@@ -80,9 +80,8 @@ def _before_words(tokenizer: PreTrainedTokenizerBase) -> str:
     Some byte-level tokenizers (Llama 3's) glue words given one by one together, even when asked to
     put spaces between them.
     """
-    inside = tokenizer("a a", add_special_tokens=False)["input_ids"]
-    alone = _pieces(tokenizer, ["a", "a"])[1]
-    return "" if inside[-len(alone) :] == alone else " "
+    one, two = tokenizer(["a", "a a"], add_special_tokens=False)["input_ids"]
+    return "" if _pieces(tokenizer, ["a", "a"])[1] == two[len(one) :] else " "
 
 
 def _cut(

@@ -1,0 +1,173 @@
+"""Tiny random backbones, one for each family, with its kind of tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers as hf
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
+
+WORDS = ["good", "bad", "film", "plot", "very", "so", "likely"]
+PIECES = ["un", "like", "ly"]  # "unlikely" is three tokens everywhere
+PLAIN = ["likely", "film", "unlikely"]
+POSITIONS = 64
+SIZE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+
+
+def word_pieces(cls: str, sep: str) -> hf.PreTrainedTokenizerFast:
+    special = [cls, "[PAD]", sep, "[UNK]"]  # padding is 1, as in RoBERTa and MPNet
+    words = [*special, *WORDS, *PIECES, *(f"##{piece}" for piece in PIECES)]
+    made = Tokenizer(models.WordPiece({w: i for i, w in enumerate(words)}, unk_token="[UNK]"))
+    made.normalizer = normalizers.BertNormalizer()
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    made.post_processor = processors.BertProcessing((sep, 2), (cls, 0))
+    names = {"cls_token": cls, "sep_token": sep, "pad_token": "[PAD]", "unk_token": "[UNK]"}
+    inputs = ["input_ids", "token_type_ids", "attention_mask"]
+    return hf.PreTrainedTokenizerFast(tokenizer_object=made, model_input_names=inputs, **names)
+
+
+def bytes_pairs(special: list[str], before_bytes: bool = False) -> Tokenizer:
+    """Byte-level BPE; `before_bytes`: with a split before, as Llama 3's and Qwen's."""
+    vocabulary = {token: i for i, token in enumerate(special)}
+    for letter in sorted(pre_tokenizers.ByteLevel.alphabet()):
+        vocabulary[letter] = len(vocabulary)
+    merges: list[tuple[str, str]] = []
+
+    def merge(word: str) -> None:
+        for end in range(1, len(word)):
+            if word[: end + 1] not in vocabulary:
+                merges.append((word[:end], word[end]))
+                vocabulary[word[: end + 1]] = len(vocabulary)
+
+    for word in (*(f"Ġ{w}" for w in WORDS), "Ġun", "like", "ly"):
+        merge(word)
+    made = Tokenizer(models.BPE(vocabulary, merges))
+    bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=not before_bytes)
+    split = pre_tokenizers.Split(Regex(r" ?\p{L}+"), "isolated")
+    made.pre_tokenizer = pre_tokenizers.Sequence([split, bytes_]) if before_bytes else bytes_
+    made.decoder = decoders.ByteLevel()
+    return made
+
+
+def gpt2_tokenizer() -> hf.PreTrainedTokenizerFast:
+    end = "<|endoftext|>"
+    return hf.PreTrainedTokenizerFast(
+        tokenizer_object=bytes_pairs([end]), bos_token=end, eos_token=end, unk_token=end
+    )
+
+
+def roberta_tokenizer() -> hf.PreTrainedTokenizerFast:
+    made = bytes_pairs(["<s>", "<pad>", "</s>", "<unk>"])
+    made.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+    names = {"cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    return hf.PreTrainedTokenizerFast(tokenizer_object=made, **names)
+
+
+def qwen_tokenizer() -> hf.PreTrainedTokenizerFast:
+    made = bytes_pairs(["<pad>", "<|im_end|>"], before_bytes=True)
+    return hf.PreTrainedTokenizerFast(
+        tokenizer_object=made, pad_token="<pad>", eos_token="<|im_end|>", padding_side="left"
+    )
+
+
+def unigram(special: list[str], single: str, pair: str) -> Tokenizer:
+    words = [f"▁{w}" for w in (*WORDS, "un")] + ["like", "ly", "▁", *"abcdefghijklmnopqrstuvwxyz"]
+    scored = [(token, 0.0) for token in special] + [
+        (word, -1.0 if len(word) > 1 else -9.0) for word in words
+    ]
+    made = Tokenizer(models.Unigram(scored, unk_id=2))
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.decoder = decoders.Metaspace()
+    made.add_special_tokens([AddedToken(token) for token in special])
+    made.post_processor = processors.TemplateProcessing(
+        single=single, pair=pair, special_tokens=[(token, i) for i, token in enumerate(special)]
+    )
+    return made
+
+
+def t5_tokenizer() -> hf.PreTrainedTokenizerFast:
+    made = unigram(["<pad>", "</s>", "<unk>"], "$A </s>", "$A $B </s>")
+    names = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+    return hf.PreTrainedTokenizerFast(tokenizer_object=made, **names)
+
+
+def llama3_tokenizer() -> hf.PreTrainedTokenizerFast:
+    """Glues words together unless they bring their own spaces; no padding token."""
+    made = bytes_pairs(["<|begin|>", "<|end|>"], before_bytes=True)
+    made.post_processor = processors.TemplateProcessing(
+        single="<|begin|> $A", pair="<|begin|> $A $B", special_tokens=[("<|begin|>", 0)]
+    )
+    return hf.PreTrainedTokenizerFast(
+        tokenizer_object=made, bos_token="<|begin|>", eos_token="<|end|>", padding_side="left"
+    )
+
+
+def mistral_tokenizer() -> hf.PreTrainedTokenizerFast:
+    """Left padding and no padding token, as Mistral and Llama 2."""
+    made = unigram(["<s>", "</s>", "<unk>"], "<s> $A", "<s> $A $B")
+    names = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+    return hf.PreTrainedTokenizerFast(tokenizer_object=made, padding_side="left", **names)
+
+
+def encoder(config: type, model: type, positions: int = POSITIONS, **more: Any) -> Callable:
+    more |= {"intermediate_size": 48, "pad_token_id": 1, "max_position_embeddings": positions}
+    return lambda n: model(config(vocab_size=n, **SIZE, **more), add_pooling_layer=False)
+
+
+def decoder(config: type, model: type, **more: Any) -> Callable:
+    more |= {"intermediate_size": 48, "max_position_embeddings": POSITIONS, "pad_token_id": None}
+    return lambda n: model(config(vocab_size=n, **SIZE, num_key_value_heads=1, **more))
+
+
+def gpt2(size: int) -> hf.PreTrainedModel:
+    shape = {"n_positions": POSITIONS, "n_embd": 32, "n_layer": 2, "n_head": 2}
+    return hf.GPT2Model(hf.GPT2Config(vocab_size=size, bos_token_id=0, eos_token_id=0, **shape))
+
+
+def t5(size: int) -> hf.PreTrainedModel:
+    # Heads of 8 each: their product is not the width.
+    shape = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 2}
+    return hf.T5Model(hf.T5Config(vocab_size=size, **shape))
+
+
+FAMILIES: dict[str, tuple[Callable[[], hf.PreTrainedTokenizerFast], Callable]] = {
+    "bert": (
+        lambda: word_pieces("[CLS]", "[SEP]"),
+        encoder(hf.BertConfig, hf.BertModel),
+    ),
+    "roberta": (
+        roberta_tokenizer,
+        encoder(hf.RobertaConfig, hf.RobertaModel, POSITIONS + 2, type_vocab_size=1),
+    ),
+    "mpnet": (
+        lambda: word_pieces("<s>", "</s>"),
+        encoder(hf.MPNetConfig, hf.MPNetModel, POSITIONS + 2),
+    ),
+    "gpt2": (gpt2_tokenizer, gpt2),
+    "llama": (llama3_tokenizer, decoder(hf.LlamaConfig, hf.LlamaModel)),
+    "mistral": (mistral_tokenizer, decoder(hf.MistralConfig, hf.MistralModel)),
+    "qwen2": (qwen_tokenizer, decoder(hf.Qwen2Config, hf.Qwen2Model)),
+    "t5": (t5_tokenizer, t5),
+}
+
+
+def make(name: str, folder: Path) -> Path:
+    """Write the family's tiny model and its tokenizer."""
+    tokenizer, model = FAMILIES[name]
+    made = tokenizer()
+    made.save_pretrained(folder)
+    torch.manual_seed(0)
+    model(len(made)).save_pretrained(folder)
+    return folder

@@ -1,0 +1,362 @@
+"""Every tuner on every family of backbones: who meets which activation, and what is learnt."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from peft import PeftModel
+from torch import Tensor
+from transformers import AutoModel, AutoModelForTextEncoding
+
+from rapt import files
+from rapt.errors import RaptError
+from rapt.files import sha256
+from rapt.tuning import backbones
+from rapt.tuning.config import (
+    Full,
+    Loop,
+    Lora,
+    PrefixTuning,
+    PromptTuning,
+    PTuning,
+    Reconstruction,
+    Run,
+    Tuner,
+)
+from rapt.tuning.inputs import Batch, Split, collate, pooled, pooled_plain, read_split
+from rapt.tuning.model import Classifier, adapt, load, load_backbone
+from rapt.tuning.train import Trainer, predict, train
+from tests.tuning.families import FAMILIES, PLAIN, make
+
+TUNERS: dict[str, Tuner] = {
+    "lora": Lora(r=4, alpha=8, dropout=0.0, learning_rate=0.03),
+    "prompt-tuning": PromptTuning(tokens=5, learning_rate=0.03),
+    "prefix-tuning": PrefixTuning(tokens=5, learning_rate=0.03),
+    "p-tuning": PTuning(tokens=5, hidden=16, learning_rate=0.03),
+    "full": Full(learning_rate=0.005),
+}
+# One tuner for each family, and each tuner once at least; all others are slow.
+QUICK = {
+    "bert": "prefix-tuning",
+    "roberta": "lora",
+    "mpnet": "p-tuning",
+    "gpt2": "prompt-tuning",
+    "llama": "prefix-tuning",
+    "mistral": "lora",
+    "qwen2": "full",
+    "t5": "prompt-tuning",
+}
+PAIRS = [
+    pytest.param(
+        family,
+        tuner,
+        marks=[] if QUICK[family] == tuner else pytest.mark.slow,
+        id=f"{family}-{tuner}",
+    )
+    for family in FAMILIES
+    for tuner in TUNERS
+    if (family, tuner) != ("mpnet", "prefix-tuning")
+]
+START = {"gpt2": 0, "qwen2": 0, "t5": 0}  # special tokens before the text; elsewhere one
+ORDER = ["film", "unlikely", "likely"]
+SPANS = [(0, 1), (1, 4), (4, 5)]  # of their tokens
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("families")
+    return {name: make(name, root / name) for name in FAMILIES}
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three classes: whether "good", "bad" or "very" is in it."""
+    folder = tmp_path_factory.mktemp("release")
+    (folder / "statement.json").write_text(
+        json.dumps({"labels": ["a", "b", "c"], "vocabulary": 7, "plain_tokens": len(PLAIN)})
+    )
+    rng = np.random.default_rng(0)
+    for split, n in (("train", 64), ("test", 24)):
+        labels = rng.integers(3, size=n)
+        table = {
+            "words": [
+                [*rng.choice(["film", "plot"], rng.integers(1, 4)), ("good", "bad", "very")[label]]
+                for label in labels
+            ],
+            "label": labels,
+            "plain": [list(rng.permutation(PLAIN)) for _ in range(n)],
+        }
+        table["segment"] = [[0] * len(words) for words in table["words"]]
+        files.write_parquet(folder / "seed-0" / f"{split}.parquet", pa.table(table))
+    plain = pa.table({"word": PLAIN, "target": [6, 0, 3]})
+    files.write_parquet(folder / "seed-0/plain.parquet", plain)
+    return folder
+
+
+@pytest.fixture
+def run(release: Path, tmp_path: Path) -> Run:
+    return Run(
+        release=release,
+        k=0,
+        seed=0,
+        backbone=Path(),
+        backbone_name="tiny",
+        tuner=Full(),
+        reconstruction=Reconstruction(head_size=8, weight=0.1),
+        loop=Loop(epochs=3, batch_size=8, max_tokens=16, warmup=0.1, weight_decay=0.0),
+        adapter=tmp_path / "adapter",
+    )
+
+
+def split_of(
+    folder: Path, path: Path, max_tokens: int, texts: list[list[str]], **more: Any
+) -> Split:
+    _, tokenizer = load_backbone(folder)
+    columns = {
+        "words": pa.array(texts, pa.list_(pa.string())),
+        "segment": pa.array([[0] * len(words) for words in texts], pa.list_(pa.int8())),
+        "label": [0] * len(texts),
+        **more,
+    }
+    files.write_parquet(path / "split.parquet", pa.table(columns))
+    return read_split(path / "split.parquet", tokenizer, max_tokens)
+
+
+def on_the_left(batch: Batch) -> Batch:
+    """The same batch, padded on the left."""
+    pads = (batch.attention == 0).sum(1)
+
+    def rolled(values: Tensor) -> Tensor:
+        rows = zip(values, pads.tolist(), strict=True)
+        return torch.stack([row.roll(count) for row, count in rows])
+
+    moved = {name: rolled(t) for name, t in vars(batch).items() if name != "labels"}
+    return Batch(**moved, labels=batch.labels)
+
+
+def adapted(folder: Path, tuner: str) -> Any:
+    torch.manual_seed(1)
+    model = adapt(load_backbone(folder)[0], TUNERS[tuner]).eval()
+    for name, weights in model.named_parameters():
+        if "lora_B" in name:  # zero at first
+            torch.nn.init.normal_(weights)
+    return model
+
+
+def served_alone(model: Any, tokens: list[int]) -> Tensor:
+    """What PEFT's own forward gives for one text without padding (length, h)."""
+    with torch.inference_mode():
+        ids = torch.tensor([tokens])
+        hidden = model(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[0]
+    return hidden[len(hidden) - len(tokens) :]
+
+
+@pytest.mark.parametrize("tuner", ["lora", "prompt-tuning", "prefix-tuning"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_plain_token_meets_its_own_activation(
+    folders: dict[str, Path], tmp_path: Path, family: str, tuner: str
+) -> None:
+    if (family, tuner) in (("mpnet", "prefix-tuning"), ("t5", "prefix-tuning")):
+        pytest.skip("PEFT alone puts no prefix there")
+    # The first text is cut after 4 tokens, the second is shorter: one of the two is padded.
+    texts, plain = [["so", "unlikely", "film", "so"], ["good"]], [ORDER, ["likely", "film", "film"]]
+    split = split_of(folders[family], tmp_path, 4, texts, plain=plain)
+    model = adapted(folders[family], tuner)
+    start = START.get(family, 1)
+    alone = [served_alone(model, tokens) for tokens in split.tokens]
+    expected = torch.stack([alone[0][start + a : start + b].mean(0) for a, b in SPANS])
+    right = collate(split, [0, 1], backbones.load_tokenizer(folders[family]).pad_token_id)
+    assert not right.attention.all()
+    assert right.text.sum(1).tolist() == [4, 1]
+    for batch in (right, on_the_left(right)):
+        with torch.inference_mode():
+            hidden = backbones.activations(model, batch)
+        assert hidden.shape[:2] == batch.tokens.shape
+        torch.testing.assert_close(pooled_plain(hidden, batch.plain, 3)[0], expected)
+        text = pooled(hidden, batch.text)
+        torch.testing.assert_close(text[0], alone[0][start + 5 : start + 9].mean(0))
+        torch.testing.assert_close(text[1], alone[1][start + 3])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_words_become_the_tokens_they_are_inside_a_text(
+    folders: dict[str, Path], tmp_path: Path, family: str
+) -> None:
+    tokenizer = backbones.load_tokenizer(folders[family])
+    split = split_of(folders[family], tmp_path, 16, [["so", "unlikely", "film"]])
+    own = [t for t, text in zip(split.tokens[0], split.text[0], strict=True) if text]
+    inside = tokenizer("so so unlikely film", add_special_tokens=False)["input_ids"]
+    assert own == inside[-5:]
+
+
+@pytest.mark.parametrize("family", ["gpt2", "qwen2", "llama"])
+@pytest.mark.parametrize("tuner", ["lora", "prefix-tuning"])
+def test_a_text_without_words_does_no_harm(
+    folders: dict[str, Path], tmp_path: Path, family: str, tuner: str
+) -> None:
+    split = split_of(folders[family], tmp_path, 16, [[], ["so", "film"]])
+    model = adapted(folders[family], tuner)
+    for rows in ([0], [0, 1]):
+        batch = collate(split, rows, 0)
+        assert torch.isfinite(pooled(backbones.activations(model, batch), batch.text)).all()
+
+
+@pytest.mark.parametrize("tuner", ["prompt-tuning", "prefix-tuning", "lora"])
+def test_a_pair_keeps_its_segments(folders: dict[str, Path], tmp_path: Path, tuner: str) -> None:
+    split = split_of(folders["bert"], tmp_path, 16, [["so", "film"]])
+    split.types[0] = [0, 0, 1, 1]
+    batch, model = collate(split, [0], 1), adapted(folders["bert"], tuner)
+    hidden = backbones.activations(model, batch)
+    other = backbones.activations(model, replace(batch, types=torch.zeros_like(batch.types)))
+    assert (hidden - other).abs().max() > 1e-3
+    if tuner == "prompt-tuning":
+        bert, prompt = model.get_base_model(), model.get_prompt(1)
+        words = bert.get_input_embeddings()(batch.tokens)
+        types = torch.tensor([[0] * 5 + [0, 0, 1, 1]])
+        made = bert(inputs_embeds=torch.cat((prompt, words), 1), token_type_ids=types)
+        torch.testing.assert_close(hidden, made.last_hidden_state[:, 5:])
+
+
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "mpnet"])
+def test_a_prefix_has_an_effect_in_every_layer(
+    folders: dict[str, Path], tmp_path: Path, family: str
+) -> None:
+    split = split_of(folders[family], tmp_path, 16, [["so", "film"], ["good"]])
+    batch, model = collate(split, [0, 1], 0), adapted(folders[family], "prefix-tuning")
+    hidden = backbones.activations(model, batch)
+    prefix = next(model.prompt_encoder.parameters())
+    # A sum alone would not do: some families end in a norm, which holds it constant.
+    (gradient,) = torch.autograd.grad(hidden.square().mul(torch.rand(hidden.shape)).sum(), prefix)
+    layers = gradient.view(5, 2, 2, -1)  # tokens, layers, keys and values
+    assert (layers.abs().amax((0, 3)) > 0).all()
+    with torch.no_grad():
+        prefix.add_(1)
+    assert (backbones.activations(model, batch) - hidden).abs().max() > 1e-3
+
+
+def test_t5s_prefix_is_the_same_under_padding(folders: dict[str, Path], tmp_path: Path) -> None:
+    split = split_of(folders["t5"], tmp_path, 16, [["so", "film", "so"], ["good"]])
+    model = adapted(folders["t5"], "prefix-tuning")
+    alone = backbones.activations(model, collate(split, [1], 0))[0]
+    both = collate(split, [0, 1], 0)
+    beside = backbones.activations(model, both)[1, : len(alone)]
+    left = backbones.activations(model, on_the_left(both))[1, -len(alone) :]
+    torch.testing.assert_close(beside, alone)
+    torch.testing.assert_close(left, alone)
+
+
+@pytest.mark.parametrize(("family", "tuner"), PAIRS)
+def test_tunes_saves_and_serves(
+    folders: dict[str, Path], run: Run, tmp_path: Path, family: str, tuner: str
+) -> None:
+    run = replace(run, backbone=folders[family], tuner=TUNERS[tuner])
+    result = train(run)
+    for loss in ("task_loss", "reconstruction_loss"):
+        curve = result["curves"][loss]
+        assert curve[-1] < curve[0]
+
+    backbone, tokenizer = load_backbone(run.backbone)
+    split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.loop.max_tokens)
+    served = load(run.adapter, backbone)
+    assert served.head.out_features == 3
+    predicted = predict(served, split, tokenizer.pad_token_id, 7)
+    right = (predicted == torch.tensor(split.labels)).double().mean().item()
+    assert right == result["metrics"]["accuracy"]
+
+    again = replace(run, adapter=tmp_path / "again")
+    train(again)
+    assert sha256(again.adapter) == sha256(run.adapter)
+    for path in run.adapter.glob("*.json"):
+        assert str(folders[family].parent) not in path.read_text()
+    kind = {"config.json", "model.safetensors"} if tuner == "full" else ADAPTER_FILES
+    assert {p.name for p in run.adapter.iterdir()} == kind | {"head.safetensors"}
+
+    if (family, tuner) != ("t5", "prefix-tuning"):
+        assert_serves_without_this_project(run, served, split)
+
+
+ADAPTER_FILES = {"adapter_config.json", "adapter_model.safetensors"}
+
+
+def assert_serves_without_this_project(run: Run, served: Classifier, split: Split) -> None:
+    auto = AutoModelForTextEncoding if run.backbone.name == "t5" else AutoModel
+    if isinstance(run.tuner, Full):
+        model = auto.from_pretrained(run.adapter).eval()
+    else:
+        bare = auto.from_pretrained(run.backbone)
+        model = PeftModel.from_pretrained(bare, run.adapter).eval()
+    with torch.inference_mode():
+        own = served.activations(collate(split, [0], 0))[0]
+    torch.testing.assert_close(served_alone(model, split.tokens[0]), own)
+
+
+@pytest.mark.parametrize("tuner", TUNERS)
+def test_only_the_adapter_and_the_heads_learn(
+    folders: dict[str, Path], run: Run, tuner: str
+) -> None:
+    backbone, _ = load_backbone(folders["gpt2"])
+    made = Trainer(replace(run, tuner=TUNERS[tuner]), adapt(backbone, TUNERS[tuner]), 3, 0)
+    learns = {name: weights.requires_grad for name, weights in made.model.named_parameters()}
+    ours = ("lora_", "prompt_encoder.", "head.")
+    expected = {name: tuner == "full" or any(own in name for own in ours) for name in learns}
+    assert learns == expected
+    assert sum(learns.values()) > 2  # the head's two
+
+
+@pytest.mark.parametrize(
+    ("family", "tuner", "most"),
+    [
+        ("bert", "lora", 64),
+        ("bert", "prompt-tuning", 59),
+        ("roberta", "prefix-tuning", 59),
+        ("mpnet", "full", 64),
+        ("gpt2", "p-tuning", 59),
+        ("llama", "prefix-tuning", 59),
+        ("t5", "prompt-tuning", None),
+    ],
+)
+def test_positions_are_counted_with_virtual_tokens(
+    folders: dict[str, Path], family: str, tuner: str, most: int | None
+) -> None:
+    model = adapted(folders[family], tuner)
+    assert backbones.most_tokens(model) == most
+    length = most or 100
+    one = Split([[5] * length], [[0] * length], [[-1] * length], [[True] * length], [0])
+    assert torch.isfinite(backbones.activations(model, collate(one, [0], 0))).all()
+
+
+def test_too_many_virtual_tokens_are_one_line(folders: dict[str, Path], run: Run) -> None:
+    long = replace(run, backbone=folders["bert"], tuner=PromptTuning(tokens=60))
+    with pytest.raises(RaptError, match=r"1\d tokens with plain .* allowed: 4 beside the tuner's"):
+        train(long)
+    with pytest.raises(RaptError, match=r"allowed: 0 beside"):
+        train(replace(long, tuner=PromptTuning()))
+
+
+def test_what_cannot_be_is_one_line(folders: dict[str, Path], run: Run, tmp_path: Path) -> None:
+    with pytest.raises(RaptError, match=r"^prefix-tuning given for mpnet, .*allowed: full, lora"):
+        train(replace(run, backbone=folders["mpnet"], tuner=TUNERS["prefix-tuning"]))
+    config = json.loads((folders["bert"] / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"model_type": "electra"}))
+    with pytest.raises(RaptError, match=r"model_type: 'electra' given, allowed: bert, gpt2"):
+        load_backbone(tmp_path)
+
+
+def test_qlora_without_cuda_or_bitsandbytes_is_one_line(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    four = replace(run, backbone=Path("nowhere"), tuner=Lora(quantize="4bit"))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(RaptError, match=r"^quantize: '4bit' given, allowed: null without a CUDA"):
+        train(four)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(backbones, "find_spec", lambda name: None)
+    with pytest.raises(RaptError, match=r"^quantize: '4bit' given, allowed: null without bitsa"):
+        train(four)
