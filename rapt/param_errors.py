@@ -40,6 +40,10 @@ def _lines(problem: Mapping[str, Any], content: Any, root: type[BaseModel]) -> l
             ]
         case "missing":
             return [f"{key}: missing, {_hint(keys, content, root)}"]
+        case "model_type":
+            names = sorted(_fields(keys, content, root))
+            null = ", or null" if _nullable(keys, content, root) else ""
+            return [f"{key}: {given!r} given, allowed: a section of {', '.join(names)}{null}"]
         case "literal_error":
             return [not_allowed(key, given, re.findall(r"'([^']*)'", context["expected"]))]
         case "union_tag_invalid":
@@ -98,10 +102,14 @@ def _fields(keys: Iterable[Any], content: Any, root: type[BaseModel]) -> set[str
 
 
 def _hint(keys: list[Any], content: Any, root: type[BaseModel]) -> str:
-    nullable = [
+    null = " (null where it does not apply)" if _nullable(keys, content, root) else ""
+    return f"nothing has a default{null}"
+
+
+def _nullable(keys: list[Any], content: Any, root: type[BaseModel]) -> bool:
+    annotations = [
         m.model_fields[keys[-1]].annotation
         for m in _models(keys[:-1], content, root)
         if keys[-1] in m.model_fields
     ]
-    allows_null = any(type(None) in get_args(a) for a in nullable)
-    return "nothing has a default" + (" (null where it does not apply)" if allows_null else "")
+    return any(type(None) in get_args(a) for a in annotations)

@@ -155,7 +155,7 @@ def test_the_shipped_file_is_valid() -> None:
             lambda c: c["tasks"]["movies"]["rows"].update(test=None),
             "tasks.movies: rows.test null given, allowed: a number",
         ),
-        (lambda c: c.update(sweep=None), "sweep: None given"),
+        (lambda c: c.update(sweep=None), "sweep: None given, allowed: a section of backbones, "),
         (
             lambda c: c["sweep"].update(tasks=["movie", "tweets"]),
             "sweep.tasks: 'movie' given, allowed: movies, tweets; did you mean 'movies'",
