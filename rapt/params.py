@@ -284,11 +284,30 @@ class Backbone(_Section):
     sha256: Sha256 | None
 
 
+class PlainTokens(_Section):
+    """Public words that the user prepends to every text; `vocabulary` None: all candidates."""
+
+    length: PositiveInt
+    sequences: PositiveInt
+    choice: Literal["uniform", "frequency"]
+    vocabulary: PositiveInt | None
+
+    @model_validator(mode="after")
+    def _enough(self) -> PlainTokens:
+        if self.vocabulary is not None and self.vocabulary < self.length:
+            raise _problem(
+                f"vocabulary {self.vocabulary} given, allowed: at least length ({self.length}), "
+                "or null for all candidates"
+            )
+        return self
+
+
 class Reconstruction(_Section):
     """The second task (METHOD: RAPT section on privatized token reconstruction)."""
 
     head_size: PositiveInt
     weight: PositiveFloat
+    reduction: Literal["sum", "mean"]
 
 
 class Method(_Section):
@@ -296,7 +315,7 @@ class Method(_Section):
 
     mechanism: Mechanism
     categories: Categories | None
-    plain_tokens: Annotated[int, Field(ge=0)]
+    plain_tokens: PlainTokens | None
     reconstruction: Reconstruction | None
 
     @model_validator(mode="after")
@@ -312,7 +331,7 @@ class Method(_Section):
                 f"categories null given, allowed: a list with mechanism {self.mechanism['type']}"
             )
         if self.reconstruction and not self.plain_tokens:
-            raise _problem("plain_tokens 0 given, allowed: at least 1 with reconstruction")
+            raise _problem("plain_tokens null given, allowed: a section with reconstruction")
         return self
 
 

@@ -1,5 +1,6 @@
 """Check a release: `python -m stages.gate_private data/private/movies/t2t-75 OUT.json`."""
 
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from stages import run
 from stages.expectations import Rule, check, close, flagged
 
 SPLITS = ("train", "test")
+# Sequence of plain tokens → the group of each, and each.
+Plain = dict[int, tuple[list[int], list[str]]]
 
 
 def main(release: Path, out: Path) -> None:
@@ -37,12 +40,12 @@ def main(release: Path, out: Path) -> None:
         statement["categories"],
         statement["eta"],
     )
-    plain_groups = [_plain_groups(privatizer, statement, release, k) for k in range(len(copies))]
     rules = _rules(statement)
     findings = check(_contents(release), "release", [_contract(statement)])
     for k, copy in enumerate(copies):
+        plain = _plain(privatizer, statement, release / f"seed-{k}")
         for split in SPLITS:
-            frame = _matches(privatizer, plain_groups[k], tagged[split], copy[split])
+            frame = _matches(privatizer, plain, tagged[split], copy[split])
             findings += check(frame, f"seed-{k}/{split}", rules)
     tests: list[ReplayTest] = []
     if all(finding["passed"] for finding in findings):  # word by word needs as many words
@@ -83,10 +86,10 @@ def _contract(statement: dict[str, Any]) -> Rule:
     """docs/data.md, “The release”: nothing else may be in it."""
     columns = ["example_id", "segment", "words"]
     columns += ["label"] if statement["labels"] else []
-    columns += ["plain"] if statement["plain_tokens"] else []
+    columns += ["sequence", "plain"] if statement["plain_tokens"] else []
     parts = {f"{split}.parquet": columns for split in SPLITS}
     if statement["plain_tokens"]:
-        parts["plain.parquet"] = ["word", "target"]
+        parts["plain.parquet"] = ["sequence", "word", "target"]
     allowed = ["statement.json", "statement.txt"]
     for k in range(statement["seeds"]):
         for name, within in parts.items():
@@ -111,33 +114,35 @@ def _rules(statement: dict[str, Any]) -> list[Rule]:
         flagged("every word is one that the mechanism releases", allowed, "released"),
     ]
     if statement["plain_tokens"]:
-        allowed = "one for each plain token, from its own candidates"
+        allowed = "one for each plain token of the text's sequence, from its own candidates"
         rules.append(flagged("plain words are privatized", allowed, "plain"))
     return rules
 
 
-def _plain_groups(
-    privatizer: Privatizer, statement: dict[str, Any], release: Path, k: int
-) -> list[int]:
-    """The group of each plain token of a seed."""
+def _plain(privatizer: Privatizer, statement: dict[str, Any], folder: Path) -> Plain:
+    """The plain tokens of each sequence of a seed: their groups, and the words themselves."""
     if not statement["plain_tokens"]:
-        return []
-    targets = files.read_parquet(release / f"seed-{k}/plain.parquet")["target"].to_numpy()
-    return privatizer.groups_of_rows(privatizer.candidates[targets])
+        return {}
+    vocabulary = experiment.plain_vocabulary(privatizer, statement["vocabulary"])
+    table = files.read_parquet(folder / "plain.parquet").to_pydict()
+    groups = privatizer.groups_of_rows(vocabulary[table["target"]])
+    plain: Plain = {sequence: ([], []) for sequence in table["sequence"]}
+    for sequence, group, word in zip(table["sequence"], groups, table["word"], strict=True):
+        plain[sequence][0].append(group)
+        plain[sequence][1].append(word)
+    return plain
 
 
 def _matches(
-    privatizer: Privatizer, plain_groups: list[int], tagged: pa.Table, copy: pa.Table
+    privatizer: Privatizer, plain: Plain, tagged: pa.Table, copy: pa.Table
 ) -> pd.DataFrame:
     """A row for each example before or after; a missing one is empty, and its flags are False."""
-    columns = ("example_id", "words", "pos")
-    before = zip(*(tagged[name].to_pylist() for name in columns), strict=True)
-    plain = copy["plain"].to_pylist() if plain_groups else [[]] * len(copy)
-    after = zip(copy["example_id"].to_pylist(), copy["words"].to_pylist(), plain, strict=True)
+    before = _rows(tagged, "example_id", "words", "pos")
+    after = _rows(copy, "example_id", "words", *(("sequence", "plain") if plain else ()))
     rows = []
     for one, other in zip_longest(before, after):
         example, words, pos = one or (None, [], [])
-        example_after, released, copies = other or (None, [], [])
+        example_after, released, *prefix = other or (None, [])
         groups = privatizer.groups_of_text(pos)
         as_many = len(words) == len(released)
         rows.append(
@@ -147,24 +152,38 @@ def _matches(
                 "as_many": as_many,
                 # Words that cannot be compared one by one are reported as too many or too few.
                 "released": not as_many or _possible(privatizer, groups, words, released),
-                "plain": len(copies) == len(plain_groups)
-                and _possible(privatizer, plain_groups, None, copies),
+                "plain": _plain_possible(privatizer, plain, *prefix),
             }
         )
     return pd.DataFrame(rows)
 
 
+def _rows(table: pa.Table, *columns: str) -> Iterator[tuple[Any, ...]]:
+    return zip(*(table[name].to_pylist() for name in columns), strict=True)
+
+
+def _plain_possible(
+    privatizer: Privatizer,
+    plain: Plain,
+    sequence: int | None = None,
+    copies: Sequence[str] = (),
+) -> bool:
+    """Whether a text's privatized plain tokens can come from the sequence that it names."""
+    if sequence not in plain:
+        return False
+    groups, words = plain[sequence]
+    return len(copies) == len(words) and _possible(privatizer, groups, words, copies)
+
+
 def _possible(
-    privatizer: Privatizer, groups: list[int], words: list[str] | None, released: list[str]
+    privatizer: Privatizer, groups: list[int], words: list[str], released: Sequence[str]
 ) -> bool:
     """Whether the mechanism can release these words: no unknown word may have passed through."""
     if np.isinf(privatizer.eta):
-        return words is None or words == released
+        return words == list(released)
     return all(
-        after in privatizer.words_of(group)
-        if group != VERBATIM
-        else words is not None and after == words[at]
-        for at, (group, after) in enumerate(zip(groups, released, strict=True))
+        after in privatizer.words_of(group) if group != VERBATIM else after == before
+        for group, before, after in zip(groups, words, released, strict=True)
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
     p = params.load()
     how, label = p.methods[method], p.tasks[task].label
     # Plain tokens serve the tuning alone.
-    plain_tokens = how.plain_tokens if label else 0
+    plain_tokens = how.plain_tokens if label else None
     privatizer = experiment.privatizer(embedding, how.mechanism, how.categories, eta)
     splits = {s: files.read_parquet(f"data/tagged/{task}/{s}.parquet") for s in ("train", "test")}
     with files.atomic(out) as folder:
@@ -48,18 +49,27 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
             method=method,
             embedding=embedding,
             seeds=p.seeds,
-            plain_tokens=plain_tokens,
-            vocabulary=len(privatizer.candidates) if plain_tokens else None,
+            **_plain_facts(privatizer, plain_tokens),
             labels=label.names if label else None,
         )
         files.write_json(folder / "statement.json", facts)
         (folder / "statement.txt").write_text(plain_words(facts))
 
 
+def _plain_facts(privatizer: Privatizer, how: params.PlainTokens | None) -> dict[str, Any]:
+    if how is None:
+        return {"plain_tokens": None, "vocabulary": None}
+    return {
+        "plain_tokens": how.model_dump(exclude={"vocabulary"}),
+        "vocabulary": len(experiment.plain_vocabulary(privatizer, how.vocabulary)),
+    }
+
+
 def _counts(privatizer: Privatizer, splits: dict[str, pa.Table], copies: int) -> dict[str, Any]:
     """How many words of the texts get noise, and of which kinds the others are.
 
-    Each copy spends anew what the longest text spends.
+    Plain tokens do not count: they are public, and no words of a text. Each copy spends anew what
+    the longest text spends.
     """
     noise: list[int] = []
     verbatim: Counter[str] = Counter()
@@ -85,20 +95,33 @@ class Release:
     """One seed's copy of a data set."""
 
     def __init__(
-        self, privatizer: Privatizer, task: str, seed: int, k: int, plain_tokens: int
+        self,
+        privatizer: Privatizer,
+        task: str,
+        seed: int,
+        k: int,
+        plain_tokens: params.PlainTokens | None,
     ) -> None:
         """Draw the plain tokens of this seed."""
         self.privatizer, self.task, self.seed, self.k = privatizer, task, seed, k
-        self.targets = experiment.plain_targets(privatizer, plain_tokens, k, seed=seed)
+        self.plain = (
+            experiment.PlainTokens(privatizer, k, seed=seed, **plain_tokens.model_dump())
+            if plain_tokens
+            else None
+        )
 
     def write(self, splits: dict[str, pa.Table], folder: Path) -> None:
         """Write the privatized splits, and the public plain tokens where there are any."""
         for split, tagged in splits.items():
             files.write_parquet(folder / f"{split}.parquet", self._released(tagged, split))
-        if len(self.targets):
-            words = experiment.plain_words(self.privatizer, self.targets)
-            plain = pa.table({"word": words, "target": self.targets})
-            files.write_parquet(folder / "plain.parquet", plain)
+        if self.plain:
+            sequences, length = self.plain.targets.shape
+            columns = {
+                "sequence": np.repeat(np.arange(sequences), length),
+                "word": list(chain.from_iterable(self.plain.words)),
+                "target": self.plain.targets.ravel(),
+            }
+            files.write_parquet(folder / "plain.parquet", pa.table(columns))
 
     def _released(self, tagged: pa.Table, split: str) -> pa.Table:
         """The columns that cross the boundary, and no others."""
@@ -108,10 +131,9 @@ class Release:
         columns["words"] = _strings(bar(words, f"{self.task} {split}, seed {self.k}", len(ids)))
         if "label" in tagged.column_names and tagged["label"].null_count < len(ids):
             columns["label"] = tagged["label"]
-        if len(self.targets):
-            copies = experiment.plain_copies(
-                self.privatizer, self.targets, ids, self.k, self.task, seed=self.seed
-            )
+        if self.plain:
+            columns["sequence"] = pa.array(self.plain.sequences(ids, self.task), pa.int64())
+            copies = self.plain.copies(ids, self.task)
             columns["plain"] = _strings(bar(copies, "plain tokens", len(ids)))
         return pa.table(columns)
 

@@ -105,8 +105,32 @@ def test_the_shipped_file_is_valid() -> None:
             "methods.pct2t: categories null given",
         ),
         (
-            lambda c: c["methods"]["rapt"].update(plain_tokens=0),
-            "methods.rapt: plain_tokens 0 given",
+            lambda c: c["methods"]["rapt"].update(plain_tokens=None),
+            "methods.rapt: plain_tokens null given, allowed: a section with reconstruction",
+        ),
+        (
+            lambda c: c["methods"]["pct2t"].update(plain_tokens=0),
+            "methods.pct2t.plain_tokens: 0 given, allowed: a section of choice, .*, or null",
+        ),
+        (
+            lambda c: c["methods"]["rapt"]["plain_tokens"].update(length=0),
+            "methods.rapt.plain_tokens.length: 0 given, allowed: greater than 0",
+        ),
+        (
+            lambda c: c["methods"]["rapt"]["plain_tokens"].pop("sequences"),
+            "methods.rapt.plain_tokens.sequences: missing, nothing has a default",
+        ),
+        (
+            lambda c: c["methods"]["rapt"]["plain_tokens"].update(choice="frequent"),
+            "methods.rapt.plain_tokens.choice: 'frequent' given, .*did you mean 'frequency'",
+        ),
+        (
+            lambda c: c["methods"]["rapt"]["plain_tokens"].update(vocabulary=9),
+            r"methods.rapt.plain_tokens: vocabulary 9 given, allowed: at least length \(10\)",
+        ),
+        (
+            lambda c: c["methods"]["rapt"]["reconstruction"].update(reduction="avg"),
+            "methods.rapt.reconstruction.reduction: 'avg' given, allowed: mean, sum",
         ),
         (
             lambda c: c["sweep"].update(tuners=["loar"]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rapt.errors import RaptError
 from rapt.privacy.mechanisms import word_mechanism
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.streams import stream
@@ -46,25 +47,100 @@ def texts(
     )
 
 
-def plain_targets(
-    privatizer: Privatizer, count: int, *names: str | int, seed: int
-) -> NDArray[np.int64]:
-    """Draw the plain tokens of one run: `count` places in V_r, uniform and independent."""
-    rng = stream(seed, *names, "plain-tokens")
-    return rng.integers(len(privatizer.candidates), size=count)
+def plain_vocabulary(privatizer: Privatizer, size: int | None) -> NDArray[np.int64]:
+    """V_r, from which plain tokens are drawn and which the reconstruction head predicts.
+
+    Args:
+        privatizer: whose candidates it consists of.
+        size: of its most frequent candidates, by the table's public frequency; None: all.
+
+    Returns:
+        Table rows, ascending, int64 (|V_r|,).
+
+    Raises:
+        RaptError: there are fewer candidates.
+    """
+    candidates = privatizer.candidates
+    if size is None:
+        return candidates
+    if size > len(candidates):
+        raise RaptError(
+            f"plain_tokens.vocabulary: {size} given, allowed: at most the {len(candidates)} "
+            "candidates of the method, or null for all"
+        )
+    frequent = np.argsort(-privatizer.table.frequency[candidates], kind="stable")[:size]
+    return candidates[np.sort(frequent)]
 
 
-def plain_words(privatizer: Privatizer, targets: NDArray[np.int64]) -> list[str]:
-    """The words at places in V_r."""
-    return [privatizer.table.words[row] for row in privatizer.candidates[targets]]
+class PlainTokens:
+    """The plain tokens of one run (RAPT): public words before each text, privatized with it.
 
+    Each text is given one of the sequences, by its id alone. Which one is as public as they are.
 
-def plain_copies(
-    privatizer: Privatizer, targets: NDArray[np.int64], ids: list[str], *names: str | int, seed: int
-) -> Iterator[list[str]]:
-    """Privatize the plain tokens anew for each text: they are public, their copies are not."""
-    groups = privatizer.groups_of_rows(privatizer.candidates[targets])
-    words = plain_words(privatizer, targets)
-    return privatizer.privatize(
-        Words(words, groups, partial(stream, seed, *names, example, "plain")) for example in ids
-    )
+    Attributes:
+        vocabulary: V_r as table rows, int64 (|V_r|,).
+        targets: places in V_r, int64 (sequences, length).
+        words: of each sequence.
+    """
+
+    def __init__(
+        self,
+        privatizer: Privatizer,
+        *names: str | int,
+        seed: int,
+        length: int,
+        sequences: int,
+        choice: str,
+        vocabulary: int | None,
+    ) -> None:
+        """Draw them, each word independently of all others.
+
+        Args:
+            privatizer: that of the texts.
+            names: of the run.
+            seed: of the experiment.
+            length: words in a sequence.
+            sequences: how many there are.
+            choice: uniform over V_r, or by the frequency of its words.
+            vocabulary: size of V_r; None: all candidates.
+
+        Raises:
+            RaptError: V_r would be larger than the candidates, or has no frequencies.
+        """
+        self.privatizer = privatizer
+        self.vocabulary = plain_vocabulary(privatizer, vocabulary)
+        self._stream = partial(stream, seed, *names)
+        self.targets = self._draw(choice, (sequences, length))
+        rows = self.vocabulary[self.targets]
+        self.words = [[privatizer.table.words[row] for row in sequence] for sequence in rows]
+        self._groups = [privatizer.groups_of_rows(sequence) for sequence in rows]
+
+    def _draw(self, choice: str, shape: tuple[int, int]) -> NDArray[np.int64]:
+        rng = self._stream("plain-tokens")
+        if choice == "uniform":
+            return rng.integers(len(self.vocabulary), size=shape)
+        frequency = self.privatizer.table.frequency[self.vocabulary]
+        if not frequency.any():
+            raise RaptError(
+                "plain_tokens.choice: 'frequency' given, allowed: uniform, as the table knows no "
+                "frequency of these words"
+            )
+        return rng.choice(len(self.vocabulary), shape, p=frequency / frequency.sum())
+
+    def sequences(self, ids: Iterable[str], *names: str | int) -> list[int]:
+        """Which sequence each text is given, uniform: by the names of its data set and its id."""
+        count = len(self.targets)
+        return [
+            int(self._stream(*names, example, "plain-sequence").integers(count)) for example in ids
+        ]
+
+    def copies(self, ids: Sequence[str], *names: str | int) -> Iterator[list[str]]:
+        """Privatize each text's sequence anew: it is public, the privatized copy is not."""
+        return self.privatizer.privatize(
+            Words(
+                self.words[sequence],
+                self._groups[sequence],
+                partial(self._stream, *names, example, "plain"),
+            )
+            for example, sequence in zip(ids, self.sequences(ids, *names), strict=True)
+        )

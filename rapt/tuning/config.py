@@ -95,11 +95,13 @@ class Reconstruction:
 
     Attributes:
         head_size: width c of the head's bottleneck.
-        weight: of the loss, a sum over the plain tokens, beside the task's.
+        weight: of the loss beside the task's.
+        reduction: of the loss over a text's plain tokens (RAPT: sum).
     """
 
     head_size: int
     weight: float
+    reduction: Literal["sum", "mean"]
 
 
 @dataclass(frozen=True)

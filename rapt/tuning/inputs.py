@@ -25,6 +25,7 @@ class Split:
         plain: for each token the place of its plain word, NO_PLAIN elsewhere.
         text: for each token whether it belongs to the text itself.
         labels: classes.
+        sequences: number of the text's sequence of plain words, 0 without any.
     """
 
     tokens: list[list[int]]
@@ -32,6 +33,7 @@ class Split:
     plain: list[list[int]]
     text: list[list[bool]]
     labels: list[int]
+    sequences: list[int]
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -39,7 +41,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded tensors, all (batch, length) but for labels (batch,); fields as in `Split`."""
+    """Padded tensors (batch, length), labels and sequences (batch,); fields as in `Split`."""
 
     tokens: Tensor
     attention: Tensor
@@ -47,6 +49,7 @@ class Batch:
     plain: Tensor
     text: Tensor
     labels: Tensor
+    sequences: Tensor
 
     def to(self, device: torch.device) -> Batch:
         """The batch on a device."""
@@ -64,7 +67,8 @@ def read_split(path: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int) 
     table = pq.read_table(path)
     texts = zip(table["words"].to_pylist(), table["segment"].to_pylist(), strict=True)
     plain = table["plain"].to_pylist() if "plain" in table.column_names else [[]] * len(table)
-    split = Split([], [], [], [], table["label"].to_pylist())
+    given = table["sequence"].to_pylist() if "sequence" in table.column_names else [0] * len(table)
+    split = Split([], [], [], [], table["label"].to_pylist(), given)
     before = _before_words(tokenizer)
     for (words, segment), prefix in zip(texts, plain, strict=True):
         first = [before + w for w, s in zip(words, segment, strict=True) if s == 0]
@@ -156,6 +160,7 @@ def collate(split: Split, rows: Sequence[int], pad: int) -> Batch:
         plain=padded(split.plain, NO_PLAIN),
         text=padded(split.text, False),
         labels=torch.tensor([split.labels[row] for row in rows]),
+        sequences=torch.tensor([split.sequences[row] for row in rows]),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -47,8 +48,7 @@ def train(run: Run) -> dict[str, Any]:
     _fits(splits, most_tokens(adapted))
     trainer = Trainer(run, adapted, len(statement["labels"]), tokenizer.pad_token_id)
     if run.reconstruction:
-        targets = pq.read_table(data / "plain.parquet")["target"].to_numpy()
-        trainer.reconstruct(torch.tensor(targets), statement["vocabulary"])
+        trainer.reconstruct(read_targets(data / "plain.parquet"), statement["vocabulary"])
     checkpoint = Checkpoint(run, trainer.device.type)
     curves = trainer.fit(splits["train"], checkpoint)
     save(trainer.model, run.adapter, run.backbone_name)
@@ -61,6 +61,13 @@ def train(run: Run) -> dict[str, Any]:
         "curves": curves,
         "device": torch.cuda.get_device_name() if device().type == "cuda" else "cpu",
     }
+
+
+def read_targets(path: Path) -> Tensor:
+    """The plain tokens' places in V_r, int64 (sequences, length), from a release's file."""
+    table = pq.read_table(path)
+    sequences = len(table["sequence"].unique())
+    return torch.tensor(table["target"].to_numpy()).reshape(sequences, -1)
 
 
 def _fits(splits: dict[str, Split], most: int | None) -> None:
@@ -80,11 +87,16 @@ class Trainer:
         self.run, self.pad, self.device = run, pad, device()
         self.model = Classifier(backbone, classes).to(self.device)
         self.head: ReconstructionHead | None = None
-        self.targets = torch.empty(0, dtype=torch.long)
+        self.targets = torch.empty(0, 0, dtype=torch.long)
         self.micro_batch = run.loop.batch_size
 
     def reconstruct(self, targets: Tensor, vocabulary: int) -> None:
-        """Add the second task: predict `targets`, the plain tokens' places in V_r."""
+        """Add the second task: predict a text's plain tokens.
+
+        Args:
+            targets: their places in V_r, int64 (sequences, length).
+            vocabulary: the size of V_r.
+        """
         assert self.run.reconstruction
         hidden = self.model.head.in_features
         self.head = ReconstructionHead(hidden, self.run.reconstruction.head_size, vocabulary)
@@ -167,14 +179,15 @@ class Trainer:
         return Position(**facts["at"])
 
     def _losses(self, batch: Batch) -> dict[str, Tensor]:
-        """The task's mean loss; the reconstruction's, summed over plain tokens, mean over texts."""
+        """The task's mean loss; the reconstruction's, reduced as told, and its mean over texts."""
         activations = self.model.activations(batch)
         losses = {"task_loss": cross_entropy(self.model.classify(activations, batch), batch.labels)}
-        if self.head:
-            logits = self.head(activations, batch.plain, len(self.targets))
-            targets = self.targets.expand(len(batch.labels), -1)
-            each = cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
-            losses["reconstruction_loss"] = each / len(batch.labels)
+        if self.head and self.run.reconstruction:
+            targets = self.targets[batch.sequences]
+            logits = self.head(activations, batch.plain, targets.shape[1])
+            total = cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
+            mean = self.run.reconstruction.reduction == "mean"
+            losses["reconstruction_loss"] = total / (targets.numel() if mean else len(targets))
             losses["reconstruction_accuracy"] = (logits.argmax(-1) == targets).double().mean()
         return losses
 

@@ -30,7 +30,8 @@ def reduced(params: dict[str, Any]) -> None:
     params["geometry"] |= {"words": 20}
     params["attacks"]["mlp"] |= {"hidden": 16, "epochs": 3}
     for method in params["methods"].values():
-        method["plain_tokens"] = min(method["plain_tokens"], 3)
+        if method["plain_tokens"]:
+            method["plain_tokens"]["length"] = 3
 
 
 def small(params: dict[str, Any]) -> None:

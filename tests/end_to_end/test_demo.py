@@ -80,7 +80,7 @@ def test_a_release_holds_nothing_but_its_contract(demo: Workspace) -> None:
             plain = p.methods[release.name.rpartition("-")[0]].plain_tokens
             columns = {"example_id", "segment", "words"}
             if p.tasks[task].label:
-                columns |= {"label"} | ({"plain"} if plain else set())
+                columns |= {"label"} | ({"sequence", "plain"} if plain else set())
             for path in release.rglob("*"):
                 if path.suffix == ".parquet" and path.stem != "plain":
                     schema = pq.read_schema(path)
@@ -111,10 +111,11 @@ def test_every_word_of_a_release_equals_a_fresh_replay(
                 experiment.texts(privatizer, tagged, k, task, **names)
             )
             if "plain" in release.column_names:
-                targets = experiment.plain_targets(privatizer, how.plain_tokens, k, **names)
+                plain_tokens = how.plain_tokens.model_dump()
+                plain = experiment.PlainTokens(privatizer, k, **names, **plain_tokens)
                 ids = tagged["example_id"].to_pylist()
-                copies = experiment.plain_copies(privatizer, targets, ids, k, task, **names)
-                assert release["plain"].to_pylist() == list(copies)
+                assert release["sequence"].to_pylist() == plain.sequences(ids, task)
+                assert release["plain"].to_pylist() == list(plain.copies(ids, task))
     gate = json.loads(demo.read("reports/gates/private/movies/t2t-75.json"))
     assert all(0.3 < seed["share"] < 0.8 for seed in gate["replaced"])
 

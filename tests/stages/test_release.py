@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 from rapt import files
 from rapt.errors import RaptError
 from rapt.text.table import EmbeddingTable
+from rapt.tuning.train import read_targets
 from stages import gate_private, invert, privatize
 from tests.conftest import NOUNS, OTHERS, ROOT, VERBS
 
@@ -77,6 +78,75 @@ def test_privatizing_again_gives_the_same_bytes(workspace: Path) -> None:
     before = files.sha256(RELEASE)
     privatize.main("movies", "rapt", "2", "minilm", RELEASE)
     assert files.sha256(RELEASE) == before
+
+
+def privatize_anew(eta: str, method: str = "rapt", **plain_tokens: Any) -> dict[str, Any]:
+    """Release again with other plain tokens; returns the statement."""
+    yaml = YAML(typ="safe")
+    content = yaml.load(Path("params.yaml"))
+    if plain_tokens:
+        content["methods"][method]["plain_tokens"].update(plain_tokens)
+        yaml.dump(content, Path("params.yaml"))
+    shutil.rmtree(RELEASE)
+    privatize.main("movies", method, eta, "minilm", RELEASE)
+    return json.loads((RELEASE / "statement.json").read_text())
+
+
+def test_the_release_says_which_sequence_a_text_was_given(workspace: Path) -> None:
+    statement = privatize_anew("1000000", sequences=3, choice="frequency", vocabulary=12)
+    assert gate()["passed"]
+    assert statement["plain_tokens"] == {"length": 10, "sequences": 3, "choice": "frequency"}
+    assert statement["vocabulary"] == 12
+    plain = files.read_parquet(RELEASE / "seed-0/plain.parquet").to_pydict()
+    assert plain["sequence"] == [0] * 10 + [1] * 10 + [2] * 10
+    targets = read_targets(RELEASE / "seed-0/plain.parquet")
+    assert targets.flatten().tolist() == plain["target"]
+    assert targets.shape == (3, 10)
+    assert max(plain["target"]) < 12
+    words = [plain["word"][start : start + 10] for start in (0, 10, 20)]
+    for split in ("train", "test"):
+        copy = files.read_parquet(RELEASE / f"seed-0/{split}.parquet").to_pydict()
+        assert set(copy["sequence"]) == {0, 1, 2}
+        assert copy["plain"] == [words[sequence] for sequence in copy["sequence"]]
+
+
+def test_plain_tokens_cost_nothing(workspace: Path) -> None:
+    """They are public: the statement is that of the same method without them."""
+    own = ("method", "plain_tokens", "vocabulary")
+    given = json.loads((RELEASE / "statement.json").read_text())
+    without = privatize_anew("2", method="pct2t")
+    assert not (RELEASE / "seed-0/plain.parquet").exists()
+    assert without["plain_tokens"] is None
+    assert without["vocabulary"] is None
+    assert {k: v for k, v in given.items() if k not in own} == {
+        k: v for k, v in without.items() if k not in own
+    }
+    assert gate()["passed"]
+
+
+@pytest.mark.parametrize("eta", ["2", "inf"])
+@pytest.mark.parametrize("number", [None, 3, -1])
+def test_a_text_that_names_no_sequence_is_stopped(
+    workspace: Path, eta: str, number: int | None
+) -> None:
+    privatize_anew(eta, sequences=3)
+    spoil(lambda c: c["sequence"].__setitem__(3, number))
+    with pytest.raises(RaptError, match=r"plain words are privatized: .*test-000003"):
+        gate()
+
+
+def test_a_text_that_names_another_sequence_is_stopped_where_it_shows(workspace: Path) -> None:
+    """Without noise; with noise the words of all sequences of one category look alike."""
+    privatize_anew("inf", sequences=3)
+    spoil(lambda c: c["sequence"].__setitem__(3, (c["sequence"][3] + 1) % 3))
+    with pytest.raises(RaptError, match=r"plain words are privatized: .*test-000003"):
+        gate()
+
+
+def test_more_words_than_the_table_has_are_one_line(workspace: Path) -> None:
+    with pytest.raises(RaptError, match="vocabulary: 15 given, allowed: at most the 14") as error:
+        privatize_anew("2", vocabulary=15)
+    assert "\n" not in str(error.value)
 
 
 def test_seeds_have_their_own_noise_and_plain_words(workspace: Path) -> None:

@@ -16,7 +16,9 @@ from rapt import files
 from rapt.tuning.config import Loop, Lora, Reconstruction, Run
 
 WORDS = ["good", "bad", "film", "plot", "very", "so", "un", "##like", "##ly", "likely"]
-PLAIN = ["likely", "film", "unlikely"]  # the last is three tokens
+# Two sequences of plain words, one with a word of three tokens, and their places in V_r.
+PLAIN = [["likely", "film", "unlikely"], ["plot", "very", "so"]]
+TARGETS = [[6, 0, 3], [1, 4, 5]]
 
 
 @pytest.fixture(scope="session")
@@ -53,9 +55,7 @@ def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """96 training and 48 test texts: the class is whether "good" or "bad" is in it."""
     folder = tmp_path_factory.mktemp("release")
-    (folder / "statement.json").write_text(
-        json.dumps({"labels": ["no", "yes"], "vocabulary": 7, "plain_tokens": len(PLAIN)})
-    )
+    (folder / "statement.json").write_text(json.dumps({"labels": ["no", "yes"], "vocabulary": 7}))
     rng = np.random.default_rng(0)
     for k in range(2):
         for split, n in (("train", 96), ("test", 48)):
@@ -64,16 +64,22 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 [*rng.choice(["film", "plot", "very", "so"], 3), ("bad", "good")[label]]
                 for label in labels
             ]
+            sequences = rng.integers(2, size=n)
             table = {
                 "example_id": [f"{split}-{i:06d}" for i in range(n)],
                 "words": words,
                 "segment": [[0] * 4] * n,
                 "label": labels,
-                "plain": [list(rng.permutation(PLAIN)) for _ in range(n)],
+                "sequence": sequences,
+                "plain": [list(rng.permutation(PLAIN[sequence])) for sequence in sequences],
             }
             files.write_parquet(folder / f"seed-{k}" / f"{split}.parquet", pa.table(table))
-        plain = pa.table({"word": PLAIN, "target": [6, 0, 3]})
-        files.write_parquet(folder / f"seed-{k}" / "plain.parquet", plain)
+        plain = {
+            "sequence": [0, 0, 0, 1, 1, 1],
+            "word": [word for sequence in PLAIN for word in sequence],
+            "target": [target for sequence in TARGETS for target in sequence],
+        }
+        files.write_parquet(folder / f"seed-{k}" / "plain.parquet", pa.table(plain))
     return folder
 
 
@@ -88,7 +94,7 @@ def run(backbone: Path, release: Path, tmp_path: Path, monkeypatch: pytest.Monke
         backbone=backbone,
         backbone_name="tiny",
         tuner=Lora(r=4, alpha=8, dropout=0.0, learning_rate=0.02),
-        reconstruction=Reconstruction(head_size=8, weight=1.0),
+        reconstruction=Reconstruction(head_size=8, weight=1.0, reduction="sum"),
         loop=Loop(epochs=3, batch_size=8, max_tokens=16, warmup=0.1, weight_decay=0.0),
         adapter=tmp_path / "adapter",
     )

@@ -114,7 +114,7 @@ def test_pooling_takes_the_right_activations() -> None:
 )
 @settings(max_examples=40, deadline=None)
 def test_every_row_comes_once_an_epoch(lengths: list[int], size: int, seed: int) -> None:
-    split = Split([[1] * n for n in lengths], [], [], [], [0] * len(lengths))
+    split = Split([[1] * n for n in lengths], [], [], [], *[[0] * len(lengths)] * 2)
     batches = list(shuffled(split, size, torch.Generator().manual_seed(seed)))
     assert sorted(row for rows in batches for row in rows) == list(range(len(lengths)))
     assert len(batches) == -(-len(lengths) // size)

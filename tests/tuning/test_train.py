@@ -14,19 +14,26 @@ from transformers import AutoModel, AutoTokenizer
 from rapt import files
 from rapt.errors import RaptError
 from rapt.files import sha256
-from rapt.tuning.config import Run
-from rapt.tuning.inputs import collate, read_split
+from rapt.tuning.config import Reconstruction, Run
+from rapt.tuning.inputs import NO_PLAIN, collate, read_split
 from rapt.tuning.model import adapt, load, load_backbone
 from rapt.tuning.seeds import train_all
-from rapt.tuning.train import Trainer, predict, train
+from rapt.tuning.train import Trainer, predict, read_targets, train
+from tests.tuning.conftest import TARGETS
 
 
 def trainer(run: Run) -> Trainer:
     torch.manual_seed(0)
     backbone, tokenizer = load_backbone(run.backbone)
     made = Trainer(run, adapt(backbone, run.tuner), 2, tokenizer.pad_token_id)
-    made.reconstruct(torch.tensor([6, 0, 3]), 7)
+    if run.reconstruction:
+        made.reconstruct(read_targets(run.release / "seed-0/plain.parquet"), 7)
     return made
+
+
+def weighing(run: Run, reduction: str, weight: float) -> Run:
+    reconstruction = Reconstruction(8, weight, reduction)  # type: ignore[arg-type]
+    return replace(run, reconstruction=reconstruction)
 
 
 def test_learns_both_tasks(run: Run) -> None:
@@ -69,26 +76,60 @@ def test_equal_runs_give_equal_bytes_side_by_side_or_not(
     assert sha256(tmp_path / "1/0") != sha256(tmp_path / "1/1")
 
 
-def test_losses_are_the_definition(run: Run) -> None:
-    """The sum over plain tokens of −log p at each one's own activation, the mean over texts."""
-    made = trainer(run)
+@pytest.mark.parametrize(("reduction", "share"), [("sum", 1), ("mean", 1 / 3)])
+def test_losses_are_the_definition(run: Run, reduction: str, share: float) -> None:
+    """The sum (mean) of −log p of the text's own sequence, each at its own word's activation."""
+    made = trainer(weighing(run, reduction, 1.0))
     made.model.eval()
     tokenizer = AutoTokenizer.from_pretrained(run.backbone)
     split = read_split(run.release / "seed-0/train.parquet", tokenizer, run.loop.max_tokens)
     batch = collate(split, [0, 1, 2], 0)
+    rows = pq.read_table(run.release / "seed-0/train.parquet").to_pydict()
+    given = rows["sequence"][:3]
+    assert set(given) == {0, 1}
     losses = made._losses(batch)
     hidden = made.model.activations(batch)
     expected, task = 0.0, 0.0
     for b in range(3):
-        for i, target in enumerate([6, 0, 3]):
+        for i, target in enumerate(TARGETS[given[b]]):
             own = [j for j, place in enumerate(split.plain[b]) if place == i]
             logits = made.head.down(made.head.up(hidden[b, own].mean(0)))  # type: ignore[union-attr]
-            expected -= logits.log_softmax(0)[target].item() / 3
+            expected -= share * logits.log_softmax(0)[target].item() / 3
         text = [j for j, own in enumerate(split.text[b]) if own]
         logits = made.model.head(hidden[b, text].mean(0))
         task -= logits.log_softmax(0)[split.labels[b]].item() / 3
     assert losses["reconstruction_loss"].item() == pytest.approx(expected, rel=1e-5)
     assert losses["task_loss"].item() == pytest.approx(task, rel=1e-5)
+
+
+def test_the_mean_is_the_sum_over_the_length(run: Run) -> None:
+    """At a weight of 1 it trains as the sum does at a weight of 1/length."""
+    curves = [
+        train(weighing(run, reduction, weight))["curves"]
+        for reduction, weight in (("mean", 1.0), ("sum", 1 / 3))
+    ]
+    mean, total = (np.array(curve["reconstruction_loss"]) for curve in curves)
+    np.testing.assert_allclose(3 * mean, total, rtol=1e-3)
+    tasks = [curve["task_loss"] for curve in curves]
+    np.testing.assert_allclose(*tasks, rtol=1e-2)
+
+
+def test_plain_tokens_without_the_objective_are_read_all_the_same(run: Run) -> None:
+    """They stand before the text and no head predicts them; without them the input is another."""
+    made = trainer(replace(run, reconstruction=None))
+    made.model.eval()
+    tokenizer = AutoTokenizer.from_pretrained(run.backbone)
+    split = read_split(run.release / "seed-0/train.parquet", tokenizer, run.loop.max_tokens)
+    assert made.head is None
+    batch = collate(split, [0, 1], 0)
+    losses = made._losses(batch)
+    assert set(losses) == {"task_loss"}
+    own = batch.plain != NO_PLAIN
+    assert own.any(1).all()
+    without = replace(batch, attention=batch.attention * ~own)
+    assert made._losses(without)["task_loss"] != losses["task_loss"]
+    result = train(replace(run, reconstruction=None))
+    assert set(result["curves"]) == {"task_loss"}
 
 
 def test_padding_changes_nothing(run: Run) -> None:
