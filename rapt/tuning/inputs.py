@@ -146,6 +146,13 @@ def _append(
     split.text.append([w is not None and p == NO_PLAIN for w, p in zip(words, plain, strict=True)])
 
 
+def read_targets(path: Path) -> Tensor:
+    """The plain tokens' places in V_r, int64 (sequences, length), from a release's file."""
+    table = pq.read_table(path)
+    sequences = len(table["sequence"].unique())
+    return torch.tensor(table["target"].to_numpy()).reshape(sequences, -1)
+
+
 def collate(split: Split, rows: Sequence[int], pad: int) -> Batch:
     """The batch of these rows, padded on the right to the longest with the token `pad`."""
     length = max(len(split.tokens[row]) for row in rows)

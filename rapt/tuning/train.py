@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -19,7 +17,7 @@ from rapt.progress import counter
 from rapt.tuning.backbones import most_tokens
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
 from rapt.tuning.config import Run
-from rapt.tuning.inputs import Batch, Split, by_length, collate, read_split, shuffled
+from rapt.tuning.inputs import Batch, Split, by_length, collate, read_split, read_targets, shuffled
 from rapt.tuning.model import Classifier, ReconstructionHead, adapt, device, load_backbone, save
 
 CURVES = ("task_loss", "reconstruction_loss", "reconstruction_accuracy")
@@ -61,13 +59,6 @@ def train(run: Run) -> dict[str, Any]:
         "curves": curves,
         "device": torch.cuda.get_device_name() if device().type == "cuda" else "cpu",
     }
-
-
-def read_targets(path: Path) -> Tensor:
-    """The plain tokens' places in V_r, int64 (sequences, length), from a release's file."""
-    table = pq.read_table(path)
-    sequences = len(table["sequence"].unique())
-    return torch.tensor(table["target"].to_numpy()).reshape(sequences, -1)
 
 
 def _fits(splits: dict[str, Split], most: int | None) -> None:

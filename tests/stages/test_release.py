@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 from rapt import files
 from rapt.errors import RaptError
 from rapt.text.table import EmbeddingTable
-from rapt.tuning.train import read_targets
+from rapt.tuning.inputs import read_targets
 from stages import gate_private, invert, privatize
 from tests.conftest import NOUNS, OTHERS, ROOT, VERBS
 

@@ -15,10 +15,10 @@ from rapt import files
 from rapt.errors import RaptError
 from rapt.files import sha256
 from rapt.tuning.config import Reconstruction, Run
-from rapt.tuning.inputs import NO_PLAIN, collate, read_split
+from rapt.tuning.inputs import NO_PLAIN, collate, read_split, read_targets
 from rapt.tuning.model import adapt, load, load_backbone
 from rapt.tuning.seeds import train_all
-from rapt.tuning.train import Trainer, predict, read_targets, train
+from rapt.tuning.train import Trainer, predict, train
 from tests.tuning.conftest import TARGETS
 
 
