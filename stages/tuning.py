@@ -40,6 +40,7 @@ def _run(
         seed=p.seed,
         backbone=models.folder(backbone.model, backbone.sha256),
         backbone_name=backbone.model,
+        backbone_sha256=backbone.sha256,
         tuner=TUNERS[tuner.type](**tuner.model_dump(exclude={"type"})),
         reconstruction=Reconstruction(**reconstruction.model_dump()) if reconstruction else None,
         loop=Loop(**p.train.model_dump()),

@@ -134,6 +134,7 @@ class Run:
         seed: root seed of the experiment.
         backbone: folder of the model.
         backbone_name: the model as params.yaml names it, written into the adapter's config.
+        backbone_sha256: of its weights, as params.yaml has it; None: not checked.
         tuner: the tuning method.
         reconstruction: the second task; None: plain tokens, if any, are only read.
         loop: the training loop.
@@ -146,6 +147,7 @@ class Run:
     seed: int
     backbone: Path
     backbone_name: str
+    backbone_sha256: str | None
     tuner: Tuner
     reconstruction: Reconstruction | None
     loop: Loop

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import torch
@@ -64,28 +65,23 @@ def read_split(path: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int) 
         tokenizer: a fast tokenizer of the backbone.
         max_tokens: of a text's own words, whole words only; both halves of a pair share it.
     """
-    table = pq.read_table(path)
-    texts = zip(table["words"].to_pylist(), table["segment"].to_pylist(), strict=True)
-    plain = table["plain"].to_pylist() if "plain" in table.column_names else [[]] * len(table)
-    given = table["sequence"].to_pylist() if "sequence" in table.column_names else [0] * len(table)
-    split = Split([], [], [], [], table["label"].to_pylist(), given)
+    return tokenized(pq.read_table(path).to_pydict(), tokenizer, max_tokens)
+
+
+def tokenized(
+    columns: Mapping[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_tokens: int
+) -> Split:
+    """Tokenize privatized texts, given by the columns of a release; see `read_split`."""
+    labels = columns["label"]
+    plain = columns.get("plain", [[]] * len(labels))
+    split = Split([], [], [], [], labels, columns.get("sequence", [0] * len(labels)))
     before = _before_words(tokenizer)
-    for (words, segment), prefix in zip(texts, plain, strict=True):
+    for words, segment, prefix in zip(columns["words"], columns["segment"], plain, strict=True):
         first = [before + w for w, s in zip(words, segment, strict=True) if s == 0]
         second = [before + w for w, s in zip(words, segment, strict=True) if s == 1]
         public = [before + w for w in prefix]
         _append(split, tokenizer, public, *_cut(tokenizer, first, second, max_tokens))
     return split
-
-
-def _before_words(tokenizer: PreTrainedTokenizerBase) -> str:
-    """What a word given alone needs before it to become the tokens it is inside a text.
-
-    Some byte-level tokenizers (Llama 3's) glue words given one by one together, even when asked to
-    put spaces between them.
-    """
-    one, two = tokenizer(["a", "a a"], add_special_tokens=False)["input_ids"]
-    return "" if _pieces(tokenizer, ["a", "a"])[1] == two[len(one) :] else " "
 
 
 def _cut(

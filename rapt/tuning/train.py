@@ -14,6 +14,7 @@ from transformers import get_linear_schedule_with_warmup
 
 from rapt.errors import RaptError
 from rapt.progress import counter
+from rapt.tuning import contract
 from rapt.tuning.backbones import most_tokens
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
 from rapt.tuning.config import Run
@@ -50,6 +51,7 @@ def train(run: Run) -> dict[str, Any]:
     checkpoint = Checkpoint(run, trainer.device.type)
     curves = trainer.fit(splits["train"], checkpoint)
     save(trainer.model, run.adapter, run.backbone_name)
+    contract.write(run, statement)
     predicted = predict(trainer.model, splits["test"], tokenizer.pad_token_id, run.loop.batch_size)
     checkpoint.remove()
     correct = (predicted == torch.tensor(splits["test"].labels)).double().mean().item()
@@ -227,14 +229,18 @@ class Trainer:
         return RaptError(f"{run.cell}, seed {run.k}, step {step + 1} of {self.steps}: {why}")
 
 
-@torch.inference_mode()
 def predict(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor:
     """The class of every text of a privatized split, int64 (n,) on the CPU."""
+    return logits(model, split, pad, batch_size).argmax(1)
+
+
+@torch.inference_mode()
+def logits(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor:
+    """The scores of all classes for every text of a privatized split, (n, classes) on the CPU."""
     model.eval()
     where = next(model.parameters()).device
-    classes = torch.empty(len(split), dtype=torch.long)
+    scores = torch.empty(len(split), model.head.out_features)
     for rows in by_length(split, batch_size):
         batch = collate(split, rows, pad).to(where)
-        logits = model.classify(model.activations(batch), batch)
-        classes[rows] = logits.argmax(1).cpu()
-    return classes
+        scores[rows] = model.classify(model.activations(batch), batch).float().cpu()
+    return scores

@@ -55,7 +55,25 @@ def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """96 training and 48 test texts: the class is whether "good" or "bad" is in it."""
     folder = tmp_path_factory.mktemp("release")
-    (folder / "statement.json").write_text(json.dumps({"labels": ["no", "yes"], "vocabulary": 7}))
+    statement = {
+        "task": "films",
+        "method": "rapt",
+        "mechanism": "pct2t",
+        "parameters": {},
+        "categories": ["noun", "verb"],
+        "eta": "75",
+        "embedding": "tiny",
+        "table_sha256": "0" * 64,
+        "metric": "Euclidean distance of word embeddings",
+        "protection": "d_X-privacy",
+        "guarantee": "P[M(w)=y] <= …",
+        "not_covered": ["The tags."],
+        "labels": ["no", "yes"],
+        "vocabulary": 7,
+        "plain_tokens": len(PLAIN),
+        "documents": 144,
+    }
+    (folder / "statement.json").write_text(json.dumps(statement))
     rng = np.random.default_rng(0)
     for k in range(2):
         for split, n in (("train", 96), ("test", 48)):
@@ -93,6 +111,7 @@ def run(backbone: Path, release: Path, tmp_path: Path, monkeypatch: pytest.Monke
         seed=0,
         backbone=backbone,
         backbone_name="tiny",
+        backbone_sha256=None,
         tuner=Lora(r=4, alpha=8, dropout=0.0, learning_rate=0.02),
         reconstruction=Reconstruction(head_size=8, weight=1.0, reduction="sum"),
         loop=Loop(epochs=3, batch_size=8, max_tokens=16, warmup=0.1, weight_decay=0.0),

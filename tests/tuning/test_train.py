@@ -52,6 +52,7 @@ def test_the_adapter_serves_without_this_project(run: Run) -> None:
         "adapter_config.json",
         "adapter_model.safetensors",
         "head.safetensors",
+        "rapt.json",
     }
     plain = PeftModel.from_pretrained(AutoModel.from_pretrained(run.backbone), run.adapter)
     assert plain.peft_config["default"].base_model_name_or_path == "tiny"
@@ -165,6 +166,23 @@ def test_the_adapters_config_names_no_folder_of_this_machine(run: Run) -> None:
     config = json.loads((run.adapter / "adapter_config.json").read_text())
     assert config["target_modules"] == ["query", "value"]
     assert str(run.backbone) not in json.dumps(config)
+
+
+def test_the_contract_holds_what_both_sides_need_and_nothing_of_the_texts(run: Run) -> None:
+    train(run)
+    contract = json.loads((run.adapter / "rapt.json").read_text())
+    statement = contract.pop("statement")
+    assert contract == {
+        "labels": ["no", "yes"],
+        "pair": False,
+        "plain": ["likely", "film", "unlikely"],
+        "backbone": "tiny",
+        "backbone_sha256": None,
+        "max_tokens": 16,
+    }
+    assert statement["table_sha256"] == "0" * 64
+    assert statement["categories"] == ["noun", "verb"]
+    assert "documents" not in statement
 
 
 def test_texts_too_long_for_the_backbone_are_one_line(run: Run, tmp_path: Path) -> None:

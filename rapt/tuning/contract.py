@@ -1,0 +1,82 @@
+"""What both sides keep to at inference: `rapt.json` beside an adapter, of public content alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from rapt import files
+from rapt.tuning.config import Run
+
+NAME = "rapt.json"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """How the release that an adapter was tuned on was made, for a user to repeat at inference.
+
+    The fields are those of its statement (docs/data.md) that say so, and what it is worth; what the
+    statement counts in the training data stays behind.
+    """
+
+    task: str
+    method: str
+    mechanism: str
+    parameters: dict[str, float | int | bool | str]
+    categories: list[str] | None
+    eta: str
+    embedding: str
+    table_sha256: str
+    metric: str
+    protection: str
+    guarantee: str
+    not_covered: list[str]
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What a text must be like that an adapted model is asked about.
+
+    Attributes:
+        statement: of the release that it was tuned on.
+        labels: the names of the classes.
+        pair: whether a text has two segments.
+        plain: the public plain words, in order, whose privatized copies stand before each text.
+        backbone: the model as params.yaml names it.
+        backbone_sha256: of its weights; None: not checked.
+        max_tokens: of a text that the model sees.
+    """
+
+    statement: Statement
+    labels: list[str]
+    pair: bool
+    plain: list[str]
+    backbone: str
+    backbone_sha256: str | None
+    max_tokens: int
+
+
+def write(run: Run, statement: Mapping[str, Any]) -> None:
+    """Write the contract of a run beside its adapter.
+
+    Args:
+        run: the run.
+        statement: of the release.
+    """
+    data = run.release / f"seed-{run.k}"
+    plain = data / "plain.parquet"
+    segments = files.read_parquet(data / "train.parquet")["segment"].to_pylist()
+    contract = Contract(
+        statement=Statement(**{field.name: statement[field.name] for field in fields(Statement)}),
+        labels=statement["labels"],
+        pair=any(1 in segment for segment in segments),
+        plain=files.read_parquet(plain)["word"].to_pylist() if plain.exists() else [],
+        backbone=run.backbone_name,
+        backbone_sha256=run.backbone_sha256,
+        max_tokens=run.loop.max_tokens,
+    )
+    # No temporary name: the folder as a whole is written under one.
+    content = json.dumps(asdict(contract), indent=1, sort_keys=True, ensure_ascii=False)
+    (run.adapter / NAME).write_text(content + "\n")
