@@ -124,6 +124,62 @@ def privatize(
 
 
 @app.command()
+def predict(
+    text: Annotated[str, typer.Argument(help="A text, a file with one a line, or - for stdin.")],
+    adapter: Annotated[
+        str, typer.Option(help="A tuned seed's folder, or the address of `rapt serve`.")
+    ],
+    eta: Annotated[
+        float | None, typer.Option(help="Privacy parameter; else that of the training data.")
+    ] = None,
+    pair: Annotated[
+        bool, typer.Option("--pair", help="Texts are two segments, a tab between them.")
+    ] = False,
+    placeholders: Annotated[
+        bool, typer.Option("--placeholders", help="For numbers, addresses, … that get no noise.")
+    ] = False,
+    table: Annotated[
+        Path | None, typer.Option(help="Embedding table; else the release's, in models/tables.")
+    ] = None,
+    tagger: Annotated[str | None, typer.Option(help="spaCy model; else params.yaml's.")] = None,
+    release: Annotated[
+        Path | None, typer.Option(help="Your own release: refuse a provider that says otherwise.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="A JSON object for each text.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print what is sent as well.")] = False,
+) -> None:
+    """Privatize texts as an adapter's training data was, and ask it for their classes."""
+    from rapt.release.predict import predict as predicted
+
+    for line in predicted(
+        text,
+        adapter,
+        eta=eta,
+        pair=pair,
+        placeholders=placeholders,
+        table=table,
+        tagger=tagger,
+        release=release,
+        as_json=json,
+        show=show,
+    ):
+        typer.echo(line)
+
+
+@app.command()
+def serve(
+    adapter: Annotated[Path, typer.Option(help="A tuned seed's folder.")],
+    port: Annotated[
+        int, typer.Option(help="Of this machine's loopback; 0: a free one.", min=0, max=65535)
+    ] = 8000,
+) -> None:
+    """Answer for an adapted model over HTTP, on this machine, from privatized words alone."""
+    from rapt.serving.server import serve as served
+
+    served(adapter, port)
+
+
+@app.command()
 def calibrate(
     replaced: Annotated[
         float | None, typer.Option(help="Share of the words to replace, in the mean.")

@@ -53,7 +53,7 @@ def privatize(
     job.check()
     privatizer = TextPrivatizer(
         table=table or _table(),
-        tagger=tagger or _tagger(),
+        tagger=tagger or default_tagger(),
         categories=listed(categories),
         parameters=dict(_parameter(given) for given in parameters),
         **options,
@@ -83,7 +83,8 @@ def _table() -> Path:
     return Path("models/tables") / p.embedding
 
 
-def _tagger() -> str:
+def default_tagger() -> str:
+    """The tagger that params.yaml names, where there is one."""
     p = _params()
     return TAGGER if p is None else p.tagger
 

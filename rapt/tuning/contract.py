@@ -24,7 +24,7 @@ class Statement:
     task: str
     method: str
     mechanism: str
-    parameters: dict[str, float | int | bool | str]
+    parameters: dict[str, int | float]
     categories: list[str] | None
     eta: str
     embedding: str

@@ -1,0 +1,276 @@
+"""`rapt predict`: privatize as the training data was, and ask the adapted model about that."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from rapt import files
+from rapt.errors import RaptError
+from rapt.privacy.budget import Budget
+from rapt.privacy.categories import VERBATIM
+from rapt.privacy.privatizer import Words
+from rapt.privacy.statement import KINDS, kind
+from rapt.privacy.streams import fresh
+from rapt.release.command import default_tagger
+from rapt.release.formats import STREAM, SUFFIXES, TEXT, Input, Lines
+from rapt.release.text import NOISE, PLACEHOLDER, VERBATIM_KIND, Released, TextPrivatizer
+from rapt.serving.client import is_url, opened
+from rapt.serving.protocol import TEXTS, Text
+from rapt.text.tagging import Tagger
+from rapt.tuning.contract import Contract
+
+# What a provider says of a release, and the user's own statement of it must say too.
+HELD = ("mechanism", "parameters", "categories", "eta", "table_sha256")
+
+
+def predict(
+    given: str,
+    adapter: str,
+    *,
+    eta: float | None,
+    pair: bool,
+    placeholders: bool,
+    table: Path | None,
+    tagger: str | None,
+    release: Path | None,
+    as_json: bool,
+    show: bool,
+) -> Iterator[str]:
+    """Predict the class of texts; see `rapt predict --help` for what each means.
+
+    Yields:
+        a line for each text, in order: its label and probability.
+
+    Raises:
+        RaptError: something given is not allowed, or the provider does not answer.
+    """
+    texts = _texts(given, pair)
+    provider = opened(adapter)
+    contract = provider.contract
+    if pair != contract.pair:
+        allowed = "pairs, by --pair" if contract.pair else "single texts"
+        raise RaptError(f"pair: the adapter was tuned on {allowed}")
+    if release is not None:
+        _hold(contract, release)
+    privatize = Repeater(
+        contract,
+        _eta(contract, eta, elsewhere=is_url(adapter)),
+        table or Path("models/tables") / contract.statement.embedding,
+        tagger or default_tagger(),
+        placeholders,
+    )
+    sent, fates = privatize(texts)
+    for line in privatize.said(fates):
+        print(line, file=sys.stderr)
+    for start in range(0, len(sent), TEXTS):
+        some = sent[start : start + TEXTS]
+        for text, row in zip(some, provider.probabilities(some), strict=True):
+            chances = dict(zip(contract.labels, row, strict=True))
+            yield _as_json(text, chances, show) if as_json else _as_lines(text, chances, show)
+
+
+class Repeater:
+    """Privatizes texts as the release was that an adapter was tuned on, with noise of their own."""
+
+    def __init__(
+        self, contract: Contract, eta: float, table: Path, tagger: str, placeholders: bool
+    ) -> None:
+        """Open the table.
+
+        Args:
+            contract: of the adapter.
+            eta: the privacy parameter; inf: words stay as they are, and no table is needed.
+            table: folder of the embedding table.
+            tagger: package of the spaCy model.
+            placeholders: for numbers, addresses and handles that get no noise, as `rapt privatize`
+                has them. The pipeline's releases, which adapters are tuned on, keep them.
+
+        Raises:
+            RaptError: the table is another than the release's, or an option is not allowed.
+        """
+        self.contract, self.eta, self._tagger = contract, eta, tagger
+        self._privatizer: TextPrivatizer | None = None
+        self._plain: list[int] = []
+        if eta == math.inf:
+            if placeholders:
+                raise RaptError("placeholders: given, allowed: with an eta below inf")
+            return
+        statement = contract.statement
+        self._privatizer = TextPrivatizer(
+            table=table,
+            eta=eta,
+            mechanism=statement.mechanism,
+            parameters=statement.parameters,
+            categories=statement.categories,
+            tagger=tagger,
+            keep_identifiers=not placeholders,
+        )
+        found = self._privatizer.privatizer.table.sha256
+        if found != statement.table_sha256:
+            raise RaptError(
+                f"table: {str(table)!r} has sha256 {found}, the adapter was tuned on words of "
+                f"{statement.embedding} with {statement.table_sha256}"
+            )
+        self._plain = self._groups_of_plain()
+
+    def __call__(self, texts: Sequence[Sequence[str]]) -> tuple[list[Text], list[Counter[str]]]:
+        """Privatize [k; x] for each text x, of one segment or two.
+
+        Words beyond those that the model can see are not sent: they would spend privacy for
+        nothing.
+
+        Returns:
+            what may be sent; and for each text what became of its words (rapt.release.text).
+        """
+        most = self.contract.max_tokens
+        released = iter(self._release([segment for text in texts for segment in text]))
+        sent, fates = [], []
+        for text, plain in zip(texts, self._plain_copies(len(texts)), strict=True):
+            parts = [next(released) for _ in text]
+            words = [part.words[:most] for part in parts]
+            sent.append(
+                Text(
+                    words=[word for some in words for word in some],
+                    segment=[(0, 1)[number] for number, some in enumerate(words) for _ in some],
+                    plain=plain,
+                )
+            )
+            fates.append(Counter(fate for part in parts for fate in part.fates[:most]))
+        return sent, fates
+
+    def said(self, fates: Sequence[Counter[str]]) -> Iterator[str]:
+        """What the user is told: what is protected, and what it spends."""
+        if self._privatizer is None:
+            yield "unprotected: eta is inf, every word goes to the model as it is"
+            return
+        statement, total = self.contract.statement, sum(fates, Counter())
+        scope = ", ".join(statement.categories or ["every word"])
+        kinds = ((name, total[VERBATIM_KIND + key]) for key, name in KINDS.items())
+        verbatim = ", ".join(f"{count} {name}" for name, count in kinds if count)
+        hidden = sum(count for fate, count in total.items() if fate.startswith(PLACEHOLDER))
+        yield (
+            f"{statement.mechanism} at eta {self.eta:g} ({scope}): of {total.total()} words "
+            f"{total[NOISE]} get noise, {hidden} become placeholders; as they are: "
+            f"{verbatim or 'none'}"
+        )
+        most = max(count[NOISE] for count in fates)
+        loss = Budget(self._privatizer.privatizer.mechanism, self.eta, most).loss(1.0)
+        bound = f"{self.eta:g} · {most} words = {loss:g}" if math.isfinite(loss) else "no bound"
+        yield (
+            "each prediction spends privacy, also of a text that was asked about before: eta for "
+            f"each word with noise and unit of distance, here at most {bound} for one text"
+        )
+
+    def _release(self, texts: list[str]) -> list[Released]:
+        if self._privatizer is not None:
+            return self._privatizer.release(texts)
+        return [
+            Released(
+                text.words,
+                text.words,
+                [
+                    VERBATIM_KIND + kind(word, identifier)
+                    for word, identifier in zip(text.words, text.identifiers, strict=True)
+                ],
+                text.space_after,
+            )
+            for text in Tagger(self._tagger).texts(texts)
+        ]
+
+    def _plain_copies(self, count: int) -> Iterator[list[str]]:
+        """The plain words, privatized anew for each text."""
+        plain = self.contract.plain
+        if self._privatizer is None:
+            return iter([plain] * count)
+        return self._privatizer.privatizer.privatize([Words(plain, self._plain, fresh)] * count)
+
+    def _groups_of_plain(self) -> list[int]:
+        assert self._privatizer
+        privatizer = self._privatizer.privatizer
+        rows = {word: row for row, word in enumerate(privatizer.table.words)}
+        known = [rows[word] for word in self.contract.plain if word in rows]
+        groups = privatizer.groups_of_rows(np.array(known, np.int64))
+        if len(known) < len(self.contract.plain) or VERBATIM in groups:
+            raise RaptError("adapter: a plain word of it is none that its mechanism releases")
+        return groups
+
+
+def _texts(given: str, pair: bool) -> list[list[str]]:
+    """The segments of each text: one that was given itself, or those of a file, one a line."""
+    texts = [given]
+    if given == str(STREAM) or os.path.isfile(given):
+        lines = Lines(Input(Path(given)), (TEXT,), False)
+        texts = [text or "" for chunk in lines.chunks() for text in chunk.texts[TEXT]]
+        if not texts:
+            raise RaptError(f"{lines.input.where}: holds no lines")
+    elif Path(given).suffix in SUFFIXES and not any(c.isspace() for c in given):
+        raise RaptError(f"{given}: no such file")
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        raise RaptError("text: given in another encoding, allowed: UTF-8") from None
+    if not pair:
+        return [[text] for text in texts]
+    pairs = [text.split("\t") for text in texts]
+    for number, halves in enumerate(pairs, start=1):
+        if len(halves) != 2:
+            raise RaptError(
+                f"text {number}: {len(halves)} segments given, allowed: 2 with a tab between them"
+            )
+    return pairs
+
+
+def _eta(contract: Contract, given: float | None, *, elsewhere: bool) -> float:
+    """The η to use: a provider elsewhere cannot have words sent to it as they are."""
+    tuned = contract.statement.eta
+    if given is not None:
+        if f"{given:g}" != tuned:
+            print(f"eta {given:g} given, the adapter was tuned at {tuned}", file=sys.stderr)
+        return given
+    if tuned == "inf" and elsewhere:
+        raise RaptError(
+            "eta: none given, and the adapter was tuned on unprotected words; --eta NUMBER "
+            "protects yours, --eta inf sends them as they are"
+        )
+    try:
+        return float(tuned)
+    except ValueError:
+        raise RaptError("adapter: its eta is no number") from None
+
+
+def _hold(contract: Contract, release: Path) -> None:
+    """Check that a provider asks for what the user's own release was."""
+    path = release / "statement.json"
+    if not path.is_file():
+        raise RaptError(f"release: {str(release)!r} holds no statement.json, allowed: a release")
+    own = files.read_json(path)
+    for field in HELD:
+        if own.get(field) != getattr(contract.statement, field):
+            raise RaptError(f"{field}: the adapter's is another than that of {release}")
+
+
+def _as_json(text: Text, chances: dict[str, float], show: bool) -> str:
+    label = max(chances, key=chances.__getitem__)
+    line = {"label": label, "probability": chances[label], "probabilities": chances}
+    return json.dumps(line | ({"sent": text.model_dump()} if show else {}), ensure_ascii=False)
+
+
+def _as_lines(text: Text, chances: dict[str, float], show: bool) -> str:
+    label = max(chances, key=chances.__getitem__)
+    line = f"{label}\t{chances[label]:.3f}"
+    if not show:
+        return line
+    segments = [
+        [word for word, segment in zip(text.words, text.segment, strict=True) if segment == number]
+        for number in sorted({0, *text.segment})
+    ]
+    parts = [*([text.plain] if text.plain else []), *segments]
+    return "sent\t" + " | ".join(" ".join(part) for part in parts) + "\n" + line

@@ -1,0 +1,106 @@
+"""A provider elsewhere, asked over HTTP; only what the caller privatized is sent."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pydantic import TypeAdapter
+
+from rapt.errors import RaptError
+from rapt.serving.protocol import (
+    BYTES,
+    CONTRACT,
+    Answer,
+    Provider,
+    Query,
+    Text,
+    read,
+)
+
+SECONDS = 60  # to wait for an answer
+ANSWER = TypeAdapter(Answer)
+SCHEMES = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
+
+
+def is_url(adapter: str) -> bool:
+    """Whether an adapter is given by its server's address."""
+    return adapter.startswith(tuple(f"{scheme}://" for scheme in SCHEMES))
+
+
+def opened(adapter: str) -> Provider:
+    """The adapter in a folder, or behind a URL.
+
+    Raises:
+        RaptError: there is none.
+    """
+    if is_url(adapter):
+        return Remote(adapter)
+    from rapt.serving.model import Adapted  # torch, which only a local model needs
+
+    return Adapted(Path(adapter))
+
+
+class Remote:
+    """A model behind `rapt serve`, or a server like it.
+
+    No proxy and no redirection: what is sent goes to the address that was given.
+
+    Attributes:
+        contract: what texts must be like.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Ask for the contract.
+
+        Raises:
+            RaptError: nothing answers there, or no such server.
+        """
+        self._url = url.rstrip("/")
+        self.contract = read(CONTRACT, self._ask("GET", "/"), f"adapter {self._url}")
+
+    def probabilities(self, texts: list[Text]) -> list[list[float]]:
+        """For each text the probability of each class of the contract.
+
+        Raises:
+            RaptError: the server refuses, is gone, or answers something else.
+        """
+        body = Query(texts=texts).model_dump_json().encode()
+        answer = read(ANSWER, self._ask("POST", "/predict", body), f"adapter {self._url}")
+        sizes = {len(row) for row in answer.probabilities}
+        if (
+            answer.labels != self.contract.labels
+            or len(answer.probabilities) != len(texts)
+            or sizes != {len(answer.labels)}
+        ):
+            raise RaptError(f"adapter {self._url}: answers for other texts or labels")
+        return answer.probabilities
+
+    def _ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        try:
+            parts = urlsplit(self._url)
+            connection = SCHEMES[parts.scheme](parts.hostname or "", parts.port, timeout=SECONDS)
+            try:
+                kind = {"Content-Type": "application/json"} if body else {}
+                connection.request(method, parts.path + path, body, kind)
+                response = connection.getresponse()
+                content = response.read(BYTES + 1)
+            finally:
+                connection.close()
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            reason = getattr(error, "strerror", None) or type(error).__name__
+            raise RaptError(f"adapter {self._url}: cannot be reached ({reason})") from None
+        if response.status != 200 or len(content) > BYTES:
+            raise RaptError(f"adapter {self._url}: {_refusal(response.status, content)}")
+        return content
+
+
+def _refusal(status: int, content: bytes) -> str:
+    """What a server says of a query that it does not answer, as one line without surprises."""
+    try:
+        line = str(json.loads(content)["error"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        line = "no answer of `rapt serve`"
+    return f"{status}, {line[:200] if line.isprintable() else '…'}"

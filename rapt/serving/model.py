@@ -1,0 +1,59 @@
+"""An adapted model that answers with probabilities; it is given privatized words alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from safetensors import SafetensorError
+
+from rapt import models
+from rapt.errors import RaptError
+from rapt.serving.protocol import Text, check, contract_of
+from rapt.tuning.inputs import tokenized
+from rapt.tuning.model import device, load, load_backbone
+from rapt.tuning.train import logits
+
+BATCH = 32
+
+
+class Adapted:
+    """The model that a training run wrote, on its backbone.
+
+    Attributes:
+        contract: what texts must be like.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Load the adapter in `folder` (docs/data.md).
+
+        Raises:
+            RaptError: there is none, or its backbone is missing or has other weights.
+        """
+        self.contract = contract_of(folder)
+        where = models.folder(self.contract.backbone, self.contract.backbone_sha256)
+        try:
+            backbone, self._tokenizer = load_backbone(where)
+            self._model = load(folder, backbone).to(device())
+        except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
+            raise RaptError(
+                f"adapter {folder}: cannot be loaded on {self.contract.backbone} "
+                f"({type(error).__name__})"
+            ) from error
+
+    def probabilities(self, texts: list[Text]) -> list[list[float]]:
+        """For each text the probability of each class of the contract.
+
+        Raises:
+            RaptError: a text is not as the contract says, or too long for the backbone.
+        """
+        check(texts, self.contract)
+        split = tokenized(
+            [text.words for text in texts],
+            [list(text.segment) for text in texts],
+            [text.plain for text in texts],
+            [0] * len(texts),
+            self._tokenizer,
+            self.contract.max_tokens,
+        )
+        scores = logits(self._model, split, self._tokenizer.pad_token_id, BATCH)
+        return scores.double().softmax(1).tolist()

@@ -1,0 +1,127 @@
+"""What goes over the wire, read strictly: neither side trusts the other's bytes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from rapt.errors import RaptError
+from rapt.tuning.contract import NAME, Contract
+
+T = TypeVar("T")
+
+BYTES = 1 << 20  # of a body
+TEXTS = 32  # of a request
+
+CONTRACT = TypeAdapter(Contract)
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Text(_Message):
+    """One text as a release holds it (docs/data.md).
+
+    Attributes:
+        words: privatized.
+        segment: of each word.
+        plain: the privatized copies of the plain words.
+    """
+
+    words: list[str]
+    segment: list[Literal[0, 1]]
+    plain: list[str]
+
+
+class Query(_Message):
+    """What a user asks."""
+
+    texts: Annotated[list[Text], Field(min_length=1, max_length=TEXTS)]
+
+
+class Answer(_Message):
+    """For each text of a query the probability of each class."""
+
+    labels: list[str]
+    probabilities: list[list[Annotated[float, Field(ge=0, le=1)]]]
+
+
+class Provider(Protocol):
+    """An adapted model, here or elsewhere."""
+
+    @property
+    def contract(self) -> Contract:
+        """What texts must be like."""
+
+    def probabilities(self, texts: list[Text]) -> list[list[float]]:
+        """For each of at most TEXTS texts the probability of each class of the contract."""
+
+
+def read(kind: TypeAdapter[T], content: bytes, where: str) -> T:
+    """Read JSON of a kind.
+
+    Args:
+        kind: of what.
+        content: the bytes.
+        where: they are from, for the error.
+
+    Raises:
+        RaptError: they are not that; the line names the place, never what stands there.
+    """
+    try:
+        return kind.validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        if first["type"] == "json_invalid":
+            raise RaptError(f"{where}: not JSON") from None
+        place = ".".join(str(part) for part in first["loc"] if first["type"] != "extra_forbidden")
+        raise RaptError(f"{where}: {place and f'{place}: '}{first['msg']}") from None
+
+
+def contract_of(folder: Path) -> Contract:
+    """The contract of an adapter's folder.
+
+    Raises:
+        RaptError: it holds none.
+    """
+    path = folder / NAME
+    if not path.is_file():
+        seeds = sorted(inside.parent for inside in folder.glob(f"*/{NAME}"))
+        hint = f"; did you mean {str(seeds[0])!r}?" if seeds else ""
+        raise RaptError(
+            f"adapter: {str(folder)!r} holds no {NAME}, allowed: the folder of a tuned seed, "
+            f"models/adapters/CELL/seed-K{hint}"
+        )
+    return read(CONTRACT, path.read_bytes(), str(path))
+
+
+def check(texts: list[Text], contract: Contract) -> None:
+    """Check that texts are such as a model was tuned on.
+
+    Raises:
+        RaptError: one is not; the line says which, by its number.
+    """
+    for number, text in enumerate(texts):
+        if len(text.segment) != len(text.words):
+            raise _wrong(number, "segment", len(text.segment), "one entry for each word")
+        for segment in (0, 1):
+            if text.segment.count(segment) > contract.max_tokens:
+                count = text.segment.count(segment)
+                raise _wrong(number, "words", count, f"at most {contract.max_tokens} of a segment")
+        if 1 in text.segment and not contract.pair:
+            raise RaptError(f"texts.{number}: two segments given, allowed: one")
+        if len(text.plain) != len(contract.plain):
+            raise _wrong(number, "plain", len(text.plain), f"{len(contract.plain)}")
+
+
+def _wrong(number: int, field: str, given: int, allowed: str) -> RaptError:
+    return RaptError(f"texts.{number}.{field}: {given} given, allowed: {allowed}")
+
+
+def dumped(message: object) -> bytes:
+    """JSON as bytes."""
+    return json.dumps(message).encode()

@@ -1,0 +1,125 @@
+"""`rapt serve`: a reference provider on this machine's loopback, for privatized words alone."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI, HTTPException, Request, Response
+from pydantic import TypeAdapter
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException as HTTPError
+
+from rapt.errors import RaptError
+from rapt.serving.model import Adapted
+from rapt.serving.protocol import BYTES, Answer, Provider, Query, dumped, read
+
+HOST = "127.0.0.1"
+NAMES = (HOST, "localhost")  # as which a request may address it: no other site's page may
+QUERY = TypeAdapter(Query)
+
+
+def serve(folder: Path, port: int) -> None:
+    """Serve the adapter in `folder` until it is interrupted.
+
+    Args:
+        folder: of a tuned seed.
+        port: of 127.0.0.1; 0: any that is free.
+
+    Raises:
+        RaptError: there is no such adapter, or the port is taken.
+    """
+    app = application(Adapted(folder))
+    with listening(port) as listener:
+        _say(
+            f"rapt serve: {folder} at http://{HOST}:{listener.getsockname()[1]}, privatized words "
+            "alone; Ctrl+C ends it"
+        )
+        # Its own access log would hold whatever somebody put into an address.
+        config = uvicorn.Config(app, access_log=False, log_level="warning", lifespan="off")
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def listening(port: int) -> socket.socket:
+    """A socket that listens on this machine's loopback alone."""
+    try:
+        return socket.create_server((HOST, port))
+    except OSError as error:
+        raise RaptError(
+            f"port: {port} given, {error.strerror}; allowed: a free one, or 0 for any"
+        ) from None
+
+
+def application(model: Provider) -> FastAPI:
+    """The server of a model: `GET /` says what texts must be like, `POST /predict` answers."""
+    app = FastAPI(openapi_url=None)
+    turn = asyncio.Lock()  # one query is computed at a time, whatever memory many would take
+    contract = dumped(asdict(model.contract))
+
+    @app.get("/")
+    async def describe() -> Response:
+        return _json(contract)
+
+    @app.post("/predict")
+    async def predict(request: Request) -> Response:
+        texts = read(QUERY, await _body(request), "body").texts
+        async with turn:
+            probabilities = await run_in_threadpool(model.probabilities, texts)
+        answer = Answer(labels=model.contract.labels, probabilities=probabilities)
+        return _json(answer.model_dump_json().encode())
+
+    @app.middleware("http")
+    async def guard(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
+        response = await _guarded(request, answer)
+        path = request.url.path if request.url.path in ("/", "/predict") else "(elsewhere)"
+        _say(f"{request.method} {path} {response.status_code}")
+        return response
+
+    @app.exception_handler(HTTPError)
+    async def refused(_: Request, error: HTTPError) -> Response:
+        return _error(error.status_code, error.detail)
+
+    @app.exception_handler(RaptError)
+    async def mendable(_: Request, error: RaptError) -> Response:
+        return _error(400, str(error))
+
+    return app
+
+
+async def _guarded(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
+    if request.url.hostname not in NAMES:
+        return _error(400, f"host: another given, allowed: {', '.join(NAMES)}")
+    try:
+        return await answer(request)
+    except Exception as error:  # whose message, or trace, might hold words
+        _say(f"the model failed: {type(error).__name__}")
+        return _error(500, "the model failed on this query")
+
+
+async def _body(request: Request) -> bytes:
+    """The body; one that is too long is read to its end, so that its sender hears why, not kept."""
+    body, size = [], 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size <= BYTES:
+            body.append(chunk)
+    if size > BYTES:
+        raise HTTPException(413, f"body: {size} bytes given, allowed: {BYTES}")
+    return b"".join(body)
+
+
+def _json(content: bytes, status: int = 200) -> Response:
+    return Response(content, status, media_type="application/json")
+
+
+def _error(status: int, line: str) -> Response:
+    return _json(dumped({"error": line}), status)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
