@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
+import secrets
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain, repeat
 from pathlib import Path
 
 import numpy as np
@@ -52,12 +54,15 @@ def predict(
     Raises:
         RaptError: something given is not allowed, or the provider does not answer.
     """
-    texts = _texts(given, pair)
+    texts = _texts(given)
     provider = opened(adapter)
     contract = provider.contract
     if pair != contract.pair:
-        allowed = "pairs, by --pair" if contract.pair else "single texts"
-        raise RaptError(f"pair: the adapter was tuned on {allowed}")
+        raise RaptError(
+            "pair: the adapter was tuned on "
+            + ("pairs, allowed: with --pair" if contract.pair else "single texts")
+        )
+    segments = [_segments(number, text, pair) for number, text in enumerate(texts, start=1)]
     if release is not None:
         _hold(contract, release)
     privatize = Repeater(
@@ -67,7 +72,7 @@ def predict(
         tagger or default_tagger(),
         placeholders,
     )
-    sent, fates = privatize(texts)
+    sent, fates = privatize(segments)
     for line in privatize.said(fates):
         print(line, file=sys.stderr)
     for start in range(0, len(sent), TEXTS):
@@ -98,7 +103,7 @@ class Repeater:
         """
         self.contract, self.eta, self._tagger = contract, eta, tagger
         self._privatizer: TextPrivatizer | None = None
-        self._plain: list[int] = []
+        self._groups: list[list[int]] = []
         if eta == math.inf:
             if placeholders:
                 raise RaptError("placeholders: given, allowed: with an eta below inf")
@@ -119,7 +124,7 @@ class Repeater:
                 f"table: {str(table)!r} has sha256 {found}, the adapter was tuned on words of "
                 f"{statement.embedding} with {statement.table_sha256}"
             )
-        self._plain = self._groups_of_plain()
+        self._groups = self._groups_of_plain()
 
     def __call__(self, texts: Sequence[Sequence[str]]) -> tuple[list[Text], list[Counter[str]]]:
         """Privatize [k; x] for each text x, of one segment or two.
@@ -186,25 +191,29 @@ class Repeater:
         ]
 
     def _plain_copies(self, count: int) -> Iterator[list[str]]:
-        """The plain words, privatized anew for each text."""
-        plain = self.contract.plain
+        """A sequence of plain words for each text, any of them, privatized anew."""
+        if not self.contract.plain:
+            return repeat([], count)
+        chosen = [secrets.randbelow(len(self.contract.plain)) for _ in range(count)]
         if self._privatizer is None:
-            return iter([plain] * count)
-        return self._privatizer.privatizer.privatize([Words(plain, self._plain, fresh)] * count)
+            return (self.contract.plain[number] for number in chosen)
+        return self._privatizer.privatizer.privatize(
+            Words(self.contract.plain[number], self._groups[number], fresh) for number in chosen
+        )
 
-    def _groups_of_plain(self) -> list[int]:
+    def _groups_of_plain(self) -> list[list[int]]:
         assert self._privatizer
         privatizer = self._privatizer.privatizer
         rows = {word: row for row, word in enumerate(privatizer.table.words)}
-        known = [rows[word] for word in self.contract.plain if word in rows]
-        groups = privatizer.groups_of_rows(np.array(known, np.int64))
-        if len(known) < len(self.contract.plain) or VERBATIM in groups:
+        of_rows = [*privatizer.groups_of_rows(np.arange(len(rows))), VERBATIM]
+        groups = [[of_rows[rows.get(word, -1)] for word in plain] for plain in self.contract.plain]
+        if VERBATIM in chain.from_iterable(groups):
             raise RaptError("adapter: a plain word of it is none that its mechanism releases")
         return groups
 
 
-def _texts(given: str, pair: bool) -> list[list[str]]:
-    """The segments of each text: one that was given itself, or those of a file, one a line."""
+def _texts(given: str) -> list[str]:
+    """What was given: a text itself, or a file of them, one a line."""
     texts = [given]
     if given == str(STREAM) or os.path.isfile(given):
         lines = Lines(Input(Path(given)), (TEXT,), False)
@@ -217,15 +226,16 @@ def _texts(given: str, pair: bool) -> list[list[str]]:
         "".join(texts).encode()
     except UnicodeEncodeError:
         raise RaptError("text: given in another encoding, allowed: UTF-8") from None
-    if not pair:
-        return [[text] for text in texts]
-    pairs = [text.split("\t") for text in texts]
-    for number, halves in enumerate(pairs, start=1):
-        if len(halves) != 2:
-            raise RaptError(
-                f"text {number}: {len(halves)} segments given, allowed: 2 with a tab between them"
-            )
-    return pairs
+    return texts
+
+
+def _segments(number: int, text: str, pair: bool) -> list[str]:
+    segments = text.split("\t") if pair else [text]
+    if pair and len(segments) != 2:
+        raise RaptError(
+            f"text {number}: {len(segments)} segments given, allowed: 2 with a tab between them"
+        )
+    return segments
 
 
 def _eta(contract: Contract, given: float | None, *, elsewhere: bool) -> float:

@@ -60,6 +60,8 @@ class Remote:
         """
         self._url = url.rstrip("/")
         self.contract = read(CONTRACT, self._ask("GET", "/"), f"adapter {self._url}")
+        if not self.contract.labels:
+            raise RaptError(f"adapter {self._url}: has no labels")
 
     def probabilities(self, texts: list[Text]) -> list[list[float]]:
         """For each text the probability of each class of the contract.

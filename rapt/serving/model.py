@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError
 
@@ -47,13 +48,16 @@ class Adapted:
             RaptError: a text is not as the contract says, or too long for the backbone.
         """
         check(texts, self.contract)
-        split = tokenized(
-            [text.words for text in texts],
-            [list(text.segment) for text in texts],
-            [text.plain for text in texts],
-            [0] * len(texts),
-            self._tokenizer,
-            self.contract.max_tokens,
-        )
+        columns: dict[str, list[Any]] = {
+            "words": [text.words for text in texts],
+            "segment": [text.segment for text in texts],
+            "plain": [text.plain for text in texts],
+            "label": [0] * len(texts),  # unknown, and not looked at
+        }
+        split = tokenized(columns, self._tokenizer, self.contract.max_tokens)
+        longest = max(len(tokens) for tokens in split.tokens)
+        most = getattr(self._model.backbone.config, "max_position_embeddings", longest)
+        if longest > most:
+            raise RaptError(f"texts: {longest} tokens in one given, allowed: {most}")
         scores = logits(self._model, split, self._tokenizer.pad_token_id, BATCH)
         return scores.double().softmax(1).tolist()

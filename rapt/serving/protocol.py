@@ -78,8 +78,9 @@ def read(kind: TypeAdapter[T], content: bytes, where: str) -> T:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         if first["type"] == "json_invalid":
             raise RaptError(f"{where}: not JSON") from None
-        place = ".".join(str(part) for part in first["loc"] if first["type"] != "extra_forbidden")
-        raise RaptError(f"{where}: {place and f'{place}: '}{first['msg']}") from None
+        # The name of a field that is none of ours may be anything.
+        place = first["loc"][: -1 if first["type"] == "extra_forbidden" else None]
+        raise RaptError(": ".join([where, ".".join(map(str, place)), first["msg"]])) from None
 
 
 def contract_of(folder: Path) -> Contract:
@@ -105,6 +106,7 @@ def check(texts: list[Text], contract: Contract) -> None:
     Raises:
         RaptError: one is not; the line says which, by its number.
     """
+    lengths = {len(sequence) for sequence in contract.plain} or {0}
     for number, text in enumerate(texts):
         if len(text.segment) != len(text.words):
             raise _wrong(number, "segment", len(text.segment), "one entry for each word")
@@ -114,8 +116,8 @@ def check(texts: list[Text], contract: Contract) -> None:
                 raise _wrong(number, "words", count, f"at most {contract.max_tokens} of a segment")
         if 1 in text.segment and not contract.pair:
             raise RaptError(f"texts.{number}: two segments given, allowed: one")
-        if len(text.plain) != len(contract.plain):
-            raise _wrong(number, "plain", len(text.plain), f"{len(contract.plain)}")
+        if len(text.plain) not in lengths:
+            raise _wrong(number, "plain", len(text.plain), ", ".join(map(str, lengths)))
 
 
 def _wrong(number: int, field: str, given: int, allowed: str) -> RaptError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable
@@ -50,8 +51,9 @@ def listening(port: int) -> socket.socket:
     try:
         return socket.create_server((HOST, port))
     except OSError as error:
+        reason = os.strerror(error.errno or 0)
         raise RaptError(
-            f"port: {port} given, {error.strerror}; allowed: a free one, or 0 for any"
+            f"port: {port} given ({reason}), allowed: a free one, or 0 for any"
         ) from None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from rapt import files
@@ -43,7 +44,7 @@ class Contract:
         statement: of the release that it was tuned on.
         labels: the names of the classes.
         pair: whether a text has two segments.
-        plain: the public plain words, in order, whose privatized copies stand before each text.
+        plain: the public sequences of plain words; each text has a privatized copy of one.
         backbone: the model as params.yaml names it.
         backbone_sha256: of its weights; None: not checked.
         max_tokens: of a text that the model sees.
@@ -52,7 +53,7 @@ class Contract:
     statement: Statement
     labels: list[str]
     pair: bool
-    plain: list[str]
+    plain: list[list[str]]
     backbone: str
     backbone_sha256: str | None
     max_tokens: int
@@ -66,13 +67,12 @@ def write(run: Run, statement: Mapping[str, Any]) -> None:
         statement: of the release.
     """
     data = run.release / f"seed-{run.k}"
-    plain = data / "plain.parquet"
     segments = files.read_parquet(data / "train.parquet")["segment"].to_pylist()
     contract = Contract(
         statement=Statement(**{field.name: statement[field.name] for field in fields(Statement)}),
         labels=statement["labels"],
         pair=any(1 in segment for segment in segments),
-        plain=files.read_parquet(plain)["word"].to_pylist() if plain.exists() else [],
+        plain=_sequences(data / "plain.parquet"),
         backbone=run.backbone_name,
         backbone_sha256=run.backbone_sha256,
         max_tokens=run.loop.max_tokens,
@@ -80,3 +80,15 @@ def write(run: Run, statement: Mapping[str, Any]) -> None:
     # No temporary name: the folder as a whole is written under one.
     content = json.dumps(asdict(contract), indent=1, sort_keys=True, ensure_ascii=False)
     (run.adapter / NAME).write_text(content + "\n")
+
+
+def _sequences(path: Path) -> list[list[str]]:
+    """The plain words of each sequence, in order; none where there is no file."""
+    if not path.exists():
+        return []
+    plain = files.read_parquet(path).to_pydict()
+    numbers = plain.get("sequence", [0] * len(plain["word"]))
+    sequences: list[list[str]] = [[] for _ in set(numbers)]
+    for number, word in zip(numbers, plain["word"], strict=True):
+        sequences[number].append(word)
+    return sequences

@@ -84,6 +84,16 @@ def tokenized(
     return split
 
 
+def _before_words(tokenizer: PreTrainedTokenizerBase) -> str:
+    """What a word given alone needs before it to become the tokens it is inside a text.
+
+    Some byte-level tokenizers (Llama 3's) glue words given one by one together, even when asked to
+    put spaces between them.
+    """
+    one, two = tokenizer(["a", "a a"], add_special_tokens=False)["input_ids"]
+    return "" if _pieces(tokenizer, ["a", "a"])[1] == two[len(one) :] else " "
+
+
 def _cut(
     tokenizer: PreTrainedTokenizerBase, first: list[str], second: list[str], max_tokens: int
 ) -> tuple[list[str], list[str]]:

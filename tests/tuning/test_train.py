@@ -175,7 +175,7 @@ def test_the_contract_holds_what_both_sides_need_and_nothing_of_the_texts(run: R
     assert contract == {
         "labels": ["no", "yes"],
         "pair": False,
-        "plain": ["likely", "film", "unlikely"],
+        "plain": [["likely", "film", "unlikely"]],
         "backbone": "tiny",
         "backbone_sha256": None,
         "max_tokens": 16,

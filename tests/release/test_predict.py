@@ -1,0 +1,294 @@
+from __future__ import annotations
+
+import io
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from typer.main import get_command
+
+from rapt.cli import app, main
+from rapt.release import command
+from rapt.release.predict import Repeater
+from rapt.release.text import TAGGER
+from rapt.serving.model import Adapted
+from rapt.tuning.contract import Contract
+from tests.conftest import ROOT
+from tests.serving.conftest import PLAIN, Served
+from tests.serving.conftest import adapter as adapter
+from tests.serving.conftest import backbone as backbone
+from tests.serving.conftest import model as model
+from tests.serving.conftest import served as served
+
+# No table holds these words: whatever mechanism gives them noise replaces them.
+SECRET = "Zanzibar met Xanthippe in Ouagadougou"
+PROTECTED = ("Zanzibar", "Xanthippe", "Ouagadougou")
+
+
+class Done(NamedTuple):
+    error: str
+    out: str
+    said: str
+
+
+Rapt = Callable[..., Done]
+
+
+@pytest.fixture
+def rapt(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[Rapt]:
+    """`rapt predict`, in this process; its one line if it ended with an error."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(folder, "models/tables/small")
+    command._params.cache_clear()
+
+    def run(*args: object, stdin: bytes = b"") -> Done:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", ["rapt", "predict", *map(str, args)])
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+            with pytest.raises(SystemExit) as ended:
+                main()
+        out, said = capsys.readouterr()
+        return Done(str(ended.value.code or ""), out, said)
+
+    yield run
+    command._params.cache_clear()
+
+
+def repeater(contract: Contract, folder: Path, eta: float = 0.1, **options: Any) -> Repeater:
+    return Repeater(contract, eta, folder, TAGGER, options.get("placeholders", False))
+
+
+def test_a_local_adapter_and_its_server_give_the_same(
+    adapter: Path, folder: Path, model: Adapted, served: Served, rapt: Rapt
+) -> None:
+    """Of words as they are: with noise no two predictions are of the same words."""
+    here = rapt("--adapter", adapter, "good film", "--eta", "inf", "--json", "--show")
+    there = rapt("--adapter", served.url, "good film", "--eta", "inf", "--json", "--show")
+    assert here.error == there.error == ""
+    assert here.out == there.out
+    assert "unprotected: eta is inf" in here.said
+    assert "unprotected: eta is inf" in there.said
+    line = json.loads(here.out)
+    assert line["sent"] == {"words": ["good", "film"], "segment": [0, 0], "plain": PLAIN}
+    assert line["probabilities"][line["label"]] == line["probability"] > 0.5
+
+
+def test_no_protected_word_is_sent(served: Served, rapt: Rapt) -> None:
+    done = rapt("--adapter", served.url, SECRET, "--show")
+    assert done.error == ""
+    assert b'"words"' in served.received
+    for word in PROTECTED:
+        assert word.lower().encode() not in served.received.lower()
+        assert word not in done.out + done.said
+    assert "of 5 words 5 get noise" in done.said
+    assert "at most 0.1 · 5 words = 0.5 for one text" in done.said
+    sent = done.out.splitlines()[0].split("\t")[1]
+    assert sent.split(" | ")[1].encode() in served.received.replace(b'","', b" ")
+
+
+def test_texts_of_a_file_or_of_stdin_a_line_each(adapter: Path, rapt: Rapt) -> None:
+    lines = f"{SECRET}\n\nBob met Alice at 7!\n" * 20
+    Path("in.txt").write_text(lines)
+    from_file = rapt("--adapter", adapter, "in.txt")
+    from_stdin = rapt("--adapter", adapter, "-", "--json", stdin=lines.encode())
+    assert len(from_file.out.splitlines()) == len(from_stdin.out.splitlines()) == 60
+    assert all(line.split("\t")[0] in ("no", "yes") for line in from_file.out.splitlines())
+    assert "20 numbers" in from_file.said
+    assert "sent" not in json.loads(from_stdin.out.splitlines()[0])
+
+
+def test_it_takes_the_mechanism_of_the_release(model: Adapted, folder: Path) -> None:
+    """One without categories gives noise to every word, also to those that pct2t would keep."""
+    how = replace(
+        model.contract.statement, mechanism="tem", parameters={"beta": 0.01}, categories=None
+    )
+    privatize = repeater(replace(model.contract, statement=how), folder)
+    sent, fates = privatize([["Quite horrifyingly Zanzibar"]])
+    assert not {"Quite", "horrifyingly", "Zanzibar"} & {*sent[0].words}
+    assert next(privatize.said(fates)).startswith("tem at eta 0.1 (every word): of 3 words 3 get")
+
+
+def test_each_text_and_each_call_has_noise_of_its_own(model: Adapted, folder: Path) -> None:
+    privatize = repeater(model.contract, folder)
+    texts = [[SECRET]] * 30
+    (sent, _), (again, _) = privatize(texts), privatize(texts)
+    assert len({tuple(text.words) for text in [*sent, *again]}) > 40
+    assert len({tuple(text.plain) for text in [*sent, *again]}) > 40
+
+
+def test_identifiers_stand_as_in_training_or_become_placeholders(
+    model: Adapted, folder: Path
+) -> None:
+    texts = [["in 2019"]]
+    assert repeater(model.contract, folder)(texts)[0][0].words[-1] == "2019"
+    hidden = repeater(model.contract, folder, placeholders=True)
+    sent, fates = hidden(texts)
+    assert sent[0].words[-1] == "<number>"
+    assert "1 become placeholders" in next(hidden.said(fates))
+
+
+def test_a_pair_keeps_its_segments(model: Adapted, folder: Path) -> None:
+    contract = replace(model.contract, pair=True)
+    sent, _ = repeater(contract, folder)([["good film", "bad bad plot"]])
+    assert sent[0].segment == [0, 0, 1, 1, 1]
+    assert sent[0].words[2:4] == ["bad", "bad"]
+
+
+def test_pairs_are_given_with_a_tab(model: Adapted, rapt: Rapt) -> None:
+    class Pairs:
+        contract = replace(model.contract, pair=True)
+        probabilities = model.probabilities
+
+    pairs = Served(Pairs())
+    try:
+        alone = rapt("--adapter", pairs.url, "good film")
+        assert alone.error == "pair: the adapter was tuned on pairs, allowed: with --pair"
+        alone = rapt("--adapter", pairs.url, "good film", "--pair")
+        assert alone.error == "text 1: 1 segments given, allowed: 2 with a tab between them"
+        rapt("--adapter", pairs.url, "very very\tvery", "--pair")
+        assert b'"segment":[0,0,1]' in pairs.received
+    finally:
+        pairs.stop()
+
+
+def test_words_that_the_model_cannot_see_are_not_sent(model: Adapted, folder: Path) -> None:
+    privatize = repeater(replace(model.contract, max_tokens=2), folder)
+    sent, fates = privatize([["film film film bad 7"]])
+    assert len(sent[0].words) == 2
+    assert fates[0].total() == 2
+
+
+def test_any_of_the_plain_sequences_is_taken(model: Adapted, folder: Path) -> None:
+    contract = replace(model.contract, plain=[["film"], ["saw"]])
+    sent, _ = repeater(contract, folder, eta=1e6)([["film"]] * 60)
+    assert {tuple(text.plain) for text in sent} == {("film",), ("saw",)}
+
+
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [
+        (["film", "--adapter", "http://127.0.0.1:1"], "cannot be reached (Connection refused)"),
+        (["film", "--adapter", "http://127.0.0.1:x"], "cannot be reached (ValueError)"),
+        (["film", "--adapter", "http://[::1"], "cannot be reached (ValueError)"),
+        (["film", "--adapter", "nothing"], "adapter: 'nothing' holds no rapt.json"),
+        (["film", "--adapter", "URL/elsewhere"], "404, Not Found"),
+        (["film", "--adapter", "ADAPTER", "--table", "no"], "table: 'no' holds no embedding table"),
+        (["film", "--adapter", "ADAPTER", "--table", "other"], "table: 'other' has sha256 "),
+        (["film", "--adapter", "ADAPTER", "--pair"], "pair: the adapter was tuned on single texts"),
+        (["film", "--adapter", "ADAPTER", "--eta", "0"], "eta: 0 given, allowed: a finite number"),
+        (["film", "--adapter", "ADAPTER", "--eta", "nan"], "eta: nan given, allowed: a finite"),
+        (
+            ["film", "--adapter", "ADAPTER", "--eta", "inf", "--placeholders"],
+            "placeholders: given, allowed: with an eta below inf",
+        ),
+        (["missing.txt", "--adapter", "ADAPTER"], "missing.txt: no such file"),
+        (["empty", "--adapter", "ADAPTER"], "empty: holds no lines"),
+        (["film", "--adapter", "ADAPTER", "--release", "no"], "release: 'no' holds no statement"),
+        (
+            ["film", "--adapter", "URL", "--release", "release"],
+            "categories: the adapter's is another than that of release",
+        ),
+    ],
+)
+def test_what_is_not_allowed_is_one_line(
+    adapter: Path, folder: Path, served: Served, rapt: Rapt, args: list[str], line: str
+) -> None:
+    shutil.copytree(folder, "other")
+    Path("other/words.json").write_text(Path("other/words.json").read_text() + "\n")
+    Path("empty").touch()
+    Path("release").mkdir()
+    statement = json.loads((adapter / "rapt.json").read_text())["statement"]
+    Path("release/statement.json").write_text(json.dumps(statement | {"categories": ["noun"]}))
+    given = [a.replace("ADAPTER", str(adapter)).replace("URL", served.url) for a in args]
+    done = rapt(*given)
+    assert line in done.error
+    assert "\n" not in done.error
+    assert done.out == ""
+    assert b'"words"' not in served.received
+
+
+def test_a_provider_cannot_have_words_as_they_are(model: Adapted, rapt: Rapt) -> None:
+    """It says how to privatize; but inf has to be the user's own word."""
+
+    class Greedy:
+        contract = replace(model.contract, statement=replace(model.contract.statement, eta="inf"))
+        probabilities = model.probabilities
+
+    greedy = Served(Greedy())
+    try:
+        done = rapt("--adapter", greedy.url, SECRET)
+        assert done.error.startswith("eta: none given, and the adapter was tuned on unprotected")
+        assert b"Zanzibar" not in greedy.received
+        assert rapt("--adapter", greedy.url, SECRET, "--eta", "0.1").error == ""
+        assert b"Zanzibar" not in greedy.received
+        assert rapt("--adapter", greedy.url, SECRET, "--eta", "inf").error == ""
+        assert b"Zanzibar" in greedy.received
+    finally:
+        greedy.stop()
+
+
+@pytest.mark.parametrize("answer", [[[0.5, 0.5]] * 2, [[1.0]], []])
+def test_an_answer_about_something_else_is_one_line(
+    model: Adapted, rapt: Rapt, answer: list[list[float]]
+) -> None:
+    class Wrong:
+        contract = model.contract
+
+        def probabilities(self, texts: object) -> list[list[float]]:
+            return answer
+
+    wrong = Served(Wrong())
+    try:
+        done = rapt("--adapter", wrong.url, "film")
+        assert done.error.endswith("answers for other texts or labels")
+    finally:
+        wrong.stop()
+
+
+def test_the_commands_of_the_docs_are_ones_that_there_are() -> None:
+    pages = [(ROOT / page).read_text() for page in ("docs/predict.md", "README.md")]
+    lines = re.findall(r"^ *rapt ((?:predict|serve) .*)$", "\n".join(pages), re.MULTILINE)
+    assert len(lines) == 7
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    for line in lines:
+        name, *args = shlex.split(line.split(" - <")[0] + " -" * (" - <" in line), comments=True)
+        commands[name].make_context(name, args)
+
+
+@pytest.mark.slow
+def test_from_one_terminal_to_another(adapter: Path, rapt: Rapt, tmp_path: Path) -> None:
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from rapt.cli import main; main()"
+    server = subprocess.Popen(
+        [sys.executable, "-c", code, "serve", "--adapter", str(adapter), "--port", "0"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stderr
+        said = server.stderr.readline()
+        assert "privatized words alone" in said
+        url = said.split(" at ")[1].split(",")[0]
+        asked = [sys.executable, "-c", code, "predict", "--adapter", url, SECRET, "--show"]
+        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        sent, answer = done.stdout.splitlines()
+        assert sent.startswith("sent\t")
+        assert answer.split("\t")[0] in ("no", "yes")
+        assert "each prediction spends privacy" in done.stderr
+    finally:
+        server.terminate()
+        log = server.communicate()[0] or ""
+    assert not any(word in log for word in PROTECTED)

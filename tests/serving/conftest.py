@@ -1,0 +1,111 @@
+"""A tiny BERT tuned on a release of a small table, and its server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import uvicorn
+
+from rapt import files
+from rapt.serving.model import Adapted
+from rapt.serving.server import application, listening
+from rapt.text.table import EmbeddingTable
+from rapt.tuning.config import Loop, Lora, Run
+from rapt.tuning.train import train
+from tests.release.conftest import FOUR
+from tests.release.conftest import folder as folder
+from tests.tuning.conftest import backbone as backbone
+
+PLAIN = ["film", "plot", "saw"]
+
+
+@pytest.fixture(scope="session")
+def adapter(tmp_path_factory: pytest.TempPathFactory, backbone: Path, folder: Path) -> Path:
+    """The folder of a seed, as the pipeline writes it."""
+    release = tmp_path_factory.mktemp("serving") / "release"
+    release.mkdir()
+    statement = {
+        "task": "films",
+        "method": "rapt",
+        "mechanism": "pct2t",
+        "parameters": {},
+        "categories": list(FOUR),
+        "eta": "0.1",
+        "embedding": "small",
+        "table_sha256": EmbeddingTable(folder).sha256,
+        "metric": "Euclidean distance of word embeddings",
+        "protection": "d_X-privacy",
+        "guarantee": "P[M(w)=y] <= …",
+        "not_covered": ["The tags."],
+        "labels": ["no", "yes"],
+    }
+    files.write_json(release / "statement.json", statement)
+    for split in ("train", "test"):
+        rows = {
+            "words": [["good", "film"], ["bad", "plot"]] * 4,
+            "segment": [[0, 0]] * 8,
+            "label": [1, 0] * 4,
+            "plain": [PLAIN] * 8,
+        }
+        files.write_parquet(release / f"seed-0/{split}.parquet", pa.table(rows))
+    plain = pa.table({"word": PLAIN, "target": [0, 1, 2]})
+    files.write_parquet(release / "seed-0/plain.parquet", plain)
+    run = Run(
+        release=release,
+        k=0,
+        seed=0,
+        backbone=backbone,
+        backbone_name=str(backbone),
+        backbone_sha256=files.sha256(backbone / "model.safetensors"),
+        tuner=Lora(r=4, alpha=8, dropout=0.0, learning_rate=0.02),
+        reconstruction=None,
+        loop=Loop(epochs=1, batch_size=8, max_tokens=8, warmup=0.1, weight_decay=0.0),
+        adapter=release.parent / "cell/seed-0",
+    )
+    train(run)
+    return run.adapter
+
+
+@pytest.fixture(scope="session")
+def model(adapter: Path) -> Adapted:
+    return Adapted(adapter)
+
+
+class Served:
+    """A server in a thread, and every byte that reached it."""
+
+    def __init__(self, model: Any) -> None:
+        self.app, self.received = application(model), b""
+        self.listener = listening(0)
+        self.port = self.listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.server = uvicorn.Server(uvicorn.Config(self, access_log=False, log_level="warning"))
+        self.thread = Thread(target=self.server.run, args=[[self.listener]])
+        self.thread.start()
+
+    async def __call__(self, scope: Any, receive: Callable[[], Any], send: Any) -> None:
+        async def recorded() -> Any:
+            message = await receive()
+            self.received += message.get("body", b"")
+            return message
+
+        self.received += json.dumps(scope, default=repr).encode()
+        await self.app(scope, recorded, send)
+
+    def stop(self) -> None:
+        self.server.should_exit = True
+        self.thread.join()
+        self.listener.close()
+
+
+@pytest.fixture
+def served(model: Adapted) -> Iterator[Served]:
+    served = Served(model)
+    yield served
+    served.stop()

@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rapt.errors import RaptError
+from rapt.serving.client import Remote
+from rapt.serving.model import Adapted
+from rapt.serving.protocol import BYTES, TEXTS, Text
+from rapt.serving.server import listening
+from tests.conftest import ROOT
+from tests.serving.conftest import PLAIN, Served
+from tests.test_pipeline import imported
+
+TEXT = {"words": ["good", "film"], "segment": [0, 0], "plain": PLAIN}
+
+
+def ask(served: Served, method: str, path: str, body: bytes = b"", **headers: str) -> Any:
+    """The status and the JSON of an answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", served.port)
+    connection.request(method, path, body, headers)
+    response = connection.getresponse()
+    content = response.read()
+    connection.close()
+    return response.status, json.loads(content)
+
+
+def post(served: Served, texts: Any) -> Any:
+    return ask(served, "POST", "/predict", json.dumps({"texts": texts}).encode())
+
+
+def test_over_http_as_here(served: Served, model: Adapted) -> None:
+    texts = [Text(**TEXT), Text(words=["bad"], segment=[0], plain=["film"] * 3)]
+    texts.append(Text(words=[], segment=[], plain=PLAIN))
+    remote = Remote(served.url + "/")
+    assert remote.contract == model.contract
+    here = model.probabilities(texts)
+    assert remote.probabilities(texts) == here
+    assert here[0] != here[1]
+    assert [sum(row) for row in here] == pytest.approx([1] * 3)
+
+
+def test_it_says_what_a_client_must_do(served: Served) -> None:
+    status, contract = ask(served, "GET", "/")
+    assert status == 200
+    assert contract["labels"] == ["no", "yes"]
+    assert contract["plain"] == [PLAIN]
+    assert contract["statement"]["mechanism"] == "pct2t"
+    assert len(contract["statement"]["table_sha256"]) == 64
+
+
+@pytest.mark.parametrize(
+    ("texts", "line"),
+    [
+        ([], "body: texts: List should have at least 1 item"),
+        ([TEXT] * (TEXTS + 1), f"body: texts: List should have at most {TEXTS} items"),
+        ("Zanzibar", "body: texts: Input should be a valid array"),
+        ([TEXT | {"words": [1]}], "body: texts.0.words.0: Input should be a valid string"),
+        ([TEXT | {"segment": [0, 2]}], "body: texts.0.segment.1: Input should be 0 or 1"),
+        ([TEXT | {"text": "Zanzibar"}], "body: texts.0: Extra inputs are not permitted"),
+        ([TEXT, TEXT | {"segment": [0]}], "texts.1.segment: 1 given, allowed: one entry for each"),
+        ([TEXT | {"segment": [0, 1]}], "texts.0: two segments given, allowed: one"),
+        ([TEXT | {"plain": []}], "texts.0.plain: 0 given, allowed: 3"),
+        (
+            [TEXT | {"words": ["Zanzibar"] * 9, "segment": [0] * 9}],
+            "texts.0.words: 9 given, allowed: at most 8 of a segment",
+        ),
+    ],
+)
+def test_what_is_not_allowed_is_one_line_of_json(served: Served, texts: Any, line: str) -> None:
+    status, content = post(served, texts)
+    assert status == 400
+    assert list(content) == ["error"]
+    assert content["error"].startswith(line)
+    assert "\n" not in content["error"]
+    assert "Zanzibar" not in content["error"]
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "line"),
+    [
+        (("POST", "/predict", b'{"texts": ['), 400, "body: not JSON"),
+        (("POST", "/predict", b"\xff"), 400, "body: not JSON"),
+        (("POST", "/predict", b"[" * 100_000), 400, "body: not JSON"),
+        (
+            ("POST", "/predict", b" " * (BYTES + 1)),
+            413,
+            f"body: {BYTES + 1} bytes given, allowed: {BYTES}",
+        ),
+        (("GET", "/predict"), 405, "Method Not Allowed"),
+        (("GET", "/docs"), 404, "Not Found"),
+    ],
+)
+def test_other_bodies_and_addresses(
+    served: Served, args: tuple[Any, ...], status: int, line: str
+) -> None:
+    assert ask(served, *args) == (status, {"error": line})
+
+
+def test_only_this_machine_reaches_it(served: Served) -> None:
+    with listening(0) as listener:
+        assert listener.getsockname()[0] == "127.0.0.1"
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.2", served.port), timeout=5)
+    # A page of another site that had its name point here.
+    status, content = ask(served, "GET", "/", Host="site.example")
+    assert (status, list(content)) == (400, ["error"])
+
+
+def test_a_taken_port_is_one_line(served: Served) -> None:
+    with pytest.raises(RaptError, match=rf"port: {served.port} given \(Address already in use\)"):
+        listening(served.port)
+
+
+def test_its_log_holds_nothing_of_a_request(
+    model: Adapted, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(texts: list[Text]) -> list[list[float]]:
+        raise IndexError(texts[0].words[0])
+
+    served = Served(model)
+    try:
+        assert post(served, [TEXT | {"words": ["Zanzibar", "film"]}])[0] == 200
+        ask(served, "GET", "/Zanzibar?Zanzibar")
+        ask(served, "POST", "/predict", b"Zanzibar", Zanzibar="Zanzibar")
+        monkeypatch.setattr(model, "probabilities", fails)
+        status, content = post(served, [TEXT | {"words": ["Zanzibar", "film"]}])
+        assert (status, content["error"]) == (500, "the model failed on this query")
+    finally:
+        served.stop()
+    said = "".join(capfd.readouterr())
+    assert said.splitlines() == [
+        "POST /predict 200",
+        "GET (elsewhere) 404",
+        "POST /predict 400",
+        "the model failed: IndexError",
+        "POST /predict 500",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("{}", "rapt.json: statement: Field required"),
+        ("{", "rapt.json: not JSON"),
+        (None, "holds no rapt.json, allowed: the folder of a tuned seed"),
+    ],
+)
+def test_a_wrong_adapter_is_one_line(tmp_path: Path, content: str | None, line: str) -> None:
+    if content is not None:
+        (tmp_path / "rapt.json").write_text(content)
+    with pytest.raises(RaptError) as error:
+        Adapted(tmp_path)
+    assert line in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_the_nearest_adapter_is_named(adapter: Path) -> None:
+    with pytest.raises(RaptError, match=r"did you mean '.*cell/seed-0'\?"):
+        Adapted(adapter.parent)
+
+
+def test_weights_that_are_missing_or_others_are_one_line(adapter: Path, tmp_path: Path) -> None:
+    contract = (adapter / "rapt.json").read_text()
+    (tmp_path / "rapt.json").write_text(contract)
+    with pytest.raises(RaptError, match=r"cannot be loaded on .* \(FileNotFoundError\)"):
+        Adapted(tmp_path)
+    sha256 = json.loads(contract)["backbone_sha256"]
+    (tmp_path / "rapt.json").write_text(contract.replace(sha256, "0" * 64))
+    with pytest.raises(RaptError, match=rf"sha256 {sha256}, expected 000"):
+        Adapted(tmp_path)
+
+
+def test_a_text_too_long_for_the_backbone_is_one_line(model: Adapted) -> None:
+    long = Text(words=["film"], segment=[0], plain=[" ".join(["film"] * 100), "film", "film"])
+    with pytest.raises(RaptError, match=r"texts: 10\d tokens in one given, allowed: 64"):
+        model.probabilities([long])
+
+
+def test_the_provider_reads_no_text() -> None:
+    for module in imported(Path("rapt/serving/server.py")):
+        assert module.parts[:2] not in {
+            ("rapt", part) for part in ("data", "text", "privacy", "release", "attacks")
+        }, module
+    assert (ROOT / "rapt/serving/server.py").is_file()
