@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -33,6 +33,7 @@ from rapt import files
 from rapt.privacy.streams import stream
 from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.config import Loop, Lora, Run
+from rapt.tuning.contract import Statement
 from rapt.tuning.inputs import Split, read_split
 from rapt.tuning.model import adapt, load_backbone
 from rapt.tuning.seeds import train_all
@@ -158,8 +159,9 @@ def _told(folder: Path) -> Run:
     for k in range(SEEDS):
         for split in ("train", "test"):
             files.write_parquet(release / f"seed-{k}" / f"{split}.parquet", pa.table(table))
-    facts = {"labels": ["no", "yes"], "vocabulary": None, "plain_tokens": 0}
-    (release / "statement.json").write_text(json.dumps(facts))
+    facts = dict.fromkeys((field.name for field in fields(Statement)), "benchmark")
+    statement = {**facts, "labels": ["no", "yes"], "vocabulary": None, "plain_tokens": None}
+    (release / "statement.json").write_text(json.dumps(statement))
     return Run(
         cell="benchmark",
         release=release,
@@ -167,6 +169,7 @@ def _told(folder: Path) -> Run:
         seed=0,
         backbone=folder / "backbone",
         backbone_name="random",
+        backbone_sha256=None,
         tuner=LORA,
         reconstruction=None,
         loop=Loop(epochs=1, batch_size=BATCH, max_tokens=64, warmup=0.1, weight_decay=0.0),

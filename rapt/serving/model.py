@@ -10,6 +10,7 @@ from safetensors import SafetensorError
 from rapt import models
 from rapt.errors import RaptError
 from rapt.serving.protocol import Text, check, contract_of
+from rapt.tuning.backbones import most_tokens
 from rapt.tuning.inputs import tokenized
 from rapt.tuning.model import device, load, load_backbone
 from rapt.tuning.train import logits
@@ -56,8 +57,8 @@ class Adapted:
         }
         split = tokenized(columns, self._tokenizer, self.contract.max_tokens)
         longest = max(len(tokens) for tokens in split.tokens)
-        most = getattr(self._model.backbone.config, "max_position_embeddings", longest)
-        if longest > most:
+        most = most_tokens(self._model.backbone)
+        if most is not None and longest > most:
             raise RaptError(f"texts: {longest} tokens in one given, allowed: {most}")
         scores = logits(self._model, split, self._tokenizer.pad_token_id, BATCH)
         return scores.double().softmax(1).tolist()

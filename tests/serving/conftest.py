@@ -54,9 +54,10 @@ def adapter(tmp_path_factory: pytest.TempPathFactory, backbone: Path, folder: Pa
             "plain": [PLAIN] * 8,
         }
         files.write_parquet(release / f"seed-0/{split}.parquet", pa.table(rows))
-    plain = pa.table({"word": PLAIN, "target": [0, 1, 2]})
+    plain = pa.table({"sequence": [0] * 3, "word": PLAIN, "target": [0, 1, 2]})
     files.write_parquet(release / "seed-0/plain.parquet", plain)
     run = Run(
+        cell="small",
         release=release,
         k=0,
         seed=0,

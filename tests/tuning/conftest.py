@@ -19,6 +19,24 @@ WORDS = ["good", "bad", "film", "plot", "very", "so", "un", "##like", "##ly", "l
 # Two sequences of plain words, one with a word of three tokens, and their places in V_r.
 PLAIN = [["likely", "film", "unlikely"], ["plot", "very", "so"]]
 TARGETS = [[6, 0, 3], [1, 4, 5]]
+STATEMENT = {
+    "task": "films",
+    "method": "rapt",
+    "mechanism": "pct2t",
+    "parameters": {},
+    "categories": ["noun", "verb"],
+    "eta": "75",
+    "embedding": "tiny",
+    "table_sha256": "0" * 64,
+    "metric": "Euclidean distance of word embeddings",
+    "protection": "d_X-privacy",
+    "guarantee": "P[M(w)=y] <= …",
+    "not_covered": ["The tags."],
+    "labels": ["no", "yes"],
+    "vocabulary": 7,
+    "plain_tokens": {"length": 3, "sequences": 2, "choice": "uniform"},
+    "documents": 144,
+}
 
 
 @pytest.fixture(scope="session")
@@ -55,25 +73,7 @@ def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """96 training and 48 test texts: the class is whether "good" or "bad" is in it."""
     folder = tmp_path_factory.mktemp("release")
-    statement = {
-        "task": "films",
-        "method": "rapt",
-        "mechanism": "pct2t",
-        "parameters": {},
-        "categories": ["noun", "verb"],
-        "eta": "75",
-        "embedding": "tiny",
-        "table_sha256": "0" * 64,
-        "metric": "Euclidean distance of word embeddings",
-        "protection": "d_X-privacy",
-        "guarantee": "P[M(w)=y] <= …",
-        "not_covered": ["The tags."],
-        "labels": ["no", "yes"],
-        "vocabulary": 7,
-        "plain_tokens": len(PLAIN),
-        "documents": 144,
-    }
-    (folder / "statement.json").write_text(json.dumps(statement))
+    (folder / "statement.json").write_text(json.dumps(STATEMENT))
     rng = np.random.default_rng(0)
     for k in range(2):
         for split, n in (("train", 96), ("test", 48)):

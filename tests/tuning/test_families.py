@@ -33,6 +33,7 @@ from rapt.tuning.config import (
 from rapt.tuning.inputs import Batch, Split, collate, pooled, pooled_plain, read_split
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
 from rapt.tuning.train import Trainer, predict, train
+from tests.tuning.conftest import STATEMENT
 from tests.tuning.families import FAMILIES, PLAIN, make
 
 TUNERS: dict[str, Tuner] = {
@@ -79,9 +80,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three classes: whether "good", "bad" or "very" is in it."""
     folder = tmp_path_factory.mktemp("release")
-    (folder / "statement.json").write_text(
-        json.dumps({"labels": ["a", "b", "c"], "vocabulary": 7, "plain_tokens": len(PLAIN)})
-    )
+    statement = STATEMENT | {"labels": ["a", "b", "c"]}
+    (folder / "statement.json").write_text(json.dumps(statement))
     rng = np.random.default_rng(0)
     for split, n in (("train", 64), ("test", 24)):
         labels = rng.integers(3, size=n)
@@ -95,21 +95,24 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
         table["segment"] = [[0] * len(words) for words in table["words"]]
         files.write_parquet(folder / "seed-0" / f"{split}.parquet", pa.table(table))
-    plain = pa.table({"word": PLAIN, "target": [6, 0, 3]})
+    plain = pa.table({"sequence": [0] * 3, "word": PLAIN, "target": [6, 0, 3]})
     files.write_parquet(folder / "seed-0/plain.parquet", plain)
     return folder
 
 
 @pytest.fixture
-def run(release: Path, tmp_path: Path) -> Run:
+def run(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("RAPT_HOME", str(tmp_path / "home"))  # where checkpoints lie
     return Run(
+        cell="tiny",
         release=release,
         k=0,
         seed=0,
         backbone=Path(),
         backbone_name="tiny",
+        backbone_sha256=None,
         tuner=Full(),
-        reconstruction=Reconstruction(head_size=8, weight=0.1),
+        reconstruction=Reconstruction(head_size=8, weight=0.1, reduction="sum"),
         loop=Loop(epochs=3, batch_size=8, max_tokens=16, warmup=0.1, weight_decay=0.0),
         adapter=tmp_path / "adapter",
     )
@@ -276,7 +279,7 @@ def test_tunes_saves_and_serves(
     for path in run.adapter.glob("*.json"):
         assert str(folders[family].parent) not in path.read_text()
     kind = {"config.json", "model.safetensors"} if tuner == "full" else ADAPTER_FILES
-    assert {p.name for p in run.adapter.iterdir()} == kind | {"head.safetensors"}
+    assert {p.name for p in run.adapter.iterdir()} == kind | {"head.safetensors", "rapt.json"}
 
     if (family, tuner) != ("t5", "prefix-tuning"):
         assert_serves_without_this_project(run, served, split)
@@ -328,7 +331,7 @@ def test_positions_are_counted_with_virtual_tokens(
     model = adapted(folders[family], tuner)
     assert backbones.most_tokens(model) == most
     length = most or 100
-    one = Split([[5] * length], [[0] * length], [[-1] * length], [[True] * length], [0])
+    one = Split([[5] * length], [[0] * length], [[-1] * length], [[True] * length], [0], [0])
     assert torch.isfinite(backbones.activations(model, collate(one, [0], 0))).all()
 
 
