@@ -35,6 +35,26 @@ def check() -> None:
 
 
 @app.command()
+def preset(
+    name: Annotated[str | None, typer.Argument(help="Else all presets are listed.")] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a params.yaml that was edited.")
+    ] = False,
+) -> None:
+    """Write a preset to params.yaml, or list the presets."""
+    from rapt import presets
+
+    if name is None:
+        names = presets.names()
+        width = max(map(len, names))
+        for name in names:
+            typer.echo(f"{name:{width}}  {presets.summary(name)}")
+        return
+    presets.write(name, overwrite=overwrite)
+    typer.echo(f"params.yaml is {name}; next: rapt check")
+
+
+@app.command()
 def init(
     path: Annotated[Path, typer.Argument(help="CSV, TSV, JSONL or Parquet file, or a folder.")],
     name: Annotated[str | None, typer.Option(help="Name of the task; else the file's.")] = None,
