@@ -51,7 +51,30 @@ def preset(
             typer.echo(f"{name:{width}}  {presets.summary(name)}")
         return
     presets.write(name, overwrite=overwrite)
-    typer.echo(f"params.yaml is {name}; next: rapt check")
+    typer.echo(f"params.yaml is {name}; next: rapt plan, rapt check")
+
+
+@app.command("plan")
+def preview(
+    what: Annotated[
+        str | None, typer.Argument(metavar="PRESET|FILE", help="Else params.yaml.")
+    ] = None,
+    rows: Annotated[
+        list[str] | None,
+        typer.Option(help="Training rows of a task that is not here, as sst2=67349; repeatable."),
+    ] = None,
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a backbone that is not here, as qwen=3B; repeatable."),
+    ] = None,
+    tflops: Annotated[
+        float | None, typer.Option(help="Useful TFLOP/s of your GPU; else measured, or 20.")
+    ] = None,
+) -> None:
+    """Say what a preset would run, and about what it would cost in hours and disk."""
+    from rapt.preview import preview as previewed
+
+    previewed(what, rows=rows or (), parameters=parameters or (), tflops=tflops)
 
 
 @app.command()

@@ -31,6 +31,15 @@ def folder(model: str, sha256: str | None) -> Path:
     return path
 
 
+def here(model: str) -> Path | None:
+    """The local folder of a model, None where it is not on this machine; fetches nothing."""
+    try:
+        path = _located(model, fetch=False)
+    except (RaptError, OSError):
+        return None
+    return path if (path / "config.json").is_file() else None
+
+
 def quiet() -> None:
     """Keep transformers from reporting on weights that a model has and we do not use."""
     from transformers.utils import logging
@@ -39,7 +48,7 @@ def quiet() -> None:
     logging.set_verbosity_error()
 
 
-def _located(model: str) -> Path:
+def _located(model: str, *, fetch: bool = True) -> Path:
     if model.startswith("package:"):
         package, _, inside = model.removeprefix("package:").partition("/")
         spec = find_spec(package)
@@ -52,5 +61,9 @@ def _located(model: str) -> Path:
         name, revision = model.split("@")
         # Safetensors only: a pickled checkpoint is never fetched.
         wanted = ["*.json", "*.safetensors", "*.txt", "*.model"]
-        return Path(snapshot_download(name, revision=revision, allow_patterns=wanted))
+        return Path(
+            snapshot_download(
+                name, revision=revision, allow_patterns=wanted, local_files_only=not fetch
+            )
+        )
     return files.home() / model

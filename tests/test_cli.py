@@ -32,6 +32,29 @@ def rapt(*args: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_presets_are_listed_written_and_planned(workspace: Path) -> None:
+    shutil.copytree(ROOT / "presets", "presets")
+    listed = rapt("preset")
+    assert listed.returncode == 0, listed.stderr
+    assert "\npaper-nlu-bert             RAPT's Table II on BERT-base: " in listed.stdout
+    written = rapt("preset", "study-length")
+    assert written.returncode == 0, written.stderr
+    assert written.stdout == "params.yaml is study-length; next: rapt plan, rapt check\n"
+    assert "params.yaml is valid: 10 cells" in rapt("check").stdout
+    planned = rapt("plan")
+    assert planned.returncode == 0, planned.stderr
+    assert "params.yaml: 10 cells" in planned.stdout
+    other = rapt("plan", "sst2-minilm", "--rows", "sst2=2000", "--tflops", "100")
+    assert "Tuning on one GPU: less than a minute, at 100 useful" in other.stdout
+    Path("params.yaml").write_text(Path("params.yaml").read_text() + "# mine\n")
+    refused = rapt("preset", "demo")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("params.yaml: edited")
+    assert refused.stderr.count("\n") == 1
+    assert rapt("preset", "demo", "--overwrite").returncode == 0
+    assert Path("params.yaml").read_text() == (ROOT / "presets/demo.yaml").read_text()
+
+
 def test_check_says_what_will_run(workspace: Path) -> None:
     done = rapt("check")
     assert done.returncode == 0

@@ -1,0 +1,272 @@
+"""What an experiment costs, estimated from its params and from what is on this machine: rough.
+
+A training run sees rows x epochs x tokens of a text. Each token costs 6 flops for every parameter
+that multiplies it with full fine-tuning; where the backbone is frozen 4 for each of its own
+(forward, and backward to the activations) and 6 for each of LoRA's (Kaplan et al., 2020, section
+2.1). Not counted: attention over long texts, heads, padding, scoring the test split.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean, median
+from typing import NamedTuple
+
+from rapt import files, models
+from rapt.data import read, sources
+from rapt.errors import RaptError
+from rapt.params import (
+    FilesSource,
+    Full,
+    Lora,
+    Params,
+    PrefixTuning,
+    PromptTuning,
+    PTuning,
+    Task,
+    Tuner,
+)
+from rapt.plan import PlannedCell, is_unprotected, plan
+
+# Tokens that a word becomes, of BERT and its like; [CLS] and [SEP].
+TOKENS_PER_WORD = 1.3
+SPECIAL_TOKENS = 2
+# Words that T2T releases in a second on one core: 30,522 words of 384 dimensions.
+WORDS_PER_SECOND = 5_000
+# A word of a release in Parquet, compressed; a weight, and a number of a table, in float32.
+BYTES_PER_WORD = 4
+BYTES_PER_WEIGHT = 4
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The training split of a task.
+
+    Attributes:
+        rows: None where they are not known before the download.
+        words: of a text, in the mean; None where no text is here yet.
+    """
+
+    rows: int | None
+    words: float | None
+
+
+class Shape(NamedTuple):
+    """Of a model: the width of its states, its layers, its vocabulary."""
+
+    hidden: int
+    layers: int
+    vocabulary: int
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model, as far as it is known.
+
+    Attributes:
+        parameters: all of them.
+        active: those that multiply every token: without the embedding matrices.
+        shape: None where its config is not here.
+    """
+
+    parameters: float
+    active: float
+    shape: Shape | None = None
+
+
+class Estimate:
+    """The costs of an experiment; None stands for what cannot be known yet."""
+
+    def __init__(
+        self,
+        params: Params,
+        rows: Mapping[str, float] | None = None,
+        parameters: Mapping[str, float] | None = None,
+    ) -> None:
+        """Look at what is here.
+
+        Args:
+            params: of the experiment.
+            rows: training rows by task, where they are not known; '': of all others.
+            parameters: parameters by backbone, likewise.
+        """
+        rows, parameters = rows or {}, parameters or {}
+        self.params, self.cells = params, plan(params)
+        self.tuned = [cell for cell in self.cells if cell.kind in ("train", "study")]
+        self.texts = {
+            name: _texts(name, params.tasks[name], rows.get(name, rows.get("")))
+            for name in params.sweep.tasks
+        }
+        self.models = {
+            name: _model(params.backbones[name].model, parameters.get(name, parameters.get("")))
+            for name in dict.fromkeys(cell.factors["backbone"] for cell in self.tuned)
+        }
+
+    @cached_property
+    def guessed(self) -> list[str]:
+        """Tasks whose texts are taken to be as long as train.max_tokens allows."""
+        return [name for name, texts in self.texts.items() if texts.words is None]
+
+    def length(self, cell: PlannedCell) -> float:
+        """Tokens that pass through the model for a text, its plain and virtual ones included."""
+        words, most = self.texts[cell.factors["task"]].words, self.params.train.max_tokens
+        tuner = self.params.tuners[cell.factors["tuner"]]
+        return (
+            (most if words is None else min(most, words * TOKENS_PER_WORD))
+            + SPECIAL_TOKENS
+            + self._plain(cell.factors["method"]) * TOKENS_PER_WORD
+            # A prefix is attended to, and passes through no layer.
+            + (tuner.tokens if isinstance(tuner, PromptTuning | PTuning) else 0)
+        )
+
+    def flops(self, cell: PlannedCell) -> float | None:
+        """Of training all seeds of a cell."""
+        rows, model = self.texts[cell.factors["task"]].rows, self.models[cell.factors["backbone"]]
+        if rows is None or model is None:
+            return None
+        tuner = self.params.tuners[cell.factors["tuner"]]
+        each = (6 if isinstance(tuner, Full) else 4) * model.active
+        if isinstance(tuner, Lora):
+            each += 6 * (_adapter(tuner, model) or 0)
+        return self.params.seeds * rows * self.params.train.epochs * self.length(cell) * each
+
+    def weights(self, cell: PlannedCell) -> float | None:
+        """Bytes of the adapters that all seeds of a cell write."""
+        model = self.models[cell.factors["backbone"]]
+        adapter = _adapter(self.params.tuners[cell.factors["tuner"]], model) if model else None
+        return None if adapter is None else self.params.seeds * adapter * BYTES_PER_WEIGHT
+
+    def words(self, *, noisy: bool) -> float | None:
+        """Words of the training splits of all releases; `noisy`: of those that get noise."""
+        counts = [
+            self._words(task, method)
+            for task, method, eta in self._releases()
+            if not (noisy and is_unprotected(eta))
+        ]
+        return total(counts)
+
+    def tables(self) -> float | None:
+        """Bytes of the embedding tables: of the candidates, and of all tokens."""
+        embeddings = (self.params.embeddings[name] for name in self.params.sweep.embeddings)
+        found = [_model(embedding.model, None) for embedding in embeddings]
+        shapes = [model.shape if model else None for model in found]
+        return total(s and 2 * s.vocabulary * s.hidden * BYTES_PER_WEIGHT for s in shapes)
+
+    def _plain(self, method: str) -> int:
+        plain = self.params.methods[method].plain_tokens
+        return plain.length if plain else 0
+
+    def _releases(self) -> Iterable[tuple[str, str, str]]:
+        sweep = self.params.sweep
+        yield from ((t, m, e) for t in sweep.tasks for m in sweep.methods for e in sweep.etas)
+        yield from ((s.task, s.method, s.eta) for s in self.params.studies.values())
+
+    def _words(self, task: str, method: str) -> float | None:
+        texts = self.texts[task]
+        if texts.rows is None:
+            return None
+        words = texts.words or self.params.train.max_tokens / TOKENS_PER_WORD
+        plain = self._plain(method) if self.params.tasks[task].label else 0
+        return self.params.seeds * texts.rows * (words + plain)
+
+
+def total(values: Iterable[float | None]) -> float | None:
+    """The sum; None as soon as one of them is not known."""
+    known = list(values)
+    return None if None in known else sum(value for value in known if value is not None)
+
+
+def measured(params: Params) -> dict[str, float]:
+    """Useful flops a second, the median over the cells of `params` that were trained here.
+
+    Returns:
+        by `cpu` and `gpu`, where one of them has trained.
+    """
+    estimate, found = Estimate(params), dict[str, list[float]]()
+    for cell in estimate.tuned:
+        sidecar = files.home() / ".rapt/runs" / cell.kind / f"{cell.cell}.json"
+        flops = estimate.flops(cell)
+        if flops and sidecar.is_file() and cell.factors["task"] not in estimate.guessed:
+            run = files.read_json(sidecar)
+            kind = "cpu" if run["device"] == "cpu" else "gpu"
+            found.setdefault(kind, []).append(flops / max(run["seconds"], 0.1))
+    return {kind: median(rates) for kind, rates in found.items()}
+
+
+def _texts(name: str, task: Task, given: float | None) -> Texts:
+    """The training split of a task, of its files or of an earlier download where they are here."""
+    texts = _here(name, task)
+    known = [float(len(texts))] if texts else [given] if given else []
+    known += [task.rows.train] if task.rows.train else []
+    return Texts(
+        rows=int(min(known)) if known else None,
+        words=fmean(len(text.split()) for text in texts) if texts else None,
+    )
+
+
+def _here(name: str, task: Task) -> list[str]:
+    """The training texts that are on this machine, both halves of a pair together."""
+    raw = Path("data/raw", name, "train.parquet")
+    try:
+        if isinstance(task.source, FilesSource):
+            splits = sources.load(task).splits
+            split = splits.get("train") or splits["all"]
+            columns, names = split.columns, [task.text, task.text_pair]
+        elif raw.is_file():
+            table = files.read_parquet(raw)
+            columns = {name: table[name] for name in table.column_names}
+            names = ["text", "text_pair"]
+        else:
+            return []
+        halves = [read.strings(columns, n, "text", name) for n in names if n]
+    except RaptError:
+        return []
+    return [" ".join(half or "" for half in text) for text in zip(*halves, strict=True)]
+
+
+def _model(name: str, given: float | None) -> Model | None:
+    """A model's size, from its files where they are here, else as given."""
+    folder = models.here(name)
+    if folder is None:
+        return Model(given, given) if given else None
+    config = files.read_json(folder / "config.json")
+    shape = Shape(
+        config.get("hidden_size") or config["d_model"],
+        config.get("num_hidden_layers") or config["num_layers"],
+        config["vocab_size"],
+    )
+    shapes = [s for path in folder.glob("model*.safetensors") for s in _shapes(path)]
+    embedded = [s for s in shapes if s[:1] == [shape.vocabulary]]
+    parameters = sum(map(math.prod, shapes))
+    return Model(parameters, parameters - sum(map(math.prod, embedded)), shape)
+
+
+def _shapes(path: Path) -> list[list[int]]:
+    """Of the weights in a safetensors file, from its header; of T5 the encoder's alone."""
+    with path.open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    return [
+        tensor["shape"]
+        for name, tensor in header.items()
+        if "F" in tensor.get("dtype", "") and not name.startswith("decoder.")
+    ]
+
+
+def _adapter(tuner: Tuner, model: Model) -> float | None:
+    """Weights that a run writes; LoRA's on two square matrices of each layer, as PEFT chooses."""
+    if isinstance(tuner, Full):
+        return model.parameters
+    if model.shape is None:
+        return None
+    match tuner:
+        case Lora():
+            return model.shape.layers * 2 * tuner.r * 2 * model.shape.hidden
+        case PrefixTuning():
+            return model.shape.layers * 2 * tuner.tokens * model.shape.hidden
+        case PromptTuning() | PTuning():
+            return tuner.tokens * model.shape.hidden
