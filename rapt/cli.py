@@ -68,7 +68,7 @@ def preview(
         typer.Option(help="Of a backbone that is not here, as qwen=3B; repeatable."),
     ] = None,
     tflops: Annotated[
-        float | None, typer.Option(help="Useful TFLOP/s of your GPU; else measured, or 20.")
+        float | None, typer.Option(help="Useful TFLOP/s of your GPU; else measured, or 10.")
     ] = None,
 ) -> None:
     """Say what a preset would run, and about what it would cost in hours and disk."""

@@ -15,8 +15,8 @@ from rapt.errors import RaptError, not_allowed
 from rapt.params import Params
 from rapt.plan import KINDS, PlannedCell
 
-# Useful TFLOP/s of a GPU that has trained nothing here: an A100 does more, an older one less.
-TFLOPS = 20.0
+# Useful TFLOP/s of a GPU that has trained nothing here; BERT on an A100 reaches more, MiniLM less.
+TFLOPS = 10.0
 # DVC writes dvc.lock anew after every stage, which 602 cells made 0.58 s each.
 MOST_CELLS, SECONDS_PER_CELL = 250, 0.58
 MULTIPLES = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9}
@@ -48,7 +48,7 @@ def preview(
     elif "gpu" in known:
         rate, basis = known["gpu"], "the median of what params.yaml's cells reached here"
     else:
-        rate, basis = TFLOPS * 1e12, "assumed; --tflops takes yours"
+        rate, basis = TFLOPS * 1e12, "assumed, small models reach less; --tflops takes yours"
     console = Console()
     console.print(_cells(what or "params.yaml", estimate), soft_wrap=True, highlight=False)
     if estimate.tuned:
