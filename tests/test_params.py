@@ -214,25 +214,6 @@ def test_one_line_names_the_key_the_given_and_the_allowed(edit: Edit, line: str)
     assert re.match(line, found[0]), found[0]
 
 
-def test_the_documented_studies_are_valid_and_change_one_key_each() -> None:
-    page = (ROOT / "docs/experiments.md").read_text()
-    (block,) = re.findall(r"^```yaml\n(methods:.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    added = YAML(typ="safe").load(block)
-    content = copy.deepcopy(SHIPPED)
-    for section, entries in added.items():
-        content[section].update(entries)
-    valid = params.validate(content)
-    methods = {name: method.model_dump() for name, method in valid.methods.items()}
-    rapt, named = methods.pop("rapt"), set(added["methods"]) - {"rapt"}
-    assert rapt == params.validate(SHIPPED).methods["rapt"].model_dump()
-    assert {valid.studies[study].method for study in added["studies"]} == named
-    for name in named:
-        ((given, shipped),) = [
-            (methods[name][k], rapt[k]) for k in rapt if methods[name][k] != rapt[k]
-        ]
-        assert given is None or sum(given[key] != shipped[key] for key in given) == 1, name
-
-
 @pytest.mark.parametrize("eta", [0, -1, -0.5, float("nan"), "fifty", True, None, [75], "-inf"])
 def test_eta_is_above_zero(eta: object) -> None:
     (line,) = lines(lambda c: c["sweep"].update(etas=[eta]))
