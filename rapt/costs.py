@@ -236,14 +236,19 @@ def _model(name: str, given: float | None) -> Model | None:
         return Model(given, given) if given else None
     config = files.read_json(folder / "config.json")
     shape = Shape(
-        config.get("hidden_size") or config["d_model"],
-        config.get("num_hidden_layers") or config["num_layers"],
+        _first(config, "hidden_size", "d_model", "n_embd"),
+        _first(config, "num_hidden_layers", "num_layers", "n_layer"),
         config["vocab_size"],
     )
     shapes = [s for path in folder.glob("model*.safetensors") for s in _shapes(path)]
     embedded = [s for s in shapes if s[:1] == [shape.vocabulary]]
     parameters = sum(map(math.prod, shapes))
     return Model(parameters, parameters - sum(map(math.prod, embedded)), shape)
+
+
+def _first(config: Mapping[str, int], *names: str) -> int:
+    """What T5 and GPT-2 have under names of their own."""
+    return next(config[name] for name in names if name in config)
 
 
 def _shapes(path: Path) -> list[list[int]]:

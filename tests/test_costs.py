@@ -146,6 +146,15 @@ def test_of_an_encoder_decoder_the_encoder_counts(workspace: Path) -> None:
     assert model.parameters == model.active == H * H
 
 
+@pytest.mark.parametrize(("width", "depth"), [("d_model", "num_layers"), ("n_embd", "n_layer")])
+def test_t5_and_gpt2_name_their_shape_otherwise(workspace: Path, width: str, depth: str) -> None:
+    shape = {width: H, depth: LAYERS, "vocab_size": VOCABULARY}
+    files.write_json("model/config.json", shape)
+    model = Estimate(experiment(one=FULL)).models["minilm"]
+    assert model is not None
+    assert model.shape == (H, LAYERS, VOCABULARY)
+
+
 def test_the_packaged_model_is_found() -> None:
     model = Estimate(params.load(ROOT / "params.yaml")).models["minilm"]
     assert model is not None
