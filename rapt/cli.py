@@ -188,6 +188,9 @@ def predict(
     release: Annotated[
         Path | None, typer.Option(help="Your own release: refuse a provider that says otherwise.")
     ] = None,
+    as_told: Annotated[
+        bool, typer.Option("--as-told", help="Without it: privatize as a provider elsewhere says.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="A JSON object for each text.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Print what is sent as well.")] = False,
 ) -> None:
@@ -203,6 +206,7 @@ def predict(
         table=table,
         tagger=tagger,
         release=release,
+        as_told=as_told,
         as_json=json,
         show=show,
     ):

@@ -201,7 +201,7 @@ def measured(params: Params) -> dict[str, float]:
 def _texts(name: str, task: Task, given: float | None) -> Texts:
     """The training split of a task, of its files or of an earlier download where they are here."""
     texts = _here(name, task)
-    known = [float(len(texts))] if texts else [given] if given else []
+    known = [given] if given else [float(len(texts))] if texts else []
     known += [task.rows.train] if task.rows.train else []
     return Texts(
         rows=int(min(known)) if known else None,

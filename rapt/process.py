@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import sys
+from pathlib import Path
 
 NO_TELEMETRY = {
     "DVC_NO_ANALYTICS": "1",
@@ -49,6 +50,11 @@ def cores() -> int:
 def workers(most: int) -> int:
     """How many processes to run side by side: RAPT_WORKERS, else one a core, at most `most`."""
     return max(1, min(most, int(os.environ.get("RAPT_WORKERS", cores()))))
+
+
+def has_gpu() -> bool:
+    """Whether there is a GPU of NVIDIA's, without the seconds that torch takes to say so."""
+    return any(Path("/dev").glob("nvidia[0-9]*"))
 
 
 if __name__ == "__main__":  # see TETHER

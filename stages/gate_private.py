@@ -43,7 +43,11 @@ def main(release: Path, out: Path) -> None:
     rules = _rules(statement)
     findings = check(_contents(release), "release", [_contract(statement)])
     for k, copy in enumerate(copies):
-        plain = _plain(privatizer, statement, release / f"seed-{k}")
+        plain: Plain = {}
+        if statement["plain_tokens"]:
+            folder, seed = release / f"seed-{k}", params.load().seed
+            plain, frame = _plain(privatizer, statement, folder, k, seed)
+            findings += check(frame, f"seed-{k}", [DRAWN])
         for split in SPLITS:
             frame = _matches(privatizer, plain, tagged[split], copy[split])
             findings += check(frame, f"seed-{k}/{split}", rules)
@@ -104,6 +108,9 @@ def _contract(statement: dict[str, Any]) -> Rule:
 # Whether it belongs to the text
 
 
+DRAWN = flagged("plain tokens are public words", "those that params.yaml draws", "drawn")
+
+
 def _rules(statement: dict[str, Any]) -> list[Rule]:
     allowed = "protected words from their own candidates, all others as before"
     if statement["protection"] == UNPROTECTED:
@@ -119,18 +126,26 @@ def _rules(statement: dict[str, Any]) -> list[Rule]:
     return rules
 
 
-def _plain(privatizer: Privatizer, statement: dict[str, Any], folder: Path) -> Plain:
-    """The plain tokens of each sequence of a seed: their groups, and the words themselves."""
-    if not statement["plain_tokens"]:
-        return {}
-    vocabulary = experiment.plain_vocabulary(privatizer, statement["vocabulary"])
-    table = files.read_parquet(folder / "plain.parquet").to_pydict()
-    groups = privatizer.groups_of_rows(vocabulary[table["target"]])
-    plain: Plain = {sequence: ([], []) for sequence in table["sequence"]}
-    for sequence, group, word in zip(table["sequence"], groups, table["word"], strict=True):
-        plain[sequence][0].append(group)
-        plain[sequence][1].append(word)
-    return plain
+def _plain(
+    privatizer: Privatizer, statement: dict[str, Any], folder: Path, k: int, seed: int
+) -> tuple[Plain, pd.DataFrame]:
+    """The plain tokens of a seed, drawn again, and whether a release names these and no others."""
+    drawn = experiment.PlainTokens(
+        privatizer,
+        k,
+        seed=seed,
+        **statement["plain_tokens"],
+        vocabulary=statement["vocabulary"],
+    )
+    groups = [privatizer.groups_of_rows(drawn.vocabulary[row]) for row in drawn.targets]
+    plain = dict(enumerate(zip(groups, drawn.words, strict=True)))
+    named = files.read_parquet(folder / "plain.parquet").to_pylist()
+    expected = [
+        {"sequence": sequence, "word": word, "target": target}
+        for sequence, words in enumerate(drawn.words)
+        for word, target in zip(words, drawn.targets[sequence].tolist(), strict=True)
+    ]
+    return plain, pd.DataFrame({"example_id": ["plain.parquet"], "drawn": [named == expected]})
 
 
 def _matches(

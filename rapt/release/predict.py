@@ -23,10 +23,18 @@ from rapt.privacy.statement import KINDS, kind
 from rapt.privacy.streams import fresh
 from rapt.release.command import default_tagger
 from rapt.release.formats import STREAM, SUFFIXES, TEXT, Input, Lines
-from rapt.release.text import NOISE, PLACEHOLDER, VERBATIM_KIND, Released, TextPrivatizer
+from rapt.release.text import (
+    NOISE,
+    PLACEHOLDER,
+    VERBATIM_KIND,
+    Released,
+    TextPrivatizer,
+    joined,
+    pieces,
+)
 from rapt.serving.client import is_url, opened
 from rapt.serving.protocol import TEXTS, Text
-from rapt.text.tagging import Tagger
+from rapt.text.tagging import Tagged, Tagger
 from rapt.tuning.contract import Contract
 
 # What a provider says of a release, and the user's own statement of it must say too.
@@ -43,6 +51,7 @@ def predict(
     table: Path | None,
     tagger: str | None,
     release: Path | None,
+    as_told: bool,
     as_json: bool,
     show: bool,
 ) -> Iterator[str]:
@@ -65,6 +74,11 @@ def predict(
     segments = [_segments(number, text, pair) for number, text in enumerate(texts, start=1)]
     if release is not None:
         _hold(contract, release)
+    elif is_url(adapter) and not as_told:
+        raise RaptError(
+            "release: none given, allowed with a provider elsewhere: the folder of your own "
+            "release, or --as-told to privatize as the provider says"
+        )
     privatize = Repeater(
         contract,
         _eta(contract, eta, elsewhere=is_url(adapter)),
@@ -177,18 +191,9 @@ class Repeater:
     def _release(self, texts: list[str]) -> list[Released]:
         if self._privatizer is not None:
             return self._privatizer.release(texts)
-        return [
-            Released(
-                text.words,
-                text.words,
-                [
-                    VERBATIM_KIND + kind(word, identifier)
-                    for word, identifier in zip(text.words, text.identifiers, strict=True)
-                ],
-                text.space_after,
-            )
-            for text in Tagger(self._tagger).texts(texts)
-        ]
+        cut = [pieces(text) for text in texts]
+        tagged = Tagger(self._tagger).texts(piece for parts in cut for piece in parts)
+        return [joined([_as_they_are(next(tagged)) for _ in parts]) for parts in cut]
 
     def _plain_copies(self, count: int) -> Iterator[list[str]]:
         """A sequence of plain words for each text, any of them, privatized anew."""
@@ -210,6 +215,14 @@ class Repeater:
         if VERBATIM in chain.from_iterable(groups):
             raise RaptError("adapter: a plain word of it is none that its mechanism releases")
         return groups
+
+
+def _as_they_are(part: Tagged) -> Released:
+    fates = [
+        VERBATIM_KIND + kind(word, identifier)
+        for word, identifier in zip(part.words, part.identifiers, strict=True)
+    ]
+    return Released(part.words, part.words, fates, part.space_after)
 
 
 def _texts(given: str) -> list[str]:
@@ -240,20 +253,20 @@ def _segments(number: int, text: str, pair: bool) -> list[str]:
 
 def _eta(contract: Contract, given: float | None, *, elsewhere: bool) -> float:
     """The η to use: a provider elsewhere cannot have words sent to it as they are."""
-    tuned = contract.statement.eta
+    try:
+        tuned = float(contract.statement.eta)
+    except ValueError:
+        raise RaptError("adapter: its eta is no number") from None
     if given is not None:
-        if f"{given:g}" != tuned:
-            print(f"eta {given:g} given, the adapter was tuned at {tuned}", file=sys.stderr)
+        if given != tuned:
+            print(f"eta {given:g} given, the adapter was tuned at {tuned:g}", file=sys.stderr)
         return given
-    if tuned == "inf" and elsewhere:
+    if elsewhere and not math.isfinite(tuned):
         raise RaptError(
             "eta: none given, and the adapter was tuned on unprotected words; --eta NUMBER "
             "protects yours, --eta inf sends them as they are"
         )
-    try:
-        return float(tuned)
-    except ValueError:
-        raise RaptError("adapter: its eta is no number") from None
+    return tuned
 
 
 def _hold(contract: Contract, release: Path) -> None:

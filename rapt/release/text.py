@@ -181,7 +181,7 @@ class TextPrivatizer:
             texts: raw; long ones are tagged and privatized in pieces.
             *names: of these texts' streams, where there is an insecure seed.
         """
-        cut = [_PIECES.findall(_NO_TEXT.sub(" ", text)) for text in texts]
+        cut = [pieces(text) for text in texts]
         parts = self._tagger.texts(piece for pieces in cut for piece in pieces)
         return self._release([[next(parts) for _ in pieces] for pieces in cut], *names)
 
@@ -199,9 +199,7 @@ class TextPrivatizer:
             Words(part.words, self.privatizer.groups_of_text(part.pos), stream)
             for part, stream in streams
         )
-        return [
-            _joined([self._released(part, next(privatized)) for part in text]) for text in texts
-        ]
+        return [joined([self._released(part, next(privatized)) for part in text]) for text in texts]
 
     def _stream(self, *names: str | int) -> Callable[[], np.random.Generator]:
         if self.options.insecure_seed is None:
@@ -251,7 +249,13 @@ def _split(part: Tagged) -> Iterator[Tagged]:
         yield part.part(cut)
 
 
-def _joined(parts: Sequence[Released]) -> Released:
+def pieces(text: str) -> list[str]:
+    """A text in parts that a tagger takes, without control characters."""
+    return _PIECES.findall(_NO_TEXT.sub(" ", text))
+
+
+def joined(parts: Sequence[Released]) -> Released:
+    """The parts of a text, together."""
     return Released(
         list(chain.from_iterable(part.originals for part in parts)),
         list(chain.from_iterable(part.words for part in parts)),

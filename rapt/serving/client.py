@@ -12,12 +12,12 @@ from pydantic import TypeAdapter
 from rapt.errors import RaptError
 from rapt.serving.protocol import (
     BYTES,
-    CONTRACT,
     Answer,
     Provider,
     Query,
     Text,
     read,
+    read_contract,
 )
 
 SECONDS = 60  # to wait for an answer
@@ -59,9 +59,7 @@ class Remote:
             RaptError: nothing answers there, or no such server.
         """
         self._url = url.rstrip("/")
-        self.contract = read(CONTRACT, self._ask("GET", "/"), f"adapter {self._url}")
-        if not self.contract.labels:
-            raise RaptError(f"adapter {self._url}: has no labels")
+        self.contract = read_contract(self._ask("GET", "/"), f"adapter {self._url}")
 
     def probabilities(self, texts: list[Text]) -> list[list[float]]:
         """For each text the probability of each class of the contract.

@@ -10,9 +10,9 @@ from safetensors import SafetensorError
 from rapt import models
 from rapt.errors import RaptError
 from rapt.serving.protocol import Text, check, contract_of
-from rapt.tuning.backbones import most_tokens
+from rapt.tuning.backbones import load_model, load_tokenizer, most_tokens
 from rapt.tuning.inputs import tokenized
-from rapt.tuning.model import device, load, load_backbone
+from rapt.tuning.model import device, is_adapter, load
 from rapt.tuning.train import logits
 
 BATCH = 32
@@ -34,7 +34,9 @@ class Adapted:
         self.contract = contract_of(folder)
         where = models.folder(self.contract.backbone, self.contract.backbone_sha256)
         try:
-            backbone, self._tokenizer = load_backbone(where)
+            self._tokenizer = load_tokenizer(where)
+            quantize = self.contract.quantize
+            backbone = load_model(where, quantize) if is_adapter(folder) else None
             self._model = load(folder, backbone).to(device())
         except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
             raise RaptError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Literal, Protocol, TypeVar
 
@@ -17,6 +18,7 @@ BYTES = 1 << 20  # of a body
 TEXTS = 32  # of a request
 
 CONTRACT = TypeAdapter(Contract)
+NAMED = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # as params.yaml names things: no folder elsewhere
 
 
 class _Message(BaseModel):
@@ -97,7 +99,21 @@ def contract_of(folder: Path) -> Contract:
             f"adapter: {str(folder)!r} holds no {NAME}, allowed: the folder of a tuned seed, "
             f"models/adapters/CELL/seed-K{hint}"
         )
-    return read(CONTRACT, path.read_bytes(), str(path))
+    return read_contract(path.read_bytes(), str(path))
+
+
+def read_contract(content: bytes, where: str) -> Contract:
+    """Read a contract, whose names a user's machine opens and prints.
+
+    Raises:
+        RaptError: it is none, or holds what no tuning run writes.
+    """
+    contract = read(CONTRACT, content, where)
+    if not NAMED.fullmatch(contract.statement.embedding):
+        raise RaptError(f"{where}: statement.embedding: another given, allowed: a name")
+    if not contract.labels or not all(label.isprintable() for label in contract.labels):
+        raise RaptError(f"{where}: labels: none or others given, allowed: printable names")
+    return contract
 
 
 def check(texts: list[Text], contract: Contract) -> None:

@@ -7,6 +7,7 @@ pools the encoder's activations (RAPT).
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
+from rapt import models
 from rapt.errors import RaptError, not_allowed
 from rapt.tuning.inputs import Batch
 
@@ -82,6 +84,9 @@ def load_model(folder: Path, quantize: Literal["4bit"] | None = None) -> PreTrai
     Raises:
         RaptError: its family is unknown, or it cannot be quantized on this machine.
     """
+    models.quiet()
+    warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")  # PEFT's own affair
+    warnings.filterwarnings("ignore", message=".*fan_in_fan_out.*")  # it sets it right by itself
     if quantize:
         _can_quantize(quantize)
     auto = family(json.loads((folder / "config.json").read_text())["model_type"]).auto

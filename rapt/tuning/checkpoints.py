@@ -66,7 +66,7 @@ class Checkpoint:
     """
 
     def __init__(self, run: Run, device: str) -> None:
-        """Find the place of a run's checkpoint, on a type of device."""
+        """Find the place of a run's checkpoint, on the device of this name."""
         self.path = files.home() / ".rapt/checkpoints" / f"{_identity(run, device)}.safetensors"
         self._run, self._saved = run, time.monotonic()
 
@@ -115,7 +115,7 @@ def _identity(run: Run, device: str) -> str:
         "loop": asdict(run.loop),
         "seeds": [run.seed, run.k],
         "code": [files.sha256(path) for path in code],
-        "versions": [version(name) for name in ("torch", "transformers", "peft")],
+        "versions": [version(name) for name in ("torch", "transformers", "tokenizers", "peft")],
         "device": device,
     }
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:32]

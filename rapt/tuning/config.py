@@ -152,3 +152,8 @@ class Run:
     reconstruction: Reconstruction | None
     loop: Loop
     adapter: Path
+
+    @property
+    def quantize(self) -> Literal["4bit"] | None:
+        """How the backbone's weights are quantized."""
+        return self.tuner.quantize if isinstance(self.tuner, Lora) else None

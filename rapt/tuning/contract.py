@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rapt import files
 from rapt.tuning.config import Run
@@ -47,6 +47,7 @@ class Contract:
         plain: the public sequences of plain words; each text has a privatized copy of one.
         backbone: the model as params.yaml names it.
         backbone_sha256: of its weights; None: not checked.
+        quantize: how the backbone's weights are quantized; None: they are not.
         max_tokens: of a text that the model sees.
     """
 
@@ -56,6 +57,7 @@ class Contract:
     plain: list[list[str]]
     backbone: str
     backbone_sha256: str | None
+    quantize: Literal["4bit"] | None
     max_tokens: int
 
 
@@ -75,6 +77,7 @@ def write(run: Run, statement: Mapping[str, Any]) -> None:
         plain=_sequences(data / "plain.parquet"),
         backbone=run.backbone_name,
         backbone_sha256=run.backbone_sha256,
+        quantize=run.quantize,
         max_tokens=run.loop.max_tokens,
     )
     # No temporary name: the folder as a whole is written under one.
@@ -87,8 +90,7 @@ def _sequences(path: Path) -> list[list[str]]:
     if not path.exists():
         return []
     plain = files.read_parquet(path).to_pydict()
-    numbers = plain.get("sequence", [0] * len(plain["word"]))
-    sequences: list[list[str]] = [[] for _ in set(numbers)]
-    for number, word in zip(numbers, plain["word"], strict=True):
+    sequences: list[list[str]] = [[] for _ in set(plain["sequence"])]
+    for number, word in zip(plain["sequence"], plain["word"], strict=True):
         sequences[number].append(word)
     return sequences

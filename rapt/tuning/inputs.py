@@ -161,14 +161,15 @@ def read_targets(path: Path) -> Tensor:
 
 def collate(split: Split, rows: Sequence[int], pad: int) -> Batch:
     """The batch of these rows, padded on the right to the longest with the token `pad`."""
-    length = max(len(split.tokens[row]) for row in rows)
+    lengths = torch.tensor([len(split.tokens[row]) for row in rows])
+    length = int(lengths.max())
 
     def padded(values: list[list[int]] | list[list[bool]], fill: int) -> Tensor:
         return torch.tensor([[*values[r], *[fill] * (length - len(values[r]))] for r in rows])
 
     return Batch(
         tokens=padded(split.tokens, pad),
-        attention=padded([[1] * len(tokens) for tokens in split.tokens], 0),
+        attention=(torch.arange(length) < lengths[:, None]).long(),
         types=padded(split.types, 0),
         plain=padded(split.plain, NO_PLAIN),
         text=padded(split.text, False),

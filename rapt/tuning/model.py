@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from peft import (
@@ -23,7 +22,6 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from rapt import models
 from rapt.errors import RaptError
 from rapt.tuning import backbones
 from rapt.tuning.config import Full, Lora, PrefixTuning, PromptTuning, PTuning, Tuner
@@ -33,21 +31,17 @@ ADAPTER = "adapter_config.json"
 
 
 def load_backbone(
-    folder: Path, tuner: Tuner | None = None
+    folder: Path, quantize: Literal["4bit"] | None = None
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model and its fast tokenizer, from safetensors alone.
 
     Args:
         folder: of the model.
-        tuner: what it will be tuned with; None: nothing that changes how it is loaded.
+        quantize: how its weights are quantized (QLoRA); None: they are not.
 
     Raises:
         RaptError: its family is unknown, or it cannot be quantized on this machine.
     """
-    models.quiet()
-    warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")  # PEFT's own affair
-    warnings.filterwarnings("ignore", message=".*fan_in_fan_out.*")  # it sets it right by itself
-    quantize = tuner.quantize if isinstance(tuner, Lora) else None
     return backbones.load_model(folder, quantize), backbones.load_tokenizer(folder)
 
 
@@ -154,10 +148,10 @@ def _save_adapter(adapted: PeftModel, folder: Path, backbone_name: str) -> None:
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
 
 
-def load(folder: Path, backbone: PreTrainedModel) -> Classifier:
-    """The model that `save` wrote, on its backbone (after full fine-tuning in its place)."""
+def load(folder: Path, backbone: PreTrainedModel | None) -> Classifier:
+    """The model that `save` wrote, on its backbone; after full fine-tuning it needs none."""
     head = load_file(folder / "head.safetensors")
-    if (folder / ADAPTER).is_file():
+    if backbone is not None and is_adapter(folder):
         model = Classifier(PeftModel.from_pretrained(backbone, folder), len(head["bias"]))
     else:
         model = Classifier(backbones.load_model(folder), len(head["bias"]))
@@ -165,6 +159,16 @@ def load(folder: Path, backbone: PreTrainedModel) -> Classifier:
     return model.eval()
 
 
+def is_adapter(folder: Path) -> bool:
+    """Whether what `save` wrote goes on a backbone."""
+    return (folder / ADAPTER).is_file()
+
+
 def device() -> torch.device:
     """The GPU where there is one."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def device_name() -> str:
+    """What computes here: the GPU's model, or cpu."""
+    return torch.cuda.get_device_name() if device().type == "cuda" else "cpu"

@@ -19,7 +19,15 @@ from rapt.tuning.backbones import most_tokens
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
 from rapt.tuning.config import Run
 from rapt.tuning.inputs import Batch, Split, by_length, collate, read_split, read_targets, shuffled
-from rapt.tuning.model import Classifier, ReconstructionHead, adapt, device, load_backbone, save
+from rapt.tuning.model import (
+    Classifier,
+    ReconstructionHead,
+    adapt,
+    device,
+    device_name,
+    load_backbone,
+    save,
+)
 
 CURVES = ("task_loss", "reconstruction_loss", "reconstruction_accuracy")
 
@@ -38,7 +46,7 @@ def train(run: Run) -> dict[str, Any]:
     torch.manual_seed(run.seed * 1_000_003 + run.k)
     statement = json.loads((run.release / "statement.json").read_text())
     data = run.release / f"seed-{run.k}"
-    backbone, tokenizer = load_backbone(run.backbone, run.tuner)
+    backbone, tokenizer = load_backbone(run.backbone, run.quantize)
     splits = {
         s: read_split(data / f"{s}.parquet", tokenizer, run.loop.max_tokens)
         for s in ("train", "test")
@@ -48,7 +56,8 @@ def train(run: Run) -> dict[str, Any]:
     trainer = Trainer(run, adapted, len(statement["labels"]), tokenizer.pad_token_id)
     if run.reconstruction:
         trainer.reconstruct(read_targets(data / "plain.parquet"), statement["vocabulary"])
-    checkpoint = Checkpoint(run, trainer.device.type)
+    where = device_name()
+    checkpoint = Checkpoint(run, where)
     curves = trainer.fit(splits["train"], checkpoint)
     save(trainer.model, run.adapter, run.backbone_name)
     contract.write(run, statement)
@@ -59,7 +68,7 @@ def train(run: Run) -> dict[str, Any]:
         "seed": run.k,
         "metrics": {"accuracy": correct},
         "curves": curves,
-        "device": torch.cuda.get_device_name() if device().type == "cuda" else "cpu",
+        "device": where,
     }
 
 
@@ -197,9 +206,8 @@ class Trainer:
             except torch.OutOfMemoryError:
                 self.micro_batch = min(self.micro_batch, len(rows)) // 2
                 if not self.micro_batch:
-                    raise self._failed(
-                        step, "out of memory at one text, lower max_tokens"
-                    ) from None
+                    why = "out of memory at one text: lower max_tokens, or set RAPT_WORKERS=1"
+                    raise self._failed(step, why) from None
             torch.cuda.empty_cache()  # once the failed parts' tensors are gone with the exception
         self.optimizer.step()
         self.schedule.step()
@@ -238,9 +246,19 @@ def predict(model: Classifier, split: Split, pad: int, batch_size: int) -> Tenso
 def logits(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor:
     """The scores of all classes for every text of a privatized split, (n, classes) on the CPU."""
     model.eval()
-    where = next(model.parameters()).device
     scores = torch.empty(len(split), model.head.out_features)
     for rows in by_length(split, batch_size):
-        batch = collate(split, rows, pad).to(where)
-        scores[rows] = model.classify(model.activations(batch), batch).float().cpu()
+        scores[rows] = _scores(model, split, pad, rows)
     return scores
+
+
+def _scores(model: Classifier, split: Split, pad: int, rows: list[int]) -> Tensor:
+    """The scores of a batch, in as many parts as memory asks for."""
+    try:
+        batch = collate(split, rows, pad).to(next(model.parameters()).device)
+        return model.classify(model.activations(batch), batch).float().cpu()
+    except torch.OutOfMemoryError:
+        if len(rows) == 1:
+            raise RaptError("out of memory at one text: lower max_tokens") from None
+    half = len(rows) // 2
+    return torch.cat([_scores(model, split, pad, part) for part in (rows[:half], rows[half:])])

@@ -54,7 +54,8 @@ def rapt(
     shutil.copytree(folder, "models/tables/small")
     command._params.cache_clear()
 
-    def run(*args: object, stdin: bytes = b"") -> Done:
+    def run(*args: object, stdin: bytes = b"", as_told: bool = True) -> Done:
+        args = (*args, *(["--as-told"] if as_told and "--release" not in args else []))
         with monkeypatch.context() as patch:
             patch.setattr(sys, "argv", ["rapt", "predict", *map(str, args)])
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
@@ -220,11 +221,38 @@ def test_what_is_not_allowed_is_one_line(
     assert b'"words"' not in served.received
 
 
-def test_a_provider_cannot_have_words_as_they_are(model: Adapted, rapt: Rapt) -> None:
+def test_a_provider_elsewhere_is_held_to_a_release_or_trusted(served: Served, rapt: Rapt) -> None:
+    done = rapt("--adapter", served.url, SECRET, as_told=False)
+    assert done.error.startswith("release: none given, allowed with a provider elsewhere: ")
+    assert b'"words"' not in served.received
+
+
+@pytest.mark.parametrize("change", [{"embedding": "../../other"}, {"labels": ["no", "a\x1b[2Jb"]}])
+def test_a_provider_names_no_folder_and_no_screen(
+    model: Adapted, rapt: Rapt, change: dict[str, Any]
+) -> None:
+    class Sly:
+        contract = replace(model.contract, **{k: v for k, v in change.items() if k == "labels"})
+        probabilities = model.probabilities
+
+    if "embedding" in change:
+        Sly.contract = replace(Sly.contract, statement=replace(Sly.contract.statement, **change))
+    sly = Served(Sly())
+    try:
+        done = rapt("--adapter", sly.url, SECRET)
+        assert "given, allowed: " in done.error
+        assert done.error.isprintable()
+        assert b'"words"' not in sly.received
+    finally:
+        sly.stop()
+
+
+@pytest.mark.parametrize("eta", ["inf", "Infinity", "+INF", "1e999", "nan"])
+def test_a_provider_cannot_have_words_as_they_are(model: Adapted, rapt: Rapt, eta: str) -> None:
     """It says how to privatize; but inf has to be the user's own word."""
 
     class Greedy:
-        contract = replace(model.contract, statement=replace(model.contract.statement, eta="inf"))
+        contract = replace(model.contract, statement=replace(model.contract.statement, eta=eta))
         probabilities = model.probabilities
 
     greedy = Served(Greedy())

@@ -243,3 +243,15 @@ def test_inversion_is_one_minus_the_replaced_share(workspace: Path) -> None:
     ]
     assert cell["seeds"][0]["metrics"]["accuracy_protected"] == pytest.approx(np.mean(same))
     assert cell["counts"]["protected"] == len(same)
+
+
+@pytest.mark.parametrize(("column", "value"), [("word", "Alice"), ("target", -1)])
+def test_the_gate_draws_the_public_plain_words_again(
+    workspace: Path, column: str, value: str | int
+) -> None:
+    path = RELEASE / "seed-0/plain.parquet"
+    plain = files.read_parquet(path).to_pydict()
+    plain[column][0] = value
+    files.write_parquet(path, pa.table(plain))
+    with pytest.raises(RaptError, match="plain tokens are public words"):
+        gate()

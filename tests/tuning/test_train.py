@@ -15,10 +15,10 @@ from rapt import files
 from rapt.errors import RaptError
 from rapt.files import sha256
 from rapt.tuning.config import Reconstruction, Run
-from rapt.tuning.inputs import NO_PLAIN, collate, read_split, read_targets
-from rapt.tuning.model import adapt, load, load_backbone
+from rapt.tuning.inputs import NO_PLAIN, Batch, collate, read_split, read_targets
+from rapt.tuning.model import Classifier, adapt, load, load_backbone
 from rapt.tuning.seeds import train_all
-from rapt.tuning.train import Trainer, predict, train
+from rapt.tuning.train import Trainer, logits, predict, train
 from tests.tuning.conftest import TARGETS
 
 
@@ -178,6 +178,7 @@ def test_the_contract_holds_what_both_sides_need_and_nothing_of_the_texts(run: R
         "pair": False,
         "backbone": "tiny",
         "backbone_sha256": None,
+        "quantize": None,
         "max_tokens": 16,
     }
     assert statement["table_sha256"] == "0" * 64
@@ -194,3 +195,18 @@ def test_texts_too_long_for_the_backbone_are_one_line(run: Run, tmp_path: Path) 
     long = replace(run, release=release, loop=replace(run.loop, max_tokens=99))
     with pytest.raises(RaptError, match=r"train.max_tokens: 1\d\d tokens .*allowed: 64"):
         train(long)
+
+
+def test_scoring_takes_what_memory_there_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, tokenizer = trainer(run), AutoTokenizer.from_pretrained(run.backbone)
+    split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.loop.max_tokens)
+    expected = logits(made.model, split, 0, 7)
+    activations = Classifier.activations
+
+    def small(self: Classifier, batch: Batch) -> torch.Tensor:
+        if len(batch.labels) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return activations(self, batch)
+
+    monkeypatch.setattr(Classifier, "activations", small)
+    torch.testing.assert_close(logits(made.model, split, 0, 7), expected)
