@@ -309,8 +309,8 @@ def test_from_one_terminal_to_another(adapter: Path, rapt: Rapt, tmp_path: Path)
         said = server.stderr.readline()
         assert "privatized words alone" in said
         url = said.split(" at ")[1].split(",")[0]
-        asked = [sys.executable, "-c", code, "predict", "--adapter", url, SECRET, "--show"]
-        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        asked = [sys.executable, "-c", code, "predict", "--adapter", url, "--as-told", "--show"]
+        done = subprocess.run([*asked, SECRET], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         sent, answer = done.stdout.splitlines()
         assert sent.startswith("sent\t")
@@ -318,5 +318,6 @@ def test_from_one_terminal_to_another(adapter: Path, rapt: Rapt, tmp_path: Path)
         assert "each prediction spends privacy" in done.stderr
     finally:
         server.terminate()
-        log = server.communicate()[0] or ""
+        log = server.communicate()[1]
+    assert "POST /predict 200" in log
     assert not any(word in log for word in PROTECTED)
