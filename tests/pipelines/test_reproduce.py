@@ -50,6 +50,7 @@ def test_same_bytes_as_serial_then_nothing_to_do(
     assert toy.names() == EVERY_STAGE
 
 
+@pytest.mark.slow
 def test_a_broken_cell_stops_only_what_depends_on_it(toy: Toy, expected: dict[str, str]) -> None:
     flag = toy.flag("break-1-b")
     done = toy.flow()
@@ -121,6 +122,7 @@ def test_kill_nine_leaves_nothing_running_and_the_next_start_completes(
     assert toy.names().count("validate") == 1
 
 
+@pytest.mark.slow
 def test_ctrl_c_changes_nothing(toy: Toy, prefect_home: Path) -> None:
     output = interrupt(toy, toy.without_server(prefect_home), signal.SIGINT, 1)
     assert output.strip().splitlines()[-1].startswith("interrupted")

@@ -282,6 +282,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_and_repeats_nothing(folder: Path) -> None:
     count = 500
     Path("in.csv").write_text(rows(count))

@@ -94,6 +94,7 @@ def test_a_damaged_checkpoint_says_so(run: Run, monkeypatch: pytest.MonkeyPatch)
             train(run)
 
 
+@pytest.mark.slow
 def test_killed_while_it_runs(run: Run, tmp_path: Path) -> None:
     """kill -9, as a machine would: the next start goes on, and ends as if nothing had been."""
     code = f"""
