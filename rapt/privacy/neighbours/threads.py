@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
@@ -47,7 +47,9 @@ def beside(function: Callable[[Part], Result], parts: Sequence[Part]) -> list[Re
                 start()
                 return function(part)
 
-            return list(pool.map(alone, parts))
+            running = [pool.submit(alone, part) for part in parts]
+            wait(running)  # also where one raises: none runs on while another computation begins
+            return [part.result() for part in running]
 
 
 @cache
