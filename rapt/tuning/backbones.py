@@ -152,15 +152,29 @@ def activations(model: PreTrainedModel | PeftModel, batch: Batch) -> Tensor:
         "attention_mask": batch.attention,
         "token_type_ids": batch.types,
     }
+    bare: Any = model.get_base_model() if isinstance(model, PeftModel) else model
+    if batch.vectors is not None:
+        inputs["inputs_embeds"] = _embedded(bare, inputs.pop("input_ids"), batch.vectors)
     if batch.attention[:, 0].all():
-        return _forward(model, inputs)
+        return _forward(model, bare, inputs)
     order = batch.attention.argsort(dim=1, descending=True, stable=True)
-    moved = _forward(model, {name: values.gather(1, order) for name, values in inputs.items()})
-    return moved.take_along_dim(order.argsort(dim=1)[..., None], dim=1)
+    moved = _forward(model, bare, {name: _along(x, order) for name, x in inputs.items()})
+    return _along(moved, order.argsort(dim=1))
 
 
-def _forward(model: Any, inputs: dict[str, Any]) -> Tensor:
-    """As `activations`, padded on the right.
+def _along(values: Tensor, order: Tensor) -> Tensor:
+    """The positions of (batch, length) or (batch, length, h) in the order (batch, length)."""
+    return values.take_along_dim(order if values.ndim == 2 else order[..., None], dim=1)
+
+
+def _embedded(bare: Any, tokens: Tensor, vectors: Tensor) -> Tensor:
+    """The input embeddings (batch, length, h), those of negative tokens from `vectors`."""
+    embedded = bare.get_input_embeddings()(tokens.clamp(min=0))
+    return torch.where((tokens < 0)[..., None], vectors.to(embedded.dtype), embedded)
+
+
+def _forward(model: Any, bare: Any, inputs: dict[str, Any]) -> Tensor:
+    """As `activations`, padded on the right; `bare` is the backbone without its adapter's inputs.
 
     Virtual tokens are put in here and not by PEFT, which drops the segments of a pair.
     """
@@ -172,13 +186,18 @@ def _forward(model: Any, inputs: dict[str, Any]) -> Tensor:
     rows = len(inputs["attention_mask"])
     inputs["attention_mask"] = _before(inputs["attention_mask"], 1, count)
     learned: Any = model.get_prompt(rows)
-    bare: Any = model.get_base_model()
+    own = family(model.config.model_type)
     if model.active_peft_config.peft_type == PeftType.PREFIX_TUNING:
-        if family(model.config.model_type).prefix == "inputs":
+        if own.first and "inputs_embeds" in inputs:  # RoBERTa counts a prefix before tokens alone
+            start, length = own.first + count, inputs["inputs_embeds"].shape[1]
+            inputs["position_ids"] = torch.arange(start, start + length, device=model.device)[None]
+        if own.prefix == "inputs":
             return bare(**inputs, past_key_values=learned).last_hidden_state.float()
         with _prefixed(bare, learned):
             return bare(**inputs).last_hidden_state.float()
-    embedded = bare.get_input_embeddings()(inputs.pop("input_ids"))
+    if "input_ids" in inputs:
+        inputs["inputs_embeds"] = bare.get_input_embeddings()(inputs.pop("input_ids"))
+    embedded = inputs["inputs_embeds"]
     inputs["inputs_embeds"] = torch.cat((learned.to(embedded.dtype), embedded), dim=1)
     if "token_type_ids" in inputs:
         inputs["token_type_ids"] = _before(inputs["token_type_ids"], 0, count)

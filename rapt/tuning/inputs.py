@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 NO_PLAIN = -1
+NO_ROW = -1  # a word that the backbone's own tokens stand for
 POOL = 8  # batches among which texts of like length are put together
 
 
@@ -21,12 +22,14 @@ class Split:
     """One split of a release, tokenized: a list entry for each text.
 
     Attributes:
-        tokens: ids with special tokens, plain words first.
+        tokens: ids with special tokens, plain words first; −1 − r is row r of `vectors`.
         types: token type ids (segments of a pair).
         plain: for each token the place of its plain word, NO_PLAIN elsewhere.
         text: for each token whether it belongs to the text itself.
         labels: classes.
         sequences: number of the text's sequence of plain words, 0 without any.
+        vectors: float32 (R, h), input embeddings beyond those of the backbone; None: no word has
+            one.
     """
 
     tokens: list[list[int]]
@@ -35,6 +38,7 @@ class Split:
     text: list[list[bool]]
     labels: list[int]
     sequences: list[int]
+    vectors: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -42,7 +46,11 @@ class Split:
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded tensors (batch, length), labels and sequences (batch,); fields as in `Split`."""
+    """Padded tensors (batch, length), labels and sequences (batch,); fields as in `Split`.
+
+    Attributes:
+        vectors: float32 (batch, length, h), the input embedding where a token is negative, else 0.
+    """
 
     tokens: Tensor
     attention: Tensor
@@ -51,10 +59,15 @@ class Batch:
     text: Tensor
     labels: Tensor
     sequences: Tensor
+    vectors: Tensor | None
 
     def to(self, device: torch.device) -> Batch:
         """The batch on a device."""
-        return Batch(**{name: tensor.to(device) for name, tensor in vars(self).items()})
+        moved: dict[str, Any] = {
+            name: None if tensor is None else tensor.to(device)
+            for name, tensor in vars(self).items()
+        }
+        return Batch(**moved)
 
 
 def read_split(path: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> Split:
@@ -68,19 +81,49 @@ def read_split(path: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int) 
     return tokenized(pq.read_table(path).to_pydict(), tokenizer, max_tokens)
 
 
+class _Word(NamedTuple):
+    """A word as the tokenizer takes it, and the row of the vector that stands for it, if any."""
+
+    text: str
+    row: int
+
+
 def tokenized(
-    columns: Mapping[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_tokens: int
+    columns: Mapping[str, list[Any]],
+    tokenizer: PreTrainedTokenizerBase,
+    max_tokens: int,
+    vectors: Tensor | None = None,
 ) -> Split:
-    """Tokenize privatized texts, given by the columns of a release; see `read_split`."""
-    labels = columns["label"]
+    """Tokenize privatized texts, given by the columns of a release; see `read_split`.
+
+    Args:
+        columns: those of the release; and, where words have vectors, `row` and `plain_row`: for
+            each word of `words` and of `plain` the row of its vector, which then takes one
+            position in place of the word's tokens, or NO_ROW.
+        tokenizer: as in `read_split`.
+        max_tokens: as in `read_split`.
+        vectors: float32 (R, h), the rows.
+    """
+    labels, words = columns["label"], columns["words"]
     plain = columns.get("plain", [[]] * len(labels))
-    split = Split([], [], [], [], labels, columns.get("sequence", [0] * len(labels)))
+    rows, plain_rows = (
+        columns.get(name) or [[NO_ROW] * len(text) for text in texts]
+        for name, texts in (("row", words), ("plain_row", plain))
+    )
+    sequences = columns.get("sequence", [0] * len(labels))
+    split = Split([], [], [], [], labels, sequences, vectors)
     before = _before_words(tokenizer)
-    for words, segment, prefix in zip(columns["words"], columns["segment"], plain, strict=True):
-        first = [before + w for w, s in zip(words, segment, strict=True) if s == 0]
-        second = [before + w for w, s in zip(words, segment, strict=True) if s == 1]
-        public = [before + w for w in prefix]
-        _append(split, tokenizer, public, *_cut(tokenizer, first, second, max_tokens))
+
+    def given(texts: list[str], rows: list[int]) -> list[_Word]:
+        return [_Word(before + text, row) for text, row in zip(texts, rows, strict=True)]
+
+    for i, segment in enumerate(columns["segment"]):
+        halves: tuple[list[_Word], list[_Word]] = ([], [])
+        for word, half in zip(given(words[i], rows[i]), segment, strict=True):
+            halves[half].append(word)
+        _append(
+            split, tokenizer, given(plain[i], plain_rows[i]), *_cut(tokenizer, *halves, max_tokens)
+        )
     return split
 
 
@@ -95,10 +138,10 @@ def _before_words(tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def _cut(
-    tokenizer: PreTrainedTokenizerBase, first: list[str], second: list[str], max_tokens: int
-) -> tuple[list[str], list[str]]:
+    tokenizer: PreTrainedTokenizerBase, first: list[_Word], second: list[_Word], max_tokens: int
+) -> tuple[list[_Word], list[_Word]]:
     """The leading words of a text, or of both halves of a pair, that fit whole."""
-    sizes = [[len(ids) for ids in _pieces(tokenizer, words)] for words in (first, second)]
+    sizes = [_sizes(tokenizer, words) for words in (first, second)]
     room = [max_tokens, 0]
     if second:
         half = max_tokens // 2
@@ -107,6 +150,12 @@ def _cut(
         if sum(sizes[0]) > sum(sizes[1]):
             room.reverse()
     return _fitting(first, sizes[0], room[0]), _fitting(second, sizes[1], room[1])
+
+
+def _sizes(tokenizer: PreTrainedTokenizerBase, words: list[_Word]) -> list[int]:
+    """How many positions each word takes."""
+    pieces = _pieces(tokenizer, [word.text for word in words])
+    return [len(ids) if word.row == NO_ROW else 1 for word, ids in zip(words, pieces, strict=True)]
 
 
 def _pieces(tokenizer: PreTrainedTokenizerBase, words: list[str]) -> list[list[int]]:
@@ -119,7 +168,7 @@ def _pieces(tokenizer: PreTrainedTokenizerBase, words: list[str]) -> list[list[i
     return pieces
 
 
-def _fitting(words: list[str], sizes: list[int], room: int) -> list[str]:
+def _fitting(words: list[_Word], sizes: list[int], room: int) -> list[_Word]:
     total = 0
     for count, size in enumerate(sizes):
         total += size
@@ -131,25 +180,34 @@ def _fitting(words: list[str], sizes: list[int], room: int) -> list[str]:
 def _append(
     split: Split,
     tokenizer: PreTrainedTokenizerBase,
-    prefix: list[str],
-    first: list[str],
-    second: list[str],
+    prefix: list[_Word],
+    first: list[_Word],
+    second: list[_Word],
 ) -> None:
     """Tokenize [prefix; text], and note which token belongs to which plain word or to the text."""
-    encoded = tokenizer([*prefix, *first], second or None, is_split_into_words=True)
-    words, halves = encoded.word_ids(), encoded.sequence_ids()
+    halves = ([*prefix, *first], second)
+    one, other = ([word.text for word in half] for half in halves)
+    encoded = tokenizer(one, other or None, is_split_into_words=True)
     # A decoder puts no special tokens around an empty text, but has to see something.
     ids = encoded["input_ids"] or [tokenizer.pad_token_id]
-    if not words:
-        words, halves = [None], [None]
-    plain = [
-        w if w is not None and half == 0 and w < len(prefix) else NO_PLAIN
-        for w, half in zip(words, halves, strict=True)
+    types = encoded.get("token_type_ids") or [0] * len(ids)
+    # Of each token: which half, and which word of it; None: none.
+    places = list(zip(encoded.sequence_ids(), encoded.word_ids(), strict=True)) or [(None, None)]
+    rows = [NO_ROW if word is None else halves[half][word].row for half, word in places]
+    # A word's vector stands where its first token does, and the other tokens are left out.
+    kept = [
+        at
+        for at, row in enumerate(rows)
+        if row == NO_ROW or at == 0 or places[at - 1] != places[at]
     ]
-    split.tokens.append(ids)
-    split.types.append(encoded.get("token_type_ids") or [0] * len(ids))
-    split.plain.append(plain)
-    split.text.append([w is not None and p == NO_PLAIN for w, p in zip(words, plain, strict=True)])
+    plain = [
+        word if word is not None and half == 0 and word < len(prefix) else NO_PLAIN
+        for half, word in places
+    ]
+    split.tokens.append([ids[at] if rows[at] == NO_ROW else -1 - rows[at] for at in kept])
+    split.types.append([types[at] for at in kept])
+    split.plain.append([plain[at] for at in kept])
+    split.text.append([places[at][1] is not None and plain[at] == NO_PLAIN for at in kept])
 
 
 def read_targets(path: Path) -> Tensor:
@@ -167,15 +225,25 @@ def collate(split: Split, rows: Sequence[int], pad: int) -> Batch:
     def padded(values: list[list[int]] | list[list[bool]], fill: int) -> Tensor:
         return torch.tensor([[*values[r], *[fill] * (length - len(values[r]))] for r in rows])
 
+    tokens = padded(split.tokens, pad)
     return Batch(
-        tokens=padded(split.tokens, pad),
+        tokens=tokens,
         attention=(torch.arange(length) < lengths[:, None]).long(),
         types=padded(split.types, 0),
         plain=padded(split.plain, NO_PLAIN),
         text=padded(split.text, False),
         labels=torch.tensor([split.labels[row] for row in rows]),
         sequences=torch.tensor([split.sequences[row] for row in rows]),
+        vectors=None if split.vectors is None else _looked_up(split.vectors, tokens),
     )
+
+
+def _looked_up(vectors: Tensor, tokens: Tensor) -> Tensor:
+    """The row that each negative token stands for, float32 (batch, length, h), else 0."""
+    given = tokens < 0
+    found = vectors.new_zeros(*tokens.shape, vectors.shape[1])
+    found[given] = vectors[-1 - tokens[given]]
+    return found
 
 
 def shuffled(split: Split, size: int, generator: torch.Generator) -> Iterator[list[int]]:

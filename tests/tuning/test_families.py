@@ -30,7 +30,16 @@ from rapt.tuning.config import (
     Run,
     Tuner,
 )
-from rapt.tuning.inputs import Batch, Split, collate, pooled, pooled_plain, read_split
+from rapt.tuning.inputs import (
+    NO_ROW,
+    Batch,
+    Split,
+    collate,
+    pooled,
+    pooled_plain,
+    read_split,
+    tokenized,
+)
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
 from rapt.tuning.train import Trainer, predict, train
 from tests.tuning.conftest import STATEMENT
@@ -138,10 +147,15 @@ def on_the_left(batch: Batch) -> Batch:
 
     def rolled(values: Tensor) -> Tensor:
         rows = zip(values, pads.tolist(), strict=True)
-        return torch.stack([row.roll(count) for row, count in rows])
+        return torch.stack([row.roll(count, 0) for row, count in rows])
 
-    moved = {name: rolled(t) for name, t in vars(batch).items() if name != "labels"}
-    return Batch(**moved, labels=batch.labels)
+    kept = {"labels": batch.labels, "sequences": batch.sequences}
+    moved = {
+        name: None if tensor is None else rolled(tensor)
+        for name, tensor in vars(batch).items()
+        if name not in kept
+    }
+    return Batch(**moved, **kept)
 
 
 def adapted(folder: Path, tuner: str) -> Any:
@@ -186,6 +200,35 @@ def test_a_plain_token_meets_its_own_activation(
         text = pooled(hidden, batch.text)
         torch.testing.assert_close(text[0], alone[0][start + 5 : start + 9].mean(0))
         torch.testing.assert_close(text[1], alone[1][start + 3])
+
+
+@pytest.mark.parametrize("tuner", ["full", "lora", "prompt-tuning", "prefix-tuning"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_words_own_embedding_given_as_a_vector_changes_nothing(
+    folders: dict[str, Path], family: str, tuner: str
+) -> None:
+    if (family, tuner) == ("mpnet", "prefix-tuning"):
+        pytest.skip("MPNet takes no prefix")
+    tokenizer, model = backbones.load_tokenizer(folders[family]), adapted(folders[family], tuner)
+    columns = {
+        "words": [["so", "film", "good"], ["plot"]],
+        "segment": [[0, 0, 0], [0]],
+        "label": [0, 0],
+        "plain": [["film"], ["so"]],
+    }
+    own = tokenized(columns, tokenizer, 16)
+    bare = model.get_base_model() if tuner != "full" else model
+    vectors = bare.get_input_embeddings().weight.detach()
+    (film,) = {token for token, p in zip(own.tokens[0], own.plain[0], strict=True) if p == 0}
+    good = [token for token, text in zip(own.tokens[0], own.text[0], strict=True) if text][-1]
+    rows = {"row": [[NO_ROW, film, good], [NO_ROW]], "plain_row": [[film], [NO_ROW]]}
+    given = tokenized(columns | rows, tokenizer, 16, vectors)
+    assert [sum(token < 0 for token in tokens) for tokens in given.tokens] == [3, 0]
+    batch = collate(own, [0, 1], 1)
+    expected = backbones.activations(model, batch)[batch.attention == 1]
+    for other in (collate(given, [0, 1], 1), on_the_left(collate(given, [0, 1], 1))):
+        hidden = backbones.activations(model, other)[other.attention == 1]
+        torch.testing.assert_close(hidden, expected)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

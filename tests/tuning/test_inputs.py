@@ -10,6 +10,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from rapt import files
 from rapt.tuning.inputs import (
     NO_PLAIN,
+    NO_ROW,
     Split,
     by_length,
     collate,
@@ -17,6 +18,7 @@ from rapt.tuning.inputs import (
     pooled_plain,
     read_split,
     shuffled,
+    tokenized,
 )
 
 
@@ -54,6 +56,33 @@ def test_each_token_knows_its_plain_word_or_the_text(
     ]
     assert split.plain[0] == [-1, 0, 0, 0, 1, -1, -1, -1, -1, -1]
     assert split.text[0] == [False] * 5 + [True] * 4 + [False]
+
+
+def test_a_words_vector_takes_one_position(tokenizer: PreTrainedTokenizerBase) -> None:
+    columns = {
+        "words": [["so", "unlikely", "unlikely", "film", "good"], ["good"]],
+        "segment": [[0, 0, 0, 1, 1], [0]],
+        "row": [[NO_ROW, 2, 0, 1, NO_ROW], [NO_ROW]],
+        "plain": [["unlikely"], ["film"]],
+        "plain_row": [[1], [NO_ROW]],
+        "label": [0, 0],
+    }
+    vectors = torch.arange(6.0).reshape(3, 2) + 1
+    split = tokenized(columns, tokenizer, 16, vectors)
+    begin, end, so, film, good = tokenizer.convert_tokens_to_ids(
+        ["[CLS]", "[SEP]", "so", "film", "good"]
+    )
+    assert split.tokens == [[begin, -2, so, -3, -1, end, -2, good, end], [begin, film, good, end]]
+    assert split.plain[0] == [-1, 0, -1, -1, -1, -1, -1, -1, -1]
+    assert split.text[0] == [False, False, True, True, True, False, True, True, False]
+    assert split.types[0] == [0] * 6 + [1] * 3
+    batch = collate(split, [1, 0], 7)
+    assert batch.vectors is not None
+    given = torch.stack([vectors[r] for r in (1, 2, 0, 1)])
+    torch.testing.assert_close(batch.vectors[1, [1, 3, 4, 6]], given)
+    assert batch.vectors.sum() == given.sum()
+    (cut, _) = tokenized(columns, tokenizer, 4, vectors).tokens  # two words of each half
+    assert cut == [begin, -2, so, -3, end, -2, good, end]
 
 
 def test_the_text_is_cut_to_whole_words_and_plain_words_never(
