@@ -6,6 +6,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Column, Table
@@ -15,6 +16,7 @@ from rapt.privacy.audit.draws import Texts
 from rapt.privacy.mechanisms import MECHANISMS, Mechanism
 
 COLUMNS = ("mechanism", "metric", "comparisons", "loss shown", "allowed", "where", "verdict")
+IN_A_TERMINAL = ("mechanism", "loss shown", "allowed", "where", "verdict")  # of 80 columns
 
 
 def rows(audit: Audit) -> list[tuple[str, ...]]:
@@ -25,9 +27,14 @@ def rows(audit: Audit) -> list[tuple[str, ...]]:
 def print_audit(audit: Audit) -> None:
     """Print the verdicts, and the evidence against what does not hold."""
     console = Console(markup=False, highlight=False)  # words may look like markup
-    table = Table(Column(COLUMNS[0], no_wrap=True), *COLUMNS[1:])
+    table = Table(
+        *(Column(name, no_wrap=name == "mechanism") for name in IN_A_TERMINAL),
+        box=SIMPLE,
+        padding=(0, 1, 0, 0),
+    )
     for row in rows(audit):
-        table.add_row(*row)
+        named = dict(zip(COLUMNS, row, strict=True))
+        table.add_row(*(named[name] for name in IN_A_TERMINAL))
     console.print(table)
     for verdict in audit.verdicts:
         if verdict.violated and verdict.strongest:
