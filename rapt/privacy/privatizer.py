@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rapt.errors import RaptError
 from rapt.privacy.categories import VERBATIM, Scheme
-from rapt.privacy.mechanisms import Space, WordMechanism
+from rapt.privacy.mechanisms import Mechanism, Space, Wordwise
 from rapt.privacy.neighbours import Precision
 from rapt.privacy.neighbours.threads import beside, blas_threads
 from rapt.text.table import EmbeddingTable
@@ -33,7 +33,7 @@ class Privatizer:
 
     Attributes:
         table: the embedding table.
-        mechanism: how a word becomes another.
+        mechanism: how a word becomes another; where it releases vectors, the nearest to its own.
         eta: above 0; inf: words are released as they are.
         scheme: which words get noise, and among which words each is replaced.
         candidates: int64, the rows that the mechanism can release: V_r.
@@ -43,7 +43,7 @@ class Privatizer:
         self,
         *,
         table: EmbeddingTable,
-        mechanism: WordMechanism,
+        mechanism: Wordwise,
         eta: float,
         categories: Sequence[str] | None = None,
         device: str = "cpu",
@@ -142,7 +142,7 @@ class Privatizer:
         return [self.table.form(b) != a and b != a for b, a in zip(before, after, strict=True)]
 
 
-def check_categories(mechanism: WordMechanism, categories: Sequence[str] | None) -> None:
+def check_categories(mechanism: Mechanism, categories: Sequence[str] | None) -> None:
     """Check that a mechanism is used with or without categories as its paper defines it.
 
     Raises:

@@ -20,10 +20,10 @@ class Representer:
         """Take the table, the mechanism and η.
 
         Raises:
-            RaptError: eta is not a number above 0.
+            RaptError: eta is not above 0; inf: without noise.
         """
-        if not 0 < eta < np.inf:
-            raise RaptError(f"eta: {eta} given, allowed: a number above 0")
+        if not eta > 0:
+            raise RaptError(f"eta: {eta} given, allowed: above 0")
         self.table, self.mechanism, self.eta = table, mechanism, eta
 
     def release(self, texts: Iterable[Words]) -> Iterator[NDArray[np.float64]]:

@@ -20,12 +20,19 @@ __all__ = [
     "Mechanism",
     "Sampler",
     "Space",
+    "TokenRepresentation",
     "VectorMechanism",
     "WordMechanism",
+    "Wordwise",
     "mechanism",
     "parameters",
     "word_mechanism",
+    "wordwise_mechanism",
 ]
+
+# A mechanism of which each word of a text becomes a word: by itself, or as the one nearest to the
+# vector that is released for it.
+Wordwise = WordMechanism | TokenRepresentation
 
 MECHANISMS: dict[str, type[Mechanism]] = {
     kind.name: kind
@@ -70,10 +77,23 @@ def word_mechanism(type: str, **given: Any) -> WordMechanism:
     Raises:
         RaptError: as `mechanism`, or it releases vectors.
     """
-    words = [name for name, kind in MECHANISMS.items() if issubclass(kind, WordMechanism)]
-    if type not in words:
-        raise RaptError(not_allowed("mechanism", type, words))
-    return cast(WordMechanism, mechanism(type, **given))
+    return cast(WordMechanism, _among(WordMechanism, type, **given))
+
+
+def wordwise_mechanism(type: str, **given: Any) -> Wordwise:
+    """The same, of those that release words or a vector for each word.
+
+    Raises:
+        RaptError: as `mechanism`, or it releases one vector for a text.
+    """
+    return cast(Wordwise, _among(Wordwise, type, **given))
+
+
+def _among(kinds: Any, type: str, **given: Any) -> Mechanism:
+    names = [name for name, kind in MECHANISMS.items() if issubclass(kind, kinds)]
+    if type not in names:
+        raise RaptError(not_allowed("mechanism", type, names))
+    return mechanism(type, **given)
 
 
 def parameters(mechanism: Mechanism) -> dict[str, Any]:
