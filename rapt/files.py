@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 
 def home() -> Path:
@@ -88,6 +90,27 @@ def read_parquet(path: str | Path) -> pa.Table:
     import pyarrow.parquet as pq
 
     return pq.ParquetFile(path).read()
+
+
+def column_of_vectors(vectors: NDArray[np.float32], lengths: NDArray[np.int64]) -> pa.Array:
+    """A column with the vectors of each text's words, in the memory that they are in.
+
+    Args:
+        vectors: float32 (words, d), of all texts one after the other.
+        lengths: int64 (texts,), how many words each has.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    each = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), each)
+
+
+def vectors_of_column(column: pa.ChunkedArray) -> NDArray[np.float32]:
+    """The vectors that `column_of_vectors` was given, float32 (words, d), read-only."""
+    each = column.combine_chunks().flatten()
+    return each.flatten().to_numpy().reshape(len(each), column.type.value_type.list_size)
 
 
 def sha256(path: str | Path) -> str:

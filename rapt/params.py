@@ -28,7 +28,12 @@ from ruamel.yaml import YAML, YAMLError
 
 from rapt import param_errors
 from rapt.errors import RaptError, not_allowed
-from rapt.privacy.mechanisms import MECHANISMS, parameters, word_mechanism
+from rapt.privacy.mechanisms import (
+    MECHANISMS,
+    TokenRepresentation,
+    parameters,
+    wordwise_mechanism,
+)
 
 Category = Literal[
     "noun",
@@ -97,13 +102,18 @@ def _unique(values: list[Any]) -> list[Any]:
 def _mechanism(value: dict[str, Any]) -> dict[str, Any]:
     """A mechanism's `type` and every one of its parameters."""
     try:
-        how = word_mechanism(**value) if "type" in value else None
+        how = wordwise_mechanism(**value) if "type" in value else None
     except RaptError as error:
         raise _problem(str(error).removeprefix("mechanism: ")) from None
     if how is None:
         raise _problem("type missing, it says which mechanism this is")
     if missing := [name for name in parameters(how) if name not in value]:
         raise _problem(f"{', '.join(missing)} missing, nothing has a default")
+    if isinstance(how, TokenRepresentation) and math.frexp(how.grid)[0] != 0.5:
+        raise _problem(
+            f"grid {how.grid} given, allowed: a power of two (0.0009765625 is 2^-10), as vectors "
+            "are released in float32"
+        )
     return value
 
 
@@ -318,6 +328,11 @@ class Method(_Section):
     plain_tokens: PlainTokens | None
     reconstruction: Reconstruction | None
 
+    @property
+    def releases_vectors(self) -> bool:
+        """Whether a release holds the noisy vector of each word beside the word."""
+        return MECHANISMS[str(self.mechanism["type"])].releases == "vectors"
+
     @model_validator(mode="after")
     def _consistent(self) -> Method:
         needs = MECHANISMS[str(self.mechanism["type"])].categories
@@ -329,6 +344,11 @@ class Method(_Section):
         if needs == "required" and self.categories is None:
             raise _problem(
                 f"categories null given, allowed: a list with mechanism {self.mechanism['type']}"
+            )
+        if self.releases_vectors and self.plain_tokens:
+            raise _problem(
+                f"plain_tokens given, allowed: null with mechanism {self.mechanism['type']}, which "
+                "releases vectors"
             )
         if self.reconstruction and not self.plain_tokens:
             raise _problem("plain_tokens null given, allowed: a section with reconstruction")
@@ -502,7 +522,8 @@ class Params(_Section):
             "backbones": self.backbones,
             "tuners": self.tuners,
             "methods": self.methods,
-            "channels": self.methods,
+            # P(y|w) is a channel from words to words.
+            "channels": [n for n, how in self.methods.items() if not how.releases_vectors],
             "inversions": [n for n, attack in self.attacks.items() if attack.type in INVERSIONS],
             "inferences": [n for n, attack in self.attacks.items() if attack.type in INFERENCES],
         }

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from great_expectations import expectations as gxe
+from numpy.typing import NDArray
 
 from rapt import files, params
 from rapt.privacy import experiment
 from rapt.privacy.categories import VERBATIM
+from rapt.privacy.mechanisms import parameters
 from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.statement import UNPROTECTED
 from rapt.privacy.statistics import ReplayTest, replay_test
@@ -21,6 +24,7 @@ from stages import run
 from stages.expectations import Rule, check, close, flagged
 
 SPLITS = ("train", "test")
+CHUNK = 1 << 14  # vectors that are looked at together
 # Sequence of plain tokens → the group of each, and each.
 Plain = dict[int, tuple[list[int], list[str]]]
 
@@ -40,8 +44,8 @@ def main(release: Path, out: Path) -> None:
         statement["categories"],
         statement["eta"],
     )
-    rules = _rules(statement)
-    findings = check(_contents(release), "release", [_contract(statement)])
+    rules, vectors = _rules(statement), experiment.releases_vectors(privatizer)
+    findings = check(_contents(release), "release", [_contract(statement, vectors)])
     for k, copy in enumerate(copies):
         plain: Plain = {}
         if statement["plain_tokens"]:
@@ -51,6 +55,9 @@ def main(release: Path, out: Path) -> None:
         for split in SPLITS:
             frame = _matches(privatizer, plain, tagged[split], copy[split])
             findings += check(frame, f"seed-{k}/{split}", rules)
+            if vectors:
+                frame = _vectors(privatizer, tagged[split], copy[split])
+                findings += check(frame, f"seed-{k}/{split}", _vector_rules(privatizer))
     tests: list[ReplayTest] = []
     if all(finding["passed"] for finding in findings):  # word by word needs as many words
         seed = params.load().seed
@@ -86,9 +93,9 @@ def _contents(release: Path) -> pd.DataFrame:
     return pd.DataFrame({"example_id": parts, "part": parts})
 
 
-def _contract(statement: dict[str, Any]) -> Rule:
+def _contract(statement: dict[str, Any], vectors: bool) -> Rule:
     """docs/data.md, “The release”: nothing else may be in it."""
-    columns = ["example_id", "segment", "words"]
+    columns = ["example_id", "segment", "words", *(["vectors"] if vectors else [])]
     columns += ["label"] if statement["labels"] else []
     columns += ["sequence", "plain"] if statement["plain_tokens"] else []
     parts = {f"{split}.parquet": columns for split in SPLITS}
@@ -200,6 +207,70 @@ def _possible(
         after in privatizer.words_of(group) if group != VERBATIM else after == before
         for group, before, after in zip(groups, words, released, strict=True)
     )
+
+
+# Whether its vectors are the mechanism's, and its words theirs
+
+
+def _vector_rules(privatizer: Privatizer) -> list[Rule]:
+    grid, dimension = _grid(privatizer), privatizer.table.dimension
+    allowed = f"{dimension} finite multiples of {grid} each, in float32"
+    belongs = "every word is the nearest to its vector", "the table's nearest, found from it alone"
+    if np.isinf(privatizer.eta):
+        belongs = "every vector is that of its word", "the word's own, on the grid"
+    return [flagged("a vector for each word", allowed, "sound"), flagged(*belongs, "own")]
+
+
+def _grid(privatizer: Privatizer) -> float:
+    return float(parameters(privatizer.mechanism)["grid"])
+
+
+def _vectors(privatizer: Privatizer, tagged: pa.Table, copy: pa.Table) -> pd.DataFrame:
+    """A row for each released text: whether its vectors are sound, and belong to its words."""
+    ids, words = copy["example_id"].to_pylist(), copy["words"].to_pylist()
+    kind = pa.list_(pa.list_(pa.float32(), privatizer.table.dimension))
+    if "vectors" not in copy.schema.names or copy.schema.field("vectors").type != kind:
+        return pd.DataFrame({"example_id": ids, "sound": False, "own": False})
+    lengths = pc.list_value_length(copy["vectors"]).to_pylist()
+    every = files.vectors_of_column(copy["vectors"])
+    sound = _sound(every, _grid(privatizer))
+    originals = np.isinf(privatizer.eta)
+    expected = experiment.vectors(privatizer, tagged, seed=0) if originals else None
+    nearest = [] if originals else _nearest(privatizer, every)
+    rows = []
+    for example, text, start, end in zip(ids, words, *_spans(lengths), strict=True):
+        as_many = end - start == len(text)
+        own = (
+            nearest[start:end] == text
+            if expected is None
+            else np.array_equal(every[start:end], next(expected, []))
+        )
+        good = as_many and bool(sound[start:end].all())
+        rows.append({"example_id": example, "sound": good, "own": own})
+    return pd.DataFrame(rows)
+
+
+def _spans(lengths: list[int]) -> tuple[list[int], list[int]]:
+    ends = np.cumsum([0, *lengths]).tolist()
+    return ends[:-1], ends[1:]
+
+
+def _sound(vectors: NDArray[np.float32], grid: float) -> NDArray[np.bool_]:
+    """Whether all numbers of a vector are finite and on the grid (n,)."""
+    sound = np.empty(len(vectors), np.bool_)
+    for start in range(0, len(vectors), CHUNK):
+        part = slice(start, start + CHUNK)
+        steps = vectors[part].astype(np.float64) / grid
+        sound[part] = (np.isfinite(steps) & (steps == np.round(steps))).all(axis=1)
+    return sound
+
+
+def _nearest(privatizer: Privatizer, vectors: NDArray[np.float32]) -> list[str]:
+    """The word nearest to each vector, those that are not finite taken for the origin."""
+    (space,) = privatizer.spaces()
+    search, words = space.search(), privatizer.table.words
+    parts = (vectors[start : start + CHUNK] for start in range(0, len(vectors), CHUNK))
+    return [words[row] for part in parts for row in search(np.nan_to_num(part, posinf=0, neginf=0))]
 
 
 # Whether as many words were replaced as the mechanism replaces

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rapt import files, params
 from rapt.privacy import experiment
@@ -129,6 +130,8 @@ class Release:
         columns = {"example_id": tagged["example_id"], "segment": tagged["segment"]}
         words = experiment.texts(self.privatizer, tagged, self.k, self.task, seed=self.seed)
         columns["words"] = _strings(bar(words, f"{self.task} {split}, seed {self.k}", len(ids)))
+        if experiment.releases_vectors(self.privatizer):
+            columns["vectors"] = self._vectors(tagged)
         if "label" in tagged.column_names and tagged["label"].null_count < len(ids):
             columns["label"] = tagged["label"]
         if self.plain:
@@ -136,6 +139,17 @@ class Release:
             copies = self.plain.copies(ids, self.task)
             columns["plain"] = _strings(bar(copies, "plain tokens", len(ids)))
         return pa.table(columns)
+
+    def _vectors(self, tagged: pa.Table) -> pa.Array:
+        """The vectors that the words are the nearest to, by the same noise."""
+        lengths = pc.list_value_length(tagged["words"]).to_numpy().astype(np.int64)
+        every = np.empty((lengths.sum(), self.privatizer.table.dimension), np.float32)
+        released = experiment.vectors(self.privatizer, tagged, self.k, self.task, seed=self.seed)
+        for end, vectors in zip(
+            lengths.cumsum(), bar(released, "vectors", len(lengths)), strict=True
+        ):
+            every[end - len(vectors) : end] = vectors
+        return files.column_of_vectors(every, lengths)
 
 
 def _strings(lists: Iterable[list[str]]) -> pa.Array:

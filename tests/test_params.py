@@ -23,6 +23,7 @@ STUDY = {
     "backbone": "minilm",
     "tuner": "lora",
 }
+VECTORS = {"type": "token-representation", "grid": 0.0009765625}
 SHIPPED = YAML(typ="safe").load(ROOT / "params.yaml")
 
 
@@ -96,6 +97,26 @@ def test_the_shipped_file_is_valid() -> None:
         (
             lambda c: c["methods"]["t2t"]["mechanism"].update(type="tt2"),
             "methods.t2t.mechanism: 'tt2' given, allowed: custext, imola",
+        ),
+        (
+            lambda c: c["methods"]["t2t"].update(mechanism={"type": "adept", "clip": 1.0}),
+            "methods.t2t.mechanism: 'adept' given, allowed: .*t2t, tem, token-representation, tr",
+        ),
+        (
+            lambda c: c["methods"]["t2t"].update(mechanism=VECTORS | {"grid": 0.001}),
+            "methods.t2t.mechanism: grid 0.001 given, allowed: a power of two",
+        ),
+        (
+            lambda c: c["methods"]["pct2t"].update(mechanism=VECTORS),
+            "methods.pct2t: categories given, allowed: null with mechanism token-representation",
+        ),
+        (
+            lambda c: c["methods"]["rapt"].update(mechanism=VECTORS, categories=None),
+            "methods.rapt: plain_tokens given, allowed: null with mechanism token-representation",
+        ),
+        (
+            lambda c: c["methods"]["t2t"].update(mechanism=VECTORS),
+            "sweep.channels: 't2t' given, allowed: pct2t, rapt, rapt-mean",
         ),
         (
             lambda c: c["methods"]["pct2t"].update(categories=["nuon"]),

@@ -11,8 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rapt.errors import RaptError
-from rapt.privacy.mechanisms import word_mechanism
+from rapt.privacy.mechanisms import TokenRepresentation, wordwise_mechanism
 from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.representer import Representer
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 
@@ -30,7 +31,7 @@ def privatizer(
     """
     return Privatizer(
         table=EmbeddingTable(f"models/tables/{embedding}"),
-        mechanism=word_mechanism(**how),
+        mechanism=wordwise_mechanism(**how),
         eta=float(eta),
         categories=categories,
     )
@@ -40,11 +41,42 @@ def texts(
     privatizer: Privatizer, tagged: pa.Table, *names: str | int, seed: int
 ) -> Iterator[list[str]]:
     """Privatize every text of a tagged split; each takes its stream from `names` and its id."""
+    return privatizer.privatize(_words(privatizer, tagged, *names, seed=seed))
+
+
+def releases_vectors(privatizer: Privatizer) -> bool:
+    """Whether a release holds the noisy vector of each word beside the word nearest to it."""
+    return isinstance(privatizer.mechanism, TokenRepresentation)
+
+
+def vectors(
+    privatizer: Privatizer, tagged: pa.Table, *names: str | int, seed: int
+) -> Iterator[NDArray[np.float32]]:
+    """The noisy vectors of every text, float32 (n, d): the words of `texts` are nearest to them.
+
+    Raises:
+        RaptError: float32 cannot hold a number as it stands on the grid.
+    """
+    assert isinstance(privatizer.mechanism, TokenRepresentation)
+    made = Representer(table=privatizer.table, mechanism=privatizer.mechanism, eta=privatizer.eta)
+    for exact in made.release(_words(privatizer, tagged, *names, seed=seed)):
+        single = exact.astype(np.float32)
+        if not (single == exact).all():
+            raise RaptError(
+                f"mechanism.grid: {privatizer.mechanism.grid} given, allowed at eta "
+                f"{privatizer.eta:g}: a larger power of two, as float32 holds no number of more "
+                "than 24 bits"
+            )
+        yield single
+
+
+def _words(
+    privatizer: Privatizer, tagged: pa.Table, *names: str | int, seed: int
+) -> Iterator[Words]:
     columns = (tagged["example_id"], tagged["words"], tagged["pos"])
-    return privatizer.privatize(
-        Words(words, privatizer.groups_of_text(pos), partial(stream, seed, *names, example))
-        for example, words, pos in zip(*(column.to_pylist() for column in columns), strict=True)
-    )
+    for example, words, pos in zip(*(column.to_pylist() for column in columns), strict=True):
+        groups = privatizer.groups_of_text(pos)
+        yield Words(words, groups, partial(stream, seed, *names, example))
 
 
 def plain_vocabulary(privatizer: Privatizer, size: int | None) -> NDArray[np.int64]:

@@ -9,9 +9,14 @@ import numpy as np
 
 from rapt.privacy.budget import Budget, distances
 from rapt.privacy.mechanisms import parameters
+from rapt.privacy.mechanisms.vectors import FLOATING_POINT
 from rapt.privacy.privatizer import Privatizer
 
 D_X, UNPROTECTED, UNKNOWN = "d_X-privacy", "unprotected", "none known"
+WORDS_OF_VECTORS = (
+    " M releases the word's noisy vector; the word that stands beside it is the table's nearest to "
+    "that vector, found from it alone (post-processing), and costs nothing more."
+)
 # What a word that gets no noise is, and how several of them are called.
 KINDS = {
     "number": "numbers",
@@ -67,6 +72,7 @@ def statement(
     mechanism, scheme = privatizer.mechanism, privatizer.scheme
     protected = not np.isinf(privatizer.eta)
     gaps = [*scheme.not_covered(), *([mechanism.caveat] if mechanism.caveat else [])]
+    gaps += [FLOATING_POINT] if mechanism.releases == "vectors" else []
     return facts | {
         "mechanism": mechanism.name,
         "parameters": parameters(mechanism),
@@ -107,6 +113,7 @@ def guarantee(privatizer: Privatizer, eta: str) -> str:
     return (
         f"{scope[0].upper()}{scope[1:]} is released by a mechanism M with "
         f"{privatizer.mechanism.law(eta)}{within}; losses add up over words."
+        + (WORDS_OF_VECTORS if privatizer.mechanism.releases == "vectors" else "")
     )
 
 

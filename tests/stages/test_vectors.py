@@ -1,0 +1,176 @@
+"""A release of token representations, from the stage that makes it to those that read it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+from ruamel.yaml import YAML
+
+from rapt import files
+from rapt.errors import RaptError
+from rapt.text.table import EmbeddingTable
+from stages import examples, gate_private, invert, privatize
+from tests.conftest import NOUNS, VERBS
+from tests.stages.test_release import workspace as workspace
+
+GRID = 2.0**-10
+GATE = Path("gate.json")
+
+
+def release(eta: str, method: str = "vectors", grid: float = GRID) -> Path:
+    """Release the workspace's texts anew."""
+    yaml = YAML(typ="safe")
+    content = yaml.load(Path("params.yaml"))
+    content["methods"]["vectors"] = content["methods"]["t2t"] | {
+        "mechanism": {"type": "token-representation", "grid": grid}
+    }
+    yaml.dump(content, Path("params.yaml"))
+    out = Path(f"data/private/movies/{method}-{eta}")
+    privatize.main("movies", method, eta, "minilm", out)
+    return out
+
+
+def copy(of: Path, split: str = "test", k: int = 1) -> tuple[list[list[str]], list[NDArray[Any]]]:
+    """The words and the vectors of each text."""
+    table = files.read_parquet(of / f"seed-{k}/{split}.parquet")
+    words = table["words"].to_pylist()
+    vectors = files.vectors_of_column(table["vectors"])
+    ends = np.cumsum([len(text) for text in words])
+    return words, np.split(vectors, ends[:-1])
+
+
+@pytest.mark.parametrize("eta", ["2", "inf"])
+def test_a_release_of_vectors_passes_its_gate(workspace: Path, eta: str) -> None:
+    out = release(eta)
+    gate_private.main(out, GATE)
+    found = json.loads(GATE.read_text())
+    assert found["passed"]
+    assert "a vector for each word" in {each["expectation"] for each in found["expectations"]}
+    table = files.read_parquet(out / "seed-0/train.parquet")
+    assert table.column_names == ["example_id", "segment", "words", "vectors", "label"]
+    assert table["vectors"].type == pa.list_(pa.list_(pa.float32(), 8))
+    before = files.sha256(out)
+    release(eta)
+    assert files.sha256(out) == before
+
+
+def test_words_are_the_nearest_to_the_vectors(workspace: Path) -> None:
+    """And so those of T2T on a fine grid, by the same noise; each seed has its own."""
+    out, t2t = release("2", grid=2.0**-18), release("2", "t2t")
+    table = EmbeddingTable("models/tables/minilm")
+    words, vectors = copy(out)
+    apart = np.linalg.norm(np.concatenate(vectors)[:, None] - table.vectors, axis=2)
+    nearest = [table.words[row] for row in apart.argmin(axis=1)]
+    assert nearest == [word for text in words for word in text]
+    assert words == files.read_parquet(t2t / "seed-1/test.parquet")["words"].to_pylist()
+    assert words != copy(out, k=0)[0]
+
+
+def test_the_statement_says_what_the_words_are(workspace: Path) -> None:
+    content = json.loads((release("2") / "statement.json").read_text())
+    assert (content["mechanism"], content["parameters"]) == ("token-representation", {"grid": GRID})
+    assert content["categories"] is None
+    assert content["protection"] == "d_X-privacy"
+    assert "post-processing" in content["guarantee"]
+    assert any("floating-point" in gap for gap in content["not_covered"])
+    assert "post-processing" in Path("data/private/movies/vectors-2/statement.txt").read_text()
+
+
+def test_without_noise_they_are_the_words_own(workspace: Path) -> None:
+    out = release("inf")
+    table = EmbeddingTable("models/tables/minilm")
+    tagged = files.read_parquet("data/tagged/movies/test.parquet")["words"].to_pylist()
+    words, vectors = copy(out)
+    assert words == tagged
+    own = table.embed([word for text in words for word in text])
+    np.testing.assert_array_equal(np.concatenate(vectors), np.round(own / GRID) * GRID)
+    assert json.loads((out / "statement.json").read_text())["protection"] == "unprotected"
+
+
+def test_what_float32_cannot_hold_is_one_line(workspace: Path) -> None:
+    with pytest.raises(RaptError, match=r"^mechanism.grid: .*: a larger power of two") as error:
+        release("2", grid=2.0**-30)
+    assert "\n" not in str(error.value)
+
+
+def test_a_spoilt_release_is_stopped_by_name(workspace: Path) -> None:
+    out = release("2")
+    path = out / "seed-1/test.parquet"
+    words, vectors = copy(out)
+    vectors = [text.copy() for text in vectors]
+    vectors[3][0, 0], vectors[4][7, 1] = np.nan, 0.3
+    vectors[5][2] *= -1
+    words[6].reverse()
+    vectors[7] = vectors[7][1:]
+    lengths = np.array([len(text) for text in vectors])
+    table = files.read_parquet(path)
+    table = table.set_column(2, "words", pa.array(words, pa.list_(pa.string())))
+    spoilt = files.column_of_vectors(np.concatenate(vectors), lengths)
+    files.write_parquet(path, table.set_column(3, "vectors", spoilt))
+    rules = r"a vector for each word: .*\n.*every word is the nearest to its vector: "
+    with pytest.raises(RaptError, match=rules) as error:
+        gate_private.main(out, GATE)
+    assert not any(word in str(error.value) for word in NOUNS + VERBS)
+    failed = {
+        finding["expectation"]: {int(example[-6:]) for example in finding["examples"]}
+        for finding in json.loads(GATE.read_text())["expectations"]
+        if not finding["passed"]
+    }
+    assert failed["a vector for each word"] == {3, 4, 7}
+    assert {5, 6, 7} <= failed["every word is the nearest to its vector"] <= {3, 4, 5, 6, 7}
+
+
+@pytest.mark.parametrize("spoil", ["missing", "type"])
+def test_other_columns_of_vectors_are_stopped(workspace: Path, spoil: str) -> None:
+    out = release("inf")
+    path = out / "seed-1/test.parquet"
+    table = files.read_parquet(path)
+    table = table.drop_columns(["vectors"])
+    if spoil == "type":
+        table = table.append_column("vectors", pa.array([[[0.0] * 8] * 8] * 100))
+    files.write_parquet(path, table)
+    with pytest.raises(RaptError, match=r"a vector for each word: failed for 100 of 100"):
+        gate_private.main(out, GATE)
+
+
+def test_other_vectors_than_the_words_own_are_stopped(workspace: Path) -> None:
+    out = release("inf")
+    path = out / "seed-1/test.parquet"
+    table, (_, vectors) = files.read_parquet(path), copy(out)
+    spoilt = np.concatenate(vectors)
+    spoilt[24] *= -1
+    column = files.column_of_vectors(spoilt, np.array([8] * 100))
+    files.write_parquet(path, table.set_column(3, "vectors", column))
+    with pytest.raises(RaptError, match=r"every vector is that of its word: .*1 .*test-000003"):
+        gate_private.main(out, GATE)
+
+
+def test_what_reads_words_works_as_it_is(workspace: Path) -> None:
+    """Inversion of the words is nearest-neighbour inversion of the vectors."""
+    release("2")
+    release("2", "t2t")
+    metrics = []
+    for method in ("vectors", "t2t"):
+        invert.main("nearest", "movies", method, "2")
+        cell = f"reports/cells/invert/nearest-movies-{method}-2.json"
+        metrics.append(json.loads(Path(cell).read_text())["metrics"])
+    assert metrics[0] == metrics[1]
+
+
+def test_examples_are_words(workspace: Path) -> None:
+    release("2")
+    yaml = YAML(typ="safe")
+    content = yaml.load(Path("params.yaml"))
+    content["sweep"]["methods"] = ["t2t", "vectors"]
+    content["sweep"]["channels"] = []
+    yaml.dump(content, Path("params.yaml"))
+    examples.main()
+    for sentence in json.loads(Path("reports/examples.json").read_text())["sentences"]:
+        shown = {(r["method"], r["eta"]): r["words"] for r in sentence["releases"]}
+        assert shown["t2t", "75"] == shown["vectors", "75"]
