@@ -140,6 +140,21 @@ def most_tokens(model: PreTrainedModel | PeftModel) -> int | None:
     return positions - family(model.config.model_type).first - virtual_tokens(model)
 
 
+def check_vectors(model: PreTrainedModel | PeftModel, vectors: Tensor | None) -> None:
+    """Check that vectors (n, d) can stand for words among a model's input embeddings.
+
+    Raises:
+        RaptError: they have another dimension, so another model made them.
+    """
+    embeddings: Any = model.get_input_embeddings()
+    own = embeddings.weight.shape[1]
+    if vectors is not None and vectors.shape[1] != own:
+        raise RaptError(
+            f"vectors: of dimension {vectors.shape[1]} given, allowed: {own}, that of the "
+            "backbone's input embeddings; the embedding model has to be the backbone"
+        )
+
+
 def activations(model: PreTrainedModel | PeftModel, batch: Batch) -> Tensor:
     """The last hidden state of each of the batch's own tokens, float32 (batch, length, h).
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+VECTORS = "vectors"  # the column of a release that has one for each word
 NO_PLAIN = -1
 NO_ROW = -1  # a word that the backbone's own tokens stand for
 POOL = 8  # batches among which texts of like length are put together
@@ -71,14 +74,31 @@ class Batch:
 
 
 def read_split(path: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> Split:
-    """Tokenize one split of a release (docs/data.md).
+    """Tokenize one split of a release (docs/data.md); vectors, where it has any, stand for words.
 
     Args:
         path: its Parquet file.
         tokenizer: a fast tokenizer of the backbone.
         max_tokens: of a text's own words, whole words only; both halves of a pair share it.
     """
-    return tokenized(pq.read_table(path).to_pydict(), tokenizer, max_tokens)
+    table = pq.read_table(path)
+    if VECTORS not in table.column_names:
+        return tokenized(table.to_pydict(), tokenizer, max_tokens)
+    columns = table.drop_columns([VECTORS]).to_pydict()
+    columns["row"] = numbered(columns["words"])
+    return tokenized(columns, tokenizer, max_tokens, _tensor(table[VECTORS]))
+
+
+def numbered(texts: Sequence[Sequence[str]]) -> list[list[int]]:
+    """The words of all texts, numbered through."""
+    ends = list(accumulate(map(len, texts), initial=0))
+    return [list(range(*span)) for span in pairwise(ends)]
+
+
+def _tensor(column: pa.ChunkedArray) -> Tensor:
+    """A release's vectors, float32 (words, d), in the memory that they were read into."""
+    numbers = column.combine_chunks().flatten().flatten()
+    return torch.from_dlpack(numbers).reshape(-1, column.type.value_type.list_size)
 
 
 class _Word(NamedTuple):

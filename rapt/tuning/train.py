@@ -15,7 +15,7 @@ from transformers import get_linear_schedule_with_warmup
 from rapt.errors import RaptError
 from rapt.progress import counter
 from rapt.tuning import contract
-from rapt.tuning.backbones import most_tokens
+from rapt.tuning.backbones import check_vectors, most_tokens
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
 from rapt.tuning.config import Run
 from rapt.tuning.inputs import Batch, Split, by_length, collate, read_split, read_targets, shuffled
@@ -39,7 +39,8 @@ def train(run: Run) -> dict[str, Any]:
         `seed`, `metrics` and `curves` as a cell's JSON holds them, and `device`.
 
     Raises:
-        RaptError: the loss is not a number, or the texts are too long for the backbone.
+        RaptError: the loss is not a number, the texts are too long for the backbone, or their
+            vectors of another dimension.
     """
     # One thread: with more the sums, and so the weights, depend on how many there are.
     torch.set_num_threads(1)
@@ -51,6 +52,8 @@ def train(run: Run) -> dict[str, Any]:
         s: read_split(data / f"{s}.parquet", tokenizer, run.loop.max_tokens)
         for s in ("train", "test")
     }
+    for split in splits.values():
+        check_vectors(backbone, split.vectors)
     adapted = adapt(backbone, run.tuner)
     _fits(splits, most_tokens(adapted))
     trainer = Trainer(run, adapted, len(statement["labels"]), tokenizer.pad_token_id)
