@@ -267,10 +267,9 @@ def _sound(vectors: NDArray[np.float32], grid: float) -> NDArray[np.bool_]:
 
 def _nearest(privatizer: Privatizer, vectors: NDArray[np.float32]) -> list[str]:
     """The word nearest to each vector, those that are not finite taken for the origin."""
-    (space,) = privatizer.spaces()
-    search, words = space.search(), privatizer.table.words
+    nearest = experiment.representer(privatizer).nearest
     parts = (vectors[start : start + CHUNK] for start in range(0, len(vectors), CHUNK))
-    return [words[row] for part in parts for row in search(np.nan_to_num(part, posinf=0, neginf=0))]
+    return [word for part in parts for word in nearest(np.nan_to_num(part, posinf=0, neginf=0))]
 
 
 # Whether as many words were replaced as the mechanism replaces

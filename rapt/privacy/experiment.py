@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rapt.errors import RaptError
-from rapt.privacy.mechanisms import TokenRepresentation, wordwise_mechanism
+from rapt.privacy.mechanisms import TokenRepresentation, parameters, wordwise_mechanism
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.representer import Representer
 from rapt.privacy.streams import stream
@@ -49,6 +49,12 @@ def releases_vectors(privatizer: Privatizer) -> bool:
     return isinstance(privatizer.mechanism, TokenRepresentation)
 
 
+def representer(privatizer: Privatizer) -> Representer:
+    """What releases the vectors that the privatizer's words are the nearest to."""
+    assert isinstance(privatizer.mechanism, TokenRepresentation)
+    return Representer(table=privatizer.table, mechanism=privatizer.mechanism, eta=privatizer.eta)
+
+
 def vectors(
     privatizer: Privatizer, tagged: pa.Table, *names: str | int, seed: int
 ) -> Iterator[NDArray[np.float32]]:
@@ -57,13 +63,12 @@ def vectors(
     Raises:
         RaptError: float32 cannot hold a number as it stands on the grid.
     """
-    assert isinstance(privatizer.mechanism, TokenRepresentation)
-    made = Representer(table=privatizer.table, mechanism=privatizer.mechanism, eta=privatizer.eta)
+    made = representer(privatizer)
     for exact in made.release(_words(privatizer, tagged, *names, seed=seed)):
         single = exact.astype(np.float32)
         if not (single == exact).all():
             raise RaptError(
-                f"mechanism.grid: {privatizer.mechanism.grid} given, allowed at eta "
+                f"mechanism.grid: {parameters(made.mechanism)['grid']} given, allowed at eta "
                 f"{privatizer.eta:g}: a larger power of two, as float32 holds no number of more "
                 "than 24 bits"
             )

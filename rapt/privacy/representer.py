@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rapt.errors import RaptError
 from rapt.privacy.mechanisms import VectorMechanism
+from rapt.privacy.mechanisms.base import Vectors
+from rapt.privacy.neighbours import ExactSearch
 from rapt.privacy.privatizer import Words
 from rapt.text.table import EmbeddingTable
 
@@ -25,6 +28,14 @@ class Representer:
         if not eta > 0:
             raise RaptError(f"eta: {eta} given, allowed: above 0")
         self.table, self.mechanism, self.eta = table, mechanism, eta
+
+    @cached_property
+    def _search(self) -> ExactSearch:
+        return ExactSearch(self.table.vectors)
+
+    def nearest(self, vectors: Vectors) -> list[str]:
+        """The table's word nearest to each vector (n, d): post-processing of what is released."""
+        return [self.table.words[row] for row in self._search(vectors)]
 
     def release(self, texts: Iterable[Words]) -> Iterator[NDArray[np.float64]]:
         """The noisy vectors of each text, float64 (m, d): one for each word or one for all.

@@ -9,16 +9,20 @@ import secrets
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rapt import files
 from rapt.errors import RaptError
 from rapt.privacy.budget import Budget
 from rapt.privacy.categories import VERBATIM
-from rapt.privacy.privatizer import Words
+from rapt.privacy.mechanisms import Mechanism, TokenRepresentation, wordwise_mechanism
+from rapt.privacy.privatizer import Words, check_categories
+from rapt.privacy.representer import Representer
 from rapt.privacy.statement import KINDS, kind
 from rapt.privacy.streams import fresh
 from rapt.release.command import default_tagger
@@ -34,8 +38,11 @@ from rapt.release.text import (
 )
 from rapt.serving.client import is_url, opened
 from rapt.serving.protocol import TEXTS, Text
+from rapt.text.table import EmbeddingTable
 from rapt.text.tagging import Tagged, Tagger
 from rapt.tuning.contract import Contract
+
+Vectors = NDArray[np.float32]
 
 # What a provider says of a release, and the user's own statement of it must say too.
 HELD = ("mechanism", "parameters", "categories", "eta", "table_sha256")
@@ -89,8 +96,9 @@ def predict(
     sent, fates = privatize(segments)
     for line in privatize.said(fates):
         print(line, file=sys.stderr)
-    for start in range(0, len(sent), TEXTS):
-        some = sent[start : start + TEXTS]
+    size = 1 if contract.statement.vectors else TEXTS  # vectors of one text fill a body
+    for start in range(0, len(sent), size):
+        some = sent[start : start + size]
         for text, row in zip(some, provider.probabilities(some), strict=True):
             chances = dict(zip(contract.labels, row, strict=True))
             yield _as_json(text, chances, show) if as_json else _as_lines(text, chances, show)
@@ -106,7 +114,8 @@ class Repeater:
 
         Args:
             contract: of the adapter.
-            eta: the privacy parameter; inf: words stay as they are, and no table is needed.
+            eta: the privacy parameter; inf: words stay as they are, and no table is needed, but
+                for their vectors where the model takes these.
             table: folder of the embedding table.
             tagger: package of the spaCy model.
             placeholders: for numbers, addresses and handles that get no noise, as `rapt privatize`
@@ -117,12 +126,22 @@ class Repeater:
         """
         self.contract, self.eta, self._tagger = contract, eta, tagger
         self._privatizer: TextPrivatizer | None = None
+        self._representer: Representer | None = None
+        self._mechanism: Mechanism | None = None  # what gives words noise
         self._groups: list[list[int]] = []
-        if eta == math.inf:
-            if placeholders:
-                raise RaptError("placeholders: given, allowed: with an eta below inf")
-            return
         statement = contract.statement
+        if eta == math.inf and placeholders:
+            raise RaptError("placeholders: given, allowed: with an eta below inf")
+        if statement.vectors:
+            how = wordwise_mechanism(statement.mechanism, **statement.parameters)
+            assert isinstance(how, TokenRepresentation)
+            check_categories(how, statement.categories)
+            self._representer = Representer(table=EmbeddingTable(table), mechanism=how, eta=eta)
+            self._check(self._representer.table)
+            self._mechanism = None if eta == math.inf else how
+            return
+        if eta == math.inf:
+            return
         self._privatizer = TextPrivatizer(
             table=table,
             eta=eta,
@@ -132,13 +151,17 @@ class Repeater:
             tagger=tagger,
             keep_identifiers=not placeholders,
         )
-        found = self._privatizer.privatizer.table.sha256
-        if found != statement.table_sha256:
-            raise RaptError(
-                f"table: {str(table)!r} has sha256 {found}, the adapter was tuned on words of "
-                f"{statement.embedding} with {statement.table_sha256}"
-            )
+        self._mechanism = self._privatizer.privatizer.mechanism
+        self._check(self._privatizer.privatizer.table)
         self._groups = self._groups_of_plain()
+
+    def _check(self, table: EmbeddingTable) -> None:
+        statement = self.contract.statement
+        if table.sha256 != statement.table_sha256:
+            raise RaptError(
+                f"table: {str(table.folder)!r} has sha256 {table.sha256}, the adapter was tuned on "
+                f"words of {statement.embedding} with {statement.table_sha256}"
+            )
 
     def __call__(self, texts: Sequence[Sequence[str]]) -> tuple[list[Text], list[Counter[str]]]:
         """Privatize [k; x] for each text x, of one segment or two.
@@ -154,20 +177,22 @@ class Repeater:
         sent, fates = [], []
         for text, plain in zip(texts, self._plain_copies(len(texts)), strict=True):
             parts = [next(released) for _ in text]
-            words = [part.words[:most] for part in parts]
+            words = [part.words[:most] for part, _ in parts]
+            vectors = [of_part[:most] for _, of_part in parts if of_part is not None]
             sent.append(
                 Text(
                     words=[word for some in words for word in some],
                     segment=[(0, 1)[number] for number, some in enumerate(words) for _ in some],
                     plain=plain,
+                    vectors=_bytes(vectors) if self._representer else None,
                 )
             )
-            fates.append(Counter(fate for part in parts for fate in part.fates[:most]))
+            fates.append(Counter(fate for part, _ in parts for fate in part.fates[:most]))
         return sent, fates
 
     def said(self, fates: Sequence[Counter[str]]) -> Iterator[str]:
         """What the user is told: what is protected, and what it spends."""
-        if self._privatizer is None:
+        if self._mechanism is None:
             yield "unprotected: eta is inf, every word goes to the model as it is"
             return
         statement, total = self.contract.statement, sum(fates, Counter())
@@ -181,19 +206,32 @@ class Repeater:
             f"{verbatim or 'none'}"
         )
         most = max(count[NOISE] for count in fates)
-        loss = Budget(self._privatizer.privatizer.mechanism, self.eta, most).loss(1.0)
+        loss = Budget(self._mechanism, self.eta, most).loss(1.0)
         bound = f"{self.eta:g} · {most} words = {loss:g}" if math.isfinite(loss) else "no bound"
         yield (
             "each prediction spends privacy, also of a text that was asked about before: eta for "
             f"each word with noise and unit of distance, here at most {bound} for one text"
         )
 
-    def _release(self, texts: list[str]) -> list[Released]:
+    def _release(self, texts: list[str]) -> list[tuple[Released, Vectors | None]]:
+        """What becomes of each text, and the vectors of its words where the model takes these."""
         if self._privatizer is not None:
-            return self._privatizer.release(texts)
+            return [(text, None) for text in self._privatizer.release(texts)]
         cut = [pieces(text) for text in texts]
         tagged = Tagger(self._tagger).texts(piece for parts in cut for piece in parts)
-        return [joined([_as_they_are(next(tagged)) for _ in parts]) for parts in cut]
+        whole = [joined([_as_they_are(next(tagged)) for _ in parts]) for parts in cut]
+        return [self._represented(text) if self._representer else (text, None) for text in whole]
+
+    def _represented(self, text: Released) -> tuple[Released, Vectors]:
+        """A text's vectors by one draw of noise, and the words nearest to them."""
+        assert self._representer
+        every = [0] * len(text.originals)
+        (exact,) = self._representer.release([Words(text.originals, every, fresh)])
+        vectors = exact.astype(np.float32)
+        if self.eta == math.inf:
+            return text, vectors
+        nearest = self._representer.nearest(vectors)
+        return replace(text, words=nearest, fates=[NOISE] * len(nearest)), vectors
 
     def _plain_copies(self, count: int) -> Iterator[list[str]]:
         """A sequence of plain words for each text, any of them, privatized anew."""
@@ -215,6 +253,10 @@ class Repeater:
         if VERBATIM in chain.from_iterable(groups):
             raise RaptError("adapter: a plain word of it is none that its mechanism releases")
         return groups
+
+
+def _bytes(vectors: Sequence[Vectors]) -> bytes:
+    return b"".join(part.astype("<f4").tobytes() for part in vectors)
 
 
 def _as_they_are(part: Tagged) -> Released:
@@ -283,7 +325,10 @@ def _hold(contract: Contract, release: Path) -> None:
 def _as_json(text: Text, chances: dict[str, float], show: bool) -> str:
     label = max(chances, key=chances.__getitem__)
     line = {"label": label, "probability": chances[label], "probabilities": chances}
-    return json.dumps(line | ({"sent": text.model_dump()} if show else {}), ensure_ascii=False)
+    return json.dumps(
+        line | ({"sent": text.model_dump(mode="json", exclude_none=True)} if show else {}),
+        ensure_ascii=False,
+    )
 
 
 def _as_lines(text: Text, chances: dict[str, float], show: bool) -> str:

@@ -67,7 +67,7 @@ class Remote:
         Raises:
             RaptError: the server refuses, is gone, or answers something else.
         """
-        body = Query(texts=texts).model_dump_json().encode()
+        body = Query(texts=texts).model_dump_json(exclude_none=True).encode()
         answer = read(ANSWER, self._ask("POST", "/predict", body), f"adapter {self._url}")
         sizes = {len(row) for row in answer.probabilities}
         if (

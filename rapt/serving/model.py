@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from safetensors import SafetensorError
+from torch import Tensor
 
 from rapt import models
 from rapt.errors import RaptError
 from rapt.serving.protocol import Text, check, contract_of
-from rapt.tuning.backbones import load_model, load_tokenizer, most_tokens
-from rapt.tuning.inputs import tokenized
+from rapt.tuning.backbones import embedding_size, load_model, load_tokenizer, most_tokens
+from rapt.tuning.inputs import numbered, tokenized
 from rapt.tuning.model import device, is_adapter, load
 from rapt.tuning.train import logits
 
@@ -57,10 +60,33 @@ class Adapted:
             "plain": [text.plain for text in texts],
             "label": [0] * len(texts),  # unknown, and not looked at
         }
-        split = tokenized(columns, self._tokenizer, self.contract.max_tokens)
+        vectors = None
+        if self.contract.statement.vectors:
+            vectors = _vectors(texts, embedding_size(self._model.backbone))
+            columns["row"] = numbered(columns["words"])
+        split = tokenized(columns, self._tokenizer, self.contract.max_tokens, vectors)
         longest = max(len(tokens) for tokens in split.tokens)
         most = most_tokens(self._model.backbone)
         if most is not None and longest > most:
             raise RaptError(f"texts: {longest} tokens in one given, allowed: {most}")
         scores = logits(self._model, split, self._tokenizer.pad_token_id, BATCH)
         return scores.double().softmax(1).tolist()
+
+
+def _vectors(texts: list[Text], dimension: int) -> Tensor:
+    """The vectors of the words of all texts, float32 (words, d).
+
+    Raises:
+        RaptError: there are more or fewer than words, or one is not finite.
+    """
+    for number, text in enumerate(texts):
+        given, allowed = len(text.vectors or b""), 4 * dimension * len(text.words)
+        if given != allowed:
+            raise RaptError(
+                f"texts.{number}.vectors: {given} bytes given, allowed: {allowed}, {dimension} "
+                "float32 for each word"
+            )
+    numbers = np.frombuffer(b"".join(text.vectors or b"" for text in texts), "<f4")
+    if not np.isfinite(numbers).all():
+        raise RaptError("texts: vectors with a number that is not finite given, allowed: finite")
+    return torch.from_numpy(numbers.astype(np.float32)).reshape(-1, dimension)

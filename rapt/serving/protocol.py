@@ -14,7 +14,7 @@ from rapt.tuning.contract import NAME, Contract
 
 T = TypeVar("T")
 
-BYTES = 1 << 20  # of a body
+BYTES = 1 << 23  # of a body: a text's vectors may take most of it
 TEXTS = 32  # of a request
 
 CONTRACT = TypeAdapter(Contract)
@@ -22,7 +22,9 @@ NAMED = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # as params.yaml names things: no
 
 
 class _Message(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, ser_json_bytes="base64", val_json_bytes="base64"
+    )
 
 
 class Text(_Message):
@@ -32,11 +34,14 @@ class Text(_Message):
         words: privatized.
         segment: of each word.
         plain: the privatized copies of the plain words.
+        vectors: where the model was tuned on such, the noisy vector of each word, one after the
+            other: float32, little-endian.
     """
 
     words: list[str]
     segment: list[Literal[0, 1]]
     plain: list[str]
+    vectors: bytes | None = None
 
 
 class Query(_Message):
@@ -134,9 +139,13 @@ def check(texts: list[Text], contract: Contract) -> None:
             raise RaptError(f"texts.{number}: two segments given, allowed: one")
         if len(text.plain) not in lengths:
             raise _wrong(number, "plain", len(text.plain), ", ".join(map(str, lengths)))
+        if text.vectors is None and contract.statement.vectors:
+            raise _wrong(number, "vectors", "none", "one for each word")
+        if text.vectors is not None and not contract.statement.vectors:
+            raise _wrong(number, "vectors", "some", "none, words alone")
 
 
-def _wrong(number: int, field: str, given: int, allowed: str) -> RaptError:
+def _wrong(number: int, field: str, given: object, allowed: str) -> RaptError:
     return RaptError(f"texts.{number}.{field}: {given} given, allowed: {allowed}")
 
 

@@ -140,14 +140,19 @@ def most_tokens(model: PreTrainedModel | PeftModel) -> int | None:
     return positions - family(model.config.model_type).first - virtual_tokens(model)
 
 
+def embedding_size(model: PreTrainedModel | PeftModel) -> int:
+    """The dimension of a model's input embeddings."""
+    bare: Any = model.get_base_model() if isinstance(model, PeftModel) else model
+    return int(bare.get_input_embeddings().weight.shape[1])
+
+
 def check_vectors(model: PreTrainedModel | PeftModel, vectors: Tensor | None) -> None:
     """Check that vectors (n, d) can stand for words among a model's input embeddings.
 
     Raises:
         RaptError: they have another dimension, so another model made them.
     """
-    embeddings: Any = model.get_input_embeddings()
-    own = embeddings.weight.shape[1]
+    own = embedding_size(model)
     if vectors is not None and vectors.shape[1] != own:
         raise RaptError(
             f"vectors: of dimension {vectors.shape[1]} given, allowed: {own}, that of the "

@@ -12,6 +12,7 @@ from rapt import files
 from rapt.tuning.config import Run
 
 NAME = "rapt.json"
+OF_VECTORS = "token-representation"  # the mechanism whose releases have a vector for each word
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,11 @@ class Statement:
     protection: str
     guarantee: str
     not_covered: list[str]
+
+    @property
+    def vectors(self) -> bool:
+        """Whether the model was tuned on a noisy vector for each word, and takes these alone."""
+        return self.mechanism == OF_VECTORS
 
 
 @dataclass(frozen=True)

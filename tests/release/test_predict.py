@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import io
 import json
 import re
@@ -12,20 +13,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 from typer.main import get_command
 
 from rapt.cli import app, main
+from rapt.errors import RaptError
 from rapt.release import command
 from rapt.release.predict import Repeater
 from rapt.release.text import TAGGER
 from rapt.serving.model import Adapted
+from rapt.serving.protocol import contract_of
+from rapt.text.table import EmbeddingTable
 from rapt.tuning.contract import Contract
 from tests.conftest import ROOT
 from tests.serving.conftest import PLAIN, Served
 from tests.serving.conftest import adapter as adapter
 from tests.serving.conftest import backbone as backbone
 from tests.serving.conftest import model as model
+from tests.serving.conftest import of_vectors as of_vectors
 from tests.serving.conftest import served as served
 
 # No table holds these words: whatever mechanism gives them noise replaces them.
@@ -128,6 +134,69 @@ def test_each_text_and_each_call_has_noise_of_its_own(model: Adapted, folder: Pa
     (sent, _), (again, _) = privatize(texts), privatize(texts)
     assert len({tuple(text.words) for text in [*sent, *again]}) > 40
     assert len({tuple(text.plain) for text in [*sent, *again]}) > 40
+
+
+def test_vectors_are_sent_with_the_words_nearest_to_them(
+    of_vectors: Path, folder: Path, rapt: Rapt
+) -> None:
+    """One draw of noise makes both, and no word with noise is sent as it is."""
+    served = Served(Adapted(of_vectors))
+    try:
+        lines = "\n".join([SECRET, "", SECRET])
+        done = rapt("--adapter", served.url, "-", "--json", "--show", stdin=lines.encode())
+    finally:
+        served.stop()
+    assert done.error == ""
+    assert "of 10 words 10 get noise" in done.said
+    assert not any(word.lower().encode() in served.received.lower() for word in PROTECTED)
+    assert served.received.count(b'"words"') == 3
+    table = EmbeddingTable(folder)
+    texts = [json.loads(line)["sent"] for line in done.out.splitlines()]
+    assert [len(text["words"]) for text in texts] == [5, 0, 5]
+    assert texts[0]["words"] != texts[2]["words"]
+    for text in texts:
+        vectors = np.frombuffer(base64.urlsafe_b64decode(text["vectors"]), "<f4").reshape(-1, 8)
+        assert (vectors * 1024 == np.round(vectors * 1024)).all()
+        apart = np.linalg.norm(vectors[:, None].astype(float) - table.vectors, axis=2)
+        assert [table.words[row] for row in apart.argmin(axis=1)] == text["words"]
+    # Noise of eta 0.1 in 8 dimensions: 80 in the mean.
+    assert 20 < np.linalg.norm(vectors, axis=1).mean() < 200
+
+
+def test_without_noise_vectors_are_the_words_own(
+    of_vectors: Path, folder: Path, rapt: Rapt
+) -> None:
+    done = rapt("--adapter", of_vectors, "great film", "--eta", "inf", "--json", "--show")
+    assert done.error == ""
+    assert "unprotected: eta is inf" in done.said
+    line = json.loads(done.out)
+    assert line["sent"]["words"] == ["great", "film"]
+    vectors = np.frombuffer(base64.urlsafe_b64decode(line["sent"]["vectors"]), "<f4")
+    own = EmbeddingTable(folder).embed(["great", "film"]).ravel()
+    np.testing.assert_array_equal(vectors, np.round(own * 1024) / 1024)
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"parameters": {"grid": 0}}, "grid: 0 given, allowed: above 0"),
+        (
+            {"parameters": {"size": 1}},
+            "mechanism token-representation: 'size' given, allowed: grid",
+        ),
+        ({"categories": ["noun"]}, "categories: given, allowed: none with mechanism token-repr"),
+        ({"table_sha256": "0" * 64}, "has sha256 "),
+    ],
+)
+def test_a_contract_of_vectors_that_cannot_be_is_one_line(
+    of_vectors: Path, folder: Path, change: dict[str, Any], line: str
+) -> None:
+    contract = contract_of(of_vectors)
+    other = replace(contract, statement=replace(contract.statement, **change))
+    with pytest.raises(RaptError) as error:
+        repeater(other, folder)
+    assert line in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_identifiers_stand_as_in_training_or_become_placeholders(

@@ -8,9 +8,12 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 import uvicorn
+from transformers import AutoConfig, AutoTokenizer, BertModel
 
 from rapt import files
 from rapt.serving.model import Adapted
@@ -25,12 +28,9 @@ from tests.tuning.conftest import backbone as backbone
 PLAIN = ["film", "plot", "saw"]
 
 
-@pytest.fixture(scope="session")
-def adapter(tmp_path_factory: pytest.TempPathFactory, backbone: Path, folder: Path) -> Path:
-    """The folder of a seed, as the pipeline writes it."""
-    release = tmp_path_factory.mktemp("serving") / "release"
-    release.mkdir()
-    statement = {
+def statement(folder: Path, **more: Any) -> dict[str, Any]:
+    """Of a release by the table in `folder`."""
+    return {
         "task": "films",
         "method": "rapt",
         "mechanism": "pct2t",
@@ -44,18 +44,12 @@ def adapter(tmp_path_factory: pytest.TempPathFactory, backbone: Path, folder: Pa
         "guarantee": "P[M(w)=y] <= …",
         "not_covered": ["The tags."],
         "labels": ["no", "yes"],
+        **more,
     }
-    files.write_json(release / "statement.json", statement)
-    for split in ("train", "test"):
-        rows = {
-            "words": [["good", "film"], ["bad", "plot"]] * 4,
-            "segment": [[0, 0]] * 8,
-            "label": [1, 0] * 4,
-            "plain": [PLAIN] * 8,
-        }
-        files.write_parquet(release / f"seed-0/{split}.parquet", pa.table(rows))
-    plain = pa.table({"sequence": [0] * 3, "word": PLAIN, "target": [0, 1, 2]})
-    files.write_parquet(release / "seed-0/plain.parquet", plain)
+
+
+def tuned(release: Path, backbone: Path) -> Path:
+    """The folder of a seed, as the pipeline writes it."""
     run = Run(
         cell="small",
         release=release,
@@ -71,6 +65,46 @@ def adapter(tmp_path_factory: pytest.TempPathFactory, backbone: Path, folder: Pa
     )
     train(run)
     return run.adapter
+
+
+@pytest.fixture(scope="session")
+def adapter(tmp_path_factory: pytest.TempPathFactory, backbone: Path, folder: Path) -> Path:
+    release = tmp_path_factory.mktemp("serving") / "release"
+    files.write_json(release / "statement.json", statement(folder))
+    for split in ("train", "test"):
+        rows = {
+            "words": [["good", "film"], ["bad", "plot"]] * 4,
+            "segment": [[0, 0]] * 8,
+            "label": [1, 0] * 4,
+            "plain": [PLAIN] * 8,
+        }
+        files.write_parquet(release / f"seed-0/{split}.parquet", pa.table(rows))
+    plain = pa.table({"sequence": [0] * 3, "word": PLAIN, "target": [0, 1, 2]})
+    files.write_parquet(release / "seed-0/plain.parquet", plain)
+    return tuned(release, backbone)
+
+
+@pytest.fixture(scope="session")
+def of_vectors(tmp_path_factory: pytest.TempPathFactory, backbone: Path, folder: Path) -> Path:
+    """An adapter that was tuned on vectors of the table, of eight dimensions."""
+    root = tmp_path_factory.mktemp("vectors")
+    AutoTokenizer.from_pretrained(backbone).save_pretrained(root / "eight")
+    small = AutoConfig.from_pretrained(backbone, hidden_size=8)
+    torch.manual_seed(0)
+    BertModel(small, add_pooling_layer=False).save_pretrained(root / "eight")
+    more = {"mechanism": "token-representation", "parameters": {"grid": 2.0**-10}}
+    files.write_json(root / "release/statement.json", statement(folder, **more, categories=None))
+    words = [["great", "film"], ["bad", "plot"]] * 4
+    vectors = EmbeddingTable(folder).embed([word for text in words for word in text])
+    for split in ("train", "test"):
+        rows = {
+            "words": words,
+            "segment": [[0, 0]] * 8,
+            "label": [1, 0] * 4,
+            "vectors": files.column_of_vectors(vectors, np.full(8, 2)),
+        }
+        files.write_parquet(root / f"release/seed-0/{split}.parquet", pa.table(rows))
+    return tuned(root / "release", root / "eight")
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import socket
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rapt.errors import RaptError
@@ -66,6 +68,7 @@ def test_it_says_what_a_client_must_do(served: Served) -> None:
         ([TEXT, TEXT | {"segment": [0]}], "texts.1.segment: 1 given, allowed: one entry for each"),
         ([TEXT | {"segment": [0, 1]}], "texts.0: two segments given, allowed: one"),
         ([TEXT | {"plain": []}], "texts.0.plain: 0 given, allowed: 3"),
+        ([TEXT | {"vectors": "AAAA"}], "texts.0.vectors: some given, allowed: none, words alone"),
         (
             [TEXT | {"words": ["Zanzibar"] * 9, "segment": [0] * 9}],
             "texts.0.words: 9 given, allowed: at most 8 of a segment",
@@ -79,6 +82,38 @@ def test_what_is_not_allowed_is_one_line_of_json(served: Served, texts: Any, lin
     assert content["error"].startswith(line)
     assert "\n" not in content["error"]
     assert "Zanzibar" not in content["error"]
+
+
+def test_vectors_over_http_as_here(of_vectors: Path) -> None:
+    """In either alphabet of base64."""
+    model = Adapted(of_vectors)
+    served = Served(model)
+    try:
+        rng = np.random.default_rng(0)
+        numbers = [rng.standard_normal((n, 8)).astype("<f4").tobytes() for n in (2, 3, 0, 2)]
+        texts = [
+            Text(words=["film"] * n, segment=[0] * n, plain=[], vectors=given)
+            for n, given in zip((2, 3, 0, 2), numbers, strict=True)
+        ]
+        here = model.probabilities(texts)
+        assert Remote(served.url).probabilities(texts) == here
+        assert len({tuple(row) for row in here}) == 4
+        alone = [model.probabilities([text])[0] for text in texts]
+        assert here == [pytest.approx(row, abs=1e-6) for row in alone]
+        body = {"words": ["film"] * 3, "segment": [0] * 3, "plain": []}
+        given = base64.b64encode(numbers[1]).decode()
+        status, content = post(served, [body | {"vectors": given}])
+        assert (status, content["probabilities"][0]) == (200, alone[1])
+        for vectors, line in {
+            None: "texts.0.vectors: none given, allowed: one for each word",
+            given[:-8]: "texts.0.vectors: 90 bytes given, allowed: 96, 8 float32 for each word",
+            "A+_": "body: texts.0.vectors: Data should be valid base64",
+            base64.b64encode(b"\xff" * 96).decode(): "texts: vectors with a number that is not fin",
+        }.items():
+            status, content = post(served, [body | {"vectors": vectors}])
+            assert (status, content["error"][: len(line)]) == (400, line)
+    finally:
+        served.stop()
 
 
 @pytest.mark.parametrize(
