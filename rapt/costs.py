@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
@@ -40,6 +41,8 @@ SPECIAL_TOKENS = 2
 WORDS_PER_SECOND = 5_000
 # A word of a release in Parquet, compressed; a weight, and a number of a table, in float32.
 BYTES_PER_WORD = 4
+# A number of a released vector: on the grid of 2^-10 most of its float32 is the same everywhere.
+BYTES_PER_NUMBER = 1.5
 BYTES_PER_WEIGHT = 4
 
 
@@ -54,6 +57,15 @@ class Texts:
 
     rows: int | None
     words: float | None
+
+
+class Release(NamedTuple):
+    """What is privatized, how, and by which table."""
+
+    task: str
+    method: str
+    eta: str
+    embedding: str
 
 
 class Shape(NamedTuple):
@@ -116,8 +128,10 @@ class Estimate:
         """Tokens that pass through the model for a text, its plain and virtual ones included."""
         words, most = self.texts[cell.factors["task"]].words, self.params.train.max_tokens
         tuner = self.params.tuners[cell.factors["tuner"]]
+        # A word's vector takes one position.
+        vectors = self.params.methods[cell.factors["method"]].releases_vectors
         return (
-            (most if words is None else min(most, words * TOKENS_PER_WORD))
+            (most if words is None else min(most, words * (1 if vectors else TOKENS_PER_WORD)))
             + SPECIAL_TOKENS
             + self._plain(cell.factors["method"]) * TOKENS_PER_WORD
             # A prefix is attended to, and passes through no layer.
@@ -144,11 +158,15 @@ class Estimate:
     def words(self, *, noisy: bool) -> float | None:
         """Words of the training splits of all releases; `noisy`: of those that get noise."""
         counts = [
-            self._words(task, method)
-            for task, method, eta in self._releases()
-            if not (noisy and is_unprotected(eta))
+            self._words(release)
+            for release in self._releases()
+            if not (noisy and is_unprotected(release.eta))
         ]
         return total(counts)
+
+    def releases(self) -> float | None:
+        """Bytes of the training splits of all releases."""
+        return total(map(self._bytes, self._releases()))
 
     def tables(self) -> float | None:
         """Bytes of the embedding tables: of the candidates, and of all tokens."""
@@ -161,12 +179,24 @@ class Estimate:
         plain = self.params.methods[method].plain_tokens
         return plain.length if plain else 0
 
-    def _releases(self) -> Iterable[tuple[str, str, str]]:
+    def _releases(self) -> Iterable[Release]:
         sweep = self.params.sweep
-        yield from ((t, m, e) for t in sweep.tasks for m in sweep.methods for e in sweep.etas)
-        yield from ((s.task, s.method, s.eta) for s in self.params.studies.values())
+        for cell in product(sweep.tasks, sweep.methods, sweep.etas):
+            yield Release(*cell, self.params.embedding)
+        for study in self.params.studies.values():
+            yield Release(study.task, study.method, study.eta, study.embedding)
 
-    def _words(self, task: str, method: str) -> float | None:
+    def _bytes(self, release: Release) -> float | None:
+        words, each = self._words(release), float(BYTES_PER_WORD)
+        if self.params.methods[release.method].releases_vectors:
+            model = _model(self.params.embeddings[release.embedding].model, None)
+            if model is None or model.shape is None:
+                return None
+            each += model.shape.hidden * BYTES_PER_NUMBER
+        return None if words is None else words * each
+
+    def _words(self, release: Release) -> float | None:
+        task, method = release.task, release.method
         texts = self.texts[task]
         if texts.rows is None:
             return None

@@ -10,7 +10,7 @@ from rich.table import Table
 from ruamel.yaml import YAML
 
 from rapt import params, presets
-from rapt.costs import BYTES_PER_WORD, WORDS_PER_SECOND, Estimate, measured, total
+from rapt.costs import WORDS_PER_SECOND, Estimate, measured, total
 from rapt.errors import RaptError, not_allowed
 from rapt.params import Params
 from rapt.plan import KINDS, PlannedCell
@@ -155,11 +155,9 @@ def _privatizing(estimate: Estimate) -> str:
 
 
 def _disk(estimate: Estimate) -> str:
-    words = estimate.words(noisy=False)
-    releases = None if words is None else words * BYTES_PER_WORD
     adapters = _sum(map(estimate.weights, estimate.tuned), _size)
     return (
-        f"Disk: adapters {adapters}; releases {_size(releases)} of training splits; "
+        f"Disk: adapters {adapters}; releases {_size(estimate.releases())} of training splits; "
         f"embedding tables {_size(estimate.tables())}; backbones come on top."
     )
 

@@ -36,7 +36,7 @@ def test_presets_are_listed_written_and_planned(workspace: Path) -> None:
     shutil.copytree(ROOT / "presets", "presets")
     listed = rapt("preset")
     assert listed.returncode == 0, listed.stderr
-    assert "\npaper-nlu-bert             RAPT's Table II on BERT-base: " in listed.stdout
+    assert re.search(r"^paper-nlu-bert +RAPT's Table II on BERT-base: ", listed.stdout, re.M)
     written = rapt("preset", "study-length")
     assert written.returncode == 0, written.stderr
     assert written.stdout == "params.yaml is study-length; next: rapt plan, rapt check\n"

@@ -111,6 +111,19 @@ def test_a_release_of_the_originals_needs_no_noise(workspace: Path) -> None:
     assert Estimate(p).words(noisy=False) == 540
 
 
+def test_vectors_take_disk_and_one_position_a_word(workspace: Path) -> None:
+    p = experiment(one=FULL)
+    words = Estimate(p).releases()
+    sweep = p.sweep.model_copy(update={"methods": ["token-representation"]})
+    estimate = Estimate(p.model_copy(update={"sweep": sweep}))
+    assert estimate.length(estimate.tuned[0]) == 5 + 2
+    # 3 seeds x 10 rows x 5 words; of the method rapt 4 plain ones as well.
+    assert estimate.releases() == 150 * (4 + 1.5 * H)
+    assert words == 270 * 4
+    Path("model/config.json").unlink()
+    assert Estimate(p.model_copy(update={"sweep": sweep})).releases() is None
+
+
 def test_texts_are_cut_and_rows_are_limited(workspace: Path) -> None:
     p = experiment(one=FULL)
     rows = p.tasks["movies"].rows.model_copy(update={"train": 6})

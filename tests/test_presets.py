@@ -29,6 +29,7 @@ NAMES = [
             "objective",
             "prefix-length",
             "sequences",
+            "token-representation",
             "vocabulary",
             "weight",
         )

@@ -13,7 +13,7 @@ from rapt.reporting.text import percent
 
 # The paper's names: where a report shares neither task nor tuner, these stand for orientation.
 TASK, TUNER = "sst2", "lora"
-METHODS = ("t2t", "pct2t", "rapt")
+METHODS = ("t2t", "token-representation", "pct2t", "rapt")
 BERT = "bert-base-uncased"
 
 
