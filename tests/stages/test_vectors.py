@@ -11,13 +11,18 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from ruamel.yaml import YAML
+from transformers import AutoConfig, AutoTokenizer, BertModel
 
 from rapt import files
 from rapt.errors import RaptError
+from rapt.release.predict import Repeater
+from rapt.release.text import TAGGER
+from rapt.serving.model import Adapted
 from rapt.text.table import EmbeddingTable
-from stages import examples, gate_private, invert, privatize
+from stages import examples, gate_private, invert, privatize, train
 from tests.conftest import NOUNS, VERBS
 from tests.stages.test_release import workspace as workspace
+from tests.tuning.conftest import backbone as backbone
 
 GRID = 2.0**-10
 GATE = Path("gate.json")
@@ -174,3 +179,36 @@ def test_examples_are_words(workspace: Path) -> None:
     for sentence in json.loads(Path("reports/examples.json").read_text())["sentences"]:
         shown = {(r["method"], r["eta"]): r["words"] for r in sentence["releases"]}
         assert shown["t2t", "75"] == shown["vectors", "75"]
+
+
+@pytest.mark.slow
+def test_from_the_release_to_a_prediction(
+    workspace: Path, backbone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Privatize, gate, tune both seeds, and ask the tuned model as a user would."""
+    monkeypatch.setenv("RAPT_HOME", str(workspace))
+    small = AutoConfig.from_pretrained(backbone, hidden_size=8)
+    BertModel(small, add_pooling_layer=False).save_pretrained("backbone")
+    AutoTokenizer.from_pretrained(backbone).save_pretrained("backbone")
+    out = release("2")
+    yaml = YAML(typ="safe")
+    content = yaml.load(Path("params.yaml"))
+    content["backbones"]["minilm"] = {"model": "backbone", "sha256": None}
+    content["sweep"] |= {"methods": ["vectors"], "channels": []}
+    content["train"] |= {"epochs": 1, "max_tokens": 8}
+    yaml.dump(content, Path("params.yaml"))
+    gate_private.main(out, GATE)
+    train.main("cell", "movies", "minilm", "lora", "vectors", "2")
+    cell = json.loads(Path("reports/cells/train/cell.json").read_text())
+    assert cell["metrics"]["accuracy"]["n"] == 2
+    assert cell["protection"] == "d_X-privacy"
+    adapter = "models/adapters/cell/seed-1"
+    model = Adapted(Path(adapter))
+    assert model.contract.statement.vectors
+    privatize = Repeater(model.contract, 2.0, Path("models/tables/minilm"), TAGGER, False)
+    sent, fates = privatize([["The doctor met Alice in Paris, and then what happened?"], [""]])
+    assert [len(text.words) for text in sent] == [8, 0]
+    assert [len(text.vectors or b"") for text in sent] == [8 * 8 * 4, 0]
+    assert [count.total() for count in fates] == [8, 0]
+    for row in model.probabilities(sent):
+        assert sum(row) == pytest.approx(1)
