@@ -172,6 +172,13 @@ def _told(folder: Path) -> Run:
         backbone_sha256=None,
         tuner=LORA,
         reconstruction=None,
-        loop=Loop(epochs=1, batch_size=BATCH, max_tokens=64, warmup=0.1, weight_decay=0.0),
+        loop=Loop(
+            epochs=1,
+            batch_size=BATCH,
+            max_tokens=64,
+            warmup=0.1,
+            weight_decay=0.0,
+            precision="float32",
+        ),
         adapter=folder / "adapters",
     )

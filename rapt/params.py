@@ -409,6 +409,7 @@ class Train(_Section):
     max_tokens: Annotated[int, Field(ge=8)]
     warmup: Share
     weight_decay: Annotated[float, Field(ge=0)]
+    precision: Literal["float32", "bf16"]
 
 
 class Calibrate(_Section):

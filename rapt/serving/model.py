@@ -38,9 +38,9 @@ class Adapted:
         where = models.folder(self.contract.backbone, self.contract.backbone_sha256)
         try:
             self._tokenizer = load_tokenizer(where)
-            quantize = self.contract.quantize
-            backbone = load_model(where, quantize) if is_adapter(folder) else None
-            self._model = load(folder, backbone).to(device())
+            quantize, precision = self.contract.quantize, self.contract.precision
+            backbone = load_model(where, quantize, precision) if is_adapter(folder) else None
+            self._model = load(folder, backbone, precision).to(device())
         except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
             raise RaptError(
                 f"adapter {folder}: cannot be loaded on {self.contract.backbone} "

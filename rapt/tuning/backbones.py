@@ -29,6 +29,7 @@ from transformers import (
 
 from rapt import models
 from rapt.errors import RaptError, not_allowed
+from rapt.tuning.config import Precision
 from rapt.tuning.inputs import Batch
 
 
@@ -73,13 +74,16 @@ def family(model_type: str) -> Family:
     return FAMILIES[model_type]
 
 
-def load_model(folder: Path, quantize: Literal["4bit"] | None = None) -> PreTrainedModel:
-    """A model without its head, from safetensors alone, in float32.
+def load_model(
+    folder: Path, quantize: Literal["4bit"] | None = None, frozen: Precision | None = None
+) -> PreTrainedModel:
+    """A model without its head, from safetensors alone.
 
     Args:
         folder: of the model.
         quantize: 4bit: NF4 weights by bitsandbytes (QLoRA, Dettmers et al., 2023), frozen, computed
             with in bfloat16.
+        frozen: what the weights are held in, as they will not learn; None: they learn, in float32.
 
     Raises:
         RaptError: its family is unknown, or it cannot be quantized on this machine.
@@ -91,7 +95,8 @@ def load_model(folder: Path, quantize: Literal["4bit"] | None = None) -> PreTrai
         _can_quantize(quantize)
     auto = family(json.loads((folder / "config.json").read_text())["model_type"]).auto
     if not quantize:
-        return auto.from_pretrained(folder, use_safetensors=True, dtype=torch.float32)
+        dtype = torch.bfloat16 if frozen == "bf16" else torch.float32
+        return auto.from_pretrained(folder, use_safetensors=True, dtype=dtype)
     how = BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+# What a backbone is computed with in; heads, losses and whatever learns stay in float32.
+Precision = Literal["float32", "bf16"]
+
 
 @dataclass(frozen=True)
 class Lora:
@@ -114,6 +117,7 @@ class Loop:
         max_tokens: of a text; plain tokens come on top and are never cut.
         warmup: share of the steps over which the learning rate rises; it then falls linearly to 0.
         weight_decay: of AdamW.
+        precision: of the backbone's matrix products, and of its weights where they are frozen.
     """
 
     epochs: int
@@ -121,6 +125,7 @@ class Loop:
     max_tokens: int
     warmup: float
     weight_decay: float
+    precision: Precision
 
 
 @dataclass(frozen=True)
@@ -157,3 +162,8 @@ class Run:
     def quantize(self) -> Literal["4bit"] | None:
         """How the backbone's weights are quantized."""
         return self.tuner.quantize if isinstance(self.tuner, Lora) else None
+
+    @property
+    def frozen(self) -> Precision | None:
+        """What the backbone's weights are held in where they are frozen; None: they learn."""
+        return None if isinstance(self.tuner, Full) else self.loop.precision

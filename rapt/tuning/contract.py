@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rapt import files
-from rapt.tuning.config import Run
+from rapt.tuning.config import Precision, Run
 
 NAME = "rapt.json"
 OF_VECTORS = "token-representation"  # the mechanism whose releases have a vector for each word
@@ -54,6 +54,7 @@ class Contract:
         backbone: the model as params.yaml names it.
         backbone_sha256: of its weights; None: not checked.
         quantize: how the backbone's weights are quantized; None: they are not.
+        precision: what the backbone is computed with in.
         max_tokens: of a text that the model sees.
     """
 
@@ -64,6 +65,7 @@ class Contract:
     backbone: str
     backbone_sha256: str | None
     quantize: Literal["4bit"] | None
+    precision: Precision
     max_tokens: int
 
 
@@ -84,6 +86,7 @@ def write(run: Run, statement: Mapping[str, Any]) -> None:
         backbone=run.backbone_name,
         backbone_sha256=run.backbone_sha256,
         quantize=run.quantize,
+        precision=run.loop.precision,
         max_tokens=run.loop.max_tokens,
     )
     # No temporary name: the folder as a whole is written under one.

@@ -24,25 +24,34 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rapt.errors import RaptError
 from rapt.tuning import backbones
-from rapt.tuning.config import Full, Lora, PrefixTuning, PromptTuning, PTuning, Tuner
+from rapt.tuning.config import (
+    Full,
+    Lora,
+    Precision,
+    PrefixTuning,
+    PromptTuning,
+    PTuning,
+    Tuner,
+)
 from rapt.tuning.inputs import Batch, pooled, pooled_plain
 
 ADAPTER = "adapter_config.json"
 
 
 def load_backbone(
-    folder: Path, quantize: Literal["4bit"] | None = None
+    folder: Path, quantize: Literal["4bit"] | None = None, frozen: Precision | None = None
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model and its fast tokenizer, from safetensors alone.
 
     Args:
         folder: of the model.
         quantize: how its weights are quantized (QLoRA); None: they are not.
+        frozen: what its weights are held in, as they will not learn; None: they learn, in float32.
 
     Raises:
         RaptError: its family is unknown, or it cannot be quantized on this machine.
     """
-    return backbones.load_model(folder, quantize), backbones.load_tokenizer(folder)
+    return backbones.load_model(folder, quantize, frozen), backbones.load_tokenizer(folder)
 
 
 def adapt(backbone: PreTrainedModel, tuner: Tuner) -> PreTrainedModel | PeftModel:
@@ -93,15 +102,23 @@ def _peft_config(tuner: Tuner, backbone: Any) -> PeftConfig:
 class Classifier(nn.Module):
     """Classes from the mean activation of the text's own tokens (METHOD: the task head)."""
 
-    def __init__(self, backbone: PreTrainedModel | PeftModel, classes: int) -> None:
-        """Put a fresh head on an adapted backbone."""
+    def __init__(
+        self,
+        backbone: PreTrainedModel | PeftModel,
+        classes: int,
+        precision: Precision = "float32",
+    ) -> None:
+        """Put a fresh head, in float32, on an adapted backbone that computes in `precision`."""
         super().__init__()
-        self.backbone = backbone
+        self.backbone, self.precision = backbone, precision
         self.head = nn.Linear(backbone.config.hidden_size, classes)
 
     def activations(self, batch: Batch) -> Tensor:
-        """The last hidden states (batch, length, h)."""
-        return backbones.activations(self.backbone, batch)
+        """The last hidden states, float32 (batch, length, h)."""
+        # No scaling of the loss: bfloat16 has the range of float32.
+        low = self.precision == "bf16"
+        with torch.autocast(batch.tokens.device.type, torch.bfloat16, enabled=low):
+            return backbones.activations(self.backbone, batch)
 
     def classify(self, activations: Tensor, batch: Batch) -> Tensor:
         """Logits (batch, classes)."""
@@ -148,13 +165,17 @@ def _save_adapter(adapted: PeftModel, folder: Path, backbone_name: str) -> None:
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
 
 
-def load(folder: Path, backbone: PreTrainedModel | None) -> Classifier:
+def load(
+    folder: Path, backbone: PreTrainedModel | None, precision: Precision = "float32"
+) -> Classifier:
     """The model that `save` wrote, on its backbone; after full fine-tuning it needs none."""
     head = load_file(folder / "head.safetensors")
+    tuned: PreTrainedModel | PeftModel
     if backbone is not None and is_adapter(folder):
-        model = Classifier(PeftModel.from_pretrained(backbone, folder), len(head["bias"]))
+        tuned = PeftModel.from_pretrained(backbone, folder)
     else:
-        model = Classifier(backbones.load_model(folder), len(head["bias"]))
+        tuned = backbones.load_model(folder)
+    model = Classifier(tuned, len(head["bias"]), precision)
     model.head.load_state_dict(head)
     return model.eval()
 

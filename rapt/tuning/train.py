@@ -47,7 +47,7 @@ def train(run: Run) -> dict[str, Any]:
     torch.manual_seed(run.seed * 1_000_003 + run.k)
     statement = json.loads((run.release / "statement.json").read_text())
     data = run.release / f"seed-{run.k}"
-    backbone, tokenizer = load_backbone(run.backbone, run.quantize)
+    backbone, tokenizer = load_backbone(run.backbone, run.quantize, run.frozen)
     splits = {
         s: read_split(data / f"{s}.parquet", tokenizer, run.loop.max_tokens)
         for s in ("train", "test")
@@ -90,7 +90,7 @@ class Trainer:
     def __init__(self, run: Run, backbone: Any, classes: int, pad: int) -> None:
         """Put a fresh task head on the adapted backbone."""
         self.run, self.pad, self.device = run, pad, device()
-        self.model = Classifier(backbone, classes).to(self.device)
+        self.model = Classifier(backbone, classes, run.loop.precision).to(self.device)
         self.head: ReconstructionHead | None = None
         self.targets = torch.empty(0, 0, dtype=torch.long)
         self.micro_batch = run.loop.batch_size

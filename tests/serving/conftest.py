@@ -60,7 +60,9 @@ def tuned(release: Path, backbone: Path) -> Path:
         backbone_sha256=files.sha256(backbone / "model.safetensors"),
         tuner=Lora(r=4, alpha=8, dropout=0.0, learning_rate=0.02),
         reconstruction=None,
-        loop=Loop(epochs=1, batch_size=8, max_tokens=8, warmup=0.1, weight_decay=0.0),
+        loop=Loop(
+            epochs=1, batch_size=8, max_tokens=8, warmup=0.1, weight_decay=0.0, precision="float32"
+        ),
         adapter=release.parent / "cell/seed-0",
     )
     train(run)

@@ -114,6 +114,8 @@ def run(backbone: Path, release: Path, tmp_path: Path, monkeypatch: pytest.Monke
         backbone_sha256=None,
         tuner=Lora(r=4, alpha=8, dropout=0.0, learning_rate=0.02),
         reconstruction=Reconstruction(head_size=8, weight=1.0, reduction="sum"),
-        loop=Loop(epochs=3, batch_size=8, max_tokens=16, warmup=0.1, weight_decay=0.0),
+        loop=Loop(
+            epochs=3, batch_size=8, max_tokens=16, warmup=0.1, weight_decay=0.0, precision="float32"
+        ),
         adapter=tmp_path / "adapter",
     )

@@ -179,6 +179,7 @@ def test_the_contract_holds_what_both_sides_need_and_nothing_of_the_texts(run: R
         "backbone": "tiny",
         "backbone_sha256": None,
         "quantize": None,
+        "precision": "float32",
         "max_tokens": 16,
     }
     assert statement["table_sha256"] == "0" * 64

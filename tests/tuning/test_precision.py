@@ -1,0 +1,92 @@
+"""bfloat16 for the backbone's products; what learns, and what is written, stays float32."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from rapt.files import sha256
+from rapt.serving.model import Adapted
+from rapt.tuning.config import Full, Run
+from rapt.tuning.inputs import collate, read_split
+from rapt.tuning.model import adapt, load, load_backbone
+from rapt.tuning.train import Trainer, predict, train
+
+
+@pytest.fixture(params=["lora", "full"])
+def low(run: Run, request: pytest.FixtureRequest) -> Run:
+    tuner = run.tuner if request.param == "lora" else Full(learning_rate=0.005)
+    return replace(run, tuner=tuner, loop=replace(run.loop, precision="bf16"))
+
+
+def trainer(run: Run) -> tuple[Trainer, Any]:
+    torch.manual_seed(0)
+    backbone, tokenizer = load_backbone(run.backbone, run.quantize, run.frozen)
+    split = read_split(run.release / "seed-0/train.parquet", tokenizer, run.loop.max_tokens)
+    made = Trainer(run, adapt(backbone, run.tuner), 2, tokenizer.pad_token_id)
+    return made, collate(split, [0, 1, 2], tokenizer.pad_token_id)
+
+
+def test_it_learns_as_float32_does(low: Run, tmp_path: Path) -> None:
+    result = train(low)
+    high = replace(low.loop, precision="float32")
+    plain = train(replace(low, loop=high, adapter=tmp_path / "float32"))
+    assert abs(result["metrics"]["accuracy"] - plain["metrics"]["accuracy"]) < 0.1
+    for name in ("task_loss", "reconstruction_loss"):
+        np.testing.assert_allclose(result["curves"][name], plain["curves"][name], rtol=0.1)
+    assert result["curves"] != plain["curves"]
+
+
+def test_equal_runs_give_equal_bytes(low: Run, tmp_path: Path) -> None:
+    again = replace(low, adapter=tmp_path / "again")
+    assert train(low) == train(again)
+    assert sha256(low.adapter) == sha256(again.adapter)
+
+
+def test_what_learns_and_what_is_written_is_float32(low: Run) -> None:
+    made, batch = trainer(low)
+    assert {weight.dtype for weight in made._learning().values()} == {torch.float32}
+    frozen = {w.dtype for w in made.model.parameters() if not w.requires_grad}
+    assert frozen == (set() if isinstance(low.tuner, Full) else {torch.bfloat16})
+    seen: list[torch.dtype] = []
+    layer = next(m for n, m in made.model.named_modules() if n.endswith("intermediate.dense"))
+    layer.register_forward_hook(lambda module, args, out: seen.append(out.dtype))
+    activations = made.model.activations(batch)
+    assert set(seen) == {torch.bfloat16}
+    assert activations.dtype == made.model.classify(activations, batch).dtype == torch.float32
+    made.model.classify(activations, batch).sum().backward()
+    assert {w.grad.dtype for w in made._learning().values() if w.grad is not None} == {
+        torch.float32
+    }
+    train(low)
+    for path in low.adapter.glob("*.safetensors"):
+        assert {value.dtype for value in load_file(path).values()} == {torch.float32}
+
+
+def test_it_is_served_as_it_was_scored(low: Run) -> None:
+    result = train(low)
+    backbone, tokenizer = load_backbone(low.backbone, None, "bf16")
+    split = read_split(low.release / "seed-0/test.parquet", tokenizer, low.loop.max_tokens)
+    served = load(low.adapter, backbone, "bf16")
+    predicted = predict(served, split, tokenizer.pad_token_id, low.loop.batch_size)
+    right = (predicted == torch.tensor(split.labels)).double().mean().item()
+    assert right == result["metrics"]["accuracy"]
+
+
+def test_a_server_computes_with_what_the_contract_says(low: Run) -> None:
+    train(replace(low, backbone_name=str(low.backbone)))
+    model = Adapted(low.adapter)
+    assert model.contract.precision == model._model.precision == "bf16"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_a_gpu_learns_in_bf16(low: Run) -> None:
+    result = train(replace(low, loop=replace(low.loop, epochs=10)))
+    assert result["metrics"]["accuracy"] > 0.9
