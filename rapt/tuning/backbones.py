@@ -10,6 +10,7 @@ import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -107,6 +108,14 @@ def load_model(
         folder, use_safetensors=True, quantization_config=how, device_map={"": 0}
     )
     return prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
+
+
+def sharing_weights(model: PreTrainedModel) -> PreTrainedModel:
+    """A copy of a frozen model whose parameters are those of the model itself.
+
+    What an adapter does to the copy's modules, or a run that fails, leaves the model as it was.
+    """
+    return deepcopy(model, {id(weight): weight for weight in model.parameters()})
 
 
 def _can_quantize(quantize: str) -> None:

@@ -13,20 +13,25 @@ from rapt.tuning.config import Run
 
 
 def train_all(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Train every run in a process of its own kind, as many at a time as RAPT_WORKERS says.
+    """Train every run of a cell, in as many processes of one thread as RAPT_WORKERS says.
 
-    Without it as many as there are cores; on a GPU one, as each holds a backbone of its own.
-    Whatever their number, a run computes the same: each has one thread. The parent loads no torch.
+    Without it as many as there are cores; on a GPU one, as each holds a backbone of its own, for
+    all its runs. Whatever their number, a run computes the same. The parent loads no torch.
     """
     os.environ |= {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
     context = get_context("spawn")
     if has_gpu():
         os.environ.setdefault("RAPT_WORKERS", "1")
-    with ProcessPoolExecutor(workers(len(runs)), context, die_with_parent) as pool:
-        return list(pool.map(_train, runs))
+    count = workers(len(runs))
+    shares = [runs[i::count] for i in range(count)]
+    results: list[dict[str, Any]] = [{}] * len(runs)
+    with ProcessPoolExecutor(count, context, die_with_parent) as pool:
+        for i, done in enumerate(pool.map(_train, shares)):
+            results[i::count] = done
+    return results
 
 
-def _train(run: Run) -> dict[str, Any]:
-    from rapt.tuning.train import train
+def _train(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    from rapt.tuning.train import train_in_turn
 
-    return train(run)
+    return train_in_turn(runs)

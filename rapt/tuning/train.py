@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import islice
 from typing import Any
@@ -10,12 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from transformers import get_linear_schedule_with_warmup
+from transformers import (
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    get_linear_schedule_with_warmup,
+)
 
 from rapt.errors import RaptError
 from rapt.progress import counter
 from rapt.tuning import contract
-from rapt.tuning.backbones import check_vectors, most_tokens
+from rapt.tuning.backbones import check_vectors, most_tokens, sharing_weights
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
 from rapt.tuning.config import Run
 from rapt.tuning.inputs import Batch, Split, by_length, collate, read_split, read_targets, shuffled
@@ -42,12 +47,34 @@ def train(run: Run) -> dict[str, Any]:
         RaptError: the loss is not a number, the texts are too long for the backbone, or their
             vectors of another dimension.
     """
+    return train_in_turn([run])[0]
+
+
+def train_in_turn(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Train the seeds of a cell, each as `train` does alone.
+
+    Frozen weights are loaded once for all of them; a backbone that learns is loaded for each.
+    """
     # One thread: with more the sums, and so the weights, depend on how many there are.
     torch.set_num_threads(1)
+    first = runs[0]
+    if first.frozen is None:
+        return [_train(run, None) for run in runs]
+    torch.manual_seed(first.seed)
+    frozen = load_backbone(first.backbone, first.quantize, first.frozen)
+    return [_train(run, frozen) for run in runs]
+
+
+def _train(
+    run: Run, frozen: tuple[PreTrainedModel, PreTrainedTokenizerBase] | None
+) -> dict[str, Any]:
     torch.manual_seed(run.seed * 1_000_003 + run.k)
+    if frozen:
+        backbone, tokenizer = sharing_weights(frozen[0]), frozen[1]
+    else:
+        backbone, tokenizer = load_backbone(run.backbone)
     statement = json.loads((run.release / "statement.json").read_text())
     data = run.release / f"seed-{run.k}"
-    backbone, tokenizer = load_backbone(run.backbone, run.quantize, run.frozen)
     splits = {
         s: read_split(data / f"{s}.parquet", tokenizer, run.loop.max_tokens)
         for s in ("train", "test")

@@ -1,0 +1,134 @@
+"""The seeds of a cell in one process: on the same frozen weights, and as if each were alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rapt.errors import RaptError
+from rapt.files import sha256
+from rapt.tuning import train as module
+from rapt.tuning.backbones import sharing_weights
+from rapt.tuning.config import (
+    Full,
+    Lora,
+    PrefixTuning,
+    PromptTuning,
+    PTuning,
+    Run,
+    Tuner,
+)
+from rapt.tuning.model import adapt, load_backbone
+from rapt.tuning.train import train, train_in_turn
+
+TUNERS: dict[str, Tuner] = {
+    "lora": Lora(r=4, alpha=8, dropout=0.1, learning_rate=0.02),
+    "prompt-tuning": PromptTuning(tokens=5, learning_rate=0.03),
+    "prefix-tuning": PrefixTuning(tokens=5, learning_rate=0.03),
+    "p-tuning": PTuning(tokens=5, hidden=16, learning_rate=0.03),
+    "full": Full(learning_rate=0.005),
+}
+Pair = Callable[[str], tuple[Run, Run]]
+
+
+@pytest.fixture
+def seeds(run: Run, tmp_path: Path) -> Pair:
+    """Two seeds of a cell, by the name of its tuner."""
+
+    def made(tuner: str) -> tuple[Run, Run]:
+        short = replace(run, tuner=TUNERS[tuner], loop=replace(run.loop, epochs=1))
+        return (
+            replace(short, k=0, adapter=tmp_path / "first"),
+            replace(short, k=1, adapter=tmp_path / "second"),
+        )
+
+    return made
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.parametrize("tuner", TUNERS)
+def test_a_seed_after_another_is_as_one_alone(seeds: Pair, tuner: str, precision: Any) -> None:
+    runs = [replace(r, loop=replace(r.loop, precision=precision)) for r in seeds(tuner)]
+    together = train_in_turn(runs)
+    for run, result in zip(runs, together, strict=True):
+        alone = replace(run, adapter=run.adapter.with_name(f"{run.adapter.name}-alone"))
+        assert train(alone) == result
+        assert sha256(alone.adapter) == sha256(run.adapter)
+
+
+@pytest.mark.parametrize(("tuner", "times"), [("lora", 1), ("prefix-tuning", 1), ("full", 2)])
+def test_frozen_weights_are_loaded_once(
+    seeds: Pair, tuner: str, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = []
+
+    def counted(*args: Any) -> Any:
+        loaded.append(args)
+        return load_backbone(*args)
+
+    monkeypatch.setattr(module, "load_backbone", counted)
+    train_in_turn(seeds(tuner))
+    assert len(loaded) == times
+
+
+@pytest.mark.parametrize("tuner", [name for name in TUNERS if name != "full"])
+def test_a_run_that_fails_leaves_the_shared_weights_as_they_were(seeds: Pair, tuner: str) -> None:
+    first, second = seeds(tuner)
+    wild = replace(first, tuner=replace(first.tuner, learning_rate=1e30))
+    frozen = load_backbone(first.backbone)
+    before = {name: value.clone() for name, value in frozen[0].state_dict().items()}
+    modules = [type(part) for part in frozen[0].modules()]
+    with pytest.raises(RaptError, match="the loss is not a number"):
+        module._train(wild, frozen)
+    result = module._train(second, frozen)
+    assert [type(part) for part in frozen[0].modules()] == modules
+    for name, value in frozen[0].state_dict().items():
+        assert torch.equal(value, before[name])
+    alone = replace(second, adapter=second.adapter.with_name("alone"))
+    assert train(alone) == result
+    assert sha256(alone.adapter) == sha256(second.adapter)
+
+
+@pytest.mark.parametrize("tuner", ["lora", "full"])
+def test_a_stopped_seed_goes_on_in_the_next_process(
+    seeds: Pair, tuner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = seeds(tuner)
+    whole = [replace(r, adapter=r.adapter.with_name(f"{r.adapter.name}-whole")) for r in runs]
+    expected = train_in_turn(whole)
+    step = module.Trainer._step
+
+    def stopping(self: Any, split: Any, rows: list[int], number: int) -> dict[str, float]:
+        if self.run.k == 1 and number == 7:
+            raise KeyboardInterrupt
+        return step(self, split, rows, number)
+
+    monkeypatch.setattr("rapt.tuning.checkpoints.SECONDS", 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(module.Trainer, "_step", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            train_in_turn(runs)
+    steps = []
+
+    def counted(self: Any, split: Any, rows: list[int], number: int) -> dict[str, float]:
+        steps.append((self.run.k, number))
+        return step(self, split, rows, number)
+
+    monkeypatch.setattr(module.Trainer, "_step", counted)
+    assert train_in_turn(runs) == expected
+    assert next(number for k, number in steps if k == 1) == 7
+    assert [sha256(r.adapter) for r in runs] == [sha256(r.adapter) for r in whole]
+
+
+def test_a_copy_has_the_weights_in_common_and_the_modules_to_itself(run: Run) -> None:
+    model = load_backbone(run.backbone)[0]
+    copy = sharing_weights(model)
+    assert [id(w) for w in copy.parameters()] == [id(w) for w in model.parameters()]
+    assert not {id(m) for m in copy.modules()} & {id(m) for m in model.modules()}
+    adapt(copy, TUNERS["lora"])
+    assert not any("lora" in name for name, _ in model.named_modules())
