@@ -15,7 +15,7 @@ from rapt.errors import RaptError
 from rapt.serving.protocol import Text, check, contract_of
 from rapt.tuning.backbones import embedding_size, load_model, load_tokenizer, most_tokens
 from rapt.tuning.inputs import numbered, tokenized
-from rapt.tuning.model import device, is_adapter, load
+from rapt.tuning.model import is_adapter, load, placed
 from rapt.tuning.train import logits
 
 BATCH = 32
@@ -40,7 +40,7 @@ class Adapted:
             self._tokenizer = load_tokenizer(where)
             quantize, precision = self.contract.quantize, self.contract.precision
             backbone = load_model(where, quantize, precision) if is_adapter(folder) else None
-            self._model = load(folder, backbone, precision).to(device())
+            self._model = placed(load(folder, backbone, precision))
         except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
             raise RaptError(
                 f"adapter {folder}: cannot be loaded on {self.contract.backbone} "

@@ -84,10 +84,11 @@ def load_model(
         folder: of the model.
         quantize: 4bit: NF4 weights by bitsandbytes (QLoRA, Dettmers et al., 2023), frozen, computed
             with in bfloat16.
-        frozen: what the weights are held in, as they will not learn; None: they learn, in float32.
+        frozen: what the weights are held in, as they will not learn: they may lie on several GPUs.
+            None: they learn, in float32.
 
     Raises:
-        RaptError: its family is unknown, or it cannot be quantized on this machine.
+        RaptError: its family is unknown, it cannot be quantized on this machine, or is too large.
     """
     models.quiet()
     warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")  # PEFT's own affair
@@ -95,19 +96,47 @@ def load_model(
     if quantize:
         _can_quantize(quantize)
     auto = family(json.loads((folder / "config.json").read_text())["model_type"]).auto
+    where = _over_gpus() if frozen else {}
     if not quantize:
         dtype = torch.bfloat16 if frozen == "bf16" else torch.float32
-        return auto.from_pretrained(folder, use_safetensors=True, dtype=dtype)
+        return _whole(auto.from_pretrained(folder, use_safetensors=True, dtype=dtype, **where))
     how = BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
         bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=torch.bfloat16,
     )
-    model = auto.from_pretrained(
-        folder, use_safetensors=True, quantization_config=how, device_map={"": 0}
-    )
-    return prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
+    where = where or {"device_map": {"": 0}}
+    model = auto.from_pretrained(folder, use_safetensors=True, quantization_config=how, **where)
+    return prepare_model_for_kbit_training(_whole(model), use_gradient_checkpointing=False)
+
+
+def _over_gpus() -> dict[str, Any]:
+    """How Accelerate spreads a model over several GPUs; nothing where there are not several.
+
+    One after the other is filled by half: a model that the first can train stays there, and the
+    rest is for activations.
+    """
+    gpus = range(torch.cuda.device_count())
+    if len(gpus) < 2:
+        return {}
+    room = {gpu: torch.cuda.mem_get_info(gpu)[0] // 2 for gpu in gpus}
+    return {"device_map": "sequential", "max_memory": room | {"cpu": 0}}
+
+
+def _whole(model: PreTrainedModel) -> PreTrainedModel:
+    """The model, if all of it lies where it can be trained.
+
+    Raises:
+        RaptError: a part of it found no place on the GPUs.
+    """
+    places = set(getattr(model, "hf_device_map", {}).values())
+    if places & {"cpu", "disk"}:
+        raise RaptError(
+            f"the backbone: larger than half the memory of {torch.cuda.device_count()} GPUs, "
+            "allowed: a smaller one, train.precision bf16, quantize 4bit, or more GPUs"
+        )
+    return model
 
 
 def sharing_weights(model: PreTrainedModel) -> PreTrainedModel:

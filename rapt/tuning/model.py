@@ -49,7 +49,7 @@ def load_backbone(
         frozen: what its weights are held in, as they will not learn; None: they learn, in float32.
 
     Raises:
-        RaptError: its family is unknown, or it cannot be quantized on this machine.
+        RaptError: its family is unknown, it cannot be quantized on this machine, or is too large.
     """
     return backbones.load_model(folder, quantize, frozen), backbones.load_tokenizer(folder)
 
@@ -188,6 +188,12 @@ def is_adapter(folder: Path) -> bool:
 def device() -> torch.device:
     """The GPU where there is one."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def placed(model: Classifier) -> Classifier:
+    """The model on `device`; a backbone that was loaded onto GPUs stays where it is."""
+    (model.head if hasattr(model.backbone, "hf_device_map") else model).to(device())
+    return model
 
 
 def device_name() -> str:

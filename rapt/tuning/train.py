@@ -31,6 +31,7 @@ from rapt.tuning.model import (
     device,
     device_name,
     load_backbone,
+    placed,
     save,
 )
 
@@ -117,7 +118,7 @@ class Trainer:
     def __init__(self, run: Run, backbone: Any, classes: int, pad: int) -> None:
         """Put a fresh task head on the adapted backbone."""
         self.run, self.pad, self.device = run, pad, device()
-        self.model = Classifier(backbone, classes, run.loop.precision).to(self.device)
+        self.model = placed(Classifier(backbone, classes, run.loop.precision))
         self.head: ReconstructionHead | None = None
         self.targets = torch.empty(0, 0, dtype=torch.long)
         self.micro_batch = run.loop.batch_size
@@ -285,7 +286,7 @@ def logits(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor
 def _scores(model: Classifier, split: Split, pad: int, rows: list[int]) -> Tensor:
     """The scores of a batch, in as many parts as memory asks for."""
     try:
-        batch = collate(split, rows, pad).to(next(model.parameters()).device)
+        batch = collate(split, rows, pad).to(model.head.weight.device)
         return model.classify(model.activations(batch), batch).float().cpu()
     except torch.OutOfMemoryError:
         if len(rows) == 1:

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from accelerate import dispatch_model, infer_auto_device_map
 
 from rapt.errors import RaptError
 from rapt.files import sha256
+from rapt.tuning import backbones
 from rapt.tuning import train as module
 from rapt.tuning.backbones import sharing_weights
 from rapt.tuning.config import (
@@ -23,6 +25,7 @@ from rapt.tuning.config import (
     Run,
     Tuner,
 )
+from rapt.tuning.inputs import collate, read_split
 from rapt.tuning.model import adapt, load_backbone
 from rapt.tuning.train import train, train_in_turn
 
@@ -132,3 +135,66 @@ def test_a_copy_has_the_weights_in_common_and_the_modules_to_itself(run: Run) ->
     assert not {id(m) for m in copy.modules()} & {id(m) for m in model.modules()}
     adapt(copy, TUNERS["lora"])
     assert not any("lora" in name for name, _ in model.named_modules())
+
+
+def test_a_model_that_accelerate_has_dispatched_computes_the_same(run: Run) -> None:
+    """Its hooks go along into the copies: here all of them lead to the CPU."""
+    backbone, tokenizer = load_backbone(run.backbone)
+    split = read_split(run.release / "seed-0/train.parquet", tokenizer, run.loop.max_tokens)
+    batch = collate(split, [0, 1, 2], tokenizer.pad_token_id)
+    torch.manual_seed(0)
+    expected = backbones.activations(adapt(sharing_weights(backbone), run.tuner), batch)
+    places = {"embeddings": "cpu", "encoder.layer.0": "cpu", "encoder.layer.1": "cpu"}
+    places |= {name: "cpu" for name, _ in backbone.named_children() if name == "pooler"}
+    dispatch_model(backbone, places, main_device="cpu", force_hooks=True)
+    for _ in range(2):
+        copy = sharing_weights(backbone)
+        assert copy.encoder.layer[0]._hf_hook is not backbone.encoder.layer[0]._hf_hook
+        torch.manual_seed(0)
+        found = backbones.activations(adapt(copy, run.tuner), batch)
+        assert torch.equal(found, expected)
+        copy.embeddings.word_embeddings.forward = None  # type: ignore[assignment]
+    assert torch.isfinite(backbones.activations(backbone, batch)).all()
+
+
+def test_several_gpus_are_filled_one_after_the_other(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_backbone(run.backbone)[0]
+    size = sum(w.numel() * w.element_size() for w in model.parameters())
+
+    def spread(free: int) -> list[Any]:
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda gpu: (free, free))
+        how = backbones._over_gpus()
+        assert how.pop("device_map") == "sequential"
+        found = infer_auto_device_map(model, **how, no_split_module_classes=["BertLayer"])
+        return sorted(set(found.values()), key=str)
+
+    assert spread(8 * size) == [0]
+    assert spread(9 * size // 5) == [0, 1]
+    assert "disk" in spread(size // 2)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert not backbones._over_gpus()
+
+
+def test_a_backbone_for_which_the_gpus_are_too_small_is_one_line(run: Run) -> None:
+    model = load_backbone(run.backbone)[0]
+    assert backbones._whole(model) is model
+    for place in ("cpu", "disk"):
+        model.hf_device_map = {"embeddings": 0, "encoder": place}  # type: ignore[assignment]
+        with pytest.raises(RaptError, match=r"^the backbone: larger than half .* bf16, quantize"):
+            backbones._whole(model)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
+def test_two_gpus_train_a_backbone_that_half_of_one_does_not_hold(
+    seeds: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = seeds("lora")
+    size = sum(w.numel() * w.element_size() for w in load_backbone(run.backbone)[0].parameters())
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda gpu: (9 * size // 5, size))
+    backbone = load_backbone(run.backbone, None, "float32")[0]
+    assert len({weight.device for weight in backbone.parameters()}) == 2
+    assert train(run)["curves"]["task_loss"][0] > 0
