@@ -180,6 +180,7 @@ class Trainer:
             list(self._learning().values()),
             lr=self.run.tuner.learning_rate,
             weight_decay=loop.weight_decay,
+            fused=self.device.type == "cuda" or None,  # None: AdamW's own choice
         )
         return optimizer, get_linear_schedule_with_warmup(
             optimizer, int(loop.warmup * steps), steps

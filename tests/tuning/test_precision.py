@@ -90,3 +90,10 @@ def test_a_server_computes_with_what_the_contract_says(low: Run) -> None:
 def test_a_gpu_learns_in_bf16(low: Run) -> None:
     result = train(replace(low, loop=replace(low.loop, epochs=10)))
     assert result["metrics"]["accuracy"] > 0.9
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_a_gpu_steps_with_a_fused_optimizer(low: Run) -> None:
+    optimizer, _ = trainer(low)[0]._optimizer(1)
+    assert optimizer.defaults["fused"]
