@@ -38,9 +38,20 @@ def ratio(over: list[float], under: list[float]) -> float:
 
 
 def figure(
-    name: str, value: float, unit: str, *, least: float | None = None, most: float | None = None
+    name: str,
+    value: float | None,
+    unit: str,
+    *,
+    least: float | None = None,
+    most: float | None = None,
 ) -> Figure:
-    """A measured value, with its target and whether it is met where it has one."""
+    """A measured value, with its target and whether it is met where it has one.
+
+    None: it cannot be measured on this machine.
+    """
+    if value is None:
+        print(f"{name:62}       null {unit}", flush=True)
+        return {"name": name, "value": None, "unit": unit, "target": None, "met": None}
     target = least if most is None else most
     met = None
     if target is not None:

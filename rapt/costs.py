@@ -115,7 +115,7 @@ class Estimate:
             for name in params.sweep.tasks
         }
         self.models = {
-            name: _model(params.backbones[name].model, parameters.get(name, parameters.get("")))
+            name: model_of(params.backbones[name].model, parameters.get(name, parameters.get("")))
             for name in dict.fromkeys(cell.factors["backbone"] for cell in self.tuned)
         }
 
@@ -144,10 +144,8 @@ class Estimate:
         if rows is None or model is None:
             return None
         tuner = self.params.tuners[cell.factors["tuner"]]
-        each = (6 if isinstance(tuner, Full) else 4) * model.active
-        if isinstance(tuner, Lora):
-            each += 6 * (_adapter(tuner, model) or 0)
-        return self.params.seeds * rows * self.params.train.epochs * self.length(cell) * each
+        tokens = self.params.seeds * rows * self.params.train.epochs * self.length(cell)
+        return tokens * flops_per_token(tuner, model)
 
     def weights(self, cell: PlannedCell) -> float | None:
         """Bytes of the adapters that all seeds of a cell write."""
@@ -171,7 +169,7 @@ class Estimate:
     def tables(self) -> float | None:
         """Bytes of the embedding tables: of the candidates, and of all tokens."""
         embeddings = (self.params.embeddings[name] for name in self.params.sweep.embeddings)
-        found = [_model(embedding.model, None) for embedding in embeddings]
+        found = [model_of(embedding.model) for embedding in embeddings]
         shapes = [model.shape if model else None for model in found]
         return total(s and 2 * s.vocabulary * s.hidden * BYTES_PER_WEIGHT for s in shapes)
 
@@ -209,6 +207,12 @@ def total(values: Iterable[float | None]) -> float | None:
     """The sum; None as soon as one of them is not known."""
     known = list(values)
     return None if None in known else sum(value for value in known if value is not None)
+
+
+def flops_per_token(tuner: Tuner, model: Model) -> float:
+    """Of a token that passes through the model and back while it is tuned."""
+    each = (6 if isinstance(tuner, Full) else 4) * model.active
+    return each + (6 * (_adapter(tuner, model) or 0) if isinstance(tuner, Lora) else 0)
 
 
 def measured(params: Params) -> dict[str, float]:
@@ -259,8 +263,8 @@ def _here(name: str, task: Task) -> list[str]:
     return [" ".join(half or "" for half in text) for text in zip(*halves, strict=True)]
 
 
-def _model(name: str, given: float | None) -> Model | None:
-    """A model's size, from its files where they are here, else as given."""
+def model_of(name: str, given: float | None = None) -> Model | None:
+    """A model's size, from its files where they are here, else with as many parameters as given."""
     folder = models.here(name)
     if folder is None:
         return Model(given, given) if given else None
