@@ -17,6 +17,8 @@ from rapt.tuning.config import Full, Run
 from rapt.tuning.inputs import collate, read_split
 from rapt.tuning.model import adapt, load, load_backbone
 from rapt.tuning.train import Trainer, predict, train
+from tests.tuning.families import FAMILIES, make
+from tests.tuning.test_families import TUNERS
 
 
 @pytest.fixture(params=["lora", "full"])
@@ -97,3 +99,25 @@ def test_a_gpu_learns_in_bf16(low: Run) -> None:
 def test_a_gpu_steps_with_a_fused_optimizer(low: Run) -> None:
     optimizer, _ = trainer(low)[0]._optimizer(1)
     assert optimizer.defaults["fused"]
+
+
+@pytest.mark.parametrize("tuner", TUNERS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_computes_in_it(
+    run: Run, tmp_path_factory: pytest.TempPathFactory, family: str, tuner: str
+) -> None:
+    if (family, tuner) == ("mpnet", "prefix-tuning"):
+        pytest.skip("its attention takes no prefix")
+    folder = make(family, tmp_path_factory.mktemp(family))
+    hidden = []
+    for precision in ("float32", "bf16"):
+        loop = replace(run.loop, precision=precision)
+        low = replace(run, backbone=folder, tuner=TUNERS[tuner], loop=loop)
+        made, batch = trainer(low)
+        made.model.eval()
+        hidden.append(made.model.activations(batch))
+        hidden[-1].square().sum().backward()
+        learnt = [w for name, w in made._learning().items() if not name.startswith("model.head")]
+        assert any(w.grad is not None and w.grad.abs().sum() > 0 for w in learnt)
+    assert hidden[1].dtype == torch.float32
+    torch.testing.assert_close(hidden[1], hidden[0], rtol=0.1, atol=0.1)
