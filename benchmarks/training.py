@@ -303,6 +303,7 @@ def _told(folder: Path) -> Run:
         backbone=folder / "backbone",
         backbone_name="random",
         backbone_sha256=None,
+        encoder=None,
         tuner=LORA,
         reconstruction=None,
         loop=Loop(

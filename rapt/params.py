@@ -287,11 +287,21 @@ class Embedding(_Section):
     extra_pos: dict[str, list[UniversalPos]] | None
 
 
+class BiLstm(_Section):
+    """A bidirectional LSTM in place of a model's own layers (Qu et al., 2021)."""
+
+    type: Literal["bilstm"]
+    hidden: PositiveInt
+    layers: PositiveInt
+    dropout: Share
+
+
 class Backbone(_Section):
-    """A model to tune."""
+    """A model to tune; `encoder` None: as it is, else on its input embeddings alone."""
 
     model: Model
     sha256: Sha256 | None
+    encoder: BiLstm | None
 
 
 class PlainTokens(_Section):
@@ -392,7 +402,7 @@ class PTuning(_Section):
 
 
 class Full(_Section):
-    """Every weight of the backbone learns."""
+    """Every weight of the backbone learns, of a BiLSTM all but its embeddings."""
 
     type: Literal["full"]
     learning_rate: PositiveFloat
@@ -512,6 +522,7 @@ class Params(_Section):
             for factor, names in factors.items():
                 if (given := getattr(cell, factor)) not in names:
                     yield not_allowed(f"studies.{study}.{factor}", given, names)
+        yield from self._untunable()
         yield from self._collisions()
 
     def _allowed(self, swept: Mapping[str, Task], labelled: list[str]) -> dict[str, Iterable[str]]:
@@ -528,6 +539,19 @@ class Params(_Section):
             "inversions": [n for n, attack in self.attacks.items() if attack.type in INVERSIONS],
             "inferences": [n for n, attack in self.attacks.items() if attack.type in INFERENCES],
         }
+
+    def _untunable(self) -> Iterable[str]:
+        """A fresh encoder has no weights to adapt: all of it learns, so no other tuner fits."""
+        sweep = self.sweep
+        given = {
+            ("sweep.tuners", backbone, tuner)
+            for _, backbone, tuner in product(sweep.train, sweep.backbones, sweep.tuners)
+        } | {(f"studies.{name}.tuner", s.backbone, s.tuner) for name, s in self.studies.items()}
+        fitting = [name for name, tuner in self.tuners.items() if isinstance(tuner, Full)]
+        for key, backbone, tuner in sorted(given):
+            known = backbone in self.backbones and tuner in self.tuners
+            if known and self.backbones[backbone].encoder and tuner not in fitting:
+                yield not_allowed(f"{key} (with backbone {backbone})", tuner, fitting)
 
     def _collisions(self) -> Iterable[str]:
         """Cells are named by their factors joined by hyphens: two must not come out the same."""

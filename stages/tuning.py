@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 from rapt import cells, files, models, params
-from rapt.tuning.config import TUNERS, Loop, Reconstruction, Run
+from rapt.tuning.config import TUNERS, BiLstm, Loop, Reconstruction, Run
 from rapt.tuning.seeds import train_all
 
 
@@ -32,7 +32,7 @@ def _run(
     p: params.Params, cell: str, factors: dict[str, str], release: Path, k: int, adapters: Path
 ) -> Run:
     backbone, tuner = p.backbones[factors["backbone"]], p.tuners[factors["tuner"]]
-    reconstruction = p.methods[factors["method"]].reconstruction
+    reconstruction, encoder = p.methods[factors["method"]].reconstruction, backbone.encoder
     return Run(
         cell=cell,
         release=release,
@@ -41,6 +41,7 @@ def _run(
         backbone=models.folder(backbone.model, backbone.sha256),
         backbone_name=backbone.model,
         backbone_sha256=backbone.sha256,
+        encoder=BiLstm(**encoder.model_dump(exclude={"type"})) if encoder else None,
         tuner=TUNERS[tuner.type](**tuner.model_dump(exclude={"type"})),
         reconstruction=Reconstruction(**reconstruction.model_dump()) if reconstruction else None,
         loop=Loop(**p.train.model_dump()),

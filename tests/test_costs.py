@@ -56,7 +56,7 @@ def experiment(**tuners: Any) -> params.Params:
     task["format"] = {"type": "csv", "names": None, "skip_rows": 0, "quoted": True}
     task["label"] = {"column": "label", "names": ["0", "1"], "threshold": None}
     task["rows"] = {"train": None, "test": None}
-    content["backbones"]["minilm"] = {"model": "model", "sha256": None}
+    content["backbones"]["minilm"] = {"model": "model", "sha256": None, "encoder": None}
     content["embeddings"]["minilm"]["model"] = "model"
     content["methods"]["rapt"]["plain_tokens"]["length"] = 4
     content["sweep"] |= {"tasks": ["movies"], "infer": [], "inversions": [], "etas": [75]}

@@ -186,6 +186,30 @@ def test_the_shipped_file_is_valid() -> None:
         (lambda c: c["geometry"].pop("words"), "geometry.words: missing, nothing has a default"),
         (lambda c: c.update(embedding="glove"), "embedding: 'glove' given, allowed: minilm"),
         (
+            lambda c: c["sweep"].update(backbones=["bilstm"]),
+            r"sweep.tuners \(with backbone bilstm\): 'lora' given, allowed: full$",
+        ),
+        (
+            lambda c: c["studies"]["reconstruction-mean"].update(backbone="bilstm", tuner="prefix"),
+            r"studies.reconstruction-mean.tuner \(with backbone bilstm\): 'prefix' given, allowed",
+        ),
+        (
+            lambda c: c["backbones"]["bilstm"]["encoder"].update(type="lstm"),
+            "backbones.bilstm.encoder.type: 'lstm' given, allowed: bilstm; did you mean 'bilstm'",
+        ),
+        (
+            lambda c: c["backbones"]["bilstm"]["encoder"].pop("dropout"),
+            "backbones.bilstm.encoder.dropout: missing, nothing has a default$",
+        ),
+        (
+            lambda c: c["backbones"]["minilm"].pop("encoder"),
+            "backbones.minilm.encoder: missing, nothing has a default .null where",
+        ),
+        (
+            lambda c: c["backbones"]["minilm"].update(encoder="bilstm"),
+            "backbones.minilm.encoder: 'bilstm' given, allowed: a section of dropout, .*, or null",
+        ),
+        (
             lambda c: c["studies"]["reconstruction-mean"].update(method="rapd"),
             "studies.reconstruction-mean.method: 'rapd' given, .*did you mean 'rapt'",
         ),

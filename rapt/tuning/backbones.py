@@ -30,6 +30,7 @@ from transformers import (
 
 from rapt import models
 from rapt.errors import RaptError, not_allowed
+from rapt.tuning.bilstm import BiLstmConfig, BiLstmModel
 from rapt.tuning.config import Precision
 from rapt.tuning.inputs import Batch
 
@@ -78,7 +79,7 @@ def family(model_type: str) -> Family:
 def load_model(
     folder: Path, quantize: Literal["4bit"] | None = None, frozen: Precision | None = None
 ) -> PreTrainedModel:
-    """A model without its head, from safetensors alone.
+    """A model without its head, or a tuned BiLSTM, from safetensors alone.
 
     Args:
         folder: of the model.
@@ -95,7 +96,8 @@ def load_model(
     warnings.filterwarnings("ignore", message=".*fan_in_fan_out.*")  # it sets it right by itself
     if quantize:
         _can_quantize(quantize)
-    auto = family(json.loads((folder / "config.json").read_text())["model_type"]).auto
+    kind = json.loads((folder / "config.json").read_text())["model_type"]
+    auto = BiLstmModel if kind == BiLstmConfig.model_type else family(kind).auto
     where = _over_gpus() if frozen else {}
     if not quantize:
         dtype = torch.bfloat16 if frozen == "bf16" else torch.float32

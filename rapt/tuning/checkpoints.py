@@ -110,6 +110,7 @@ def _identity(run: Run, device: str) -> str:
         "release": files.sha256(run.release / f"seed-{run.k}"),
         "statement": files.sha256(run.release / "statement.json"),
         "backbone": files.sha256(run.backbone),
+        "encoder": asdict(run.encoder) if run.encoder else None,
         "tuner": [type(run.tuner).__name__, asdict(run.tuner)],
         "reconstruction": asdict(run.reconstruction) if run.reconstruction else None,
         "loop": asdict(run.loop),

@@ -72,7 +72,7 @@ class PTuning:
 
 @dataclass(frozen=True)
 class Full:
-    """Full fine-tuning: every weight learns.
+    """Full fine-tuning: every weight learns, of a BiLSTM all but its embeddings.
 
     Attributes:
         learning_rate: highest, of the backbone and of the heads.
@@ -90,6 +90,21 @@ TUNERS: dict[str, type[Tuner]] = {
     "p-tuning": PTuning,
     "full": Full,
 }
+
+
+@dataclass(frozen=True)
+class BiLstm:
+    """A bidirectional LSTM in place of a model's own layers (Qu et al., 2021).
+
+    Attributes:
+        hidden: width of each direction; an activation is twice as wide.
+        layers: how many.
+        dropout: on the input of each layer.
+    """
+
+    hidden: int
+    layers: int
+    dropout: float
 
 
 @dataclass(frozen=True)
@@ -140,6 +155,7 @@ class Run:
         backbone: folder of the model.
         backbone_name: the model as params.yaml names it, written into the adapter's config.
         backbone_sha256: of its weights, as params.yaml has it; None: not checked.
+        encoder: what reads the model's input embeddings; None: its own layers.
         tuner: the tuning method.
         reconstruction: the second task; None: plain tokens, if any, are only read.
         loop: the training loop.
@@ -153,6 +169,7 @@ class Run:
     backbone: Path
     backbone_name: str
     backbone_sha256: str | None
+    encoder: BiLstm | None
     tuner: Tuner
     reconstruction: Reconstruction | None
     loop: Loop

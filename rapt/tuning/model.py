@@ -23,8 +23,11 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rapt.errors import RaptError
-from rapt.tuning import backbones
+from rapt.tuning import backbones, bilstm
+from rapt.tuning.bilstm import BiLstmModel
 from rapt.tuning.config import (
+    TUNERS,
+    BiLstm,
     Full,
     Lora,
     Precision,
@@ -39,7 +42,10 @@ ADAPTER = "adapter_config.json"
 
 
 def load_backbone(
-    folder: Path, quantize: Literal["4bit"] | None = None, frozen: Precision | None = None
+    folder: Path,
+    quantize: Literal["4bit"] | None = None,
+    frozen: Precision | None = None,
+    encoder: BiLstm | None = None,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model and its fast tokenizer, from safetensors alone.
 
@@ -47,11 +53,15 @@ def load_backbone(
         folder: of the model.
         quantize: how its weights are quantized (QLoRA); None: they are not.
         frozen: what its weights are held in, as they will not learn; None: they learn, in float32.
+        encoder: what reads its input embeddings, with fresh weights; None: its own layers.
 
     Raises:
         RaptError: its family is unknown, it cannot be quantized on this machine, or is too large.
     """
-    return backbones.load_model(folder, quantize, frozen), backbones.load_tokenizer(folder)
+    model = backbones.load_model(folder, quantize, frozen)
+    if encoder:
+        model = bilstm.fresh(model, encoder)
+    return model, backbones.load_tokenizer(folder)
 
 
 def adapt(backbone: PreTrainedModel, tuner: Tuner) -> PreTrainedModel | PeftModel:
@@ -62,6 +72,9 @@ def adapt(backbone: PreTrainedModel, tuner: Tuner) -> PreTrainedModel | PeftMode
     """
     if isinstance(tuner, Full):
         return backbone
+    if isinstance(backbone, BiLstmModel):
+        (given,) = (name for name, kind in TUNERS.items() if isinstance(tuner, kind))
+        raise RaptError(f"{given} given for a bilstm, whose weights are fresh, allowed: full")
     return get_peft_model(backbone, _peft_config(tuner, backbone.config))
 
 

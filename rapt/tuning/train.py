@@ -73,7 +73,7 @@ def _train(
     if frozen:
         backbone, tokenizer = sharing_weights(frozen[0]), frozen[1]
     else:
-        backbone, tokenizer = load_backbone(run.backbone)
+        backbone, tokenizer = load_backbone(run.backbone, encoder=run.encoder)
     statement = json.loads((run.release / "statement.json").read_text())
     data = run.release / f"seed-{run.k}"
     splits = {

@@ -58,6 +58,7 @@ def tuned(release: Path, backbone: Path) -> Path:
         backbone=backbone,
         backbone_name=str(backbone),
         backbone_sha256=files.sha256(backbone / "model.safetensors"),
+        encoder=None,
         tuner=Lora(r=4, alpha=8, dropout=0.0, learning_rate=0.02),
         reconstruction=None,
         loop=Loop(

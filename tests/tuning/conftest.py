@@ -112,6 +112,7 @@ def run(backbone: Path, release: Path, tmp_path: Path, monkeypatch: pytest.Monke
         backbone=backbone,
         backbone_name="tiny",
         backbone_sha256=None,
+        encoder=None,
         tuner=Lora(r=4, alpha=8, dropout=0.0, learning_rate=0.02),
         reconstruction=Reconstruction(head_size=8, weight=1.0, reduction="sum"),
         loop=Loop(

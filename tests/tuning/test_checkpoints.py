@@ -15,7 +15,7 @@ from rapt.files import sha256
 from rapt.tuning import checkpoints
 from rapt.tuning import train as module
 from rapt.tuning.checkpoints import Checkpoint
-from rapt.tuning.config import Run
+from rapt.tuning.config import BiLstm, Run
 from rapt.tuning.model import Classifier
 from rapt.tuning.train import Trainer, train
 
@@ -72,6 +72,7 @@ def test_another_run_never_finds_it(run: Run, monkeypatch: pytest.MonkeyPatch) -
         replace(run, tuner=replace(run.tuner, r=2)),
         replace(run, loop=replace(run.loop, epochs=4)),
         replace(run, reconstruction=None),
+        replace(run, encoder=BiLstm(hidden=4, layers=1, dropout=0.0)),
     ]
     paths = {Checkpoint(each, "cpu").path for each in [run, *others]}
     paths.add(Checkpoint(run, "cuda").path)

@@ -120,6 +120,7 @@ def run(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         backbone=Path(),
         backbone_name="tiny",
         backbone_sha256=None,
+        encoder=None,
         tuner=Full(),
         reconstruction=Reconstruction(head_size=8, weight=0.1, reduction="sum"),
         loop=Loop(
