@@ -22,6 +22,8 @@ from rapt import files, models
 from rapt.data import read, sources
 from rapt.errors import RaptError
 from rapt.params import (
+    Backbone,
+    BiLstm,
     FilesSource,
     Full,
     Lora,
@@ -37,6 +39,8 @@ from rapt.plan import PlannedCell, is_unprotected, plan
 # Tokens that a word becomes, of BERT and its like; [CLS] and [SEP].
 TOKENS_PER_WORD = 1.3
 SPECIAL_TOKENS = 2
+# Rows of the embedding matrix of BERT and its like.
+VOCABULARY = 30_522
 # Words that T2T releases in a second on one core: 30,522 words of 384 dimensions.
 WORDS_PER_SECOND = 5_000
 # A word of a release in Parquet, compressed; a weight, and a number of a table, in float32.
@@ -83,7 +87,7 @@ class Model:
     Attributes:
         parameters: all of them.
         active: those that multiply every token: without the embedding matrices.
-        shape: None where its config is not here.
+        shape: None where its config is not here, and of an encoder on its embeddings.
     """
 
     parameters: float
@@ -115,7 +119,7 @@ class Estimate:
             for name in params.sweep.tasks
         }
         self.models = {
-            name: model_of(params.backbones[name].model, parameters.get(name, parameters.get("")))
+            name: _backbone(params.backbones[name], parameters.get(name, parameters.get("")))
             for name in dict.fromkeys(cell.factors["backbone"] for cell in self.tuned)
         }
 
@@ -187,7 +191,7 @@ class Estimate:
     def _bytes(self, release: Release) -> float | None:
         words, each = self._words(release), float(BYTES_PER_WORD)
         if self.params.methods[release.method].releases_vectors:
-            model = _model(self.params.embeddings[release.embedding].model, None)
+            model = model_of(self.params.embeddings[release.embedding].model)
             if model is None or model.shape is None:
                 return None
             each += model.shape.hidden * BYTES_PER_NUMBER
@@ -278,6 +282,31 @@ def model_of(name: str, given: float | None = None) -> Model | None:
     embedded = [s for s in shapes if s[:1] == [shape.vocabulary]]
     parameters = sum(map(math.prod, shapes))
     return Model(parameters, parameters - sum(map(math.prod, embedded)), shape)
+
+
+def _backbone(backbone: Backbone, given: float | None) -> Model | None:
+    """A backbone's size, as `model_of`; with an encoder that of its embeddings and the encoder."""
+    model, encoder = model_of(backbone.model, given), backbone.encoder
+    if model is None or encoder is None:
+        return model
+    width, vocabulary = _embedded(model, encoder)
+    active = _lstm(encoder, width)
+    return Model(active + width * vocabulary, active)
+
+
+def _embedded(model: Model, encoder: BiLstm) -> tuple[float, int]:
+    """Width and rows of the embedding matrix of a model, or of what was given for an encoder."""
+    if model.shape:
+        return model.shape.hidden, model.shape.vocabulary
+    # What was given grows with the width: in the matrix and in the encoder's first layer.
+    fixed = _lstm(encoder, 0)
+    return (model.parameters - fixed) / (VOCABULARY + _lstm(encoder, 1) - fixed), VOCABULARY
+
+
+def _lstm(encoder: BiLstm, width: float) -> float:
+    """Weights of both directions: four gates of an input, a state and two biases in each layer."""
+    inputs = [width] + [2 * encoder.hidden] * (encoder.layers - 1)
+    return sum(2 * 4 * encoder.hidden * (each + encoder.hidden + 2) for each in inputs)
 
 
 def _first(config: Mapping[str, int], *names: str) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from ruamel.yaml import YAML
 from safetensors.numpy import save_file
+from torch.nn import LSTM
 
 from rapt import files, params, presets
 from rapt.costs import Estimate, measured
@@ -44,7 +45,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def experiment(**tuners: Any) -> params.Params:
+def experiment(encoder: dict[str, Any] | None = None, **tuners: Any) -> params.Params:
     """Three seeds of four epochs on one task, by one method with four plain tokens, at 75."""
     content = copy.deepcopy(DEMO)
     task = content["tasks"]["movies"]
@@ -56,7 +57,7 @@ def experiment(**tuners: Any) -> params.Params:
     task["format"] = {"type": "csv", "names": None, "skip_rows": 0, "quoted": True}
     task["label"] = {"column": "label", "names": ["0", "1"], "threshold": None}
     task["rows"] = {"train": None, "test": None}
-    content["backbones"]["minilm"] = {"model": "model", "sha256": None, "encoder": None}
+    content["backbones"]["minilm"] = {"model": "model", "sha256": None, "encoder": encoder}
     content["embeddings"]["minilm"]["model"] = "model"
     content["methods"]["rapt"]["plain_tokens"]["length"] = 4
     content["sweep"] |= {"tasks": ["movies"], "infer": [], "inversions": [], "etas": [75]}
@@ -149,6 +150,22 @@ def test_what_is_not_here_is_unknown_until_it_is_given(workspace: Path) -> None:
     # As long as train.max_tokens allows.
     assert given.flops(cell) == pytest.approx(3 * 100 * 4 * (64 + 1.3 * 4 + 2) * 6e6)
     assert given.weights(cell) == 3 * 4e6
+
+
+def test_a_bilstm_costs_what_torch_makes(workspace: Path) -> None:
+    """On the embeddings of the small model; also where the model is not here."""
+    encoder = {"type": "bilstm", "hidden": 5, "layers": 2, "dropout": 0.0}
+    p = experiment(encoder, one=FULL)
+    lstm = sum(w.numel() for w in LSTM(H, 5, 2, bidirectional=True).parameters())
+    (cell,) = Estimate(p).tuned
+    assert Estimate(p).flops(cell) == pytest.approx(120 * LENGTH * 6 * lstm)
+    assert Estimate(p).weights(cell) == 3 * 4 * (lstm + VOCABULARY * H)
+    Path("model/config.json").unlink()
+    assert Estimate(p).weights(cell) is None
+    # Then the vocabulary is taken to be BERT's.
+    given = Estimate(p, parameters={"minilm": lstm + 30_522 * H})
+    assert given.flops(cell) == pytest.approx(120 * LENGTH * 6 * lstm)
+    assert given.weights(cell) == pytest.approx(3 * 4 * (lstm + 30_522 * H))
 
 
 def test_of_an_encoder_decoder_the_encoder_counts(workspace: Path) -> None:
