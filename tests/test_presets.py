@@ -167,11 +167,22 @@ def test_the_others_differ_as_the_papers_do() -> None:
     qu = loaded("paper-qu")
     assert (qu.train.batch_size, qu.train.epochs, qu.train.warmup) == (32, 3, 0.1)
     rates = {
-        (cell.factors["task"], qu.tuners[cell.factors["tuner"]].learning_rate)
+        (
+            cell.factors["backbone"],
+            cell.factors["task"],
+            qu.tuners[cell.factors["tuner"]].learning_rate,
+        )
         for cell in plan.plan(qu)
         if "tuner" in cell.factors
     }
-    assert rates == {("sst2", 2e-5), ("qqp", 4e-5)}
+    assert rates == {
+        ("bert", "sst2", 2e-5),
+        ("bert", "qqp", 4e-5),
+        ("bilstm", "sst2", 1e-3),
+        ("bilstm", "qqp", 1e-3),
+    }
+    assert len(plan.plan(qu)) == 2 * 2 * 7 + 2 * 7  # the tables' cells, and inversions
+    assert qu.backbones["bilstm"].model == qu.backbones["bert"].model
     mine = loaded("sst2-minilm")
     assert mine.sweep.etas[-1] == "inf"
     assert len(mine.sweep.etas) == 4
