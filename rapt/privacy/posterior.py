@@ -1,0 +1,98 @@
+"""The posterior P(w|y): which word a released word was, as far as anyone can tell from it alone.
+
+Whoever knows the mechanism knows its channel P(y|w), and how frequent a word is in public text is
+known too. By Bayes' rule, for the words w of the table that the mechanism protects,
+
+    P(w|y) = P(y|w)·π(w) / Σ_v P(y|v)·π(v)
+
+with π the table's unigram frequency; words of unknown frequency count as the rarest known one. It
+is computed from what is public and from the release, so it costs no privacy (post-processing). The
+Bayesian attacker takes its mode (Tong et al., 2024), the best predictor goes through all of it
+(RAPT, Theorem VI.1).
+
+Three approximations. The channel is estimated for some words w alone; any other is counted as
+itself only, with P(w|w) the mean over the channel's words of its group. Each word is taken to be of
+the group that the table has it in, whatever its tag in a text. Words outside the table, which the
+mechanism replaces too, are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array, diags_array
+
+from rapt.privacy.categories import VERBATIM
+from rapt.privacy.channel import Channel
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """P(w|y) over a table of V words.
+
+    Attributes:
+        matrix: float64 (V, V), a row for each released word y, which sums to 1. It is empty where
+            there is no posterior: y is no candidate of the mechanism, and so a word as it was, or
+            nothing known of the channel leads to it.
+    """
+
+    matrix: csr_array
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The table's rows of the words y that have a posterior, ascending, int64."""
+        return np.flatnonzero(np.diff(self.matrix.indptr)).astype(np.int64)
+
+    @classmethod
+    def of(
+        cls, channel: Channel, frequency: NDArray[np.float64], groups: Sequence[int]
+    ) -> Posterior:
+        """Apply Bayes' rule to a channel.
+
+        All of the channel's words count, sampled ones as well as frequent ones: each is weighed by
+        its own frequency, so it does not matter why it was chosen.
+
+        Args:
+            channel: P(y|w) of some of the words.
+            frequency: π of each of the V words, float64 (V,), 0 where unknown.
+            groups: of each word the group that it is replaced in (`Privatizer.groups_of_rows`);
+                VERBATIM: it is released as it is.
+        """
+        group = np.asarray(groups, np.int64)
+        prior = _prior(frequency)
+        channel = channel.of(group[channel.rows] != VERBATIM)
+        others = np.setdiff1d(np.flatnonzero(group != VERBATIM), channel.rows)
+        known = coo_array(diags_array(prior[channel.rows]) @ channel.matrix)
+        itself = prior[others] * _keep_rates(channel, group)[group[others]]
+        joint = csr_array(
+            (
+                np.concatenate((known.data, itself)),
+                (
+                    np.concatenate((known.col, others)),
+                    np.concatenate((channel.rows[known.row], others)),
+                ),
+            ),
+            shape=(len(group), len(group)),
+        )
+        joint.eliminate_zeros()
+        totals = np.asarray(joint.sum(axis=1), np.float64)
+        return cls(csr_array(diags_array(1 / np.where(totals > 0, totals, 1)) @ joint))
+
+
+def _prior(frequency: NDArray[np.float64]) -> NDArray[np.float64]:
+    """π, positive everywhere; uniform where the table knows no frequency at all."""
+    known = frequency[frequency > 0]
+    return np.where(frequency > 0, frequency, known.min() if len(known) else 1.0)
+
+
+def _keep_rates(channel: Channel, group: NDArray[np.int64]) -> NDArray[np.float64]:
+    """For each group the mean P(w|w) of its words in the channel; without any, that of all."""
+    kept = channel.kept / channel.draws
+    own = group[channel.rows]
+    rates = np.full(group.max(initial=-1) + 1, kept.mean() if len(kept) else 1.0)
+    for number in np.unique(own):
+        rates[number] = kept[own == number].mean()
+    return rates

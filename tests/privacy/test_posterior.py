@@ -1,0 +1,122 @@
+"""P(w|y) against Bayes' rule by hand, and in the cases where it is known without computing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from rapt.privacy.categories import VERBATIM
+from rapt.privacy.channel import Channel, choose, estimate
+from rapt.privacy.mechanisms import PCT2T, T2T
+from rapt.privacy.posterior import Posterior
+from rapt.privacy.privatizer import Privatizer
+from rapt.text.table import EmbeddingTable
+from tests.conftest import NOUNS, VERBS
+
+SIZE = 18
+PROTECTED = len(NOUNS) + len(VERBS)
+
+
+def channel_of(rows: list[int], counts: list[list[int]] | NDArray[np.int64]) -> Channel:
+    return Channel(np.array(rows), csr_array(np.array(counts)))
+
+
+def found(channel: Channel, frequency: list[float], groups: list[int]) -> NDArray[np.float64]:
+    return np.asarray(Posterior.of(channel, np.array(frequency), groups).matrix.toarray())
+
+
+def of(privatizer: Privatizer, rows: NDArray[np.int64], draws: int = 50) -> Posterior:
+    channel = estimate(privatizer, rows, draws, 0)
+    groups = privatizer.groups_of_rows(np.arange(SIZE))
+    return Posterior.of(channel, privatizer.table.frequency, groups)
+
+
+def test_two_words_in_closed_form() -> None:
+    """P(y=a|a) = 0.8, P(y=a|b) = 0.3, π(a) = 0.1, π(b) = 0.4."""
+    channel = channel_of([0, 1], [[8, 2], [3, 7]])
+    expected = [
+        [0.8 * 0.1 / (0.8 * 0.1 + 0.3 * 0.4), 0.3 * 0.4 / (0.8 * 0.1 + 0.3 * 0.4)],
+        [0.2 * 0.1 / (0.2 * 0.1 + 0.7 * 0.4), 0.7 * 0.4 / (0.2 * 0.1 + 0.7 * 0.4)],
+    ]
+    np.testing.assert_allclose(found(channel, [0.1, 0.4], [0, 0]), expected)
+
+
+@given(st.lists(st.floats(1e-6, 1), min_size=5, max_size=5))
+def test_a_channel_that_says_nothing_leaves_the_prior(frequency: list[float]) -> None:
+    channel = channel_of(list(range(5)), np.full((5, 5), 3))
+    prior = np.array(frequency) / sum(frequency)
+    np.testing.assert_allclose(found(channel, frequency, [0] * 5), np.tile(prior, (5, 1)))
+
+
+@pytest.mark.parametrize("frequency", [[0.5, 0.3, 0.2], [0.0, 0.3, 0.0], [0.0, 0.0, 0.0]])
+def test_the_identity_is_its_own_posterior(frequency: list[float]) -> None:
+    channel = channel_of([0, 2], [[9, 0, 0], [0, 0, 9]])
+    np.testing.assert_array_equal(found(channel, frequency, [0, 0, 0]), np.eye(3))
+
+
+def test_a_word_outside_the_channel_counts_as_itself_at_the_rate_of_its_group() -> None:
+    """Words 0 and 1 are of group 0, kept in 0.5 and 0.7 of their draws; 2 is of group 0, too."""
+    channel = channel_of([0, 1, 3], [[5, 2, 3, 0], [2, 7, 1, 0], [0, 0, 0, 10]])
+    matrix = found(channel, [0.4, 0.3, 0.2, 0.1], [0, 0, 0, 1])
+    joint = np.array([0.3 * 0.4, 0.1 * 0.3, 0.6 * 0.2, 0])
+    np.testing.assert_allclose(matrix[2], joint / joint.sum())
+    np.testing.assert_allclose(matrix[0, 2], 0)
+
+
+def test_a_group_without_a_word_in_the_channel_has_the_mean_rate_of_all() -> None:
+    channel = channel_of([0], [[5, 0, 5]])
+    matrix = found(channel, [0.5, 0.5, 0.5], [0, 1, 0])
+    np.testing.assert_allclose(matrix, [[1, 0, 0], [0, 1, 0], [0.5, 0, 0.5]])
+
+
+def test_what_nothing_leads_to_has_no_posterior() -> None:
+    posterior = Posterior.of(channel_of([0], [[0, 5, 0]]), np.ones(3), [0, 0, VERBATIM])
+    assert posterior.rows.tolist() == [1]
+    assert posterior.matrix.toarray().tolist() == [[0, 0, 0], [1, 0, 0], [0, 0, 0]]
+
+
+def test_words_of_unknown_frequency_count_as_the_rarest() -> None:
+    channel = channel_of([0, 1, 2], np.full((3, 3), 1))
+    np.testing.assert_allclose(found(channel, [0.6, 0.2, 0.0], [0] * 3)[0], [0.6, 0.2, 0.2])
+
+
+@given(st.sets(st.integers(0, PROTECTED - 1), min_size=1), st.sampled_from([0.1, 2.0, 5.0, np.inf]))
+def test_rows_sum_to_one_within_their_group(
+    table: EmbeddingTable, rows: set[int], eta: float
+) -> None:
+    privatizer = Privatizer(table=table, mechanism=PCT2T(), eta=eta, categories=("noun", "verb"))
+    posterior = of(privatizer, np.array(sorted(rows)), 5)
+    matrix = posterior.matrix.toarray()
+    assert (matrix >= 0).all()
+    np.testing.assert_allclose(matrix[posterior.rows].sum(axis=1), 1)
+    assert (posterior.rows < PROTECTED).all()  # a determiner is released as it is
+    assert matrix[: len(NOUNS), len(NOUNS) :].sum() == 0
+    assert matrix[len(NOUNS) :, : len(NOUNS)].sum() == 0
+
+
+@pytest.mark.parametrize("eta", [3.0, np.inf])
+def test_it_is_bayes_rule_on_the_estimated_channel(table: EmbeddingTable, eta: float) -> None:
+    privatizer = Privatizer(table=table, mechanism=T2T(), eta=eta)
+    matrix = of(privatizer, np.arange(SIZE)).matrix.toarray()
+    channel = estimate(privatizer, range(SIZE), 50, 0)
+    joint = (channel.matrix.toarray() * table.frequency[:, None]).T
+    np.testing.assert_allclose(matrix, joint / joint.sum(axis=1, keepdims=True))
+    if np.isinf(eta):
+        np.testing.assert_array_equal(matrix, np.eye(SIZE))
+
+
+def test_a_channel_of_some_words_as_the_stage_chooses_them(table: EmbeddingTable) -> None:
+    """Frequent and sampled words both count, and every candidate has a posterior."""
+    privatizer = Privatizer(table=table, mechanism=T2T(), eta=4.0)
+    choice = choose(table, privatizer.candidates, 4, 5, 0)
+    assert (choice.sampled & ~choice.frequent).any()
+    posterior = of(privatizer, choice.rows)
+    assert posterior.rows.tolist() == list(range(SIZE))
+    mixed = posterior.matrix.toarray() - np.diag(posterior.matrix.diagonal())
+    assert (mixed[:, choice.rows[choice.sampled & ~choice.frequent]] > 0).any()
+    outside = np.setdiff1d(np.arange(SIZE), choice.rows)
+    assert (mixed[:, outside] == 0).all()
