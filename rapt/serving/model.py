@@ -13,8 +13,9 @@ from torch import Tensor
 from rapt import models
 from rapt.errors import RaptError
 from rapt.serving.protocol import Text, check, contract_of
+from rapt.tuning import denoising
 from rapt.tuning.backbones import embedding_size, load_model, load_tokenizer, most_tokens
-from rapt.tuning.inputs import numbered, tokenized
+from rapt.tuning.inputs import WordVectors, numbered, tokenized
 from rapt.tuning.model import is_adapter, load, placed
 from rapt.tuning.train import logits
 
@@ -41,6 +42,9 @@ class Adapted:
             quantize, precision = self.contract.quantize, self.contract.precision
             backbone = load_model(where, quantize, precision) if is_adapter(folder) else None
             self._model = placed(load(folder, backbone, precision))
+            self._denoised: WordVectors | None = None
+            if self.contract.denoiser:
+                self._denoised = denoising.load_denoised(folder.resolve().parent / denoising.FOLDER)
         except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
             raise RaptError(
                 f"adapter {folder}: cannot be loaded on {self.contract.backbone} "
@@ -64,6 +68,8 @@ class Adapted:
         if self.contract.statement.vectors:
             vectors = _vectors(texts, embedding_size(self._model.backbone))
             columns["row"] = numbered(columns["words"])
+        if self._denoised:
+            columns, vectors = self._denoised.named_in(columns), self._denoised.vectors
         split = tokenized(columns, self._tokenizer, self.contract.max_tokens, vectors)
         longest = max(len(tokens) for tokens in split.tokens)
         most = most_tokens(self._model.backbone)

@@ -113,6 +113,7 @@ def _identity(run: Run, device: str) -> str:
         "encoder": asdict(run.encoder) if run.encoder else None,
         "tuner": [type(run.tuner).__name__, asdict(run.tuner)],
         "reconstruction": asdict(run.reconstruction) if run.reconstruction else None,
+        "denoising": _denoising(run),
         "loop": asdict(run.loop),
         "seeds": [run.seed, run.k],
         "code": [files.sha256(path) for path in code],
@@ -120,6 +121,13 @@ def _identity(run: Run, device: str) -> str:
         "device": device,
     }
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _denoising(run: Run) -> list[str | None] | None:
+    """How the run reads words, by what lies in the files and not where."""
+    if (how := run.denoising) is None:
+        return None
+    return [how.type, files.sha256(how.folder), files.sha256(how.draws) if how.draws else None]
 
 
 def flat(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from scipy.sparse import csr_array
+
 # What a backbone is computed with in; heads, losses and whatever learns stay in float32.
 Precision = Literal["float32", "bf16"]
 
@@ -122,6 +124,40 @@ class Reconstruction:
     reduction: Literal["sum", "mean"]
 
 
+Denoiser = Literal["posterior-mean", "posterior-sample"]
+
+
+@dataclass(frozen=True, eq=False)
+class Originals:
+    """What released words may have been: P(w|y), from whoever knows the mechanism.
+
+    Attributes:
+        released: the R words y.
+        words: the V words w.
+        posterior: float64 (R, V), each row sums to 1.
+    """
+
+    released: list[str]
+    words: list[str]
+    posterior: csr_array
+
+
+@dataclass(frozen=True)
+class Denoising:
+    """How released words are read, by vectors that `denoising.prepare` wrote.
+
+    Attributes:
+        type: posterior-mean: a word is the mean embedding of its originals; posterior-sample: while
+            training that of one of them, drawn anew at each step.
+        folder: the denoised words and their vectors, which whoever serves the adapter needs.
+        draws: what posterior-sample draws from; None: posterior-mean.
+    """
+
+    type: Denoiser
+    folder: Path
+    draws: Path | None
+
+
 @dataclass(frozen=True)
 class Loop:
     """The training loop.
@@ -158,6 +194,7 @@ class Run:
         encoder: what reads the model's input embeddings; None: its own layers.
         tuner: the tuning method.
         reconstruction: the second task; None: plain tokens, if any, are only read.
+        denoising: how released words are read; None: as they are.
         loop: the training loop.
         adapter: folder to write the adapter and the task head to.
     """
@@ -172,6 +209,7 @@ class Run:
     encoder: BiLstm | None
     tuner: Tuner
     reconstruction: Reconstruction | None
+    denoising: Denoising | None
     loop: Loop
     adapter: Path
 

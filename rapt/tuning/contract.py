@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rapt import files
-from rapt.tuning.config import Precision, Run
+from rapt.tuning.config import Denoiser, Precision, Run
 
 NAME = "rapt.json"
 OF_VECTORS = "token-representation"  # the mechanism whose releases have a vector for each word
@@ -56,6 +56,8 @@ class Contract:
         quantize: how the backbone's weights are quantized; None: they are not.
         precision: what the backbone is computed with in.
         max_tokens: of a text that the model sees.
+        denoiser: how the model reads released words, by vectors in the folder `denoised` beside the
+            seed's; None: as they are. Nothing that a user has to do.
     """
 
     statement: Statement
@@ -67,6 +69,7 @@ class Contract:
     quantize: Literal["4bit"] | None
     precision: Precision
     max_tokens: int
+    denoiser: Denoiser | None
 
 
 def write(run: Run, statement: Mapping[str, Any]) -> None:
@@ -88,6 +91,7 @@ def write(run: Run, statement: Mapping[str, Any]) -> None:
         quantize=run.quantize,
         precision=run.loop.precision,
         max_tokens=run.loop.max_tokens,
+        denoiser=run.denoising.type if run.denoising else None,
     )
     # No temporary name: the folder as a whole is written under one.
     content = json.dumps(asdict(contract), indent=1, sort_keys=True, ensure_ascii=False)

@@ -73,17 +73,48 @@ class Batch:
         return Batch(**moved)
 
 
-def read_split(path: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> Split:
+@dataclass(frozen=True)
+class WordVectors:
+    """Vectors that stand for some words, wherever these are read.
+
+    Attributes:
+        rows: of each such word.
+        vectors: float32 (R, h), input embeddings.
+    """
+
+    rows: dict[str, int]
+    vectors: Tensor
+
+    def named_in(self, columns: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+        """The columns of a release with those that name the rows of their words."""
+        named = {
+            f"{prefix}row": [[self.rows.get(word, NO_ROW) for word in text] for text in columns[of]]
+            for of, prefix in (("words", ""), ("plain", "plain_"))
+            if of in columns
+        }
+        return {**columns, **named}
+
+
+def read_split(
+    path: Path,
+    tokenizer: PreTrainedTokenizerBase,
+    max_tokens: int,
+    known: WordVectors | None = None,
+) -> Split:
     """Tokenize one split of a release (docs/data.md); vectors, where it has any, stand for words.
 
     Args:
         path: its Parquet file.
         tokenizer: a fast tokenizer of the backbone.
         max_tokens: of a text's own words, whole words only; both halves of a pair share it.
+        known: words that vectors stand for; None: none.
     """
     table = pq.read_table(path)
     if VECTORS not in table.column_names:
-        return tokenized(table.to_pydict(), tokenizer, max_tokens)
+        columns = table.to_pydict()
+        if known is None:
+            return tokenized(columns, tokenizer, max_tokens)
+        return tokenized(known.named_in(columns), tokenizer, max_tokens, known.vectors)
     columns = table.drop_columns([VECTORS]).to_pydict()
     columns["row"] = numbered(columns["words"])
     return tokenized(columns, tokenizer, max_tokens, _tensor(table[VECTORS]))
@@ -176,6 +207,12 @@ def _sizes(tokenizer: PreTrainedTokenizerBase, words: list[_Word]) -> list[int]:
     """How many positions each word takes."""
     pieces = _pieces(tokenizer, [word.text for word in words])
     return [len(ids) if word.row == NO_ROW else 1 for word, ids in zip(words, pieces, strict=True)]
+
+
+def word_pieces(tokenizer: PreTrainedTokenizerBase, words: Sequence[str]) -> list[list[int]]:
+    """The tokens that each of some words becomes inside a text."""
+    before = _before_words(tokenizer)
+    return _pieces(tokenizer, [before + word for word in words])
 
 
 def _pieces(tokenizer: PreTrainedTokenizerBase, words: list[str]) -> list[list[int]]:

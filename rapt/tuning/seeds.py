@@ -6,10 +6,11 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 from rapt.process import die_with_parent, has_gpu, workers
-from rapt.tuning.config import Run
+from rapt.tuning.config import Denoising, Originals, Run
 
 
 def train_all(runs: Sequence[Run]) -> list[dict[str, Any]]:
@@ -18,20 +19,35 @@ def train_all(runs: Sequence[Run]) -> list[dict[str, Any]]:
     Without it as many as there are cores; on a GPU one, as each holds a backbone of its own, for
     all its runs. Whatever their number, a run computes the same. The parent loads no torch.
     """
-    os.environ |= {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
-    context = get_context("spawn")
     if has_gpu():
         os.environ.setdefault("RAPT_WORKERS", "1")
     count = workers(len(runs))
     shares = [runs[i::count] for i in range(count)]
     results: list[dict[str, Any]] = [{}] * len(runs)
-    with ProcessPoolExecutor(count, context, die_with_parent) as pool:
+    with _processes(count) as pool:
         for i, done in enumerate(pool.map(_train, shares)):
             results[i::count] = done
     return results
+
+
+def prepare(originals: Originals, backbone: Path, denoising: Denoising) -> None:
+    """Write what the denoised seeds of a cell share (rapt.tuning.denoising), in a process too."""
+    with _processes(1) as pool:
+        pool.submit(_prepare, originals, backbone, denoising).result()
+
+
+def _processes(count: int) -> ProcessPoolExecutor:
+    os.environ |= {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
+    return ProcessPoolExecutor(count, get_context("spawn"), die_with_parent)
 
 
 def _train(runs: Sequence[Run]) -> list[dict[str, Any]]:
     from rapt.tuning.train import train_in_turn
 
     return train_in_turn(runs)
+
+
+def _prepare(originals: Originals, backbone: Path, denoising: Denoising) -> None:
+    from rapt.tuning.denoising import prepare
+
+    prepare(originals, backbone, denoising)

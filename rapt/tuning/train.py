@@ -23,6 +23,7 @@ from rapt.tuning import contract
 from rapt.tuning.backbones import check_vectors, most_tokens, sharing_weights
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
 from rapt.tuning.config import Run
+from rapt.tuning.denoising import Sampler, load_denoised
 from rapt.tuning.inputs import Batch, Split, by_length, collate, read_split, read_targets, shuffled
 from rapt.tuning.model import (
     Classifier,
@@ -76,8 +77,9 @@ def _train(
         backbone, tokenizer = load_backbone(run.backbone, encoder=run.encoder)
     statement = json.loads((run.release / "statement.json").read_text())
     data = run.release / f"seed-{run.k}"
+    denoised = load_denoised(run.denoising.folder) if run.denoising else None
     splits = {
-        s: read_split(data / f"{s}.parquet", tokenizer, run.loop.max_tokens)
+        s: read_split(data / f"{s}.parquet", tokenizer, run.loop.max_tokens, denoised)
         for s in ("train", "test")
     }
     for split in splits.values():
@@ -121,6 +123,8 @@ class Trainer:
         self.model = placed(Classifier(backbone, classes, run.loop.precision))
         self.head: ReconstructionHead | None = None
         self.targets = torch.empty(0, 0, dtype=torch.long)
+        draws = run.denoising.draws if run.denoising else None
+        self.sampler = Sampler(draws) if draws else None
         self.micro_batch = run.loop.batch_size
 
     def reconstruct(self, targets: Tensor, vocabulary: int) -> None:
@@ -154,7 +158,8 @@ class Trainer:
             while at.epoch < loop.epochs:
                 epoch_begins = order.get_state()
                 for rows in islice(shuffled(split, loop.batch_size, order), at.batch, None):
-                    at.add(self._step(split, rows, at.step), len(rows))
+                    drawn = self.sampler(split, rows) if self.sampler else split
+                    at.add(self._step(drawn, rows, at.step), len(rows))
                     progress.update()
                     if checkpoint.due():
                         self._save(checkpoint, at, epoch_begins)

@@ -61,6 +61,7 @@ def tuned(release: Path, backbone: Path) -> Path:
         encoder=None,
         tuner=Lora(r=4, alpha=8, dropout=0.0, learning_rate=0.02),
         reconstruction=None,
+        denoising=None,
         loop=Loop(
             epochs=1, batch_size=8, max_tokens=8, warmup=0.1, weight_decay=0.0, precision="float32"
         ),

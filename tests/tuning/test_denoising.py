@@ -1,0 +1,249 @@
+"""Training on denoised words: vectors in closed form, draws by their law, and runs end to end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.stats import binomtest
+
+from rapt import files
+from rapt.errors import RaptError
+from rapt.serving.model import Adapted
+from rapt.serving.protocol import Text
+from rapt.tuning import checkpoints
+from rapt.tuning.backbones import load_tokenizer
+from rapt.tuning.checkpoints import Checkpoint
+from rapt.tuning.config import Denoiser, Denoising, Full, Originals, PrefixTuning, PromptTuning, Run
+from rapt.tuning.denoising import Sampler, load_denoised, prepare, word_embeddings
+from rapt.tuning.inputs import NO_PLAIN, collate, read_split, tokenized
+from rapt.tuning.model import load_backbone
+from rapt.tuning.train import Trainer, train
+from tests.tuning.families import FAMILIES, PIECES, make
+from tests.tuning.test_checkpoints import Stopped, stop_at
+
+WORDS = ["good", "bad", "film", "plot", "very", "so", "likely"]  # a token each in the tiny BERT
+FALSE_ALARM = 1e-6
+
+Denoised = Callable[..., Run]
+
+
+def mixed(size: int) -> NDArray[np.float64]:
+    """A posterior that leaves each word half its own."""
+    return 0.5 * np.eye(size) + 0.5 * np.roll(np.eye(size), 1, axis=1)
+
+
+@pytest.fixture
+def denoised(run: Run, tmp_path: Path) -> Denoised:
+    """The run with its words denoised."""
+
+    def make(
+        posterior: NDArray[np.float64],
+        words: Sequence[str] = WORDS,
+        kind: Denoiser = "posterior-mean",
+        run: Run = run,
+    ) -> Run:
+        place = tmp_path / f"cell-{len(list(tmp_path.iterdir()))}"
+        draws = place / "draws.safetensors" if kind == "posterior-sample" else None
+        how = Denoising(kind, place / "denoised", draws)
+        released = list(words)[: len(posterior)]
+        prepare(Originals(released, list(words), csr_array(posterior)), run.backbone, how)
+        return replace(run, denoising=how, adapter=place / "seed-0")
+
+    return make
+
+
+def embeddings(run: Run) -> torch.Tensor:
+    return load_backbone(run.backbone)[0].get_input_embeddings().weight.detach()
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_word_s_embedding_is_the_mean_of_its_pieces_inside_a_text(
+    name: str, tmp_path: Path
+) -> None:
+    folder = make(name, tmp_path / name)
+    model, tokenizer = load_backbone(folder)
+    weights = model.get_input_embeddings().weight.detach()
+    found = word_embeddings(weights, tokenizer, ["film", "unlikely"])
+    for row, word in enumerate(("film", "unlikely")):
+        columns = {"words": [["so", word, "very"]], "segment": [[0] * 3], "label": [0]}
+        split = tokenized(columns, tokenizer, 20)
+        own = [t for t, text in zip(split.tokens[0], split.text[0], strict=True) if text][1:-1]
+        assert len(own) == (len(PIECES) if word == "unlikely" else 1)
+        torch.testing.assert_close(found[row], weights[own].mean(0))
+
+
+def test_the_batch_holds_the_closed_form(denoised: Denoised) -> None:
+    """D(y) = 0.5·E(y) + 0.5·E(the next word), also for plain words; "unlikely" has three pieces."""
+    words = [*WORDS, "unlikely"]
+    run = denoised(mixed(len(words)), words)
+    tokenizer, weights = load_tokenizer(run.backbone), embeddings(run)
+    vocabulary = tokenizer.get_vocab()
+    unlikely = [vocabulary[piece] for piece in ("un", "##like", "##ly")]
+    own = {word: weights[vocabulary[word]] for word in WORDS}
+    own["unlikely"] = weights[unlikely].mean(0)
+    assert run.denoising is not None
+    known = load_denoised(run.denoising.folder)
+    path = run.release / "seed-0/train.parquet"
+    split = read_split(path, tokenizer, 16, known)
+    texts = files.read_parquet(path).to_pydict()
+    batch = collate(split, [0, 1, 2], 0)
+    assert batch.vectors is not None
+    for row in range(3):
+        line = [*texts["plain"][row], *texts["words"][row]]
+        assert (batch.tokens[row] < 0).sum() == len(line)  # "unlikely" takes one position, too
+        assert (batch.plain[row] != NO_PLAIN).sum() == 3
+        expected = [0.5 * own[w] + 0.5 * own[words[(words.index(w) + 1) % 8]] for w in line]
+        torch.testing.assert_close(batch.vectors[row, 1:-1], torch.stack(expected))
+
+
+def test_words_without_a_posterior_keep_their_tokens(denoised: Denoised) -> None:
+    run = denoised(np.eye(2, len(WORDS)))  # of "good" and "bad" alone
+    assert run.denoising is not None
+    known = load_denoised(run.denoising.folder)
+    split = read_split(
+        run.release / "seed-0/train.parquet", load_tokenizer(run.backbone), 16, known
+    )
+    assert {-1 - t for tokens in split.tokens for t in tokens if t < 0} == {0, 1}
+    assert all(t >= 0 for t in split.tokens[0][1:-2])
+
+
+@pytest.mark.parametrize(
+    "tuner",
+    [None, PrefixTuning(4, 0.02), PromptTuning(4, 0.02), Full(0.0)],
+    ids=["lora", "prefix", "prompt", "full"],
+)
+def test_the_identity_changes_nothing_where_a_word_is_one_token(
+    run: Run, denoised: Denoised, tuner: PrefixTuning | PromptTuning | Full | None
+) -> None:
+    """As at η = inf. Full fine-tuning is held still: its input embeddings would learn."""
+    run = replace(run, tuner=tuner or replace(run.tuner, dropout=0.3))
+    expected = train(run)
+    result = train(denoised(np.eye(len(WORDS)), run=run))
+    assert result["metrics"] == expected["metrics"]
+    for name, curve in expected["curves"].items():
+        assert result["curves"][name] == pytest.approx(curve, rel=1e-5), name
+
+
+@pytest.mark.parametrize("kind", ["posterior-mean", "posterior-sample"])
+def test_it_learns_what_noise_has_blurred(denoised: Denoised, kind: Denoiser) -> None:
+    """Half of "good" is "bad": the class can be told all the same, as D keeps them apart."""
+    posterior = np.eye(len(WORDS))
+    posterior[:2, :2] = [[0.8, 0.2], [0.2, 0.8]]
+    run = denoised(posterior, kind=kind)
+    result = train(replace(run, loop=replace(run.loop, epochs=10)))
+    assert result["metrics"]["accuracy"] > 0.9
+
+
+def test_draws_follow_the_posterior(denoised: Denoised) -> None:
+    """Each of 7 × 7 shares is tested exactly, at 1e-6 / 49."""
+    rng = np.random.default_rng(0)
+    posterior = rng.dirichlet(np.full(7, 0.5), 7) * (rng.random((7, 7)) < 0.6) + 0.1 * np.eye(7)
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    run = denoised(posterior, kind="posterior-sample")
+    assert run.denoising is not None
+    assert run.denoising.draws is not None
+    torch.manual_seed(0)
+    sampler, draws = Sampler(run.denoising.draws), 20_000
+    for row in range(7):
+        drawn = Counter(sampler.draw(torch.full((draws,), row)).tolist())
+        for word, share in enumerate(posterior[row]):
+            test = binomtest(drawn[word], draws, min(share, 1.0))
+            assert test.pvalue > FALSE_ALARM / 49
+            assert share > 0 or drawn[word] == 0
+
+
+def test_the_ends_of_the_unit_interval_stay_in_their_row(
+    denoised: Denoised, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = denoised(mixed(7), kind="posterior-sample")
+    assert run.denoising is not None
+    assert run.denoising.draws is not None
+    sampler = Sampler(run.denoising.draws)
+    for end in (0.0, 1 - 2**-53, 1.0):
+        monkeypatch.setattr(torch, "rand", lambda n, dtype, end=end: torch.full((n,), end))
+        drawn = sampler.draw(torch.arange(7))
+        assert (mixed(7)[np.arange(7), drawn.numpy()] > 0).all()
+
+
+def test_each_step_draws_anew_and_the_test_split_is_read_by_the_mean(
+    denoised: Denoised, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = denoised(mixed(len(WORDS)), kind="posterior-sample")
+    seen: dict[int, set[tuple[int, ...]]] = {}
+    step = Trainer._step
+
+    def noting(self, split, rows, number):  # type: ignore[no-untyped-def]
+        for row in rows:
+            tokens = tuple(split.tokens[row])
+            seen.setdefault(row, set()).add(tokens)
+            assert len(split.vectors) == len(WORDS)
+        return step(self, split, rows, number)
+
+    monkeypatch.setattr(Trainer, "_step", noting)
+    first = train(run)
+    assert np.mean([len(texts) for texts in seen.values()]) > 2  # of three epochs
+    assert train(run) == first
+    mean = replace(run, denoising=replace(run.denoising, type="posterior-mean", draws=None))
+    assert train(mean)["curves"] != first["curves"]
+
+
+@pytest.mark.parametrize("kind", ["posterior-mean", "posterior-sample"])
+@pytest.mark.parametrize("seconds", [checkpoints.SECONDS, 0])
+def test_a_stopped_run_ends_as_one_that_was_not(
+    denoised: Denoised, monkeypatch: pytest.MonkeyPatch, kind: Denoiser, seconds: int
+) -> None:
+    run = denoised(mixed(len(WORDS)), kind=kind)
+    whole = replace(run, adapter=run.adapter.with_name("whole"))
+    expected = train(whole)
+    monkeypatch.setattr(checkpoints, "SECONDS", seconds)
+    with monkeypatch.context() as patch:
+        stop_at(patch, 17)
+        with pytest.raises(Stopped):
+            train(run)
+    assert train(run) == expected
+    assert files.sha256(run.adapter) == files.sha256(whole.adapter)
+
+
+def test_another_posterior_is_another_run(run: Run, denoised: Denoised) -> None:
+    runs = [
+        run,
+        denoised(np.eye(7)),
+        denoised(mixed(7)),
+        denoised(mixed(7), kind="posterior-sample"),
+    ]
+    assert len({Checkpoint(each, "cpu").path for each in runs}) == 4
+    assert Checkpoint(denoised(mixed(7)), "cpu").path == Checkpoint(runs[2], "cpu").path
+
+
+def test_equal_runs_give_equal_bytes(denoised: Denoised) -> None:
+    runs = [denoised(mixed(7), kind="posterior-sample") for _ in range(2)]
+    for run in runs:
+        train(run)
+    assert files.sha256(runs[0].adapter.parent) == files.sha256(runs[1].adapter.parent)
+
+
+def test_an_adapter_is_served_on_denoised_words(run: Run, denoised: Denoised) -> None:
+    bare = replace(run, reconstruction=None, backbone_name=str(run.backbone))
+    run = denoised(mixed(len(WORDS)), run=bare)
+    result = train(run)
+    model = Adapted(run.adapter)
+    assert model.contract.denoiser == "posterior-mean"
+    test = files.read_parquet(run.release / "seed-0/test.parquet").to_pydict()
+    texts = [
+        Text(words=words, segment=[0] * len(words), plain=plain)
+        for words, plain in zip(test["words"], test["plain"], strict=True)
+    ]
+    found = np.argmax(model.probabilities(texts), axis=1)
+    assert np.mean(found == test["label"]) == result["metrics"]["accuracy"]
+    for path in (run.adapter.parent / "denoised").iterdir():
+        path.unlink()
+    with pytest.raises(RaptError, match=r"^adapter: '.*denoised' holds no denoised words, copy it"):
+        Adapted(run.adapter)
