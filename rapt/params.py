@@ -149,6 +149,7 @@ class Sweep(_Section):
     methods: Annotated[Names, Field(min_length=1)]
     etas: Annotated[list[Eta], Field(min_length=1), AfterValidator(_unique)]
     channels: Names
+    denoisers: Names
     inversions: Names
     inferences: Names
 
@@ -411,6 +412,12 @@ class Full(_Section):
 Tuner = Annotated[Lora | PromptTuning | PrefixTuning | PTuning | Full, Field(discriminator="type")]
 
 
+class Denoiser(_Section):
+    """What the provider makes of a released word, knowing the mechanism."""
+
+    type: Literal["posterior-mean", "posterior-sample"]
+
+
 class Train(_Section):
     """The training loop."""
 
@@ -484,6 +491,7 @@ class Params(_Section):
     backbones: dict[Name, Backbone]
     methods: dict[Name, Method]
     tuners: dict[Name, Tuner]
+    denoisers: dict[Name, Denoiser]
     train: Train
     calibrate: Calibrate
     channel: Channel
@@ -508,7 +516,9 @@ class Params(_Section):
         for field, names in self._allowed(swept, labelled).items():
             for given in getattr(self.sweep, field):
                 if given not in names:
-                    yield not_allowed(f"sweep.{field}", given, names)
+                    denoised = field == "channels" and self.sweep.denoisers
+                    beside = " with sweep.denoisers" if denoised else ""
+                    yield not_allowed(f"sweep.{field}{beside}", given, names)
         if self.embedding not in self.sweep.embeddings:
             yield not_allowed("embedding", self.embedding, self.sweep.embeddings)
         factors: dict[str, Iterable[str]] = {
@@ -534,8 +544,13 @@ class Params(_Section):
             "backbones": self.backbones,
             "tuners": self.tuners,
             "methods": self.methods,
-            # P(y|w) is a channel from words to words.
-            "channels": [n for n, how in self.methods.items() if not how.releases_vectors],
+            # P(y|w) is a channel from words to words; a denoised cell is tuned on its release.
+            "channels": [
+                n
+                for n in (self.sweep.methods if self.sweep.denoisers else self.methods)
+                if n in self.methods and not self.methods[n].releases_vectors
+            ],
+            "denoisers": self.denoisers,
             "inversions": [n for n, attack in self.attacks.items() if attack.type in INVERSIONS],
             "inferences": [n for n, attack in self.attacks.items() if attack.type in INFERENCES],
         }
@@ -559,7 +574,9 @@ class Params(_Section):
             yield "tasks.studies: the name is taken by the folder of the studies, give another"
         sweep = self.sweep
         axes = (sweep.train, sweep.backbones, sweep.tuners, sweep.methods, sweep.etas)
-        names = Counter(["-".join(cell) for cell in product(*axes)] + list(self.studies))
+        denoised = (*axes[:3], sweep.channels, sweep.etas, sweep.denoisers)
+        cells = [*product(*axes), *product(*denoised)]
+        names = Counter(["-".join(cell) for cell in cells] + list(self.studies))
         for name in sorted(name for name, count in names.items() if count > 1):
             yield f"{name}: the name of two cells, rename a study or one of its factors"
 

@@ -10,10 +10,13 @@ from pathlib import Path
 
 from rapt.params import Params
 
-KINDS = ("train", "study", "invert", "infer")
+# Kinds of cells that tune a backbone, and all kinds.
+TUNED = ("train", "denoise", "study")
+KINDS = (*TUNED, "invert", "infer")
 # The factors that a cell's name is joined from, in the order of its matrix in dvc.yaml.
 NAMED_BY = {
     "train": ("task", "backbone", "tuner", "method", "eta"),
+    "denoise": ("task", "backbone", "tuner", "method", "eta", "denoiser"),
     "invert": ("attack", "task", "method", "eta"),
     "infer": ("attack", "task", "method", "eta"),
 }
@@ -43,6 +46,10 @@ def plan(params: Params) -> list[PlannedCell]:
     sweep = params.sweep
     axes = {
         "train": (sweep.train, sweep.backbones, sweep.tuners, sweep.methods, sweep.etas),
+        "denoise": (
+            *(sweep.train, sweep.backbones, sweep.tuners),
+            *(sweep.channels, sweep.etas, sweep.denoisers),
+        ),
         "invert": (sweep.inversions, sweep.tasks, sweep.methods, sweep.etas),
         "infer": (sweep.inferences, sweep.infer, sweep.methods, sweep.etas),
     }
@@ -51,7 +58,7 @@ def plan(params: Params) -> list[PlannedCell]:
         PlannedCell("study", name, {**study.model_dump(), "study": name})
         for name, study in params.studies.items()
     ]
-    return [*grid["train"], *studies, *grid["invert"], *grid["infer"]]
+    return [*grid["train"], *grid["denoise"], *studies, *grid["invert"], *grid["infer"]]
 
 
 def sorted_etas(etas: list[str]) -> list[str]:

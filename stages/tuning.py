@@ -2,20 +2,39 @@
 
 from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rapt import cells, files, models, params
-from rapt.tuning.config import TUNERS, BiLstm, Loop, Reconstruction, Run
-from rapt.tuning.seeds import train_all
+from rapt.tuning.config import TUNERS, BiLstm, Denoising, Loop, Originals, Reconstruction, Run
+from rapt.tuning.seeds import prepare, train_all
 
 
-def tune(kind: str, name: str, factors: dict[str, str], release: str) -> None:
-    """Train every seed on RELEASE; write the adapters and the cell."""
+def tune(
+    kind: str,
+    name: str,
+    factors: dict[str, str],
+    release: str,
+    originals: Originals | None = None,
+) -> None:
+    """Train every seed on RELEASE; write the adapters and the cell.
+
+    Args:
+        kind: of the cell.
+        name: of the cell.
+        factors: of the cell; with `originals` one is its denoiser.
+        release: folder of the release.
+        originals: what released words may have been; None: they are read as they are.
+    """
     p = params.load()
     statement = files.read_json(f"{release}/statement.json")
     cell = cells.Cell(kind, name, factors | {"embedding": statement["embedding"]})
-    with files.atomic(f"models/adapters/{name}") as adapters:
+    with files.atomic(f"models/adapters/{name}") as adapters, TemporaryDirectory() as scratch:
+        denoising = None
+        if originals:
+            denoising = _denoising(p, factors, adapters, Path(scratch))
+            prepare(originals, _backbone(p, factors), denoising)
         results = train_all(
-            [_run(p, name, factors, Path(release), k, adapters) for k in range(p.seeds)]
+            [_run(p, name, factors, Path(release), k, adapters, denoising) for k in range(p.seeds)]
         )
     labels = {split: _labels(Path(release), split) for split in ("train", "test")}
     devices = {result.pop("device") for result in results}
@@ -28,8 +47,28 @@ def tune(kind: str, name: str, factors: dict[str, str], release: str) -> None:
     )
 
 
+def _backbone(p: params.Params, factors: dict[str, str]) -> Path:
+    backbone = p.backbones[factors["backbone"]]
+    return models.folder(backbone.model, backbone.sha256)
+
+
+def _denoising(
+    p: params.Params, factors: dict[str, str], adapters: Path, scratch: Path
+) -> Denoising:
+    """D lies beside the seeds' adapters; what is drawn from is needed while training alone."""
+    kind = p.denoisers[factors["denoiser"]].type
+    draws = scratch / "draws.safetensors" if kind == "posterior-sample" else None
+    return Denoising(kind, adapters / "denoised", draws)
+
+
 def _run(
-    p: params.Params, cell: str, factors: dict[str, str], release: Path, k: int, adapters: Path
+    p: params.Params,
+    cell: str,
+    factors: dict[str, str],
+    release: Path,
+    k: int,
+    adapters: Path,
+    denoising: Denoising | None,
 ) -> Run:
     backbone, tuner = p.backbones[factors["backbone"]], p.tuners[factors["tuner"]]
     reconstruction, encoder = p.methods[factors["method"]].reconstruction, backbone.encoder
@@ -38,12 +77,13 @@ def _run(
         release=release,
         k=k,
         seed=p.seed,
-        backbone=models.folder(backbone.model, backbone.sha256),
+        backbone=_backbone(p, factors),
         backbone_name=backbone.model,
         backbone_sha256=backbone.sha256,
         encoder=BiLstm(**encoder.model_dump(exclude={"type"})) if encoder else None,
         tuner=TUNERS[tuner.type](**tuner.model_dump(exclude={"type"})),
         reconstruction=Reconstruction(**reconstruction.model_dump()) if reconstruction else None,
+        denoising=denoising,
         loop=Loop(**p.train.model_dump()),
         adapter=adapters / f"seed-{k}",
     )

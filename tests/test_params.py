@@ -176,6 +176,31 @@ def test_the_shipped_file_is_valid() -> None:
             "sweep.channels: 'rapd' given, allowed: .*did you mean 'rapt'",
         ),
         (
+            lambda c: c["sweep"].update(denoisers=["posterior"]),
+            "sweep.denoisers: 'posterior' given, allowed: posterior-mean, posterior-sample; did",
+        ),
+        (
+            lambda c: c["sweep"].update(denoisers=["posterior-mean"], channels=["rapt-mean"]),
+            "sweep.channels with sweep.denoisers: 'rapt-mean' given, "
+            "allowed: pct2t, rapt, t2t; did you mean",
+        ),
+        (
+            lambda c: c["denoisers"]["posterior-mean"].update(type="posterior-median"),
+            "denoisers.posterior-mean.type: 'posterior-median' given, allowed: posterior-mean, .*; "
+            "did you mean 'posterior-mean'",
+        ),
+        (
+            lambda c: c["denoisers"]["posterior-mean"].pop("type"),
+            "denoisers.posterior-mean.type: missing",
+        ),
+        (
+            lambda c: (
+                c["sweep"].update(denoisers=["posterior-mean"]),
+                c["studies"].update({"movies-minilm-lora-t2t-75-posterior-mean": {**STUDY}}),
+            ),
+            "movies-minilm-lora-t2t-75-posterior-mean: the name of two cells",
+        ),
+        (
             lambda c: c["calibrate"].update(replaced=[0.5, 1.0]),
             "calibrate.replaced.1: 1.0 given, allowed: less than 1",
         ),

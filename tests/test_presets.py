@@ -24,6 +24,7 @@ NAMES = [
         for scale in ("study", "paper-study")
         for study in (
             "choice",
+            "denoise",
             "head-size",
             "length",
             "objective",
@@ -207,6 +208,12 @@ def test_each_study_varies_one_thing(scale: str) -> None:
     objective = loaded(f"{scale}-objective").methods
     assert objective["rapt-no-objective"].plain_tokens == objective["rapt"].plain_tokens
     assert objective["rapt-no-objective"].reconstruction is None
+    denoised = loaded(f"{scale}-denoise")
+    assert denoised.sweep.channels == denoised.sweep.methods
+    assert {denoised.denoisers[name].type for name in denoised.sweep.denoisers} == {
+        "posterior-mean",
+        "posterior-sample",
+    }
     prefixes = loaded(f"{scale}-prefix-length").tuners.values()
     assert {tuner.model_dump()["tokens"] for tuner in prefixes} == {10, 40, 100}
 
