@@ -34,7 +34,7 @@ from rapt.params import (
     Task,
     Tuner,
 )
-from rapt.plan import PlannedCell, is_unprotected, plan
+from rapt.plan import TUNED, PlannedCell, is_unprotected, plan
 
 # Tokens that a word becomes, of BERT and its like; [CLS] and [SEP].
 TOKENS_PER_WORD = 1.3
@@ -113,7 +113,7 @@ class Estimate:
         """
         rows, parameters = rows or {}, parameters or {}
         self.params, self.cells = params, plan(params)
-        self.tuned = [cell for cell in self.cells if cell.kind in ("train", "study")]
+        self.tuned = [cell for cell in self.cells if cell.kind in TUNED]
         self.texts = {
             name: _texts(name, params.tasks[name], rows.get(name, rows.get("")))
             for name in params.sweep.tasks
@@ -152,10 +152,11 @@ class Estimate:
         return tokens * flops_per_token(tuner, model)
 
     def weights(self, cell: PlannedCell) -> float | None:
-        """Bytes of the adapters that all seeds of a cell write."""
+        """Bytes of the adapters that all seeds of a cell write, and of its denoised words."""
         model = self.models[cell.factors["backbone"]]
         adapter = _adapter(self.params.tuners[cell.factors["tuner"]], model) if model else None
-        return None if adapter is None else self.params.seeds * adapter * BYTES_PER_WEIGHT
+        found = total((adapter and self.params.seeds * adapter, self._denoised(cell)))
+        return None if found is None else found * BYTES_PER_WEIGHT
 
     def words(self, *, noisy: bool) -> float | None:
         """Words of the training splits of all releases; `noisy`: of those that get noise."""
@@ -176,6 +177,16 @@ class Estimate:
         found = [model_of(embedding.model) for embedding in embeddings]
         shapes = [model.shape if model else None for model in found]
         return total(s and 2 * s.vocabulary * s.hidden * BYTES_PER_WEIGHT for s in shapes)
+
+    def _denoised(self, cell: PlannedCell) -> float | None:
+        """Numbers of the vectors that stand for the table's words, at most."""
+        if "denoiser" not in cell.factors:
+            return 0
+        table = _model(self.params.embeddings[cell.factors["embedding"]].model, None)
+        model = self.models[cell.factors["backbone"]]
+        if not (table and table.shape and model and model.shape):
+            return None
+        return table.shape.vocabulary * model.shape.hidden
 
     def _plain(self, method: str) -> int:
         plain = self.params.methods[method].plain_tokens

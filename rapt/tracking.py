@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from rapt import files
 from rapt.errors import RaptError
 from rapt.params import Params
+from rapt.plan import TUNED
 from rapt.process import no_telemetry
 from rapt.reporting.cells import Cell, Results, load, release
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 EXPERIMENT = "rapt"
-TUNED = ("train", "study")
 # Tags by which a run is found again.
 SWEEP, KIND, CELL, DIGEST = "rapt.sweep", "rapt.kind", "rapt.cell", "rapt.digest"
 # What one call of log_batch takes.
@@ -78,7 +78,7 @@ class Record:
 def record(results: Results, cell: Cell) -> Record:
     """What MLflow is to hold of a cell that has run."""
     p, factors, name = results.params, cell.factors, cell.plan.cell
-    varying = _sidecar(cell)
+    varying, denoiser = _sidecar(cell), factors.get("denoiser")
     places = {
         "statement.json": Path("data/private", release(factors), "statement.json"),
         "adapter": Path("models/adapters", name),
@@ -95,6 +95,7 @@ def record(results: Results, cell: Cell) -> Record:
         params=factors
         | _flat("method", p.methods[factors["method"]].model_dump())
         | _flat("tuner", p.tuners[factors["tuner"]].model_dump())
+        | (_flat("denoiser", p.denoisers[denoiser].model_dump()) if denoiser else {})
         | _flat("train", p.train.model_dump())
         | _flat("model", {"backbone": p.backbones[factors["backbone"]].model})
         | _flat("model", {"embedding": p.embeddings[factors["embedding"]].model})

@@ -105,6 +105,16 @@ def test_a_cell_costs_what_one_computes_by_hand(
     assert estimate.tables() == 2 * 4 * VOCABULARY * H
 
 
+def test_denoised_words_take_a_vector_each_once_a_cell(workspace: Path) -> None:
+    p = experiment(one=LORA)
+    sweep = {"channels": ["rapt"], "denoisers": ["posterior-mean"]}
+    estimate = Estimate(p.model_copy(update={"sweep": p.sweep.model_copy(update=sweep)}))
+    plain, denoised = estimate.tuned
+    assert estimate.flops(denoised) == estimate.flops(plain)
+    more = (estimate.weights(denoised) or 0) - (estimate.weights(plain) or 0)
+    assert more == 4 * VOCABULARY * H
+
+
 def test_a_release_of_the_originals_needs_no_noise(workspace: Path) -> None:
     p = experiment(one=FULL)
     p = p.model_copy(update={"sweep": p.sweep.model_copy(update={"etas": ["75", "inf"]})})
@@ -221,7 +231,7 @@ def test_a_preview_says_what_it_rests_on(
     workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     unknown = shown(capsys, "paper-nlu-bert")
-    assert "216 cells (216 train, 0 study, 0 invert, 0 infer), 5 seeds: 1,080 training" in unknown
+    assert "216 cells (216 train, 0 denoise, 0 study, 0 invert, 0 infer), 5 seeds: 1,080" in unknown
     assert "Tuning on one GPU: unknown, at 10 useful TFLOP/s (assumed" in unknown
     assert "the rows of sst2, qqp, happydb; give --rows sst2=N" in unknown
     assert "bert; give --parameters" in unknown

@@ -14,6 +14,7 @@ from rapt import files, params, tracking
 from rapt.errors import RaptError
 from rapt.params import Params
 from rapt.plan import plan
+from rapt.reporting.cells import load
 from tests.conftest import ROOT
 from tests.reporting import synthetic
 
@@ -98,6 +99,31 @@ def test_a_child_shows_the_trade_off(experiment: Params) -> None:
     digests = {i.dataset.name: i.dataset.digest for i in run.inputs.dataset_inputs}
     raw = files.read_json("reports/gates/raw/movies.json")["sha256"]
     assert digests["movies train"] == raw["train"][:36]
+
+
+def test_a_denoised_cell_is_a_child_with_the_attacks_on_the_release_it_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAPT_HOME", raising=False)
+    p = synthetic.write(
+        tmp_path, lambda c: c["sweep"].update(channels=["t2t"], denoisers=["posterior-mean"])
+    )
+    results = load(p)
+    held = {
+        cell.plan.kind: tracking.record(results, cell)
+        for kind in ("train", "denoise")
+        for cell in results.of(kind, method="t2t", eta="75")
+    }
+    own, plain = held["denoise"], held["train"]
+    assert own.name == f"{plain.name}-posterior-mean"
+    assert own.params == plain.params | {
+        "denoiser": "posterior-mean",
+        "denoiser.type": "posterior-mean",
+    }
+    attacks = {name: value for name, value, _ in plain.metrics if "/empirical" in name}
+    assert attacks
+    assert attacks.items() <= {name: value for name, value, _ in own.metrics}.items()
 
 
 def test_syncing_again_changes_nothing(experiment: Params) -> None:

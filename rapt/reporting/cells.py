@@ -38,6 +38,11 @@ class Cell:
         return self.plan.factors
 
     @property
+    def label(self) -> str:
+        """The method, and how the provider reads its words where not as released."""
+        return label(self.factors["method"], self.factors.get("denoiser"))
+
+    @property
     def protection(self) -> str:
         """`d_X-privacy` or `unprotected`."""
         if self.content:
@@ -97,6 +102,11 @@ class Results:
         gate = self.private_gates.get(release(factors))
         shares = [seed["share"] for seed in gate["replaced"]] if gate else []
         return fmean(shares) if shares else None  # a gate that fails early replays nothing
+
+
+def label(method: str, denoiser: str | None) -> str:
+    """What a row or a line of results is called."""
+    return f"{method} + {denoiser}" if denoiser else method
 
 
 def release(factors: dict[str, str]) -> str:

@@ -99,8 +99,8 @@ def figures(results: Results) -> list[Figure]:
     """Every figure for which there is data."""
     utility, privacy = tables.utility(results), tables.privacy(results)
     return [
-        *_trade_offs(utility, privacy, results.params.sweep.methods),
-        *_utility_curves(utility, results.params.sweep.methods),
+        *_trade_offs(utility, privacy),
+        *_utility_curves(utility),
         *_privacy_curves(privacy, results.params.sweep.methods),
         *_calibrations(results),
         *_deniabilities(results),
@@ -109,36 +109,37 @@ def figures(results: Results) -> list[Figure]:
     ]
 
 
-def _trade_offs(
-    utility: Sequence[Utility], privacy: Sequence[Privacy], methods: Sequence[str]
-) -> Iterator[Figure]:
-    """Accuracy against empirical privacy: for each tuned group, each attack that fits it."""
+def _trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterator[Figure]:
+    """Accuracy against empirical privacy: for each tuned group, each attack that fits it.
+
+    What is denoised has the privacy of its release.
+    """
     for group in tables.groups(utility):
         for attack in tables.groups(privacy):
             name, task, target = attack
             if any(r.kind == "invert" and r.group == attack for r in privacy) and task != group[0]:
                 continue  # an inversion of another task's words
-            own = [r for r in utility if r.kind == "train" and r.group == group]
+            own = [r for r in utility if r.on_grid and r.group == group]
             at = {(r.method, r.eta): r for r in privacy if r.group == attack}
             points = {
-                method: [
-                    (at[method, r.eta], r)
+                label: [
+                    (at[r.method, r.eta], r)
                     for r in _by_eta(own)
-                    if r.method == method
+                    if r.label == label
                     and r.accuracy is not None
-                    and (method, r.eta) in at
-                    and at[method, r.eta].empirical_privacy is not None
+                    and (r.method, r.eta) in at
+                    and at[r.method, r.eta].empirical_privacy is not None
                 ]
-                for method in methods
+                for label in tables.labels(utility)
             }
             if not any(points.values()):
                 continue
             with _panel() as (canvas, axes):
-                for number, (method, pairs) in enumerate(points.items()):
+                for number, (label, pairs) in enumerate(points.items()):
                     _line(
                         axes,
                         number,
-                        method,
+                        label,
                         [100 * (p.empirical_privacy or 0) for p, _ in pairs],
                         [100 * (u.accuracy or 0) for _, u in pairs],
                         [100 * (p.empirical_privacy_sd or 0) for p, _ in pairs],
@@ -160,22 +161,22 @@ def _trade_offs(
                     _spoken(
                         "Accuracy against empirical privacy",
                         {
-                            f"{method}, η {u.eta}": (p.empirical_privacy, u.accuracy)
-                            for method, pairs in points.items()
+                            f"{label}, η {u.eta}": (p.empirical_privacy, u.accuracy)
+                            for label, pairs in points.items()
                             for p, u in pairs
                         },
                     ),
                 )
 
 
-def _utility_curves(rows: Sequence[Utility], methods: Sequence[str]) -> Iterator[Figure]:
+def _utility_curves(rows: Sequence[Utility]) -> Iterator[Figure]:
     for group in tables.groups(rows):
-        own = [r for r in rows if r.kind == "train" and r.group == group and r.accuracy is not None]
+        own = [r for r in rows if r.on_grid and r.group == group and r.accuracy is not None]
         if not own:
             continue
         with _panel() as (canvas, axes):
-            values = {(r.method, r.eta): (r.accuracy, r.accuracy_sd) for r in own}
-            _over_eta(axes, values, methods)
+            values = {(r.label, r.eta): (r.accuracy, r.accuracy_sd) for r in own}
+            _over_eta(axes, values, tables.labels(rows))
             _floor(axes, own[0].majority)
             axes.set_ylabel("accuracy, %")
             axes.set_title(group_text(group))
@@ -338,23 +339,22 @@ def _geometries(results: Results) -> Iterator[Figure]:
 
 def _trainings(results: Results) -> Iterator[Figure]:
     """Small multiples: a panel for each method (or study) and curve, a line for each η."""
-    groups = tables.groups(tables.utility(results))
+    rows = tables.utility(results)
     multiples: list[tuple[str, list[Cell]]] = [
         (
-            " · ".join([*group, method]),
+            " · ".join([*group, label]),
             [
                 cell
                 for eta in sorted_etas(results.params.sweep.etas)
+                for kind in ("train", "denoise")
                 for cell in results.of(
-                    "train",
-                    **dict(zip(("task", "backbone", "tuner"), group, strict=True)),
-                    method=method,
-                    eta=eta,
+                    kind, **dict(zip(("task", "backbone", "tuner"), group, strict=True)), eta=eta
                 )
+                if cell.label == label
             ],
         )
-        for group in groups
-        for method in results.params.sweep.methods
+        for group in tables.groups(rows)
+        for label in tables.labels(rows)
     ]
     multiples += [(f"study · {cell.plan.cell}", [cell]) for cell in results.of("study")]
     for title, cells in multiples:

@@ -66,7 +66,7 @@ def _plots(results: Results) -> dict[str, str]:
     return {
         f"{name}.csv": tables.to_csv(
             [
-                asdict(row) | {"mean": value, "series": " ".join([*row.group, row.method])}
+                asdict(row) | {"mean": value, "series": " ".join([*row.group, row.label])}
                 for row in sorted(own, key=lambda row: float(row.eta))
                 if (value := getattr(row, metric)) is not None
             ],

@@ -79,8 +79,8 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         params=results.params,
         headline=headline(results),
         readings=readings(results),
-        utility=_grids([row for row in utility if row.kind == "train"]),
-        studies=[row for row in utility if row.kind == "study"],
+        utility=_grids([row for row in utility if row.on_grid]),
+        studies=[row for row in utility if not row.on_grid],
         privacy=_grids(privacy),
         differences=tables.differences(results),
         calibration=tables.calibration(results),
@@ -113,12 +113,12 @@ def _grids(rows: Sequence[Utility] | Sequence[Privacy]) -> list[Grid]:
     grids = []
     for group in tables.groups(rows):
         own = sorted((r for r in rows if r.group == group), key=lambda row: float(row.eta))
-        methods = dict.fromkeys(row.method for row in rows)
+        labels = dict.fromkeys(row.label for row in rows)
         grids.append(
             Grid(
                 group,
                 sorted_etas(list({row.eta for row in own})),
-                {method: [row for row in own if row.method == method] for method in methods},
+                {label: [row for row in own if row.label == label] for label in labels},
             )
         )
     return grids

@@ -23,7 +23,7 @@ from rapt.reporting.text import (
 
 def headline(results: Results) -> list[tuple[str, str]]:
     """At most five lines, each with its heading: what ran, what it gives, whether it is whole."""
-    tuned = [r for r in tables.utility(results) if r.kind == "train" and r.accuracy is not None]
+    tuned = [r for r in tables.utility(results) if r.on_grid and r.accuracy is not None]
     first = [row for row in tuned if row.group == tuned[0].group]
     attacks = [row for row in tables.privacy(results) if row.attack_accuracy is not None]
     lines = {
@@ -50,10 +50,12 @@ def readings(results: Results) -> list[str]:
 
 def _what_ran(results: Results) -> str:
     sweep = results.params.sweep
+    denoised = f", read with {listing(sweep.denoisers)} too" if sweep.denoisers else ""
     return (
         f"{listing(sweep.backbones)} tuned with {listing(sweep.tuners)} on {listing(sweep.train)}; "
         f"words privatized by {listing(sweep.methods)} at η{NBSP}={NBSP}"
-        f"{listing(sorted_etas(sweep.etas))}; {count(results.params.seeds, 'seed')} a cell."
+        f"{listing(sorted_etas(sweep.etas))}{denoised}; "
+        f"{count(results.params.seeds, 'seed')} a cell."
     )
 
 
@@ -62,7 +64,7 @@ def _accuracies(rows: Sequence[Utility]) -> str:
     parts = [
         f"{eta_text(eta)}: "
         + ", ".join(
-            f"{row.method}{NBSP}{percent(row.accuracy, row.accuracy_sd)}{NBSP}%"
+            f"{row.label}{NBSP}{percent(row.accuracy, row.accuracy_sd)}{NBSP}%"
             for row in rows
             if row.eta == eta
         )
@@ -105,16 +107,16 @@ def _whole(results: Results) -> str:
 def _prices(rows: Sequence[Utility]) -> Iterator[str]:
     """What each η costs against the same method on clean text."""
     for group in tables.groups(rows):
-        ran = [r for r in rows if r.kind == "train" and r.group == group and r.accuracy is not None]
-        clean = {row.method: row.accuracy for row in ran if row.unprotected}
+        ran = [r for r in rows if r.on_grid and r.group == group and r.accuracy is not None]
+        clean = {row.label: row.accuracy for row in ran if row.unprotected}
         parts = []
         for eta in _etas([row for row in ran if not row.unprotected]):
             costs = [
-                f"{points(row.accuracy - baseline)} with {row.method}"
+                f"{points(row.accuracy - baseline)} with {row.label}"
                 for row in ran
                 if row.eta == eta
                 and row.accuracy is not None
-                and (baseline := clean.get(row.method)) is not None
+                and (baseline := clean.get(row.label)) is not None
             ]
             if costs:
                 parts.append(f"{listing(costs)} at {eta_text(eta)}")

@@ -22,12 +22,12 @@ def print_results(params: Params) -> None:
     results, console = load(params), Console()
     utility, privacy = tables.utility(results), tables.privacy(results)
     for group in tables.groups(utility):
-        own = [row for row in utility if row.kind == "train" and row.group == group]
+        own = [row for row in utility if row.on_grid and row.group == group]
         floor = span(row.majority for row in own)
         title = f"{group_text(group)}: accuracy, % (floor {floor})"
         console.print(_grid(title, own, "accuracy"))
     for row in utility:
-        if row.kind == "study":
+        if not row.on_grid:
             console.print(
                 f"study {row.cell}: accuracy, % {_value(row, 'accuracy')} "
                 f"({group_text(row.group)} · {row.method}, η = {row.eta})"
@@ -54,9 +54,9 @@ def _grid(title: str, rows: Sequence[Any], value: str) -> Table:
     etas = sorted_etas(list({row.eta for row in rows}))
     for eta in etas:
         table.add_column("inf (unprotected)" if eta == "inf" else f"η = {eta}", justify="right")
-    at = {(row.method, row.eta): row for row in rows}
-    for method in dict.fromkeys(row.method for row in rows):
-        table.add_row(method, *(_value(at[method, eta], value) for eta in etas))
+    at = {(row.label, row.eta): row for row in rows}
+    for label in dict.fromkeys(row.label for row in rows):
+        table.add_row(label, *(_value(at[label, eta], value) for eta in etas))
     return table
 
 

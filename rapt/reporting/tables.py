@@ -13,8 +13,8 @@ from typing import Any
 
 from scipy.stats import t as student
 
-from rapt.plan import is_unprotected, sorted_etas
-from rapt.reporting.cells import Cell, Metric, Results
+from rapt.plan import TUNED, is_unprotected, sorted_etas
+from rapt.reporting.cells import Cell, Metric, Results, label
 
 # With fewer, an interval says nothing.
 FEWEST_SEEDS = 3
@@ -36,6 +36,7 @@ class Utility:
     eta: str
     embedding: str
     study: str | None
+    denoiser: str | None
     protection: str
     accuracy: float | None
     accuracy_sd: float | None
@@ -48,6 +49,16 @@ class Utility:
     def group(self) -> tuple[str, str, str]:
         """What is held while method and η vary."""
         return (self.task, self.backbone, self.tuner)
+
+    @property
+    def label(self) -> str:
+        """The method, and how the provider reads its words where not as released."""
+        return label(self.method, self.denoiser)
+
+    @property
+    def on_grid(self) -> bool:
+        """Whether it is of the sweep, and no study."""
+        return self.kind != "study"
 
     @property
     def unprotected(self) -> bool:
@@ -85,6 +96,11 @@ class Privacy:
         return (self.attack, self.task, self.target)
 
     @property
+    def label(self) -> str:
+        """The method: an attack sees the release, however a provider reads it."""
+        return self.method
+
+    @property
     def unprotected(self) -> bool:
         """Whether the words are the originals."""
         return is_unprotected(self.eta)
@@ -99,7 +115,10 @@ class Privacy:
 
 @dataclass(frozen=True)
 class Difference:
-    """Paired by seed: the accuracy of one method less that of the one listed before it."""
+    """Paired by seed: the accuracy of one method less that of the one listed before it.
+
+    Of a denoised one, named as in `Utility.label`, less that of the same method as released.
+    """
 
     task: str
     backbone: str
@@ -128,8 +147,8 @@ class Difference:
 
 
 def utility(results: Results) -> list[Utility]:
-    """One row for each cell of the grid and each study."""
-    return [_utility(results, cell) for kind in ("train", "study") for cell in results.of(kind)]
+    """One row for each cell that is tuned: of the grid, denoised, each study."""
+    return [_utility(results, cell) for kind in TUNED for cell in results.of(kind)]
 
 
 def _utility(results: Results, cell: Cell) -> Utility:
@@ -137,7 +156,7 @@ def _utility(results: Results, cell: Cell) -> Utility:
     return Utility(
         kind=cell.plan.kind,
         cell=cell.plan.cell,
-        **{"study": None, **cell.factors},  # type: ignore[arg-type]
+        **{"study": None, "denoiser": None, **cell.factors},  # type: ignore[arg-type]
         protection=cell.protection,
         accuracy=_mean(accuracy),
         accuracy_sd=accuracy.sd if accuracy else None,
@@ -184,12 +203,19 @@ def _privacy(results: Results, cell: Cell, attribute: str | None) -> Privacy:
 
 
 def differences(results: Results) -> list[Difference]:
-    """Each method against the one listed before it, at equal η, where both have run."""
+    """Each method against the one listed before it, at equal η, where both have run.
+
+    Then each denoised one against the same method as released.
+    """
     sweep = results.params.sweep
+    pairs = [
+        *((method, against) for against, method in pairwise(sweep.methods)),
+        *((label(m, denoiser), m) for m in sweep.channels for denoiser in sweep.denoisers),
+    ]
     rows = (
         _difference(results, group, eta, method, against)
         for group in groups(utility(results))
-        for against, method in pairwise(sweep.methods)
+        for method, against in pairs
         for eta in sorted_etas(sweep.etas)
     )
     return [row for row in rows if row]
@@ -200,13 +226,12 @@ def _difference(
 ) -> Difference | None:
     """Mean over the seeds that both have, and Student's 95 % interval where they suffice."""
     task, backbone, tuner = group
-    own, other = (
-        cell.by_seed("accuracy")
-        for name in (method, against)
-        for cell in results.of(
-            "train", task=task, backbone=backbone, tuner=tuner, method=name, eta=eta
-        )
-    )
+    cells = {
+        cell.label: cell
+        for kind in ("train", "denoise")
+        for cell in results.of(kind, task=task, backbone=backbone, tuner=tuner, eta=eta)
+    }
+    own, other = (cells[name].by_seed("accuracy") for name in (method, against))
     paired = [own[seed] - other[seed] for seed in sorted(own.keys() & other.keys())]
     if not paired:
         return None
@@ -292,6 +317,11 @@ def metrics(results: Results) -> dict[str, Any]:
 def groups(rows: Sequence[Utility] | Sequence[Privacy]) -> list[tuple[str, str, str]]:
     """The groups of grid rows in which method and η vary, in order."""
     return list(dict.fromkeys(row.group for row in rows if row.kind != "study"))
+
+
+def labels(rows: Sequence[Utility]) -> list[str]:
+    """What varies on the grid beside η: methods, and methods with a denoiser, in order."""
+    return list(dict.fromkeys(row.label for row in rows if row.on_grid))
 
 
 def to_csv(rows: Sequence[Any], columns: Sequence[str] | None = None) -> str:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from ruamel.yaml import YAML
 
 from rapt import files, params
 from rapt.cells import summary
@@ -17,9 +20,14 @@ from tests.conftest import ROOT
 SEEDS = 2
 
 
-def write(folder: Path) -> Params:
-    """Lay a whole experiment with the shipped params into an empty working folder."""
+def write(folder: Path, edit: Callable[[dict[str, Any]], Any] | None = None) -> Params:
+    """Lay a whole experiment with the shipped params, or edited ones, into an empty folder."""
     shutil.copy(ROOT / "params.yaml", folder / "params.yaml")
+    if edit:
+        yaml = YAML()
+        content = yaml.load(folder / "params.yaml")
+        edit(content)
+        yaml.dump(content, folder / "params.yaml")
     p = params.load(folder / "params.yaml")
     for cell in plan(p):
         write_cell(cell)
@@ -99,6 +107,7 @@ def _seed(cell: PlannedCell, kept: float, k: int) -> dict[str, Any]:
             "curves": {},
         }
     gain = {"t2t": 0.0, "pct2t": 0.06, "rapt": 0.075}.get(cell.factors["method"], 0.05)
+    gain += 0.02 if "denoiser" in cell.factors else 0.0
     accuracy = 0.52 + 0.3 * kept + gain * (1 - kept) + jitter
     curves = {"task_loss": [0.69 - 0.1 * kept * e + jitter for e in range(1, 4)]}
     if cell.factors["method"] == "rapt":

@@ -15,6 +15,7 @@ from rapt import files, tracking
 from rapt.params import Params
 from rapt.plan import PlannedCell, plan
 from rapt.reporting import cells, outs, readings, tables
+from rapt.reporting.figures import figures
 from rapt.reporting.published import beside, published
 from rapt.reporting.sentences import sentences
 from rapt.reporting.summary import print_results
@@ -244,6 +245,61 @@ def test_metrics_are_plain_numbers_by_kind_and_cell(whole: Params) -> None:
         "accuracy_author",
         "empirical_privacy_author",
     }
+
+
+@pytest.fixture
+def denoised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
+    """A whole synthetic experiment with one denoiser on t2t."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAPT_HOME", raising=False)
+    return synthetic.write(
+        tmp_path, lambda p: p["sweep"].update(channels=["t2t"], denoisers=["posterior-mean"])
+    )
+
+
+def test_a_denoised_cell_is_a_row_beside_its_method(
+    denoised: Params, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = Page(make(denoised)).text
+    label = "t2t + posterior-mean"
+    own = [r for r in rows("reports/tables/utility.csv") if r["kind"] == "denoise"]
+    assert [(r["method"], r["denoiser"], r["eta"]) for r in own] == [
+        ("t2t", "posterior-mean", eta) for eta in denoised.sweep.etas
+    ]
+    assert {r["series"] for r in rows("reports/plots/utility.csv")} >= {
+        f"movies minilm lora {name}" for name in ("t2t", label)
+    }
+    # The plain row is its own, and not overwritten by the denoised one.
+    assert tables.labels(tables.utility(cells.load(denoised))) == ["t2t", "pct2t", "rapt", label]
+    assert f"{label} less t2t in accuracy, paired by seed" in text
+    assert "read with posterior-mean too" in text
+    print_results(denoised)
+    assert label in capsys.readouterr().out
+
+
+def test_what_is_denoised_is_paired_with_its_method_and_has_its_release_s_privacy(
+    denoised: Params,
+) -> None:
+    make(denoised)
+    found = [r for r in rows("reports/tables/differences.csv") if "+" in r["method"]]
+    assert [r["against"] for r in found] == ["t2t"] * len(denoised.sweep.etas)
+    for row in found:
+        name = f"movies-minilm-lora-t2t-{row['eta']}"
+        own, other = (
+            files.read_json(f"reports/cells/{cell}.json")["metrics"]["accuracy"]["mean"]
+            for cell in (f"denoise/{name}-posterior-mean", f"train/{name}")
+        )
+        assert float(row["mean"]) == pytest.approx(own - other, abs=1e-5)
+    drawn = [f for f in figures(cells.load(denoised)) if f.section == "trade-off"]
+    assert drawn
+    for figure in drawn:
+        shown = dict(re.findall(r"\b(t2t[^,;:]*), η 75: ([\d.]+) and", figure.description))
+        assert shown["t2t"] == shown["t2t + posterior-mean"]
+
+
+def test_no_denoiser_leaves_no_trace_in_the_page(whole: Params) -> None:
+    assert " + posterior" not in Page(outs.REPORT.read_text()).text.split("params.yaml")[0]
+    assert all(not r["denoiser"] for r in rows("reports/tables/utility.csv"))
 
 
 def test_plots_are_tidy(whole: Params) -> None:
