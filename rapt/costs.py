@@ -182,7 +182,7 @@ class Estimate:
         """Numbers of the vectors that stand for the table's words, at most."""
         if "denoiser" not in cell.factors:
             return 0
-        table = _model(self.params.embeddings[cell.factors["embedding"]].model, None)
+        table = model_of(self.params.embeddings[cell.factors["embedding"]].model)
         model = self.models[cell.factors["backbone"]]
         if not (table and table.shape and model and model.shape):
             return None
