@@ -221,4 +221,4 @@ class Run:
     @property
     def frozen(self) -> Precision | None:
         """What the backbone's weights are held in where they are frozen; None: they learn."""
-        return None if isinstance(self.tuner, Full) else self.loop.precision
+        return None if isinstance(self.tuner, Full) or self.encoder else self.loop.precision

@@ -123,6 +123,7 @@ def run(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         encoder=None,
         tuner=Full(),
         reconstruction=Reconstruction(head_size=8, weight=0.1, reduction="sum"),
+        denoising=None,
         loop=Loop(
             epochs=3, batch_size=8, max_tokens=16, warmup=0.1, weight_decay=0.0, precision="float32"
         ),
