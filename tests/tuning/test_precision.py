@@ -32,7 +32,7 @@ def trainer(run: Run) -> tuple[Trainer, Any]:
     backbone, tokenizer = load_backbone(run.backbone, run.quantize, run.frozen)
     split = read_split(run.release / "seed-0/train.parquet", tokenizer, run.loop.max_tokens)
     made = Trainer(run, adapt(backbone, run.tuner), 2, tokenizer.pad_token_id)
-    return made, collate(split, [0, 1, 2], tokenizer.pad_token_id)
+    return made, collate(split, [0, 1, 2], tokenizer.pad_token_id).to(made.device)
 
 
 def test_it_learns_as_float32_does(low: Run, tmp_path: Path) -> None:

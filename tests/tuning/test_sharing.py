@@ -198,3 +198,15 @@ def test_two_gpus_train_a_backbone_that_half_of_one_does_not_hold(
     backbone = load_backbone(run.backbone, None, "float32")[0]
     assert len({weight.device for weight in backbone.parameters()}) == 2
     assert train(run)["curves"]["task_loss"][0] > 0
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_on_a_gpu_the_frozen_weights_stay_where_the_first_seed_put_them(seeds: Pair) -> None:
+    first, second = seeds("lora")
+    frozen = load_backbone(first.backbone, None, first.frozen)
+    module._train(first, frozen)
+    places = [weight.data_ptr() for weight in frozen[0].parameters()]
+    module._train(second, frozen)
+    assert all(weight.is_cuda for weight in frozen[0].parameters())
+    assert [weight.data_ptr() for weight in frozen[0].parameters()] == places
