@@ -70,9 +70,9 @@ def test_frozen_weights_are_loaded_once(
 ) -> None:
     loaded = []
 
-    def counted(*args: Any) -> Any:
+    def counted(*args: Any, **named: Any) -> Any:
         loaded.append(args)
-        return load_backbone(*args)
+        return load_backbone(*args, **named)
 
     monkeypatch.setattr(module, "load_backbone", counted)
     train_in_turn(seeds(tuner))
