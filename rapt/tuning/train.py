@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -46,16 +47,22 @@ def train(run: Run) -> dict[str, Any]:
         `seed`, `metrics` and `curves` as a cell's JSON holds them, and `device`.
 
     Raises:
-        RaptError: the loss is not a number, the texts are too long for the backbone, or their
-            vectors of another dimension.
+        RaptError: the loss or a score is not a number, memory does not suffice, the texts are too
+            long for the backbone, or their vectors of another dimension.
     """
-    return train_in_turn([run])[0]
+    (result,) = train_in_turn([run])
+    Path(result.pop("checkpoint")).unlink()
+    return result
 
 
 def train_in_turn(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Train the seeds of a cell, each as `train` does alone.
 
     Frozen weights are loaded once for all of them; a backbone that learns is loaded for each.
+
+    Returns:
+        for each what `train` does, and `checkpoint`: a file for the caller to remove once all seeds
+        of the cell are there. Until then a seed that has ended is only scored again.
     """
     # One thread: with more the sums, and so the weights, depend on how many there are.
     torch.set_num_threads(1)
@@ -94,15 +101,25 @@ def _train(
     curves = trainer.fit(splits["train"], checkpoint)
     save(trainer.model, run.adapter, run.backbone_name)
     contract.write(run, statement)
-    predicted = predict(trainer.model, splits["test"], tokenizer.pad_token_id, run.loop.batch_size)
-    checkpoint.remove()
-    correct = (predicted == torch.tensor(splits["test"].labels)).double().mean().item()
     return {
         "seed": run.k,
-        "metrics": {"accuracy": correct},
+        "metrics": {"accuracy": _accuracy(trainer, splits["test"])},
         "curves": curves,
         "device": where,
+        "checkpoint": str(checkpoint.path),
     }
+
+
+def _accuracy(trainer: Trainer, test: Split) -> float:
+    run = trainer.run
+    try:
+        scores = logits(trainer.model, test, trainer.pad, run.loop.batch_size)
+    except RaptError as error:
+        raise RaptError(f"{run.cell}, seed {run.k}, scoring: {error}") from None
+    if not torch.isfinite(scores).all():
+        why = f"a score is not a number, lower learning_rate ({run.tuner.learning_rate})"
+        raise trainer.failed(trainer.steps, why)
+    return (scores.argmax(1) == torch.tensor(test.labels)).double().mean().item()
 
 
 def _fits(splits: dict[str, Split], most: int | None) -> None:
@@ -240,15 +257,26 @@ class Trainer:
             try:
                 losses = self._backward(split, rows, step)
                 break
-            except torch.OutOfMemoryError:
+            except RuntimeError as error:
+                if not _out_of_memory(error):
+                    raise
                 self.micro_batch = min(self.micro_batch, len(rows)) // 2
                 if not self.micro_batch:
                     why = "out of memory at one text: lower max_tokens, or set RAPT_WORKERS=1"
-                    raise self._failed(step, why) from None
+                    raise self.failed(step + 1, why) from None
             torch.cuda.empty_cache()  # once the failed parts' tensors are gone with the exception
-        self.optimizer.step()
-        self.schedule.step()
+        self._update(step)
         return losses
+
+    def _update(self, step: int) -> None:
+        try:
+            self.optimizer.step()
+        except RuntimeError as error:
+            if not _out_of_memory(error):
+                raise
+            why = "out of memory for the optimizer's state: tune fewer weights (lora)"
+            raise self.failed(step + 1, why) from None
+        self.schedule.step()
 
     def _backward(self, split: Split, rows: list[int], step: int) -> dict[str, float]:
         """The gradient of a batch's mean loss, part by part: equal for parts of any size."""
@@ -262,16 +290,23 @@ class Trainer:
                 loss = loss + self.run.reconstruction.weight * losses["reconstruction_loss"]
             if not torch.isfinite(loss):
                 rate = self.run.tuner.learning_rate
-                raise self._failed(step, f"the loss is not a number, lower learning_rate ({rate})")
+                why = f"the loss is not a number, lower learning_rate ({rate})"
+                raise self.failed(step + 1, why)
             share = len(part) / len(rows)
             (share * loss).backward()
             for name, value in losses.items():
                 sums[name] = sums.get(name, 0.0) + share * value.item()
         return sums
 
-    def _failed(self, step: int, why: str) -> RaptError:
+    def failed(self, step: int, why: str) -> RaptError:
+        """The error of a run that ends at a step, counted from 1."""
         run = self.run
-        return RaptError(f"{run.cell}, seed {run.k}, step {step + 1} of {self.steps}: {why}")
+        return RaptError(f"{run.cell}, seed {run.k}, step {step} of {self.steps}: {why}")
+
+
+def _out_of_memory(error: RuntimeError) -> bool:
+    """Whether a GPU's memory does not suffice, or the machine's, for which torch has no class."""
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def predict(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor:
@@ -294,7 +329,9 @@ def _scores(model: Classifier, split: Split, pad: int, rows: list[int]) -> Tenso
     try:
         batch = collate(split, rows, pad).to(model.head.weight.device)
         return model.classify(model.activations(batch), batch).float().cpu()
-    except torch.OutOfMemoryError:
+    except RuntimeError as error:
+        if not _out_of_memory(error):
+            raise
         if len(rows) == 1:
             raise RaptError("out of memory at one text: lower max_tokens") from None
     half = len(rows) // 2

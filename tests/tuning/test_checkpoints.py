@@ -2,7 +2,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ from torch import nn
 
 from rapt.errors import RaptError
 from rapt.files import sha256
-from rapt.tuning import checkpoints
+from rapt.process import workers
+from rapt.tuning import checkpoints, seeds
 from rapt.tuning import train as module
 from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.config import BiLstm, Run
@@ -142,11 +145,73 @@ def test_too_little_memory_halves_the_parts_and_keeps_the_batch(
         assert result["curves"][name] == pytest.approx(curve, rel=1e-3)
 
 
-def test_too_little_memory_for_one_text(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+TOO_LITTLE = [
+    torch.OutOfMemoryError("CUDA out of memory"),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:1] DefaultCPUAllocator: can't allocate memory"),
+]
+
+
+@pytest.mark.parametrize("error", TOO_LITTLE, ids=["cuda", "cpu"])
+def test_too_little_memory_for_one_text(
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: RuntimeError
+) -> None:
     def never(self: Trainer, batch: Any) -> Any:
-        raise torch.OutOfMemoryError("CUDA out of memory")
+        raise error
 
     monkeypatch.setattr(module.Trainer, "_losses", never)
     line = r"^movies-tiny, seed 0, step 1 of 36: out of memory at one text: lower max_tokens, .*$"
     with pytest.raises(RaptError, match=line):
         train(run)
+
+
+@pytest.mark.parametrize("error", TOO_LITTLE, ids=["cuda", "cpu"])
+def test_too_little_memory_for_the_optimizer(
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: RuntimeError
+) -> None:
+    def never(self: Any, closure: Any = None) -> None:
+        raise error
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", never)
+    line = r"^movies-tiny, seed 0, step 1 of 36: out of memory for the optimizer's state: .*$"
+    with pytest.raises(RaptError, match=line):
+        train(run)
+
+
+def test_another_error_is_no_lack_of_memory(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Trainer, batch: Any) -> Any:
+        raise RuntimeError("shapes do not fit")
+
+    monkeypatch.setattr(module.Trainer, "_losses", broken)
+    with pytest.raises(RuntimeError, match="shapes"):
+        train(run)
+
+
+def test_a_score_that_is_no_number_is_not_reported(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "logits", lambda model, split, *_: torch.full((len(split), 2), nan))
+    line = r"^movies-tiny, seed 0, step 36 of 36: a score is not a number, lower learning_rate .*$"
+    with pytest.raises(RaptError, match=line):
+        train(run)
+
+
+def killed(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """A worker whose memory the machine takes."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    return []
+
+
+def test_a_killed_process_ends_the_cell_with_a_line(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seeds, "_train", killed)
+    monkeypatch.setenv("RAPT_WORKERS", "1")
+    with pytest.raises(RaptError, match=r"^movies-tiny: a process was killed, .* RAPT_WORKERS .*$"):
+        seeds.train_all([run])
+
+
+@pytest.mark.parametrize("given", ["0", "two", "-1"])
+def test_a_number_of_workers_that_is_none(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv("RAPT_WORKERS", given)
+    with pytest.raises(RaptError, match=rf"^RAPT_WORKERS: '{given}' given, allowed: a whole .*$"):
+        workers(3)
