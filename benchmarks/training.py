@@ -189,7 +189,8 @@ class Plain(nn.Module):
         self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor
     ) -> dict[str, Tensor]:
         out = self.model.backbone(input_ids=input_ids, attention_mask=attention_mask)
-        text = attention_mask.bool() & torch.isin(input_ids, self.special, invert=True)
+        special = self.get_buffer("special")
+        text = attention_mask.bool() & torch.isin(input_ids, special, invert=True)
         logits = self.model.head(pooled(out.last_hidden_state.float(), text))
         return {"loss": cross_entropy(logits, labels), "logits": logits}
 
