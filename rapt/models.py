@@ -23,6 +23,8 @@ def folder(model: str, sha256: str | None) -> Path:
     path = _located(model)
     if not path.is_dir():
         raise RaptError(f"model {model!r}: no such folder")
+    if not (any(path.glob("*.safetensors")) or any(path.glob("*.npy"))):
+        raise RaptError(f"model {model!r}: no weights in safetensors; pickled ones are never read")
     if sha256 is not None:
         weights = next(path.glob("*.npy"), path / "model.safetensors")
         found = files.sha256(weights) if weights.is_file() else "no such file"
@@ -35,7 +37,7 @@ def here(model: str) -> Path | None:
     """The local folder of a model, None where it is not on this machine; fetches nothing."""
     try:
         path = _located(model, fetch=False)
-    except (RaptError, OSError):
+    except RaptError:
         return None
     return path if (path / "config.json").is_file() else None
 
@@ -58,12 +60,15 @@ def _located(model: str, *, fetch: bool = True) -> Path:
     if "@" in model:
         from huggingface_hub import snapshot_download
 
-        name, revision = model.split("@")
+        name, _, revision = model.partition("@")
         # Safetensors only: a pickled checkpoint is never fetched.
         wanted = ["*.json", "*.safetensors", "*.txt", "*.model"]
-        return Path(
-            snapshot_download(
+        try:
+            found = snapshot_download(
                 name, revision=revision, allow_patterns=wanted, local_files_only=not fetch
             )
-        )
+        except Exception as error:  # the hub's client raises a dozen kinds, of three packages
+            line = " ".join(str(error).split())
+            raise RaptError(f"model {model!r}: {type(error).__name__}: {line}") from None
+        return Path(found)
     return files.home() / model

@@ -2,9 +2,10 @@
 
 A preset is a file presets/NAME.yaml. The demo is complete; any other `extends` one, and is laid
 over it key by key: mappings are merged, lists and values replaced. `extends` inside an entry
-(`methods.rapt-20`) starts from another entry beside it. Entries that neither the sweep nor a study
-names are left out. A study presets/studies/NAME.yaml comes at two scales: study-NAME lies over
-presets/study.yaml, paper-study-NAME over presets/paper-study.yaml.
+(`methods.rapt-20`) starts from another entry beside it. Tasks, embeddings, backbones, methods and
+tuners that neither the sweep nor a study names are left out. A study presets/studies/NAME.yaml
+comes at two scales: study-NAME lies over presets/study.yaml, paper-study-NAME over
+presets/paper-study.yaml.
 
 Text is laid over text: a key brings the comments above it, and what comes out reads as if it had
 been written by hand. So presets keep to block style, as params.yaml does.

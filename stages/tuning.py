@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 from rapt import cells, files, models, params
 from rapt.tuning.config import TUNERS, BiLstm, Denoising, Loop, Originals, Reconstruction, Run
-from rapt.tuning.seeds import prepare, train_all
+from rapt.tuning.seeds import train_all, write_denoised
 
 
 def tune(
@@ -32,7 +32,7 @@ def tune(
         denoising = None
         if originals:
             denoising = _denoising(p, factors, adapters, Path(scratch))
-            prepare(originals, _backbone(p, factors), denoising)
+            write_denoised(originals, _backbone(p, factors), denoising)
         results = train_all(
             [_run(p, name, factors, Path(release), k, adapters, denoising) for k in range(p.seeds)]
         )
@@ -58,7 +58,7 @@ def _denoising(
     """D lies beside the seeds' adapters; what is drawn from is needed while training alone."""
     kind = p.denoisers[factors["denoiser"]].type
     draws = scratch / "draws.safetensors" if kind == "posterior-sample" else None
-    return Denoising(kind, adapters / "denoised", draws)
+    return Denoising(adapters / "denoised", draws)
 
 
 def _run(
@@ -90,4 +90,5 @@ def _run(
 
 
 def _labels(release: Path, split: str) -> list[int]:
-    return files.read_parquet(release / f"seed-0/{split}.parquet")["label"].to_pylist()
+    path = release / f"seed-0/{split}.parquet"
+    return files.read_parquet(path, ["label"])["label"].to_pylist()

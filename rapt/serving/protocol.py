@@ -18,6 +18,7 @@ BYTES = 1 << 23  # of a body: a text's vectors may take most of it
 TEXTS = 32  # of a request
 
 CONTRACT = TypeAdapter(Contract)
+HASH = re.compile(r"[0-9a-f]{64}")
 NAMED = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # as params.yaml names things: no folder elsewhere
 
 
@@ -116,8 +117,15 @@ def read_contract(content: bytes, where: str) -> Contract:
     contract = read(CONTRACT, content, where)
     if not NAMED.fullmatch(contract.statement.embedding):
         raise RaptError(f"{where}: statement.embedding: another given, allowed: a name")
-    if not contract.labels or not all(label.isprintable() for label in contract.labels):
-        raise RaptError(f"{where}: labels: none or others given, allowed: printable names")
+    if not HASH.fullmatch(contract.statement.table_sha256):
+        raise RaptError(f"{where}: statement.table_sha256: another given, allowed: 64 hex digits")
+    if "type" in contract.statement.parameters:  # which names the mechanism, in params.yaml
+        raise RaptError(f"{where}: statement.parameters: type given, allowed: those of a mechanism")
+    labels = contract.labels
+    if not labels or len(set(labels)) < len(labels) or not all(map(str.isprintable, labels)):
+        raise RaptError(
+            f"{where}: labels: none or others given, allowed: printable names, each once"
+        )
     return contract
 
 

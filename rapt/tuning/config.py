@@ -1,4 +1,4 @@
-"""What a training run is told: frozen dataclasses, as a provider's machine may lack pydantic."""
+"""What a training run is told. Defaults are the papers'; params.yaml (rapt.params) has none."""
 
 from __future__ import annotations
 
@@ -144,18 +144,20 @@ class Originals:
 
 @dataclass(frozen=True)
 class Denoising:
-    """How released words are read, by vectors that `denoising.prepare` wrote.
+    """How released words are read, by vectors that `denoising.write_denoised` wrote.
 
     Attributes:
-        type: posterior-mean: a word is the mean embedding of its originals; posterior-sample: while
-            training that of one of them, drawn anew at each step.
         folder: the denoised words and their vectors, which whoever serves the adapter needs.
         draws: what posterior-sample draws from; None: posterior-mean.
     """
 
-    type: Denoiser
     folder: Path
     draws: Path | None
+
+    @property
+    def type(self) -> Denoiser:
+        """Whether a word is the mean embedding of its originals, or of one drawn at each step."""
+        return "posterior-sample" if self.draws else "posterior-mean"
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def write(run: Run, statement: Mapping[str, Any]) -> None:
         statement: of the release.
     """
     data = run.release / f"seed-{run.k}"
-    segments = files.read_parquet(data / "train.parquet")["segment"].to_pylist()
+    segments = files.read_parquet(data / "train.parquet", ["segment"])["segment"].to_pylist()
     contract = Contract(
         statement=Statement(**{field.name: statement[field.name] for field in fields(Statement)}),
         labels=statement["labels"],

@@ -33,7 +33,7 @@ WORDS, VECTORS = "words.json", "vectors.safetensors"
 AT_ONCE = 1000  # words that the tokenizer is given
 
 
-def prepare(originals: Originals, backbone: Path, denoising: Denoising) -> None:
+def write_denoised(originals: Originals, backbone: Path, denoising: Denoising) -> None:
     """Write what a denoised run reads: D, and what posterior-sample draws from.
 
     Args:
@@ -83,7 +83,7 @@ def word_embeddings(
 
 
 def load_denoised(folder: Path) -> WordVectors:
-    """The denoised words of a cell, which `prepare` wrote.
+    """The denoised words of a cell, which `write_denoised` wrote.
 
     Raises:
         RaptError: they are not there.
@@ -99,7 +99,7 @@ class Sampler:
     """Draws the originals of a batch's denoised words, from torch's own generator."""
 
     def __init__(self, path: Path) -> None:
-        """Read what `prepare` wrote for posterior-sample."""
+        """Read what `write_denoised` wrote for posterior-sample."""
         read = load_file(path)
         self._vectors, self._originals = read["vectors"], read["originals"]
         starts = read["starts"]

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
+
+from rapt import files
 
 VECTORS = "vectors"  # the column of a release that has one for each word
 NO_PLAIN = -1
@@ -109,7 +110,7 @@ def read_split(
         max_tokens: of a text's own words, whole words only; both halves of a pair share it.
         known: words that vectors stand for; None: none.
     """
-    table = pq.read_table(path)
+    table = files.read_parquet(path)
     if VECTORS not in table.column_names:
         columns = table.to_pydict()
         if known is None:
@@ -269,7 +270,7 @@ def _append(
 
 def read_targets(path: Path) -> Tensor:
     """The plain tokens' places in V_r, int64 (sequences, length), from a release's file."""
-    table = pq.read_table(path)
+    table = files.read_parquet(path)
     sequences = len(table["sequence"].unique())
     return torch.tensor(table["target"].to_numpy()).reshape(sequences, -1)
 

@@ -43,10 +43,10 @@ def train_all(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return results
 
 
-def prepare(originals: Originals, backbone: Path, denoising: Denoising) -> None:
+def write_denoised(originals: Originals, backbone: Path, denoising: Denoising) -> None:
     """Write what the denoised seeds of a cell share (rapt.tuning.denoising), in a process too."""
     with _processes(1) as pool:
-        pool.submit(_prepare, originals, backbone, denoising).result()
+        pool.submit(_write_denoised, originals, backbone, denoising).result()
 
 
 def _processes(count: int) -> ProcessPoolExecutor:
@@ -60,7 +60,7 @@ def _train(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return train_in_turn(runs)
 
 
-def _prepare(originals: Originals, backbone: Path, denoising: Denoising) -> None:
-    from rapt.tuning.denoising import prepare
+def _write_denoised(originals: Originals, backbone: Path, denoising: Denoising) -> None:
+    from rapt.tuning.denoising import write_denoised
 
-    prepare(originals, backbone, denoising)
+    write_denoised(originals, backbone, denoising)

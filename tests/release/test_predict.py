@@ -296,7 +296,16 @@ def test_a_provider_elsewhere_is_held_to_a_release_or_trusted(served: Served, ra
     assert b'"words"' not in served.received
 
 
-@pytest.mark.parametrize("change", [{"embedding": "../../other"}, {"labels": ["no", "a\x1b[2Jb"]}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"embedding": "../../other"},
+        {"table_sha256": "\x1b[2J"},
+        {"parameters": {"type": 1}},
+        {"labels": ["no", "a\x1b[2Jb"]},
+        {"labels": ["no", "no"]},
+    ],
+)
 def test_a_provider_names_no_folder_and_no_screen(
     model: Adapted, rapt: Rapt, change: dict[str, Any]
 ) -> None:
@@ -304,7 +313,7 @@ def test_a_provider_names_no_folder_and_no_screen(
         contract = replace(model.contract, **{k: v for k, v in change.items() if k == "labels"})
         probabilities = model.probabilities
 
-    if "embedding" in change:
+    if "labels" not in change:
         Sly.contract = replace(Sly.contract, statement=replace(Sly.contract.statement, **change))
     sly = Served(Sly())
     try:

@@ -8,6 +8,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from rapt import files, models
+from rapt.errors import RaptError
 from rapt.privacy.mechanisms import T2T
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.streams import stream
@@ -73,9 +74,24 @@ def test_byte_level_and_sentencepiece_vocabularies() -> None:
     assert candidates(Vocabulary(["▁the", "s", "▁The"])) == {"the": 0, "The": 2}  # type: ignore[arg-type]
 
 
-def test_a_changed_model_is_refused() -> None:
-    from rapt.errors import RaptError
+def test_a_model_that_is_not_to_be_had_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pytorch_model.bin").write_bytes(b"")
+    with pytest.raises(RaptError, match=r"^model '.*': no weights in safetensors; .*$"):
+        models.folder(str(tmp_path), None)
 
+    def offline(*_: object, **__: object) -> str:
+        raise ConnectionError("no\nnetwork")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", offline)
+    name = f"owner/name@{'0' * 40}"
+    with pytest.raises(RaptError, match=rf"^model '{name}': ConnectionError: no network$"):
+        models.folder(name, None)
+    assert models.here(name) is None
+
+
+def test_a_changed_model_is_refused() -> None:
     with pytest.raises(RaptError, match=f"sha256 53aa.*, expected {'0' * 64}"):
         models.folder(MINILM, "0" * 64)
     with pytest.raises(RaptError, match="'no_such_package' is not installed"):

@@ -22,7 +22,7 @@ from rapt.tuning import checkpoints
 from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.config import Denoiser, Denoising, Full, Originals, PrefixTuning, PromptTuning, Run
-from rapt.tuning.denoising import Sampler, load_denoised, prepare, word_embeddings
+from rapt.tuning.denoising import Sampler, load_denoised, word_embeddings, write_denoised
 from rapt.tuning.inputs import NO_PLAIN, collate, read_split, tokenized
 from rapt.tuning.model import load_backbone
 from rapt.tuning.train import Trainer, train
@@ -52,9 +52,9 @@ def denoised(run: Run, tmp_path: Path) -> Denoised:
     ) -> Run:
         place = tmp_path / f"cell-{len(list(tmp_path.iterdir()))}"
         draws = place / "draws.safetensors" if kind == "posterior-sample" else None
-        how = Denoising(kind, place / "denoised", draws)
+        how = Denoising(place / "denoised", draws)
         released = list(words)[: len(posterior)]
-        prepare(Originals(released, list(words), csr_array(posterior)), run.backbone, how)
+        write_denoised(Originals(released, list(words), csr_array(posterior)), run.backbone, how)
         return replace(run, denoising=how, adapter=place / "seed-0")
 
     return make
@@ -191,7 +191,7 @@ def test_each_step_draws_anew_and_the_test_split_is_read_by_the_mean(
     first = train(run)
     assert np.mean([len(texts) for texts in seen.values()]) > 2  # of three epochs
     assert train(run) == first
-    mean = replace(run, denoising=replace(run.denoising, type="posterior-mean", draws=None))
+    mean = replace(run, denoising=replace(run.denoising, draws=None))
     assert train(mean)["curves"] != first["curves"]
 
 
