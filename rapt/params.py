@@ -447,6 +447,7 @@ class Channel(_Section):
     frequent: PositiveInt
     sampled: PositiveInt | None
     draws: PositiveInt
+    by_frequency: Annotated[int, Field(ge=0)]
 
 
 class Geometry(_Section):
@@ -519,6 +520,8 @@ class Params(_Section):
                     denoised = field == "channels" and self.sweep.denoisers
                     beside = " with sweep.denoisers" if denoised else ""
                     yield not_allowed(f"sweep.{field}{beside}", given, names)
+        if self.sweep.denoisers and not self.channel.by_frequency:
+            yield "channel.by_frequency: 0 given, allowed with sweep.denoisers: above 0, say 500000"
         if self.embedding not in self.sweep.embeddings:
             yield not_allowed("embedding", self.embedding, self.sweep.embeddings)
         factors: dict[str, Iterable[str]] = {

@@ -1,7 +1,7 @@
 """Estimate P(y|w) of a method on its table: `python -m stages.channel minilm t2t 75`."""
 
 from rapt import files, params
-from rapt.privacy import channel, experiment
+from rapt.privacy import channel, experiment, posterior
 from stages import run
 
 
@@ -10,12 +10,9 @@ def main(embedding: str, method: str, eta: str) -> None:
     p = params.load()
     how, size = p.methods[method], p.channel
     privatizer = experiment.privatizer(embedding, how.mechanism, how.categories, eta)
-    choice = channel.choose(
-        privatizer.table, privatizer.candidates, size.frequent, size.sampled, p.seed
-    )
+    table = privatizer.table
+    choice = channel.choose(table, privatizer.candidates, size.frequent, size.sampled, p.seed)
     found = channel.estimate(privatizer, choice.rows, size.draws, p.seed)
-    with files.atomic(f"models/channels/{embedding}/{method}-{eta}") as folder:
-        found.save(folder, choice)
     files.write_json(
         f"reports/statistics/channels/{embedding}/{method}-{eta}.json",
         {
@@ -27,6 +24,11 @@ def main(embedding: str, method: str, eta: str) -> None:
             "frequent": found.of(choice.frequent).statistics(),
         },
     )
+    if size.by_frequency:  # not for the statistics, which compare words by equally many draws
+        draws = posterior.draws(table.frequency, choice.rows, size.draws, size.by_frequency)
+        found = channel.estimate(privatizer, choice.rows, draws, p.seed)
+    with files.atomic(f"models/channels/{embedding}/{method}-{eta}") as folder:
+        found.save(folder, choice)
 
 
 if __name__ == "__main__":

@@ -176,11 +176,21 @@ def test_the_shipped_file_is_valid() -> None:
             "sweep.channels: 'rapd' given, allowed: .*did you mean 'rapt'",
         ),
         (
-            lambda c: c["sweep"].update(denoisers=["posterior"]),
+            lambda c: (
+                c["sweep"].update(denoisers=["posterior"]),
+                c["channel"].update(by_frequency=1),
+            ),
             "sweep.denoisers: 'posterior' given, allowed: posterior-mean, posterior-sample; did",
         ),
         (
-            lambda c: c["sweep"].update(denoisers=["posterior-mean"], channels=["rapt-mean"]),
+            lambda c: c["sweep"].update(denoisers=["posterior-mean"]),
+            "channel.by_frequency: 0 given, allowed with sweep.denoisers: above 0",
+        ),
+        (
+            lambda c: (
+                c["sweep"].update(denoisers=["posterior-mean"], channels=["rapt-mean"]),
+                c["channel"].update(by_frequency=1),
+            ),
             "sweep.channels with sweep.denoisers: 'rapt-mean' given, "
             "allowed: pct2t, rapt, t2t; did you mean",
         ),
@@ -196,6 +206,7 @@ def test_the_shipped_file_is_valid() -> None:
         (
             lambda c: (
                 c["sweep"].update(denoisers=["posterior-mean"]),
+                c["channel"].update(by_frequency=1),
                 c["studies"].update({"movies-minilm-lora-t2t-75-posterior-mean": {**STUDY}}),
             ),
             "movies-minilm-lora-t2t-75-posterior-mean: the name of two cells",

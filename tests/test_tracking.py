@@ -106,9 +106,7 @@ def test_a_denoised_cell_is_a_child_with_the_attacks_on_the_release_it_reads(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RAPT_HOME", raising=False)
-    p = synthetic.write(
-        tmp_path, lambda c: c["sweep"].update(channels=["t2t"], denoisers=["posterior-mean"])
-    )
+    p = synthetic.write(tmp_path, synthetic.denoise_t2t)
     results = load(p)
     held = {
         cell.plan.kind: tracking.record(results, cell)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import repeat
@@ -25,6 +25,7 @@ from rapt.text.table import EmbeddingTable
 
 NORMAL_95 = 1.96
 PER = 1000  # draws that N_w is counted in
+AT_ONCE = 1000  # draws of a word that share a stream, and are in memory together
 BANDS = ("common", "middle", "rare")
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
@@ -168,37 +169,55 @@ class Channel:
         return cls(rows, csr_array((count, at), shape=(len(rows), vocabulary)))
 
 
-def estimate(privatizer: Privatizer, rows: Iterable[int], draws: int, seed: int) -> Channel:
-    """Privatize each of some words of the table `draws` times, one word after the other.
+def estimate(privatizer: Privatizer, rows: Iterable[int], draws: int | Rows, seed: int) -> Channel:
+    """Privatize each of some words of the table again and again, one word after the other.
 
     A word's noise is the same at every η but for its scale, and whatever other words there are: so
-    channels over η are smooth, and an estimate can be extended.
+    channels over η are smooth, and an estimate can be extended by further words.
+
+    Args:
+        privatizer: of the method.
+        rows: of the words.
+        draws: of each word, or how many of each, in the order of the rows without repetition.
+        seed: of the noise.
     """
     table = privatizer.table
     chosen = np.unique(np.fromiter(rows, np.int64))
     row_of = {word: row for row, word in enumerate(table.words)}
-    released, counts, ends = [], [], [0]
-    every = privatizer.privatize(_texts(privatizer, chosen, draws, seed))
-    for after in bar(every, "words", len(chosen)):
-        found = sorted((row_of[word], count) for word, count in Counter(after).items())
-        released.append(np.array([row for row, _ in found], np.int32))
-        counts.append(np.array([count for _, count in found], np.int32))
-        ends.append(ends[-1] + len(found))
-    parts = (np.concatenate(counts), np.concatenate(released), np.array(ends))
-    return Channel(chosen, csr_array(parts, shape=(len(chosen), len(table.words))))
+    sizes = [_parts(n) for n in np.broadcast_to(draws, len(chosen)).tolist()]
+    counts: list[Counter[str]] = [Counter() for _ in chosen]
+    every = privatizer.privatize(_texts(privatizer, chosen, sizes, seed))
+    owners = (number for number, parts in enumerate(sizes) for _ in parts)
+    for owner, after in zip(owners, bar(every, "words", sum(map(len, sizes))), strict=True):
+        counts[owner].update(after)
+    found = [sorted((row_of[word], n) for word, n in count.items()) for count in counts]
+    released = np.array([row for word in found for row, _ in word], np.int32)
+    counted = np.array([n for word in found for _, n in word], np.int32)
+    ends = np.cumsum([0, *map(len, found)])
+    return Channel(
+        chosen, csr_array((counted, released, ends), shape=(len(chosen), len(table.words)))
+    )
 
 
-def noise_of(seed: int, word: str) -> np.random.Generator:
+def noise_of(seed: int, word: str, part: int = 0) -> np.random.Generator:
     """The stream of a word's draws, wherever a mechanism is measured on its own table."""
-    return stream(seed, "calibrate", word)
+    return stream(seed, "calibrate", word, *([part] if part else []))
 
 
-def _texts(privatizer: Privatizer, rows: Rows, draws: int, seed: int) -> Iterator[Words]:
+def _parts(draws: int) -> list[int]:
+    """Draws of a word in parts that memory holds."""
+    whole, rest = divmod(draws, AT_ONCE)
+    return [*repeat(AT_ONCE, whole), *([rest] if rest else [])]
+
+
+def _texts(
+    privatizer: Privatizer, rows: Rows, sizes: Sequence[Sequence[int]], seed: int
+) -> Iterator[Words]:
     words = (privatizer.table.words[row] for row in rows)
-    for word, group in zip(words, privatizer.groups_of_rows(rows), strict=True):
-        yield Words(
-            list(repeat(word, draws)), list(repeat(group, draws)), partial(noise_of, seed, word)
-        )
+    for word, group, parts in zip(words, privatizer.groups_of_rows(rows), sizes, strict=True):
+        for number, draws in enumerate(parts):
+            noise = partial(noise_of, seed, word, number)
+            yield Words(list(repeat(word, draws)), list(repeat(group, draws)), noise)
 
 
 @dataclass(frozen=True, eq=False)

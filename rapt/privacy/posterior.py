@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, diags_array
 
 from rapt.privacy.categories import VERBATIM
-from rapt.privacy.channel import Channel
+from rapt.privacy.channel import Channel, Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +80,23 @@ class Posterior:
         joint.eliminate_zeros()
         totals = np.asarray(joint.sum(axis=1), np.float64)
         return cls(csr_array(diags_array(1 / np.where(totals > 0, totals, 1)) @ joint))
+
+
+def draws(frequency: NDArray[np.float64], rows: Rows, least: int, shared: int) -> Rows:
+    """How often to draw from each word of a channel that a posterior is made of, int64 (n,).
+
+    With equally many draws of each, one that a very frequent word happens to give outweighs all
+    that leads to a rare y otherwise. Here each adds at most Σπ / shared to P(y|w)·π(w), the sum
+    over the channel's words.
+
+    Args:
+        frequency: of each word of the table, float64 (V,), 0 where unknown.
+        rows: of the channel's words, int64 (n,), ascending.
+        least: draws of every word.
+        shared: draws on top, shared out by how frequent the words are.
+    """
+    weight = _prior(frequency)[rows]
+    return least + np.ceil(shared * (weight / weight.sum())).astype(np.int64)
 
 
 def _prior(frequency: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.stats import binomtest
 
+from rapt.privacy import channel as channels
 from rapt.privacy import privatizer as module
 from rapt.privacy.channel import Channel, choose, estimate, mean_share, noise_of
 from rapt.privacy.mechanisms import PCT2T, T2T
@@ -50,6 +51,25 @@ def test_counts_are_those_of_privatizing_word_by_word(
         (after,) = privatizer.privatize([text])
         counts = channel.counts[[row]].toarray()[0]
         assert {table.words[y]: c for y, c in enumerate(counts) if c} == Counter(after)
+
+
+def test_many_draws_come_in_parts_with_noise_of_their_own(
+    table: EmbeddingTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channels, "AT_ONCE", 30)
+    taken = np.array([70, 20])
+    channel = estimate(t2t(table), [2, 5], taken, 0)
+    assert channel.draws.tolist() == [70, 20]
+    for row, parts in ((2, [30, 30, 10]), (5, [20])):
+        texts = [
+            Words([table.words[row]] * n, [0] * n, partial(noise_of, 0, table.words[row], part))
+            for part, n in enumerate(parts)
+        ]
+        every = list(t2t(table).privatize(texts))
+        assert len({tuple(after[:10]) for after in every}) == len(parts)
+        counts = channel.of(channel.rows == row).counts.toarray()[0]
+        expected = Counter(word for after in every for word in after)
+        assert {table.words[y]: c for y, c in enumerate(counts) if c} == expected
 
 
 @given(st.sets(st.integers(0, 17), min_size=1), st.integers(1, 400))

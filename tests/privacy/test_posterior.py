@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.channel import Channel, choose, estimate
 from rapt.privacy.mechanisms import PCT2T, T2T
-from rapt.privacy.posterior import Posterior
+from rapt.privacy.posterior import Posterior, draws
 from rapt.privacy.privatizer import Privatizer
 from rapt.text.table import EmbeddingTable
 from tests.conftest import NOUNS, VERBS
@@ -120,3 +120,36 @@ def test_a_channel_of_some_words_as_the_stage_chooses_them(table: EmbeddingTable
     assert (mixed[:, choice.rows[choice.sampled & ~choice.frequent]] > 0).any()
     outside = np.setdiff1d(np.arange(SIZE), choice.rows)
     assert (mixed[:, outside] == 0).all()
+
+
+@given(
+    st.lists(st.floats(1e-9, 1) | st.just(0.0), min_size=6, max_size=6),
+    st.sets(st.integers(0, 5), min_size=1),
+    st.integers(1, 10_000),
+)
+def test_no_draw_weighs_more_than_its_share(
+    frequency: list[float], rows: set[int], shared: int
+) -> None:
+    chosen = np.array(sorted(rows))
+    known = [f for f in frequency if f]
+    prior = np.array([f or min(known, default=1.0) for f in frequency])[chosen]
+    taken = draws(np.array(frequency), chosen, 3, shared)
+    assert (taken >= 3).all()
+    assert taken.sum() <= 3 * len(chosen) + shared + len(chosen)
+    assert (prior / taken <= prior.sum() / shared * (1 + 1e-9)).all()
+
+
+def test_draws_by_frequency_find_the_posterior_of_rare_words(table: EmbeddingTable) -> None:
+    """Against many draws of all; where one word is a million times as frequent as another."""
+    privatizer = Privatizer(table=table, mechanism=T2T(), eta=3.0)
+    rows, frequency = np.arange(SIZE), 0.4 ** np.arange(SIZE)
+
+    def posterior(taken: int | NDArray[np.int64], seed: int) -> NDArray[np.float64]:
+        channel = estimate(privatizer, rows, taken, seed)
+        return np.asarray(Posterior.of(channel, frequency, [0] * SIZE).matrix.toarray())
+
+    truth = posterior(20_000, 0)
+    shared = draws(frequency, rows, 20, 2000)
+    equal = posterior(int(shared.sum()) // SIZE, 1)
+    errors = [np.abs(found - truth).sum(axis=1).mean() for found in (posterior(shared, 1), equal)]
+    assert errors[0] < 0.7 * errors[1]

@@ -227,3 +227,9 @@ def _examples(p: Params) -> dict[str, Any]:
                 releases.append({"method": method, "eta": eta, "words": new, "changed": changed})
         shown.append(sentence | {"releases": releases})
     return {"sentences": shown}
+
+
+def denoise_t2t(content: dict[str, Any]) -> None:
+    """Have what is released by t2t read by a denoiser, too."""
+    content["sweep"].update(channels=["t2t"], denoisers=["posterior-mean"])
+    content["channel"]["by_frequency"] = 1

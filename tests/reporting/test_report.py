@@ -252,9 +252,7 @@ def denoised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
     """A whole synthetic experiment with one denoiser on t2t."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RAPT_HOME", raising=False)
-    return synthetic.write(
-        tmp_path, lambda p: p["sweep"].update(channels=["t2t"], denoisers=["posterior-mean"])
-    )
+    return synthetic.write(tmp_path, synthetic.denoise_t2t)
 
 
 def test_a_denoised_cell_is_a_row_beside_its_method(

@@ -32,8 +32,8 @@ def small(
     yaml = YAML(typ="safe")
     params = yaml.load(root / "params.yaml")
     params["methods"]["pct2t"]["categories"] = ["noun", "verb"]
-    params["channel"] |= {"frequent": 4, "sampled": 6, "draws": 10}
-    params["backbones"]["tiny"] = {"model": str(backbone), "sha256": None}
+    params["channel"] |= {"frequent": 4, "sampled": 6, "draws": 10, "by_frequency": 50}
+    params["backbones"]["tiny"] = {"model": str(backbone), "sha256": None, "encoder": None}
     params["train"] |= {"epochs": 1, "batch_size": 8}
     yaml.dump(params, root / "params.yaml")
     rng = np.random.default_rng(0)

@@ -193,7 +193,7 @@ def test_from_the_release_to_a_prediction(
     out = release("2")
     yaml = YAML(typ="safe")
     content = yaml.load(Path("params.yaml"))
-    content["backbones"]["minilm"] = {"model": "backbone", "sha256": None}
+    content["backbones"]["minilm"] = {"model": "backbone", "sha256": None, "encoder": None}
     content["sweep"] |= {"methods": ["vectors"], "channels": []}
     content["train"] |= {"epochs": 1, "max_tokens": 8}
     yaml.dump(content, Path("params.yaml"))
