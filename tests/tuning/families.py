@@ -19,6 +19,8 @@ from tokenizers import (
     processors,
 )
 
+from rapt.tuning.config import Full, Lora, PrefixTuning, PromptTuning, PTuning, Tuner
+
 WORDS = ["good", "bad", "film", "plot", "very", "so", "likely"]
 PIECES = ["un", "like", "ly"]  # "unlikely" is three tokens everywhere
 PLAIN = ["likely", "film", "unlikely"]
@@ -171,3 +173,17 @@ def make(name: str, folder: Path) -> Path:
     torch.manual_seed(0)
     model(len(made)).save_pretrained(folder)
     return folder
+
+
+TUNERS: dict[str, Tuner] = {
+    "lora": Lora(r=4, alpha=8, dropout=0.0, learning_rate=0.03),
+    "prompt-tuning": PromptTuning(tokens=5, learning_rate=0.03),
+    "prefix-tuning": PrefixTuning(tokens=5, learning_rate=0.03),
+    "p-tuning": PTuning(tokens=5, hidden=16, learning_rate=0.03),
+    "full": Full(learning_rate=0.005),
+}
+
+
+def fits(family: str, tuner: str) -> bool:
+    """Whether a family takes a tuner: MPNet's attention takes no prefix."""
+    return (family, tuner) != ("mpnet", "prefix-tuning")

@@ -19,8 +19,8 @@ from rapt.tuning.config import Full, Run
 from rapt.tuning.inputs import VECTORS, collate, read_split, tokenized
 from rapt.tuning.model import Classifier, load, load_backbone
 from rapt.tuning.train import logits, predict, train
-from tests.tuning.families import FAMILIES, WORDS
-from tests.tuning.test_families import PAIRS, TUNERS, adapted
+from tests.tuning.families import FAMILIES, TUNERS, WORDS
+from tests.tuning.test_families import PAIRS, adapted
 from tests.tuning.test_families import folders as folders
 from tests.tuning.test_families import release as release
 from tests.tuning.test_families import run as run
