@@ -152,11 +152,11 @@ class Estimate:
         return tokens * flops_per_token(tuner, model)
 
     def weights(self, cell: PlannedCell) -> float | None:
-        """Bytes of the adapters that all seeds of a cell write, and of its denoised words."""
+        """Bytes of what all seeds of a cell write: adapters, with denoised words."""
         model = self.models[cell.factors["backbone"]]
         adapter = _adapter(self.params.tuners[cell.factors["tuner"]], model) if model else None
-        found = total((adapter and self.params.seeds * adapter, self._denoised(cell)))
-        return None if found is None else found * BYTES_PER_WEIGHT
+        numbers = total((adapter, self._denoised(cell)))
+        return None if numbers is None else self.params.seeds * numbers * BYTES_PER_WEIGHT
 
     def words(self, *, noisy: bool) -> float | None:
         """Words of the training splits of all releases; `noisy`: of those that get noise."""

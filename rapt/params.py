@@ -416,6 +416,7 @@ class Denoiser(_Section):
     """What the provider makes of a released word, knowing the mechanism."""
 
     type: Literal["posterior-mean", "posterior-sample"]
+    prior: Literal["public", "release"]
 
 
 class Train(_Section):

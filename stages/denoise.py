@@ -3,12 +3,16 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from rapt import params
+from rapt import files, params
 from rapt.privacy import experiment
 from rapt.privacy.channel import Channel
 from rapt.privacy.posterior import Posterior
-from rapt.tuning.config import Originals
+from rapt.text.table import EmbeddingTable
+from rapt.tuning.config import Denoising
 from stages import run
 from stages.tuning import tune
 
@@ -25,25 +29,45 @@ def main(
 ) -> None:
     """Train every seed of CELL on its release, its words as DENOISER reads them."""
     factors = {"task": task, "backbone": backbone, "tuner": tuner, "method": method, "eta": eta}
+    release = f"data/private/{task}/{method}-{eta}"
     tune(
         "denoise",
         cell,
         factors | {"denoiser": denoiser},
-        f"data/private/{task}/{method}-{eta}",
-        _originals(embedding, method, eta),
+        release,
+        _denoising(Path(release), method, eta, denoiser, embedding),
     )
 
 
-def _originals(embedding: str, method: str, eta: str) -> Originals:
-    """What the words that METHOD releases at ETA may have been: public, as all it is made of."""
-    how = params.load().methods[method]
-    privatizer = experiment.privatizer(embedding, how.mechanism, how.categories, eta)
-    table = privatizer.table
+def _denoising(
+    release: Path, method: str, eta: str, denoiser: str, embedding: str
+) -> list[Denoising]:
+    """For each seed how it reads words: all from what is public and from the seed's own release."""
+    p = params.load()
+    privatizer = experiment.privatizer(
+        embedding, p.methods[method].mechanism, p.methods[method].categories, eta
+    )
+    table, how = privatizer.table, p.denoisers[denoiser]
     channel = Channel.load(Path(f"models/channels/{embedding}/{method}-{eta}"), len(table.words))
     groups = privatizer.groups_of_rows(np.arange(len(table.words)))
-    posterior = Posterior.of(channel, table.frequency, groups)
-    rows = posterior.rows
-    return Originals([table.words[row] for row in rows], table.words, posterior.matrix[rows])
+
+    def reading(k: int) -> Denoising:
+        released = _released(release / f"seed-{k}/train.parquet", table)
+        fit_to = released if how.prior == "release" else None
+        posterior = Posterior.of(channel, table.frequency, groups, fit_to)
+        rows = posterior.rows
+        return Denoising(
+            how.type, [table.words[row] for row in rows], table.words, posterior.matrix[rows]
+        )
+
+    return [reading(k) for k in range(p.seeds)]
+
+
+def _released(path: Path, table: EmbeddingTable) -> NDArray[np.int64]:
+    """How often the release has each word of the table, int64 (V,)."""
+    words = files.read_parquet(path, ["words"])["words"].combine_chunks().flatten()
+    rows = pc.index_in(words, pa.array(table.words)).drop_null()
+    return np.bincount(rows.to_numpy(), minlength=len(table.words))
 
 
 if __name__ == "__main__":

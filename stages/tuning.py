@@ -1,12 +1,13 @@
 """What the stages `train` and `study` share: a cell of the provider's side."""
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from rapt import cells, files, models, params
-from rapt.tuning.config import TUNERS, BiLstm, Denoising, Loop, Originals, Reconstruction, Run
-from rapt.tuning.seeds import train_all, write_denoised
+from rapt.tuning.config import TUNERS, BiLstm, Denoising, Loop, Reconstruction, Run
+from rapt.tuning.seeds import train_all
 
 
 def tune(
@@ -14,28 +15,25 @@ def tune(
     name: str,
     factors: dict[str, str],
     release: str,
-    originals: Originals | None = None,
+    denoising: Sequence[Denoising] = (),
 ) -> None:
     """Train every seed on RELEASE; write the adapters and the cell.
 
     Args:
         kind: of the cell.
         name: of the cell.
-        factors: of the cell; with `originals` one is its denoiser.
+        factors: of the cell; with `denoising` one is its denoiser.
         release: folder of the release.
-        originals: what released words may have been; None: they are read as they are.
+        denoising: for each seed how it reads released words; none: they are read as they are.
     """
     p = params.load()
     statement = files.read_json(f"{release}/statement.json")
     cell = cells.Cell(kind, name, factors | {"embedding": statement["embedding"]})
-    with files.atomic(f"models/adapters/{name}") as adapters, TemporaryDirectory() as scratch:
-        denoising = None
-        if originals:
-            denoising = _denoising(p, factors, adapters, Path(scratch))
-            write_denoised(originals, _backbone(p, factors), denoising)
-        results = train_all(
-            [_run(p, name, factors, Path(release), k, adapters, denoising) for k in range(p.seeds)]
-        )
+    with files.atomic(f"models/adapters/{name}") as adapters:
+        runs = [_run(p, name, factors, Path(release), k, adapters) for k in range(p.seeds)]
+        if denoising:
+            runs = [replace(run, denoising=how) for run, how in zip(runs, denoising, strict=True)]
+        results = train_all(runs)
     labels = {split: _labels(Path(release), split) for split in ("train", "test")}
     devices = {result.pop("device") for result in results}
     cell.write(
@@ -47,20 +45,6 @@ def tune(
     )
 
 
-def _backbone(p: params.Params, factors: dict[str, str]) -> Path:
-    backbone = p.backbones[factors["backbone"]]
-    return models.folder(backbone.model, backbone.sha256)
-
-
-def _denoising(
-    p: params.Params, factors: dict[str, str], adapters: Path, scratch: Path
-) -> Denoising:
-    """D lies beside the seeds' adapters; what is drawn from is needed while training alone."""
-    kind = p.denoisers[factors["denoiser"]].type
-    draws = scratch / "draws.safetensors" if kind == "posterior-sample" else None
-    return Denoising(adapters / "denoised", draws)
-
-
 def _run(
     p: params.Params,
     cell: str,
@@ -68,7 +52,6 @@ def _run(
     release: Path,
     k: int,
     adapters: Path,
-    denoising: Denoising | None,
 ) -> Run:
     backbone, tuner = p.backbones[factors["backbone"]], p.tuners[factors["tuner"]]
     reconstruction, encoder = p.methods[factors["method"]].reconstruction, backbone.encoder
@@ -77,13 +60,13 @@ def _run(
         release=release,
         k=k,
         seed=p.seed,
-        backbone=_backbone(p, factors),
+        backbone=models.folder(backbone.model, backbone.sha256),
         backbone_name=backbone.model,
         backbone_sha256=backbone.sha256,
         encoder=BiLstm(**encoder.model_dump(exclude={"type"})) if encoder else None,
         tuner=TUNERS[tuner.type](**tuner.model_dump(exclude={"type"})),
         reconstruction=Reconstruction(**reconstruction.model_dump()) if reconstruction else None,
-        denoising=denoising,
+        denoising=None,
         loop=Loop(**p.train.model_dump()),
         adapter=adapters / f"seed-{k}",
     )

@@ -180,7 +180,7 @@ def test_the_shipped_file_is_valid() -> None:
                 c["sweep"].update(denoisers=["posterior"]),
                 c["channel"].update(by_frequency=1),
             ),
-            "sweep.denoisers: 'posterior' given, allowed: posterior-mean, posterior-sample; did",
+            "sweep.denoisers: 'posterior' given, allowed: posterior-mean, posterior-public, posterior-sample; did",
         ),
         (
             lambda c: c["sweep"].update(denoisers=["posterior-mean"]),

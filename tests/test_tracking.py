@@ -118,6 +118,7 @@ def test_a_denoised_cell_is_a_child_with_the_attacks_on_the_release_it_reads(
     assert own.params == plain.params | {
         "denoiser": "posterior-mean",
         "denoiser.type": "posterior-mean",
+        "denoiser.prior": "release",
     }
     attacks = {name: value for name, value, _ in plain.metrics if "/empirical" in name}
     assert attacks

@@ -5,10 +5,12 @@ known too. By Bayes' rule, for the words w of the table that the mechanism prote
 
     P(w|y) = P(y|w)·π(w) / Σ_v P(y|v)·π(v)
 
-with π the table's unigram frequency; words of unknown frequency count as the rarest known one. It
-is computed from what is public and from the release, so it costs no privacy (post-processing). The
-Bayesian attacker takes its mode (Tong et al., 2024), the best predictor goes through all of it
-(RAPT, Theorem VI.1).
+with π the table's unigram frequency; words of unknown frequency count as the rarest known one. The
+texts of a release are rarely like public text, so π may be fitted to how often the release has each
+word y: that π, of those near public text, which explains the release best (`_fitted`). Either is
+computed from what is public and from the release, so it costs no privacy (post-processing). The
+Bayesian attacker takes the mode of P(w|y) (Tong et al., 2024), the best predictor goes through all
+of it (RAPT, Theorem VI.1).
 
 Three approximations. The channel is estimated for some words w alone; any other is counted as
 itself only, with P(w|w) the mean over the channel's words of its group. Each word is taken to be of
@@ -27,6 +29,8 @@ from scipy.sparse import coo_array, csr_array, diags_array
 
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.channel import Channel, Rows
+
+ROUNDS = 30  # of the fit; each leaves at most about half of what is missing, as half of π is fixed
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +52,11 @@ class Posterior:
 
     @classmethod
     def of(
-        cls, channel: Channel, frequency: NDArray[np.float64], groups: Sequence[int]
+        cls,
+        channel: Channel,
+        frequency: NDArray[np.float64],
+        groups: Sequence[int],
+        released: NDArray[np.int64] | None = None,
     ) -> Posterior:
         """Apply Bayes' rule to a channel.
 
@@ -57,26 +65,16 @@ class Posterior:
 
         Args:
             channel: P(y|w) of some of the words.
-            frequency: π of each of the V words, float64 (V,), 0 where unknown.
+            frequency: of each of the V words in public text, float64 (V,), 0 where unknown.
             groups: of each word the group that it is replaced in (`Privatizer.groups_of_rows`);
                 VERBATIM: it is released as it is.
+            released: how often a release has each word, int64 (V,), to fit π to; None: π is the
+                public frequency.
         """
-        group = np.asarray(groups, np.int64)
-        prior = _prior(frequency)
-        channel = channel.of(group[channel.rows] != VERBATIM)
-        others = np.setdiff1d(np.flatnonzero(group != VERBATIM), channel.rows)
-        known = coo_array(diags_array(prior[channel.rows]) @ channel.matrix)
-        itself = prior[others] * _keep_rates(channel, group)[group[others]]
-        joint = csr_array(
-            (
-                np.concatenate((known.data, itself)),
-                (
-                    np.concatenate((known.col, others)),
-                    np.concatenate((channel.rows[known.row], others)),
-                ),
-            ),
-            shape=(len(group), len(group)),
-        )
+        leads, prior = _leads(channel, np.asarray(groups, np.int64)), _prior(frequency)
+        if released is not None:
+            prior = _fitted(leads, prior, released)
+        joint = csr_array(leads @ diags_array(prior))
         joint.eliminate_zeros()
         totals = np.asarray(joint.sum(axis=1), np.float64)
         return cls(csr_array(diags_array(1 / np.where(totals > 0, totals, 1)) @ joint))
@@ -97,6 +95,52 @@ def draws(frequency: NDArray[np.float64], rows: Rows, least: int, shared: int) -
     """
     weight = _prior(frequency)[rows]
     return least + np.ceil(shared * (weight / weight.sum())).astype(np.int64)
+
+
+def _leads(channel: Channel, group: NDArray[np.int64]) -> csr_array:
+    """P(y|w) as far as it is known, float64 (V, V), a row for each y."""
+    channel = channel.of(group[channel.rows] != VERBATIM)
+    others = np.setdiff1d(np.flatnonzero(group != VERBATIM), channel.rows)
+    known = coo_array(channel.matrix)
+    itself = _keep_rates(channel, group)[group[others]]
+    return csr_array(
+        (
+            np.concatenate((known.data, itself)),
+            (
+                np.concatenate((known.col, others)),
+                np.concatenate((channel.rows[known.row], others)),
+            ),
+        ),
+        shape=(len(group), len(group)),
+    )
+
+
+def _fitted(
+    leads: csr_array, public: NDArray[np.float64], released: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """The π under which the release is likely, kept near public text.
+
+    The iterative Bayesian update (Agrawal and Aggarwal, 2001): π becomes what P(w|y) makes of the
+    release, again and again. Left to itself it fits the chance of few draws and few texts, so as
+    many words of public text are counted beside those of the release: the mode of π's posterior
+    under a Dirichlet prior.
+
+    Args:
+        leads: P(y|w), float64 (V, V), a row for each y.
+        public: frequencies, float64 (V,), positive.
+        released: how often the release has each word y, int64 (V,).
+    """
+    counts = np.where(np.diff(leads.indptr) > 0, released, 0)
+    public = np.where(np.asarray(leads.sum(axis=0)) > 0, public, 0)
+    if not counts.any():
+        return public
+    share, public = counts / counts.sum(), public / public.sum()
+    prior = public
+    for _ in range(ROUNDS):
+        given = leads @ prior
+        ratio = np.divide(share, given, out=np.zeros_like(share), where=given > 0)
+        prior = (prior * (leads.T @ ratio) + public) / 2
+    return prior
 
 
 def _prior(frequency: NDArray[np.float64]) -> NDArray[np.float64]:

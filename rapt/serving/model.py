@@ -44,7 +44,7 @@ class Adapted:
             self._model = placed(load(folder, backbone, precision))
             self._denoised: WordVectors | None = None
             if self.contract.denoiser:
-                self._denoised = denoising.load_denoised(folder.resolve().parent / denoising.FOLDER)
+                self._denoised = denoising.load_denoised(folder)
         except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
             raise RaptError(
                 f"adapter {folder}: cannot be loaded on {self.contract.backbone} "

@@ -119,11 +119,13 @@ def _identity(run: Run, device: str) -> str:
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _denoising(run: Run) -> list[str | None] | None:
-    """How the run reads words, by what lies in the files and not where."""
+def _denoising(run: Run) -> list[str] | None:
     if (how := run.denoising) is None:
         return None
-    return [how.type, files.sha256(how.folder), files.sha256(how.draws) if how.draws else None]
+    matrix = how.posterior
+    parts = (matrix.indptr, matrix.indices, matrix.data)
+    words = json.dumps([how.released, how.words])
+    return [how.type, words, *(hashlib.sha256(part.tobytes()).hexdigest() for part in parts)]
 
 
 def flat(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:

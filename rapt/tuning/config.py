@@ -128,36 +128,21 @@ Denoiser = Literal["posterior-mean", "posterior-sample"]
 
 
 @dataclass(frozen=True, eq=False)
-class Originals:
-    """What released words may have been: P(w|y), from whoever knows the mechanism.
+class Denoising:
+    """How released words are read: as what they may have been, P(w|y).
 
     Attributes:
+        type: whether a word is the mean embedding of its originals, or while training that of one
+            drawn at each step.
         released: the R words y.
         words: the V words w.
         posterior: float64 (R, V), each row sums to 1.
     """
 
+    type: Denoiser
     released: list[str]
     words: list[str]
     posterior: csr_array
-
-
-@dataclass(frozen=True)
-class Denoising:
-    """How released words are read, by vectors that `denoising.write_denoised` wrote.
-
-    Attributes:
-        folder: the denoised words and their vectors, which whoever serves the adapter needs.
-        draws: what posterior-sample draws from; None: posterior-mean.
-    """
-
-    folder: Path
-    draws: Path | None
-
-    @property
-    def type(self) -> Denoiser:
-        """Whether a word is the mean embedding of its originals, or of one drawn at each step."""
-        return "posterior-sample" if self.draws else "posterior-mean"
 
 
 @dataclass(frozen=True)

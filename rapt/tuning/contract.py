@@ -56,8 +56,8 @@ class Contract:
         quantize: how the backbone's weights are quantized; None: they are not.
         precision: what the backbone is computed with in.
         max_tokens: of a text that the model sees.
-        denoiser: how the model reads released words, by vectors in the folder `denoised` beside the
-            seed's; None: as they are. Nothing that a user has to do.
+        denoiser: how the model reads released words, by the vectors in the folder `denoised`; None:
+            as they are. Nothing that a user has to do.
     """
 
     statement: Statement

@@ -16,51 +16,37 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
+from scipy.sparse import csr_array
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from rapt.errors import RaptError
-from rapt.tuning.backbones import load_model, load_tokenizer
-from rapt.tuning.config import Denoising, Originals
+from rapt.tuning.config import Denoising
 from rapt.tuning.inputs import Split, WordVectors, word_pieces
 
-FOLDER = "denoised"  # beside the folders of the seeds, which share it
+FOLDER = "denoised"  # in that of the adapter
 WORDS, VECTORS = "words.json", "vectors.safetensors"
 AT_ONCE = 1000  # words that the tokenizer is given
 
 
-def write_denoised(originals: Originals, backbone: Path, denoising: Denoising) -> None:
-    """Write what a denoised run reads: D, and what posterior-sample draws from.
+def reading(
+    how: Denoising, weights: Tensor, tokenizer: PreTrainedTokenizerBase
+) -> tuple[WordVectors, Sampler | None]:
+    """The released words with their D, and what draws their originals for posterior-sample.
 
     Args:
-        originals: P(w|y).
-        backbone: folder of the model.
-        denoising: where to write.
+        how: P(w|y), and what to make of it.
+        weights: the backbone's input embeddings before it is tuned, (tokens, h).
+        tokenizer: of the backbone.
     """
-    torch.set_num_threads(1)
-    model: Any = load_model(backbone)
-    weights = model.get_input_embeddings().weight.detach()
-    embedded = word_embeddings(weights, load_tokenizer(backbone), originals.words)
-    posterior = originals.posterior
-    mean = posterior.astype("float32") @ embedded.numpy()
-    denoising.folder.mkdir(parents=True)
-    words = json.dumps(originals.released, ensure_ascii=False)
-    (denoising.folder / WORDS).write_text(words + "\n", encoding="utf-8")
-    save_file({"vectors": torch.from_numpy(mean)}, denoising.folder / VECTORS)
-    if denoising.draws is not None:
-        save_file(
-            {
-                "vectors": embedded,
-                "originals": torch.from_numpy(posterior.indices).long(),
-                "probabilities": torch.from_numpy(posterior.data).double(),
-                "starts": torch.from_numpy(posterior.indptr).long(),
-            },
-            denoising.draws,
-        )
+    embedded = word_embeddings(weights, tokenizer, how.words)
+    mean = torch.from_numpy(how.posterior.astype("float32") @ embedded.numpy())
+    rows = {word: row for row, word in enumerate(how.released)}
+    sampler = Sampler(how.posterior, embedded) if how.type == "posterior-sample" else None
+    return WordVectors(rows, mean), sampler
 
 
 def word_embeddings(
@@ -82,14 +68,24 @@ def word_embeddings(
     return embedded
 
 
-def load_denoised(folder: Path) -> WordVectors:
-    """The denoised words of a cell, which `write_denoised` wrote.
+def save_denoised(words: WordVectors, adapter: Path) -> None:
+    """Write D beside an adapter: whoever serves it needs it."""
+    folder = adapter / FOLDER
+    folder.mkdir(exist_ok=True)
+    content = json.dumps(list(words.rows), ensure_ascii=False)
+    (folder / WORDS).write_text(content + "\n", encoding="utf-8")
+    save_file({"vectors": words.vectors}, folder / VECTORS)
+
+
+def load_denoised(adapter: Path) -> WordVectors:
+    """What `save_denoised` wrote.
 
     Raises:
-        RaptError: they are not there.
+        RaptError: it is not there.
     """
+    folder = adapter / FOLDER
     if not (folder / VECTORS).is_file():
-        raise RaptError(f"adapter: {str(folder)!r} holds no denoised words, copy it with its seeds")
+        raise RaptError(f"adapter: {str(folder)!r} holds no denoised words, copy it with the rest")
     words = json.loads((folder / WORDS).read_text(encoding="utf-8"))
     rows = {word: row for row, word in enumerate(words)}
     return WordVectors(rows, load_file(folder / VECTORS)["vectors"])
@@ -98,14 +94,19 @@ def load_denoised(folder: Path) -> WordVectors:
 class Sampler:
     """Draws the originals of a batch's denoised words, from torch's own generator."""
 
-    def __init__(self, path: Path) -> None:
-        """Read what `write_denoised` wrote for posterior-sample."""
-        read = load_file(path)
-        self._vectors, self._originals = read["vectors"], read["originals"]
-        starts = read["starts"]
+    def __init__(self, posterior: csr_array, embedded: Tensor) -> None:
+        """Prepare to draw.
+
+        Args:
+            posterior: P(w|y), float64 (R, V), no row empty.
+            embedded: E(w), float32 (V, h).
+        """
+        self._vectors = embedded
+        self._originals = torch.from_numpy(posterior.indices).long()
+        starts = torch.from_numpy(posterior.indptr).long()
         self._last = starts[1:] - 1
         # Row r of the posterior's sums runs from r to r + 1: one search serves all rows.
-        sums = torch.cat((torch.zeros(1, dtype=torch.float64), read["probabilities"].cumsum(0)))
+        sums = torch.cat((torch.zeros(1).double(), torch.from_numpy(posterior.data).cumsum(0)))
         rows = torch.repeat_interleave(torch.arange(len(self._last)), starts.diff())
         self._sums = rows + sums[1:] - sums[starts[:-1]][rows]
         self._sums[self._last] = torch.arange(1.0, len(self._last) + 1, dtype=torch.float64)

@@ -12,7 +12,7 @@ from typing import Any
 
 from rapt.errors import RaptError
 from rapt.process import die_with_parent, has_gpu, workers
-from rapt.tuning.config import Denoising, Originals, Run
+from rapt.tuning.config import Run
 
 
 def train_all(runs: Sequence[Run]) -> list[dict[str, Any]]:
@@ -43,12 +43,6 @@ def train_all(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return results
 
 
-def write_denoised(originals: Originals, backbone: Path, denoising: Denoising) -> None:
-    """Write what the denoised seeds of a cell share (rapt.tuning.denoising), in a process too."""
-    with _processes(1) as pool:
-        pool.submit(_write_denoised, originals, backbone, denoising).result()
-
-
 def _processes(count: int) -> ProcessPoolExecutor:
     os.environ |= {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
     return ProcessPoolExecutor(count, get_context("spawn"), die_with_parent)
@@ -58,9 +52,3 @@ def _train(runs: Sequence[Run]) -> list[dict[str, Any]]:
     from rapt.tuning.train import train_in_turn
 
     return train_in_turn(runs)
-
-
-def _write_denoised(originals: Originals, backbone: Path, denoising: Denoising) -> None:
-    from rapt.tuning.denoising import write_denoised
-
-    write_denoised(originals, backbone, denoising)

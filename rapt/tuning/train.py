@@ -24,7 +24,7 @@ from rapt.tuning import contract
 from rapt.tuning.backbones import check_vectors, most_tokens, sharing_weights
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
 from rapt.tuning.config import Run
-from rapt.tuning.denoising import Sampler, load_denoised
+from rapt.tuning.denoising import Sampler, reading, save_denoised
 from rapt.tuning.inputs import Batch, Split, by_length, collate, read_split, read_targets, shuffled
 from rapt.tuning.model import (
     Classifier,
@@ -84,22 +84,26 @@ def _train(
         backbone, tokenizer = load_backbone(run.backbone, encoder=run.encoder)
     statement = json.loads((run.release / "statement.json").read_text())
     data = run.release / f"seed-{run.k}"
-    denoised = load_denoised(run.denoising.folder) if run.denoising else None
+    known = sampler = None
+    if run.denoising:
+        known, sampler = reading(run.denoising, _embeddings(backbone), tokenizer)
     splits = {
-        s: read_split(data / f"{s}.parquet", tokenizer, run.loop.max_tokens, denoised)
+        s: read_split(data / f"{s}.parquet", tokenizer, run.loop.max_tokens, known)
         for s in ("train", "test")
     }
     for split in splits.values():
         check_vectors(backbone, split.vectors)
     adapted = adapt(backbone, run.tuner)
     _fits(splits, most_tokens(adapted))
-    trainer = Trainer(run, adapted, len(statement["labels"]), tokenizer.pad_token_id)
+    trainer = Trainer(run, adapted, len(statement["labels"]), tokenizer.pad_token_id, sampler)
     if run.reconstruction:
         trainer.reconstruct(read_targets(data / "plain.parquet"), statement["vocabulary"])
     where = device_name()
     checkpoint = Checkpoint(run, where)
     curves = trainer.fit(splits["train"], checkpoint)
     save(trainer.model, run.adapter, run.backbone_name)
+    if known:
+        save_denoised(known, run.adapter)
     contract.write(run, statement)
     return {
         "seed": run.k,
@@ -108,6 +112,10 @@ def _train(
         "device": where,
         "checkpoint": str(checkpoint.path),
     }
+
+
+def _embeddings(backbone: Any) -> Tensor:
+    return backbone.get_input_embeddings().weight.detach()
 
 
 def _accuracy(trainer: Trainer, test: Split) -> float:
@@ -134,14 +142,15 @@ def _fits(splits: dict[str, Split], most: int | None) -> None:
 class Trainer:
     """A model and its heads in training."""
 
-    def __init__(self, run: Run, backbone: Any, classes: int, pad: int) -> None:
+    def __init__(
+        self, run: Run, backbone: Any, classes: int, pad: int, sampler: Sampler | None = None
+    ) -> None:
         """Put a fresh task head on the adapted backbone."""
         self.run, self.pad, self.device = run, pad, device()
         self.model = placed(Classifier(backbone, classes, run.loop.precision))
         self.head: ReconstructionHead | None = None
         self.targets = torch.empty(0, 0, dtype=torch.long)
-        draws = run.denoising.draws if run.denoising else None
-        self.sampler = Sampler(draws) if draws else None
+        self.sampler = sampler
         self.micro_batch = run.loop.batch_size
 
     def reconstruct(self, targets: Tensor, vocabulary: int) -> None:

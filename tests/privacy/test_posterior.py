@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.sparse import csr_array
 
 from rapt.privacy.categories import VERBATIM
@@ -27,6 +28,13 @@ def channel_of(rows: list[int], counts: list[list[int]] | NDArray[np.int64]) -> 
 
 def found(channel: Channel, frequency: list[float], groups: list[int]) -> NDArray[np.float64]:
     return np.asarray(Posterior.of(channel, np.array(frequency), groups).matrix.toarray())
+
+
+def fitted(
+    channel: Channel, frequency: list[float], groups: list[int], released: list[int]
+) -> NDArray[np.float64]:
+    matrix = Posterior.of(channel, np.array(frequency), groups, np.array(released)).matrix
+    return np.asarray(matrix.toarray())
 
 
 def of(privatizer: Privatizer, rows: NDArray[np.int64], draws: int = 50) -> Posterior:
@@ -153,3 +161,61 @@ def test_draws_by_frequency_find_the_posterior_of_rare_words(table: EmbeddingTab
     equal = posterior(int(shared.sum()) // SIZE, 1)
     errors = [np.abs(found - truth).sum(axis=1).mean() for found in (posterior(shared, 1), equal)]
     assert errors[0] < 0.7 * errors[1]
+
+
+def test_a_fitted_prior_has_the_closed_form_of_two_words() -> None:
+    """It is where half of π is public and the other half what the posterior makes of the release.
+
+    P(y=a|a) = 0.8, P(y=a|b) = 0.4; public 0.5, 0.5; 60 % of the released words are a. p = π(a):
+    2p = 0.5 + 0.6·0.8p / (0.4 + 0.4p) + 0.4·0.2p / (0.6 − 0.4p).
+    """
+
+    def missing(p: float) -> float:
+        return 0.5 + 0.48 * p / (0.4 + 0.4 * p) + 0.08 * p / (0.6 - 0.4 * p) - 2 * p
+
+    p = brentq(missing, 1e-9, 1 - 1e-9, xtol=1e-14)
+    found = fitted(channel_of([0, 1], [[8, 2], [4, 6]]), [1, 1], [0, 0], [600, 400])
+    expected = [
+        [0.8 * p / (0.4 + 0.4 * p), 0.4 * (1 - p) / (0.4 + 0.4 * p)],
+        [0.2 * p / (0.6 - 0.4 * p), 0.6 * (1 - p) / (0.6 - 0.4 * p)],
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+def test_a_prior_fitted_to_what_public_text_leads_to_is_the_public_one() -> None:
+    """The release is as frequent as the public prior and the channel make it."""
+    channel = channel_of([0, 1, 2], [[7, 2, 1], [3, 6, 1], [1, 1, 8]])
+    frequency = [0.5, 0.3, 0.2]
+    released = (1e6 * (np.array(frequency) @ channel.matrix.toarray())).astype(int).tolist()
+    np.testing.assert_allclose(
+        fitted(channel, frequency, [0] * 3, released),
+        Posterior.of(channel, np.array(frequency), [0] * 3).matrix.toarray(),
+        rtol=1e-5,
+    )
+
+
+def test_a_release_says_more_of_its_words_than_public_text() -> None:
+    """Drawn from a π of its own: fitted, the posterior gives the true word a higher probability."""
+    rng = np.random.default_rng(0)
+    matrix = 0.5 * np.eye(20) + 0.5 * rng.dirichlet(np.full(20, 0.3), 20)
+    channel = channel_of(list(range(20)), np.rint(1e4 * matrix).astype(int))
+    own, public = rng.dirichlet(np.full(20, 0.3)), np.full(20, 0.05)
+    words = rng.choice(20, 2000, p=own)
+    released = np.array([rng.choice(20, p=matrix[w] / matrix[w].sum()) for w in words])
+    counts = np.bincount(released, minlength=20)
+    by_public, by_release = (
+        np.asarray(Posterior.of(channel, public, [0] * 20, given).matrix[released, words]).mean()
+        for given in (None, counts)
+    )
+    assert by_release > by_public + 0.02
+
+
+@pytest.mark.parametrize("released", [[0, 0, 0], [0, 0, 9]])
+def test_a_release_that_says_nothing_leaves_the_public_prior(released: list[int]) -> None:
+    """No words, or none that the mechanism replaces."""
+    channel = channel_of([0, 1], [[8, 2, 0], [3, 7, 0]])
+    groups = [0, 0, VERBATIM]
+    np.testing.assert_array_equal(
+        fitted(channel, [0.5, 0.4, 0.1], groups, released),
+        found(channel, [0.5, 0.4, 0.1], groups),
+    )

@@ -56,7 +56,7 @@ def test_a_release_its_channel_and_a_backbone_make_a_cell(small: Path) -> None:
     privatize.main("mine", "pct2t", "3", "minilm", Path("data/private/mine/pct2t-3"))
     channel.main("minilm", "pct2t", "3")
     digests = []
-    for kind in ("posterior-mean", "posterior-sample", "posterior-mean"):
+    for kind in ("posterior-mean", "posterior-sample", "posterior-public", "posterior-mean"):
         cell = f"{CELL}-{kind}"
         denoise.main(cell, "mine", "tiny", "lora", "pct2t", "3", kind, "minilm")
         found = files.read_json(f"reports/cells/denoise/{cell}.json")
@@ -64,12 +64,17 @@ def test_a_release_its_channel_and_a_backbone_make_a_cell(small: Path) -> None:
         assert (found["kind"], found["protection"]) == ("denoise", "d_X-privacy")
         assert [seed["seed"] for seed in found["seeds"]] == [0, 1]
         folder = Path("models/adapters", cell)
-        assert sorted(path.name for path in folder.iterdir()) == ["denoised", "seed-0", "seed-1"]
-        assert files.read_json(folder / "seed-1/rapt.json")["denoiser"] == kind
-        words = files.read_json(folder / "denoised/words.json")
+        assert sorted(path.name for path in folder.iterdir()) == ["seed-0", "seed-1"]
+        how = files.read_json(folder / "seed-1/rapt.json")["denoiser"]
+        assert how == kind.replace("public", "mean")
+        words = files.read_json(folder / "seed-0/denoised/words.json")
         assert words == [*NOUNS, *VERBS]  # what the mechanism can release, not the determiner
-        vectors = load_file(folder / "denoised/vectors.safetensors")["vectors"]
+        vectors = load_file(folder / "seed-0/denoised/vectors.safetensors")["vectors"]
         assert vectors.shape == (len(words), 32)
         assert np.isfinite(vectors).all()
         digests.append(files.sha256(folder))
-    assert digests[0] == digests[2] != digests[1]
+        # A prior that is fitted to the release is the seed's own; the public one is that of all.
+        other = load_file(folder / "seed-1/denoised/vectors.safetensors")["vectors"]
+        assert np.array_equal(vectors, other) == (kind == "posterior-public")
+    assert digests[0] == digests[3]
+    assert len(set(digests)) == 3

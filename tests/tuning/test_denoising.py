@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +22,9 @@ from rapt.serving.protocol import Text
 from rapt.tuning import checkpoints
 from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.checkpoints import Checkpoint
-from rapt.tuning.config import Denoiser, Denoising, Full, Originals, PrefixTuning, PromptTuning, Run
-from rapt.tuning.denoising import Sampler, load_denoised, word_embeddings, write_denoised
-from rapt.tuning.inputs import NO_PLAIN, collate, read_split, tokenized
+from rapt.tuning.config import Denoiser, Denoising, Full, PrefixTuning, PromptTuning, Run
+from rapt.tuning.denoising import Sampler, reading, word_embeddings
+from rapt.tuning.inputs import NO_PLAIN, WordVectors, collate, read_split, tokenized
 from rapt.tuning.model import load_backbone
 from rapt.tuning.train import Trainer, train
 from tests.tuning.families import FAMILIES, PIECES, make
@@ -43,6 +44,7 @@ def mixed(size: int) -> NDArray[np.float64]:
 @pytest.fixture
 def denoised(run: Run, tmp_path: Path) -> Denoised:
     """The run with its words denoised."""
+    numbers = count()
 
     def make(
         posterior: NDArray[np.float64],
@@ -50,18 +52,20 @@ def denoised(run: Run, tmp_path: Path) -> Denoised:
         kind: Denoiser = "posterior-mean",
         run: Run = run,
     ) -> Run:
-        place = tmp_path / f"cell-{len(list(tmp_path.iterdir()))}"
-        draws = place / "draws.safetensors" if kind == "posterior-sample" else None
-        how = Denoising(place / "denoised", draws)
-        released = list(words)[: len(posterior)]
-        write_denoised(Originals(released, list(words), csr_array(posterior)), run.backbone, how)
-        return replace(run, denoising=how, adapter=place / "seed-0")
+        how = Denoising(kind, list(words)[: len(posterior)], list(words), csr_array(posterior))
+        adapter = tmp_path / f"cell-{next(numbers)}/seed-0"
+        return replace(run, denoising=how, adapter=adapter)
 
     return make
 
 
 def embeddings(run: Run) -> torch.Tensor:
     return load_backbone(run.backbone)[0].get_input_embeddings().weight.detach()
+
+
+def words_of(run: Run) -> WordVectors:
+    assert run.denoising
+    return reading(run.denoising, embeddings(run), load_tokenizer(run.backbone))[0]
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -89,8 +93,7 @@ def test_the_batch_holds_the_closed_form(denoised: Denoised) -> None:
     unlikely = [vocabulary[piece] for piece in ("un", "##like", "##ly")]
     own = {word: weights[vocabulary[word]] for word in WORDS}
     own["unlikely"] = weights[unlikely].mean(0)
-    assert run.denoising is not None
-    known = load_denoised(run.denoising.folder)
+    known = words_of(run)
     path = run.release / "seed-0/train.parquet"
     split = read_split(path, tokenizer, 16, known)
     texts = files.read_parquet(path).to_pydict()
@@ -106,8 +109,7 @@ def test_the_batch_holds_the_closed_form(denoised: Denoised) -> None:
 
 def test_words_without_a_posterior_keep_their_tokens(denoised: Denoised) -> None:
     run = denoised(np.eye(2, len(WORDS)))  # of "good" and "bad" alone
-    assert run.denoising is not None
-    known = load_denoised(run.denoising.folder)
+    known = words_of(run)
     split = read_split(
         run.release / "seed-0/train.parquet", load_tokenizer(run.backbone), 16, known
     )
@@ -142,16 +144,13 @@ def test_it_learns_what_noise_has_blurred(denoised: Denoised, kind: Denoiser) ->
     assert result["metrics"]["accuracy"] > 0.9
 
 
-def test_draws_follow_the_posterior(denoised: Denoised) -> None:
+def test_draws_follow_the_posterior() -> None:
     """Each of 7 × 7 shares is tested exactly, at 1e-6 / 49."""
     rng = np.random.default_rng(0)
     posterior = rng.dirichlet(np.full(7, 0.5), 7) * (rng.random((7, 7)) < 0.6) + 0.1 * np.eye(7)
     posterior /= posterior.sum(axis=1, keepdims=True)
-    run = denoised(posterior, kind="posterior-sample")
-    assert run.denoising is not None
-    assert run.denoising.draws is not None
     torch.manual_seed(0)
-    sampler, draws = Sampler(run.denoising.draws), 20_000
+    sampler, draws = Sampler(csr_array(posterior), torch.empty(7, 2)), 20_000
     for row in range(7):
         drawn = Counter(sampler.draw(torch.full((draws,), row)).tolist())
         for word, share in enumerate(posterior[row]):
@@ -160,13 +159,8 @@ def test_draws_follow_the_posterior(denoised: Denoised) -> None:
             assert share > 0 or drawn[word] == 0
 
 
-def test_the_ends_of_the_unit_interval_stay_in_their_row(
-    denoised: Denoised, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = denoised(mixed(7), kind="posterior-sample")
-    assert run.denoising is not None
-    assert run.denoising.draws is not None
-    sampler = Sampler(run.denoising.draws)
+def test_the_ends_of_the_unit_interval_stay_in_their_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    sampler = Sampler(csr_array(mixed(7)), torch.empty(7, 2))
     for end in (0.0, 1 - 2**-53, 1.0):
         monkeypatch.setattr(torch, "rand", lambda n, dtype, end=end: torch.full((n,), end))
         drawn = sampler.draw(torch.arange(7))
@@ -191,7 +185,7 @@ def test_each_step_draws_anew_and_the_test_split_is_read_by_the_mean(
     first = train(run)
     assert np.mean([len(texts) for texts in seen.values()]) > 2  # of three epochs
     assert train(run) == first
-    mean = replace(run, denoising=replace(run.denoising, draws=None))
+    mean = denoised(mixed(len(WORDS)))
     assert train(mean)["curves"] != first["curves"]
 
 
@@ -243,7 +237,7 @@ def test_an_adapter_is_served_on_denoised_words(run: Run, denoised: Denoised) ->
     ]
     found = np.argmax(model.probabilities(texts), axis=1)
     assert np.mean(found == test["label"]) == result["metrics"]["accuracy"]
-    for path in (run.adapter.parent / "denoised").iterdir():
+    for path in (run.adapter / "denoised").iterdir():
         path.unlink()
     with pytest.raises(RaptError, match=r"^adapter: '.*denoised' holds no denoised words, copy it"):
         Adapted(run.adapter)
