@@ -29,6 +29,8 @@ class Cell:
         seeds: Sequence[Mapping[str, Any]],
         floors: Mapping[str, float],
         counts: Mapping[str, int],
+        ceilings: Mapping[str, float] | None = None,
+        intervals: Mapping[str, tuple[float, float]] | None = None,
         device: str = "cpu",
     ) -> None:
         """Write the cell and its sidecar.
@@ -38,16 +40,22 @@ class Cell:
             seeds: for each seed its number, metrics and curves.
             floors: what an answer without looking reaches.
             counts: rows or words behind the figures.
+            ceilings: what no attack of the kind exceeds, where that is known.
+            intervals: of metrics whose 95 % confidence interval is known.
             device: what computed it.
         """
+        metrics = _summaries([seed["metrics"] for seed in seeds])
+        for name, (low, high) in (intervals or {}).items():
+            metrics[name] |= {"low": low, "high": high}
         content = {
             "schema": SCHEMA,
             "kind": self.kind,
             "cell": self.name,
             "factors": self.factors,
             "protection": protection,
-            "metrics": _summaries([seed["metrics"] for seed in seeds]),
+            "metrics": metrics,
             "floors": dict(floors),
+            "ceilings": dict(ceilings or {}),
             "counts": dict(counts),
             "seeds": list(seeds),
         }

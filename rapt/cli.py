@@ -271,6 +271,14 @@ def mechanisms() -> None:
 
 
 @app.command()
+def attacks() -> None:
+    """List the attacks: what each attacker knows, and its parameters."""
+    from rapt.attacks.show import print_attacks
+
+    print_attacks()
+
+
+@app.command()
 def audit(
     mechanism: Annotated[list[str] | None, typer.Option(help="Repeatable; else all.")] = None,
     eta: Annotated[list[float] | None, typer.Option(help="Repeatable; else 0.5 and 2.")] = None,

@@ -27,6 +27,10 @@ from pydantic_core import PydanticCustomError
 from ruamel.yaml import YAML, YAMLError
 
 from rapt import param_errors
+from rapt.attacks.attribute import AttributeMlp
+from rapt.attacks.base import Inference, Inversion
+from rapt.attacks.bayesian import Bayesian
+from rapt.attacks.nearest import NearestNeighbour
 from rapt.errors import RaptError, not_allowed
 from rapt.privacy.mechanisms import (
     MECHANISMS,
@@ -151,7 +155,14 @@ class Sweep(_Section):
     channels: Names
     denoisers: Names
     inversions: Names
+    channel_inversions: Names
     inferences: Names
+
+    @property
+    def channel_readers(self) -> str | None:
+        """The lists of this sweep, if any, for which P(y|w) is estimated."""
+        lists = {"denoisers": self.denoisers, "channel_inversions": self.channel_inversions}
+        return " and ".join(f"sweep.{name}" for name, given in lists.items() if given) or None
 
 
 class Study(_Section):
@@ -457,24 +468,7 @@ class Geometry(_Section):
     words: Annotated[int, Field(ge=2)]
 
 
-class NearestNeighbour(_Section):
-    """White-box inversion."""
-
-    type: Literal["nearest-neighbour"]
-
-
-class AttributeMlp(_Section):
-    """Attribute inference by a multilayer perceptron with one hidden layer."""
-
-    type: Literal["attribute-mlp"]
-    hidden: PositiveInt
-    epochs: PositiveInt
-    learning_rate: PositiveFloat
-
-
-Attack = Annotated[NearestNeighbour | AttributeMlp, Field(discriminator="type")]
-INVERSIONS = ("nearest-neighbour",)
-INFERENCES = ("attribute-mlp",)
+Attack = Annotated[NearestNeighbour | Bayesian | AttributeMlp, Field(discriminator="type")]
 
 
 class Params(_Section):
@@ -515,14 +509,14 @@ class Params(_Section):
             return
         swept = {name: self.tasks[name] for name in self.sweep.tasks}
         labelled = [name for name, task in swept.items() if task.label]
+        readers = self.sweep.channel_readers
         for field, names in self._allowed(swept, labelled).items():
             for given in getattr(self.sweep, field):
                 if given not in names:
-                    denoised = field == "channels" and self.sweep.denoisers
-                    beside = " with sweep.denoisers" if denoised else ""
+                    beside = f" with {readers}" if field == "channels" and readers else ""
                     yield not_allowed(f"sweep.{field}{beside}", given, names)
-        if self.sweep.denoisers and not self.channel.by_frequency:
-            yield "channel.by_frequency: 0 given, allowed with sweep.denoisers: above 0, say 500000"
+        if readers and not self.channel.by_frequency:
+            yield f"channel.by_frequency: 0 given, allowed with {readers}: above 0, say 500000"
         if self.embedding not in self.sweep.embeddings:
             yield not_allowed("embedding", self.embedding, self.sweep.embeddings)
         factors: dict[str, Iterable[str]] = {
@@ -548,16 +542,24 @@ class Params(_Section):
             "backbones": self.backbones,
             "tuners": self.tuners,
             "methods": self.methods,
-            # P(y|w) is a channel from words to words; a denoised cell is tuned on its release.
+            # P(y|w) is a channel from words to words; what reads it reads a release, too.
             "channels": [
                 n
-                for n in (self.sweep.methods if self.sweep.denoisers else self.methods)
+                for n in (self.sweep.methods if self.sweep.channel_readers else self.methods)
                 if n in self.methods and not self.methods[n].releases_vectors
             ],
             "denoisers": self.denoisers,
-            "inversions": [n for n, attack in self.attacks.items() if attack.type in INVERSIONS],
-            "inferences": [n for n, attack in self.attacks.items() if attack.type in INFERENCES],
+            "inversions": self._inversions(reads_channel=False),
+            "channel_inversions": self._inversions(reads_channel=True),
+            "inferences": [n for n, how in self.attacks.items() if isinstance(how, Inference)],
         }
+
+    def _inversions(self, *, reads_channel: bool) -> list[str]:
+        return [
+            name
+            for name, how in self.attacks.items()
+            if isinstance(how, Inversion) and how.reads_channel == reads_channel
+        ]
 
     def _untunable(self) -> Iterable[str]:
         """A fresh encoder has no weights to adapt: all of it learns, so no other tuner fits."""

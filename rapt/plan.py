@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -20,6 +20,8 @@ NAMED_BY = {
     "invert": ("attack", "task", "method", "eta"),
     "infer": ("attack", "task", "method", "eta"),
 }
+# The stages of dvc.yaml whose cells are not named by their kind.
+KIND_OF = {"invert-channel": "invert"}
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class PlannedCell:
     kind: str
     cell: str
     factors: dict[str, str]
+    stage: str
 
     @property
     def path(self) -> Path:
@@ -38,27 +41,29 @@ class PlannedCell:
     @property
     def command(self) -> str:
         """What runs this cell and everything that it needs."""
-        return f"dvc repro {self.kind}@{self.cell}"
+        return f"dvc repro {self.stage}@{self.cell}"
 
 
 def plan(params: Params) -> list[PlannedCell]:
     """Every cell of the grid and every study, in the order of params.yaml."""
     sweep = params.sweep
-    axes = {
+    before = {
         "train": (sweep.train, sweep.backbones, sweep.tuners, sweep.methods, sweep.etas),
         "denoise": (
             *(sweep.train, sweep.backbones, sweep.tuners),
             *(sweep.channels, sweep.etas, sweep.denoisers),
         ),
+    }
+    after = {
         "invert": (sweep.inversions, sweep.tasks, sweep.methods, sweep.etas),
+        "invert-channel": (sweep.channel_inversions, sweep.tasks, sweep.channels, sweep.etas),
         "infer": (sweep.inferences, sweep.infer, sweep.methods, sweep.etas),
     }
-    grid = {kind: list(_grid(kind, lists, params.embedding)) for kind, lists in axes.items()}
     studies = [
-        PlannedCell("study", name, {**study.model_dump(), "study": name})
+        PlannedCell("study", name, {**study.model_dump(), "study": name}, "study")
         for name, study in params.studies.items()
     ]
-    return [*grid["train"], *grid["denoise"], *studies, *grid["invert"], *grid["infer"]]
+    return [*_grid(before, params.embedding), *studies, *_grid(after, params.embedding)]
 
 
 def sorted_etas(etas: list[str]) -> list[str]:
@@ -71,7 +76,11 @@ def is_unprotected(eta: str) -> bool:
     return math.isinf(float(eta))
 
 
-def _grid(kind: str, axes: tuple[list[str], ...], embedding: str) -> Iterator[PlannedCell]:
-    for values in product(*axes):
-        factors = dict(zip(NAMED_BY[kind], values, strict=True))
-        yield PlannedCell(kind, "-".join(values), {**factors, "embedding": embedding})
+def _grid(axes: Mapping[str, tuple[list[str], ...]], embedding: str) -> Iterator[PlannedCell]:
+    """The cells of some stages, each with the lists whose product it runs."""
+    for stage, lists in axes.items():
+        kind = KIND_OF.get(stage, stage)
+        for values in product(*lists):
+            factors = dict(zip(NAMED_BY[kind], values, strict=True))
+            name = "-".join(values)
+            yield PlannedCell(kind, name, {**factors, "embedding": embedding}, stage)

@@ -3,15 +3,11 @@
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from rapt import files, params
 from rapt.privacy import experiment
 from rapt.privacy.channel import Channel
 from rapt.privacy.posterior import Posterior
-from rapt.text.table import EmbeddingTable
 from rapt.tuning.config import Denoising
 from stages import run
 from stages.tuning import tune
@@ -52,22 +48,15 @@ def _denoising(
     groups = privatizer.groups_of_rows(np.arange(len(table.words)))
 
     def reading(k: int) -> Denoising:
-        released = _released(release / f"seed-{k}/train.parquet", table)
-        fit_to = released if how.prior == "release" else None
-        posterior = Posterior.of(channel, table.frequency, groups, fit_to)
+        texts = files.read_parquet(release / f"seed-{k}/train.parquet", ["words"])["words"]
+        counts = table.counts(texts.to_pylist()) if how.prior == "release" else None
+        posterior = Posterior.of(channel, table.frequency, groups, counts)
         rows = posterior.rows
         return Denoising(
             how.type, [table.words[row] for row in rows], table.words, posterior.matrix[rows]
         )
 
     return [reading(k) for k in range(p.seeds)]
-
-
-def _released(path: Path, table: EmbeddingTable) -> NDArray[np.int64]:
-    """How often the release has each word of the table, int64 (V,)."""
-    words = files.read_parquet(path, ["words"])["words"].combine_chunks().flatten()
-    rows = pc.index_in(words, pa.array(table.words)).drop_null()
-    return np.bincount(rows.to_numpy(), minlength=len(table.words))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,15 @@
 """Infer an author's attribute from releases: `python -m stages.infer mlp tweets t2t 75`."""
 
+from collections.abc import Sequence
+
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from rapt import cells, files, params
-from rapt.attacks.attribute import AttributeMlp, majority, mean_vectors
+from rapt.attacks.attribute import majority, mean_vectors
+from rapt.attacks.base import Inference
+from rapt.attacks.interval import interval
 from rapt.progress import bar
 from rapt.text.table import EmbeddingTable
 from stages import run
@@ -20,18 +26,18 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     table = EmbeddingTable(f"models/tables/{embedding}")
     tagged = {s: files.read_parquet(f"data/tagged/{task}/{s}.parquet") for s in ("train", "test")}
     truth = {name: _values(tagged, name) for name in p.tasks[task].attributes or {}}
-    attacker = AttributeMlp(**p.attacks[attack].model_dump(exclude={"type"}))
-    seeds = [
-        {
-            "seed": k,
-            "metrics": _attack(attacker, f"{release}/seed-{k}", table, truth, p.seed + k),
-            "curves": {},
-        }
+    how = p.attacks[attack]
+    assert isinstance(how, Inference)
+    right = [
+        _attack(how, f"{release}/seed-{k}", table, truth, p.seed + k)
         for k in bar(range(p.seeds), attack, p.seeds)
     ]
     cell.write(
         protection=statement["protection"],
-        seeds=seeds,
+        seeds=[
+            {"seed": k, "metrics": _metrics(found), "curves": {}} for k, found in enumerate(right)
+        ],
+        intervals=_intervals(right),
         floors={f"majority_{name}": majority(values["test"]) for name, values in truth.items()},
         counts={split: len(rows) for split, rows in tagged.items()},
     )
@@ -42,25 +48,47 @@ def _values(tagged: dict[str, pa.Table], name: str) -> dict[str, list[str]]:
 
 
 def _attack(
-    attacker: AttributeMlp,
+    attacker: Inference,
     copy: str,
     table: EmbeddingTable,
     truth: dict[str, dict[str, list[str]]],
     seed: int,
-) -> dict[str, float]:
-    """Accuracy and empirical privacy for each attribute, on one seed's copy of the release."""
+) -> dict[str, NDArray[np.bool_]]:
+    """For each attribute whether it was guessed, text by text, on one seed's copy."""
     features = {
         split: mean_vectors(
             table, files.read_parquet(f"{copy}/{split}.parquet")["words"].to_pylist()
         )
         for split in ("train", "test")
     }
-    metrics: dict[str, float] = {}
-    for name, values in truth.items():
-        own, victims = ((features[split], values[split]) for split in ("train", "test"))
-        accuracy = attacker.accuracy(own, victims, seed)
-        metrics |= {f"accuracy_{name}": accuracy, f"empirical_privacy_{name}": 1 - accuracy}
-    return metrics
+    return {
+        name: np.array(
+            attacker.guesses((features["train"], values["train"]), features["test"], seed)
+        )
+        == np.array(values["test"])
+        for name, values in truth.items()
+    }
+
+
+def _metrics(right: dict[str, NDArray[np.bool_]]) -> dict[str, float]:
+    """Accuracy and empirical privacy for each attribute."""
+    return {
+        metric: value
+        for name, found in right.items()
+        for metric, value in (
+            (f"accuracy_{name}", float(found.mean())),
+            (f"empirical_privacy_{name}", 1 - float(found.mean())),
+        )
+    }
+
+
+def _intervals(seeds: Sequence[dict[str, NDArray[np.bool_]]]) -> dict[str, tuple[float, float]]:
+    found: dict[str, tuple[float, float]] = {}
+    for name in seeds[0]:
+        right = np.array([seed[name] for seed in seeds], np.int64)
+        low, high = interval(right.sum(0), np.full(right.shape[1], len(right)), right.mean(1))
+        found |= {f"accuracy_{name}": (low, high), f"empirical_privacy_{name}": (1 - high, 1 - low)}
+    return found
 
 
 if __name__ == "__main__":

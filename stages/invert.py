@@ -1,37 +1,49 @@
 """Invert a release: `python -m stages.invert nearest movies t2t 75`."""
 
 from rapt import cells, files, params
-from rapt.attacks.inversion import Victims, nearest_neighbour
+from rapt.attacks.base import Inversion, Public
+from rapt.attacks.bayesian import ceiling
+from rapt.attacks.victims import Victims, intervals
 from rapt.privacy.categories import Scheme
-from rapt.text.table import EmbeddingTable
 from stages import run
 
 
 def main(attack: str, task: str, method: str, eta: str) -> None:
     """Guess every word of the test split of TASK from its release by METHOD at ETA."""
+    p = params.load()
+    how = p.attacks[attack]
+    assert isinstance(how, Inversion)
     release = f"data/private/{task}/{method}-{eta}"
     statement = files.read_json(f"{release}/statement.json")
-    embedding = statement["embedding"]
-    factors = {"attack": attack, "task": task, "method": method, "eta": eta, "embedding": embedding}
+    factors = {"attack": attack, "task": task, "method": method, "eta": eta}
+    factors["embedding"] = statement["embedding"]
     cell = cells.Cell("invert", f"{attack}-{task}-{method}-{eta}", factors)
-    table = EmbeddingTable(f"models/tables/{embedding}")
+    public = Public.of(statement, method, channel=how.reads_channel)
     tagged = files.read_parquet(f"data/tagged/{task}/test.parquet")
     victims = Victims(
         tagged["words"].to_pylist(),
         tagged["pos"].to_pylist(),
         Scheme(statement["categories"] and tuple(statement["categories"])),
-        table.form,
+        public.table.form,
     )
-    seeds = []
-    for k in range(params.load().seeds):
-        released = files.read_parquet(f"{release}/seed-{k}/test.parquet")["words"].to_pylist()
-        recovered = victims.score([nearest_neighbour(words) for words in released])
-        seeds.append({"seed": k, "metrics": recovered.accuracies(), "curves": {}})
+    invert = how.fit(public)
+    recovered = [
+        victims.score(invert(files.read_parquet(path, ["words"])["words"].to_pylist()))
+        for path in (f"{release}/seed-{k}/test.parquet" for k in range(p.seeds))
+    ]
+    ceilings = {}
+    if public.channel:
+        ceilings["accuracy_protected"] = ceiling(public.channel, *victims.counts(public))
     cell.write(
         protection=statement["protection"],
-        seeds=seeds,
+        seeds=[
+            {"seed": k, "metrics": found.accuracies(), "curves": {}}
+            for k, found in enumerate(recovered)
+        ],
         floors={"majority": victims.majority()},
-        counts={"words": recovered.words, "protected": recovered.protected},
+        ceilings=ceilings,
+        intervals=intervals(recovered),
+        counts={name: int(getattr(recovered[0], name).sum()) for name in ("words", "protected")},
     )
 
 

@@ -61,6 +61,7 @@ def experiment(encoder: dict[str, Any] | None = None, **tuners: Any) -> params.P
     content["embeddings"]["minilm"]["model"] = "model"
     content["methods"]["rapt"]["plain_tokens"]["length"] = 4
     content["sweep"] |= {"tasks": ["movies"], "infer": [], "inversions": [], "etas": [75]}
+    content["sweep"] |= {"channel_inversions": [], "channels": []}
     content["sweep"] |= {"methods": ["rapt"], "tuners": list(tuners)}
     content |= {"seeds": 3, "studies": {}, "tuners": tuners}
     content["train"]["epochs"] = 4
@@ -273,7 +274,9 @@ def test_a_preview_warns_of_too_many_cells(
 ) -> None:
     text = presets.text("paper-nlu-bert")
     assert "More than 250 cells" not in shown(capsys, "paper-nlu-bert")
-    Path("many.yaml").write_text(text.replace("inversions: []", "inversions:\n    - nearest"))
+    Path("many.yaml").write_text(
+        text.replace("\n  inversions: []", "\n  inversions:\n    - nearest")
+    )
     # 216 + 54 cells
     assert "More than 250 cells: DVC writes dvc.lock anew for each, about 2.6 min" in shown(
         capsys, "many.yaml"

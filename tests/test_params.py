@@ -92,7 +92,7 @@ def test_the_shipped_file_is_valid() -> None:
         ),
         (
             lambda c: c["attacks"]["mlp"].update(type="nearest"),
-            "attacks.mlp.type: 'nearest' given, allowed: attribute-mlp, nearest-neighbour",
+            "attacks.mlp.type: 'nearest' given, allowed: attribute-mlp, bayesian, near",
         ),
         (
             lambda c: c["methods"]["t2t"]["mechanism"].update(type="tt2"),
@@ -116,7 +116,7 @@ def test_the_shipped_file_is_valid() -> None:
         ),
         (
             lambda c: c["methods"]["t2t"].update(mechanism=VECTORS),
-            "sweep.channels: 't2t' given, allowed: pct2t, rapt, rapt-mean",
+            "sweep.channels with sweep.channel_inversions: 't2t' given, allowed: pct2t, rapt",
         ),
         (
             lambda c: c["methods"]["pct2t"].update(categories=["nuon"]),
@@ -170,28 +170,34 @@ def test_the_shipped_file_is_valid() -> None:
             lambda c: c["sweep"].update(inversions=["mlp"]),
             "sweep.inversions: 'mlp' given, allowed: near",
         ),
+        (
+            lambda c: c["sweep"].update(inversions=["bayes"]),
+            "sweep.inversions: 'bayes' given, allowed: nearest",
+        ),
+        (
+            lambda c: c["attacks"]["bayes"].update(prior="none"),
+            "attacks.bayes.prior: 'none' given, allowed: public, release",
+        ),
+        (
+            lambda c: c["attacks"]["mlp"].update(hiden=3),
+            "attacks.mlp: 'hiden' given, allowed: .*did you mean 'hidden'",
+        ),
         (lambda c: c["sweep"].update(methods=["t2t", "t2t"]), "sweep.methods: .*each entry once"),
         (
-            lambda c: c["sweep"].update(channels=["rapd"]),
+            lambda c: c["sweep"].update(channels=["rapd"], channel_inversions=[]),
             "sweep.channels: 'rapd' given, allowed: .*did you mean 'rapt'",
         ),
         (
-            lambda c: (
-                c["sweep"].update(denoisers=["posterior"]),
-                c["channel"].update(by_frequency=1),
-            ),
-            "sweep.denoisers: 'posterior' given, allowed: posterior-mean, posterior-public, posterior-sample; did",
+            lambda c: c["sweep"].update(denoisers=["posterior"]),
+            "sweep.denoisers: 'posterior' given, allowed: posterior-mean, posterior-public, post",
         ),
         (
-            lambda c: c["sweep"].update(denoisers=["posterior-mean"]),
-            "channel.by_frequency: 0 given, allowed with sweep.denoisers: above 0",
+            lambda c: c["channel"].update(by_frequency=0),
+            "channel.by_frequency: 0 given, allowed with sweep.channel_inversions: above 0",
         ),
         (
-            lambda c: (
-                c["sweep"].update(denoisers=["posterior-mean"], channels=["rapt-mean"]),
-                c["channel"].update(by_frequency=1),
-            ),
-            "sweep.channels with sweep.denoisers: 'rapt-mean' given, "
+            lambda c: c["sweep"].update(denoisers=["posterior-mean"], channels=["rapt-mean"]),
+            "sweep.channels with sweep.denoisers and sweep.channel_inversions: 'rapt-mean' given, "
             "allowed: pct2t, rapt, t2t; did you mean",
         ),
         (
@@ -206,7 +212,6 @@ def test_the_shipped_file_is_valid() -> None:
         (
             lambda c: (
                 c["sweep"].update(denoisers=["posterior-mean"]),
-                c["channel"].update(by_frequency=1),
                 c["studies"].update({"movies-minilm-lora-t2t-75-posterior-mean": {**STUDY}}),
             ),
             "movies-minilm-lora-t2t-75-posterior-mean: the name of two cells",

@@ -18,7 +18,6 @@ SHIPPED = YAML(typ="safe").load(ROOT / "params.yaml")
 def planned(**sweep: Any) -> list[PlannedCell]:
     content = copy.deepcopy(SHIPPED)
     content["sweep"] |= sweep
-    content["channel"]["by_frequency"] = 1
     return plan(params.validate(content))
 
 

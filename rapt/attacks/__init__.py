@@ -1,1 +1,10 @@
-"""Attacks on releases: one module each."""
+"""Attacks on releases: one module each, and their registry."""
+
+from __future__ import annotations
+
+from rapt.attacks.attribute import AttributeMlp
+from rapt.attacks.base import Attack
+from rapt.attacks.bayesian import Bayesian
+from rapt.attacks.nearest import NearestNeighbour
+
+ATTACKS: tuple[type[Attack], ...] = (NearestNeighbour, Bayesian, AttributeMlp)

@@ -5,46 +5,44 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.neural_network import MLPClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from pydantic import Field, PositiveFloat, PositiveInt
 from threadpoolctl import threadpool_limits
 
+from rapt.attacks.base import Inference
 from rapt.text.table import EmbeddingTable
 
 
-@dataclass(frozen=True)
-class AttributeMlp:
-    """A multilayer perceptron with one hidden layer of ReLUs (RAPT; Qu et al.).
+class AttributeMlp(Inference):
+    """Attribute inference from the mean vector of a text's released words, by a perceptron.
 
-    Attributes:
-        hidden: width of the layer; 768 in the papers.
-        epochs: passes over the attacker's own texts.
-        learning_rate: of Adam.
+    It has one hidden layer of ReLUs.
     """
 
-    hidden: int
-    epochs: int
-    learning_rate: float
+    source: ClassVar[str] = "Qu et al., 2021; RAPT, figure 4"
+    knows: ClassVar[str] = "the embedding table; released texts of other authors with the attribute"
 
-    def accuracy(
+    type: Literal["attribute-mlp"]
+    hidden: Annotated[PositiveInt, Field(description="width of the hidden layer; 768 in RAPT")]
+    epochs: Annotated[PositiveInt, Field(description="passes over the attacker's own texts")]
+    learning_rate: Annotated[PositiveFloat, Field(description="of Adam")]
+
+    def guesses(
         self,
         own: tuple[NDArray[np.float32], Sequence[str]],
-        victims: tuple[NDArray[np.float32], Sequence[str]],
+        victims: NDArray[np.float32],
         seed: int,
-    ) -> float:
-        """Train on the attacker's own texts, score on the victims'.
+    ) -> list[str]:
+        """Train on the attacker's own texts, then read the victims'."""
+        # Here: params.yaml is validated with this module, and scikit-learn takes a second to load.
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.neural_network import MLPClassifier
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
 
-        Args:
-            own: features (n, d) and attribute values.
-            victims: likewise, of other texts.
-            seed: of the weights and the batches, below 2³².
-        """
         mlp = MLPClassifier(
             (self.hidden,),
             learning_rate_init=self.learning_rate,
@@ -55,7 +53,7 @@ class AttributeMlp:
         with threadpool_limits(1), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the epochs are a parameter
             attacker = make_pipeline(StandardScaler(), mlp).fit(*own)
-            return float(attacker.score(*victims))
+            return attacker.predict(victims).tolist()
 
 
 def mean_vectors(table: EmbeddingTable, texts: Sequence[Sequence[str]]) -> NDArray[np.float32]:

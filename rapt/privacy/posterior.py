@@ -50,12 +50,18 @@ class Posterior:
         """The table's rows of the words y that have a posterior, ascending, int64."""
         return np.flatnonzero(np.diff(self.matrix.indptr)).astype(np.int64)
 
+    @property
+    def mode(self) -> NDArray[np.int64]:
+        """The most likely w for each y, int64 (V,); -1 where there is no posterior."""
+        likely = np.asarray(self.matrix.argmax(axis=1), np.int64).ravel()
+        return np.where(np.diff(self.matrix.indptr) > 0, likely, -1)
+
     @classmethod
     def of(
         cls,
         channel: Channel,
         frequency: NDArray[np.float64],
-        groups: Sequence[int],
+        groups: Sequence[int] | NDArray[np.int64],
         released: NDArray[np.int64] | None = None,
     ) -> Posterior:
         """Apply Bayes' rule to a channel.

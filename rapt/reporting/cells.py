@@ -18,11 +18,16 @@ UNPROTECTED = "unprotected"
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric over the seeds of a cell; `sd` is None for one seed."""
+    """A metric over the seeds of a cell; `sd` is None for one seed.
+
+    `low` and `high` are its 95 % confidence interval, where the cell has one.
+    """
 
     mean: float
     sd: float | None
     n: int
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,10 @@ class Cell:
     def floor(self, name: str) -> float | None:
         """What an answer without looking reaches."""
         return self.content["floors"][name] if self.content else None
+
+    def ceiling(self, name: str) -> float | None:
+        """What no attack of the kind exceeds; None where that is not known."""
+        return self.content["ceilings"].get(name) if self.content else None
 
     def by_seed(self, metric: str) -> dict[int, float]:
         """Seed → metric."""

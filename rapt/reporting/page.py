@@ -113,7 +113,7 @@ def _grids(rows: Sequence[Utility] | Sequence[Privacy]) -> list[Grid]:
     grids = []
     for group in tables.groups(rows):
         own = sorted((r for r in rows if r.group == group), key=lambda row: float(row.eta))
-        labels = dict.fromkeys(row.label for row in rows)
+        labels = dict.fromkeys(row.label for row in rows if row.group == group)
         grids.append(
             Grid(
                 group,

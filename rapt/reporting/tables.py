@@ -81,6 +81,9 @@ class Privacy:
     protection: str
     empirical_privacy: float | None
     empirical_privacy_sd: float | None
+    # Of its 95 % confidence interval over texts and seeds.
+    empirical_privacy_low: float | None
+    empirical_privacy_high: float | None
     seeds: int | None
     attack_accuracy: float | None
     attack_accuracy_sd: float | None
@@ -88,6 +91,8 @@ class Privacy:
     attack_accuracy_all_words: float | None
     majority: float | None
     clean_accuracy: float | None
+    # What no attack reaches that looks at one word at a time, where that is known.
+    accuracy_ceiling: float | None
     command: str
 
     @property
@@ -192,12 +197,15 @@ def _privacy(results: Results, cell: Cell, attribute: str | None) -> Privacy:
         protection=cell.protection,
         empirical_privacy=_mean(empirical),
         empirical_privacy_sd=empirical.sd if empirical else None,
+        empirical_privacy_low=empirical.low if empirical else None,
+        empirical_privacy_high=empirical.high if empirical else None,
         seeds=empirical.n if empirical else None,
         attack_accuracy=_mean(accuracy),
         attack_accuracy_sd=accuracy.sd if accuracy else None,
         attack_accuracy_all_words=None if attribute else _mean(cell.metric("accuracy")),
         majority=cell.floor(f"majority{suffix}"),
         clean_accuracy=_mean(clean[0].metric(accuracy_name)) if clean else None,
+        accuracy_ceiling=cell.ceiling(accuracy_name),
         command=cell.plan.command,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -93,6 +93,11 @@ class EmbeddingTable:
             normal = normalizer.normalize_str(word) if normalizer else word
             self._forms[word] = word if word in self._rows else normal
         return self._forms[word]
+
+    def counts(self, texts: Iterable[Sequence[str]]) -> NDArray[np.int64]:
+        """How often texts have each word of the table, written as the table has it, int64 (V,)."""
+        rows = [self._rows[word] for text in texts for word in text if word in self._rows]
+        return np.bincount(np.array(rows, np.int64), minlength=len(self.words))
 
     def embed(self, words: Sequence[str]) -> Vectors:
         """The vectors E(w) of any words, float32 (n, d).

@@ -60,13 +60,21 @@ def write_cell(cell: PlannedCell, **changes: Any) -> dict[str, Any]:
         "cell": cell.cell,
         "factors": cell.factors,
         "protection": protection(cell.factors["eta"]),
-        "metrics": {name: summary([s["metrics"][name] for s in seeds]) for name in names},
+        "metrics": {name: _metric(cell, [s["metrics"][name] for s in seeds]) for name in names},
         "floors": {"majority_author": 0.55} if cell.kind == "infer" else {"majority": _floor(cell)},
+        "ceilings": {"accuracy_protected": 0.95} if cell.stage == "invert-channel" else {},
         "counts": {"train": 1000, "test": 500},
         "seeds": seeds,
     } | changes
     files.write_json(cell.path, content)
     return content
+
+
+def _metric(cell: PlannedCell, values: list[float]) -> dict[str, float | int | None]:
+    found = summary(values)
+    if cell.kind in ("invert", "infer"):
+        found |= {"low": max(0.0, min(values) - 0.01), "high": min(1.0, max(values) + 0.01)}
+    return found
 
 
 def _floor(cell: PlannedCell) -> float:
@@ -232,4 +240,3 @@ def _examples(p: Params) -> dict[str, Any]:
 def denoise_t2t(content: dict[str, Any]) -> None:
     """Have what is released by t2t read by a denoiser, too."""
     content["sweep"].update(channels=["t2t"], denoisers=["posterior-mean"])
-    content["channel"]["by_frequency"] = 1

@@ -68,11 +68,12 @@ def test_plan_names_every_cell_once(whole: Params) -> None:
     sweep = whole.sweep
     grid = len(sweep.methods) * len(sweep.etas)
     assert len(names) == len(set(names))
+    by_channel = len(sweep.channel_inversions) * len(sweep.channels) * len(sweep.etas)
     assert len(names) == grid * (
         len(sweep.train) * len(sweep.backbones) * len(sweep.tuners)
         + len(sweep.inversions) * len(sweep.tasks)
         + len(sweep.inferences) * len(sweep.infer)
-    ) + len(whole.studies)
+    ) + by_channel * len(sweep.tasks) + len(whole.studies)
     assert ("train", "movies-minilm-lora-rapt-75") in names
     assert ("infer", "mlp-tweets-t2t-inf") in names
 

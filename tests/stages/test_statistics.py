@@ -26,7 +26,8 @@ def small(workspace: Workspace, table: EmbeddingTable) -> Path:
     for how in (params["calibrate"], params["methods"]["pct2t"]):
         how["categories"] = ["noun", "verb"]
     params["calibrate"] |= {"etas": [1, 3, "inf"], "replaced": [0.5], "words": 14, "draws": 10}
-    params["channel"] |= {"frequent": 4, "sampled": 6, "draws": 10}
+    params["channel"] |= {"frequent": 4, "sampled": 6, "draws": 10, "by_frequency": 0}
+    params["sweep"]["channel_inversions"] = []
     yaml.dump(params, root / "params.yaml")
     return root
 

@@ -1,6 +1,6 @@
 import pytest
 
-from rapt.attacks.inversion import Victims, nearest_neighbour
+from rapt.attacks.victims import Victims, intervals
 from rapt.privacy.categories import Scheme
 
 WORDS = [["The", "cat", "sat"], ["the", "dog"]]
@@ -9,7 +9,7 @@ POS = [["DET", "NOUN", "VERB"], ["DET", "NOUN"]]
 
 def test_clean_text_is_recovered_whole() -> None:
     victims = Victims(WORDS, POS, Scheme(None), str.lower)
-    recovered = victims.score([nearest_neighbour(text) for text in WORDS])
+    recovered = victims.score(WORDS)
     assert recovered.accuracies() == {
         "accuracy": 1,
         "accuracy_protected": 1,
@@ -29,3 +29,13 @@ def test_only_protected_words_count_for_empirical_privacy() -> None:
 def test_a_guess_for_every_word() -> None:
     with pytest.raises(ValueError, match="zip"):
         Victims(WORDS, POS, Scheme(None), str).score([["the"], ["the", "dog"]])
+
+
+def test_intervals_hold_the_metrics_of_all_seeds() -> None:
+    victims = Victims(WORDS, POS, Scheme(("noun",)), str.lower)
+    seeds = [victims.score([["the", "cat", "x"], ["the", w]]) for w in ("dog", "bird", "bird")]
+    found = intervals(seeds)
+    low, high = found["accuracy_protected"]
+    assert low < 4 / 6 < high
+    assert found["empirical_privacy"] == (1 - high, 1 - low)
+    assert found["accuracy"][0] < 10 / 15 < found["accuracy"][1]

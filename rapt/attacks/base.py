@@ -1,0 +1,101 @@
+"""What every attack is: parameters, what its attacker knows, and how it is fitted and used."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from rapt.privacy import experiment
+from rapt.privacy.channel import Channel
+from rapt.text.table import EmbeddingTable
+
+Texts = Sequence[Sequence[str]]
+
+
+class Attack(BaseModel, ABC):
+    """An attack; its fields are its parameters as params.yaml has them, without defaults.
+
+    The first is `type`, its name.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    source: ClassVar[str]
+    # What the attacker has beside the victims' release.
+    knows: ClassVar[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Public:
+    """What anyone has who knows the mechanism.
+
+    Attributes:
+        table: the mechanism's.
+        groups: of each of its V words the group that it is replaced in, int64 (V,).
+        channel: P(y|w); None where the attack does not read it.
+    """
+
+    table: EmbeddingTable
+    groups: NDArray[np.int64]
+    channel: Channel | None
+
+    @classmethod
+    def of(cls, statement: Mapping[str, Any], method: str, *, channel: bool) -> Public:
+        """What the statement of a release tells whoever reads it.
+
+        Args:
+            statement: of the release.
+            method: that its channel is estimated under.
+            channel: whether the attack reads it.
+        """
+        embedding, eta = statement["embedding"], statement["eta"]
+        mechanism = {"type": statement["mechanism"], **statement["parameters"]}
+        privatizer = experiment.privatizer(embedding, mechanism, statement["categories"], eta)
+        size = len(privatizer.table.words)
+        groups = np.asarray(privatizer.groups_of_rows(np.arange(size)), np.int64)
+        path = Path(f"models/channels/{embedding}/{method}-{eta}")
+        return cls(privatizer.table, groups, Channel.load(path, size) if channel else None)
+
+
+class Inverter(Protocol):
+    """A fitted inversion."""
+
+    def __call__(self, released: Texts) -> list[list[str]]:
+        """For each released word of the victims' texts the word that stood there, as guessed."""
+
+
+class Inversion(Attack):
+    """An attack that asks which word stood where a word was released."""
+
+    # Whether it wants the channel: it is then used on the methods of sweep.channels alone.
+    reads_channel: ClassVar[bool] = False
+
+    @abstractmethod
+    def fit(self, public: Public) -> Inverter:
+        """Learn what can be learned before the victims' release is seen."""
+
+
+class Inference(Attack):
+    """An attack that asks for a private attribute of a text's author."""
+
+    @abstractmethod
+    def guesses(
+        self,
+        own: tuple[NDArray[np.float32], Sequence[str]],
+        victims: NDArray[np.float32],
+        seed: int,
+    ) -> list[str]:
+        """Learn from the attacker's own texts, then guess the victims' attribute.
+
+        Args:
+            own: features (n, d) and attribute values.
+            victims: features of other texts, (m, d).
+            seed: of all that is random, below 2³².
+        """

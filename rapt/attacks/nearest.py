@@ -1,0 +1,28 @@
+"""White-box inversion by the nearest neighbour."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from rapt.attacks.base import Inversion, Inverter, Public, Texts
+
+
+class NearestNeighbour(Inversion):
+    """White-box inversion: the word whose vector is nearest to what was released.
+
+    Where words are released that is the word itself, and where vectors are, it is the word that the
+    release has beside each.
+    """
+
+    source: ClassVar[str] = "Qu et al., 2021; RAPT, figure 4"
+    knows: ClassVar[str] = "the embedding table"
+
+    type: Literal["nearest-neighbour"]
+
+    def fit(self, public: Public) -> Inverter:
+        """Nothing is learned."""
+        return _as_released
+
+
+def _as_released(released: Texts) -> list[list[str]]:
+    return [list(text) for text in released]

@@ -1,0 +1,137 @@
+"""The Bayesian attacker on channels whose best attack is known in closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.stats import binomtest
+
+from rapt.attacks.base import Public
+from rapt.attacks.bayesian import Bayesian, ceiling
+from rapt.attacks.nearest import NearestNeighbour
+from rapt.attacks.victims import Victims
+from rapt.privacy.categories import VERBATIM, Scheme
+from rapt.privacy.channel import Channel, estimate
+from rapt.privacy.mechanisms import T2T
+from rapt.privacy.privatizer import Privatizer
+from rapt.text.table import EmbeddingTable
+
+V = 18
+FALSE_ALARM = 1e-6
+Shares = NDArray[np.float64]
+
+# P(y|w) of the first two of the table's words, which the victims' texts consist of.
+CHANNELS = {
+    "identity": [[1.0, 0.0], [0.0, 1.0]],
+    "uniform": [[0.5, 0.5], [0.5, 0.5]],
+    "two words": [[0.8, 0.2], [0.4, 0.6]],
+    "turned": [[0.1, 0.9], [0.8, 0.2]],
+}
+
+
+@pytest.fixture
+def public(table: EmbeddingTable) -> Callable[[Shares], Public]:
+    """What is known of a channel over the first words of the table; no other is replaced."""
+
+    def make(matrix: Shares) -> Public:
+        size = len(matrix)
+        counts = np.zeros((size, V), np.int64)
+        counts[:, :size] = np.rint(1000 * matrix)
+        groups = np.full(V, VERBATIM)
+        groups[:size] = 0
+        return Public(table, groups, Channel(np.arange(size), csr_array(counts)))
+
+    return make
+
+
+def draw(words: list[str], public: Public, rng: np.random.Generator) -> list[list[str]]:
+    """Texts of one word each, released by the channel."""
+    assert public.channel
+    matrix, rows = public.channel.matrix.toarray(), public.table.counts
+    at = [int(np.flatnonzero(rows([[word]]))[0]) for word in words]
+    return [[public.table.words[rng.choice(V, p=matrix[row])]] for row in at]
+
+
+@pytest.mark.parametrize("name", CHANNELS)
+@pytest.mark.parametrize("prior", ["public", "release"])
+def test_it_reaches_the_best_success_that_there_is(
+    public: Callable[[Shares], Public], name: str, prior: Literal["public", "release"]
+) -> None:
+    """Σ_y max_w P(y|w)·π(w), tested exactly. The table's π of the two words is the victims'."""
+    rng, share = np.random.default_rng(0), 2 / 3
+    matrix, n = np.array(CHANNELS[name]), 4000
+    known = public(matrix)
+    words = [known.table.words[w] for w in rng.choice(2, n, p=[share, 1 - share])]
+    victims = Victims([[w] for w in words], [["NOUN"]] * n, Scheme(None), known.table.form)
+    released = draw(words, known, rng)
+    recovered = victims.score(Bayesian(type="bayesian", prior=prior).fit(known)(released))
+    best = (matrix * [[share], [1 - share]]).max(axis=0).sum()
+    right = int(recovered.right.sum())
+    assert binomtest(right, n, min(1.0, best)).pvalue > FALSE_ALARM
+    counts, others = victims.counts(known)
+    assert (counts[:2].sum(), others) == (n, 0)
+    assert ceiling(known.channel, counts, others) == pytest.approx(best, abs=0.04)  # n words
+
+
+def test_what_the_channel_does_not_know_counts_as_recovered(
+    public: Callable[[Shares], Public],
+) -> None:
+    known = public(np.array(CHANNELS["uniform"]))
+    assert known.channel
+    counts = np.zeros(V, np.int64)
+    counts[:3] = [60, 20, 10]  # the third has no channel
+    assert ceiling(known.channel, counts, 10) == pytest.approx((60 + 10 + 10) / 100)
+    assert ceiling(known.channel, np.zeros(V, np.int64), 0) == 0
+
+
+def test_words_of_another_group_than_their_own_are_others(
+    public: Callable[[Shares], Public],
+) -> None:
+    known = public(np.eye(8))
+    words = ["nouna", "nounb", "verba", "unseen"]
+    # In this text nounb stands as a verb, and verba, which no one replaces there, as a noun.
+    victims = Victims(
+        [words], [["NOUN", "VERB", "NOUN", "NOUN"]], Scheme(("noun", "verb")), known.table.form
+    )
+    counts, others = victims.counts(known)
+    assert (counts[0], counts.sum(), others) == (1, 1, 3)
+
+
+@pytest.mark.parametrize("eta", [1.0, 2.0, 4.0])
+def test_it_is_no_weaker_than_the_nearest_neighbour(table: EmbeddingTable, eta: float) -> None:
+    """On T2T, with words as frequent as the table says; the interval is of 1e-6."""
+    privatizer = Privatizer(table=table, mechanism=T2T(), eta=eta)
+    groups = np.asarray(privatizer.groups_of_rows(np.arange(V)), np.int64)
+    known = Public(table, groups, estimate(privatizer, np.arange(V), 4000, 0))
+    rng = np.random.default_rng(1)
+    share = table.frequency / table.frequency.sum()
+    words = [table.words[w] for w in rng.choice(V, 4000, p=share)]
+    victims = Victims([[w] for w in words], [["NOUN"]] * 4000, Scheme(None), table.form)
+    released = draw(words, known, rng)
+    attacks = (
+        Bayesian(type="bayesian", prior="public"),
+        NearestNeighbour(type="nearest-neighbour"),
+    )
+    bayes, nearest = (victims.score(how.fit(known)(released)).right for how in attacks)
+    better, worse = int((bayes > nearest).sum()), int((bayes < nearest).sum())
+    if better + worse:
+        pvalue = binomtest(better, better + worse, alternative="less").pvalue
+        assert pvalue > FALSE_ALARM
+    assert known.channel
+    bound = ceiling(known.channel, *victims.counts(known))
+    assert bayes.mean() <= bound + 0.05
+    assert bayes.mean() > share.max() - 0.05
+
+
+def test_a_word_that_nothing_leads_to_is_taken_as_it_is(
+    public: Callable[[Shares], Public],
+) -> None:
+    known = public(np.array(CHANNELS["turned"]))
+    texts = [["the", "nouna", "unseen"]]
+    guessed = Bayesian(type="bayesian", prior="public").fit(known)(texts)
+    assert guessed == [["the", "nounb", "unseen"]]
