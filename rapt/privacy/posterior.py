@@ -12,6 +12,10 @@ computed from what is public and from the release, so it costs no privacy (post-
 Bayesian attacker takes the mode of P(w|y) (Tong et al., 2024), the best predictor goes through all
 of it (RAPT, Theorem VI.1).
 
+A word drawn once is no measure of how likely it is: of a thousand unlikely ones whichever chance
+drew has 1/n, the others nothing, and the mode of P(w|y) is that of an accident. So the draws are
+discounted (`_discounted`).
+
 Three approximations. The channel is estimated for some words w alone; any other is counted as
 itself only, with P(w|w) the mean over the channel's words of its group. Each word is taken to be of
 the group that the table has it in, whatever its tag in a text. Words outside the table, which the
@@ -81,7 +85,6 @@ class Posterior:
         if released is not None:
             prior = _fitted(leads, prior, released)
         joint = csr_array(leads @ diags_array(prior))
-        joint.eliminate_zeros()
         totals = np.asarray(joint.sum(axis=1), np.float64)
         return cls(csr_array(diags_array(1 / np.where(totals > 0, totals, 1)) @ joint))
 
@@ -107,9 +110,9 @@ def _leads(channel: Channel, group: NDArray[np.int64]) -> csr_array:
     """P(y|w) as far as it is known, float64 (V, V), a row for each y."""
     channel = channel.of(group[channel.rows] != VERBATIM)
     others = np.setdiff1d(np.flatnonzero(group != VERBATIM), channel.rows)
-    known = coo_array(channel.matrix)
+    known = coo_array(diags_array(1 / channel.draws) @ _discounted(channel.counts))
     itself = _keep_rates(channel, group)[group[others]]
-    return csr_array(
+    found = csr_array(
         (
             np.concatenate((known.data, itself)),
             (
@@ -119,6 +122,23 @@ def _leads(channel: Channel, group: NDArray[np.int64]) -> csr_array:
         ),
         shape=(len(group), len(group)),
     )
+    found.eliminate_zeros()
+    return found
+
+
+def _discounted(counts: csr_array) -> csr_array:
+    """Draws less what chance adds to those that were drawn, float64 (n, V).
+
+    Absolute discounting (Ney, Essen and Kneser, 1994): D = n1 / (n1 + 2·n2) of each count of a word
+    of which n1 words were drawn once and n2 twice. A channel that is drawn from until each word was
+    often met loses nothing.
+    """
+    words = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    once, twice = (
+        np.bincount(words[counts.data == times], minlength=counts.shape[0]) for times in (1, 2)
+    )
+    discount = once / np.maximum(once + 2 * twice, 1)
+    return csr_array((counts.data - discount[words], counts.indices, counts.indptr), counts.shape)
 
 
 def _fitted(

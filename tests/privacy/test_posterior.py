@@ -68,7 +68,7 @@ def test_the_identity_is_its_own_posterior(frequency: list[float]) -> None:
 
 def test_a_word_outside_the_channel_counts_as_itself_at_the_rate_of_its_group() -> None:
     """Words 0 and 1 are of group 0, kept in 0.5 and 0.7 of their draws; 2 is of group 0, too."""
-    channel = channel_of([0, 1, 3], [[5, 2, 3, 0], [2, 7, 1, 0], [0, 0, 0, 10]])
+    channel = channel_of([0, 1, 3], [[50, 20, 30, 0], [20, 70, 10, 0], [0, 0, 0, 100]])
     matrix = found(channel, [0.4, 0.3, 0.2, 0.1], [0, 0, 0, 1])
     joint = np.array([0.3 * 0.4, 0.1 * 0.3, 0.6 * 0.2, 0])
     np.testing.assert_allclose(matrix[2], joint / joint.sum())
@@ -88,7 +88,7 @@ def test_what_nothing_leads_to_has_no_posterior() -> None:
 
 
 def test_words_of_unknown_frequency_count_as_the_rarest() -> None:
-    channel = channel_of([0, 1, 2], np.full((3, 3), 1))
+    channel = channel_of([0, 1, 2], np.full((3, 3), 10))
     np.testing.assert_allclose(found(channel, [0.6, 0.2, 0.0], [0] * 3)[0], [0.6, 0.2, 0.2])
 
 
@@ -111,10 +111,27 @@ def test_it_is_bayes_rule_on_the_estimated_channel(table: EmbeddingTable, eta: f
     privatizer = Privatizer(table=table, mechanism=T2T(), eta=eta)
     matrix = of(privatizer, np.arange(SIZE)).matrix.toarray()
     channel = estimate(privatizer, range(SIZE), 50, 0)
-    joint = (channel.matrix.toarray() * table.frequency[:, None]).T
+    counts = channel.counts.toarray()
+    once, twice = ((counts == times).sum(axis=1, keepdims=True) for times in (1, 2))
+    counts = np.where(counts > 0, counts - once / np.maximum(once + 2 * twice, 1), 0)
+    joint = (counts * table.frequency[:, None]).T
     np.testing.assert_allclose(matrix, joint / joint.sum(axis=1, keepdims=True))
     if np.isinf(eta):
         np.testing.assert_array_equal(matrix, np.eye(SIZE))
+
+
+def test_chance_draws_of_many_words_outweigh_no_word_itself() -> None:
+    """A rare y that keeps itself half the time, and that each of 40 frequent words met once."""
+    size = 41
+    counts = np.zeros((size, size), np.int64)
+    counts[np.arange(size), np.arange(size)] = 50
+    counts[1:, 0] = 1
+    counts[1:, 1] += 49 - 49 * (np.arange(1, size) == 1)
+    counts[0, 1] = 50
+    frequency = [1e-3, *[1.0] * 40]
+    posterior = Posterior.of(channel_of(list(range(size)), counts), np.array(frequency), [0] * size)
+    assert posterior.mode[0] == 0
+    assert posterior.matrix[[0]].toarray().ravel().tolist() == [1.0, *[0.0] * 40]
 
 
 def test_a_channel_of_some_words_as_the_stage_chooses_them(table: EmbeddingTable) -> None:
@@ -184,7 +201,7 @@ def test_a_fitted_prior_has_the_closed_form_of_two_words() -> None:
 
 def test_a_prior_fitted_to_what_public_text_leads_to_is_the_public_one() -> None:
     """The release is as frequent as the public prior and the channel make it."""
-    channel = channel_of([0, 1, 2], [[7, 2, 1], [3, 6, 1], [1, 1, 8]])
+    channel = channel_of([0, 1, 2], [[70, 20, 10], [30, 60, 10], [10, 10, 80]])
     frequency = [0.5, 0.3, 0.2]
     released = (1e6 * (np.array(frequency) @ channel.matrix.toarray())).astype(int).tolist()
     np.testing.assert_allclose(
