@@ -530,6 +530,10 @@ class Params(_Section):
             for factor, names in factors.items():
                 if (given := getattr(cell, factor)) not in names:
                     yield not_allowed(f"studies.{study}.{factor}", given, names)
+        for name in self.sweep.channel_inversions:
+            how = self.attacks.get(name)
+            if isinstance(how, Inversion) and how.takes > self.seeds:
+                yield f"attacks.{name}.copies: {how.takes} given, allowed: at most {self.seeds}"
         yield from self._untunable()
         yield from self._collisions()
 

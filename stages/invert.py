@@ -2,7 +2,6 @@
 
 from rapt import cells, files, params
 from rapt.attacks.base import Inversion, Public
-from rapt.attacks.bayesian import ceiling
 from rapt.attacks.victims import Victims, intervals
 from rapt.privacy.categories import Scheme
 from stages import run
@@ -27,13 +26,14 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
         public.table.form,
     )
     invert = how.fit(public)
-    recovered = [
-        victims.score(invert(files.read_parquet(path, ["words"])["words"].to_pylist()))
-        for path in (f"{release}/seed-{k}/test.parquet" for k in range(p.seeds))
+    copies = [
+        files.read_parquet(f"{release}/seed-{k}/test.parquet", ["words"])["words"].to_pylist()
+        for k in range(p.seeds)
     ]
-    ceilings = {}
-    if public.channel:
-        ceilings["accuracy_protected"] = ceiling(public.channel, *victims.counts(public))
+    recovered = [
+        victims.score(invert([copies[(k + i) % p.seeds] for i in range(how.takes)]))
+        for k in range(p.seeds)
+    ]
     cell.write(
         protection=statement["protection"],
         seeds=[
@@ -41,7 +41,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
             for k, found in enumerate(recovered)
         ],
         floors={"majority": victims.majority()},
-        ceilings=ceilings,
+        ceilings=how.ceilings(public, *victims.counts(public)),
         intervals=intervals(recovered),
         counts={name: int(getattr(recovered[0], name).sum()) for name in ("words", "protected")},
     )

@@ -175,6 +175,10 @@ def test_the_shipped_file_is_valid() -> None:
             "sweep.inversions: 'bayes' given, allowed: nearest",
         ),
         (
+            lambda c: c["attacks"]["bayes-twice"].update(copies=3),
+            "attacks.bayes-twice.copies: 3 given, allowed: at most 2",
+        ),
+        (
             lambda c: c["attacks"]["bayes"].update(prior="none"),
             "attacks.bayes.prior: 'none' given, allowed: public, release",
         ),

@@ -67,8 +67,12 @@ class Public:
 class Inverter(Protocol):
     """A fitted inversion."""
 
-    def __call__(self, released: Texts) -> list[list[str]]:
-        """For each released word of the victims' texts the word that stood there, as guessed."""
+    def __call__(self, copies: Sequence[Texts]) -> list[list[str]]:
+        """For each released word of the victims' texts the word that stood there, as guessed.
+
+        Args:
+            copies: as many releases of the same texts as the attack takes.
+        """
 
 
 class Inversion(Attack):
@@ -80,6 +84,21 @@ class Inversion(Attack):
     @abstractmethod
     def fit(self, public: Public) -> Inverter:
         """Learn what can be learned before the victims' release is seen."""
+
+    @property
+    def takes(self) -> int:
+        """How many releases of the same texts the attacker has."""
+        return 1
+
+    def ceilings(self, public: Public, counts: NDArray[np.int64], others: int) -> dict[str, float]:
+        """What no attack of the kind exceeds, by the metric, where that is known.
+
+        Args:
+            public: as it was fitted with.
+            counts: how often the victims have each word of the table, protected, int64 (V,).
+            others: their protected words beside those.
+        """
+        return {}
 
 
 class Inference(Attack):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain, islice
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, PositiveInt
 from scipy.sparse import csr_array, diags_array
 
 from rapt.attacks.base import Inversion, Inverter, Public, Texts
@@ -18,6 +20,7 @@ class Bayesian(Inversion):
     """The most likely original of each released word: argmax P(y|w)·π(w).
 
     With the true π no attacker who looks at one word at a time is right more often (`ceiling`).
+    Of several releases of the same texts the P(y|w) multiply: each costs η anew.
     """
 
     source: ClassVar[str] = "Tong et al., 2024 (arXiv 2410.17052)"
@@ -29,21 +32,40 @@ class Bayesian(Inversion):
         Literal["public", "release"],
         Field(description="how frequent words are: in public text, or fitted to the release too"),
     ]
+    copies: Annotated[
+        PositiveInt, Field(description="releases of the same texts that the attacker has")
+    ]
+
+    @property
+    def takes(self) -> int:
+        """How many releases of the same texts the attacker has."""
+        return self.copies
 
     def fit(self, public: Public) -> Inverter:
         """Nothing is learned: a prior is fitted to the very release that is attacked."""
         table, channel = public.table, public.channel
         assert channel
 
-        def invert(released: Texts) -> list[list[str]]:
-            counts = table.counts(released) if self.prior == "release" else None
+        def invert(copies: Sequence[Texts]) -> list[list[str]]:
+            every = [text for copy in copies for text in copy]
+            counts = table.counts(every) if self.prior == "release" else None
             posterior = Posterior.of(channel, table.frequency, public.groups, counts)
-            originals = {
-                table.words[y]: table.words[w] for y, w in enumerate(posterior.mode) if w >= 0
-            }
-            return [[originals.get(word, word) for word in text] for text in released]
+            flat = [list(chain.from_iterable(copy)) for copy in copies]
+            seen = list(zip(*flat, strict=True))
+            distinct = [pair for pair in dict.fromkeys(seen) if (table.rows(pair) >= 0).all()]
+            modes = posterior.modes(np.array([table.rows(pair) for pair in distinct]))
+            likely = {p: table.words[w] for p, w in zip(distinct, modes, strict=True) if w >= 0}
+            words = iter(likely.get(pair, pair[0]) for pair in seen)
+            return [list(islice(words, len(text))) for text in copies[0]]
 
         return invert
+
+    def ceilings(self, public: Public, counts: NDArray[np.int64], others: int) -> dict[str, float]:
+        """Of a single copy; of several there is none that is known."""
+        if self.copies > 1:
+            return {}
+        assert public.channel
+        return {"accuracy_protected": ceiling(public.channel, counts, others)}
 
 
 def ceiling(channel: Channel, counts: NDArray[np.int64], others: int) -> float:

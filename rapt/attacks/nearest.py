@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from rapt.attacks.base import Inversion, Inverter, Public, Texts
@@ -24,5 +25,5 @@ class NearestNeighbour(Inversion):
         return _as_released
 
 
-def _as_released(released: Texts) -> list[list[str]]:
-    return [list(text) for text in released]
+def _as_released(copies: Sequence[Texts]) -> list[list[str]]:
+    return [list(text) for text in copies[0]]

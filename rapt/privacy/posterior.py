@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,23 +43,52 @@ class Posterior:
     """P(w|y) over a table of V words.
 
     Attributes:
-        matrix: float64 (V, V), a row for each released word y, which sums to 1. It is empty where
-            there is no posterior: y is no candidate of the mechanism, and so a word as it was, or
-            nothing known of the channel leads to it.
+        leads: P(y|w) as far as it is known, float64 (V, V), a row for each y. What a column lacks
+            of 1 leads to words that no draw met.
+        prior: π, float64 (V,).
     """
 
-    matrix: csr_array
+    leads: csr_array
+    prior: NDArray[np.float64]
+
+    @cached_property
+    def matrix(self) -> csr_array:
+        """P(w|y), float64 (V, V), a row for each released word y, which sums to 1.
+
+        It is empty where there is no posterior: y is no candidate of the mechanism, and so a word
+        as it was, or nothing known of the channel leads to it.
+        """
+        joint = csr_array(self.leads @ diags_array(self.prior))
+        totals = np.asarray(joint.sum(axis=1), np.float64)
+        return csr_array(diags_array(1 / np.where(totals > 0, totals, 1)) @ joint)
 
     @property
     def rows(self) -> NDArray[np.int64]:
         """The table's rows of the words y that have a posterior, ascending, int64."""
         return np.flatnonzero(np.diff(self.matrix.indptr)).astype(np.int64)
 
-    @property
-    def mode(self) -> NDArray[np.int64]:
-        """The most likely w for each y, int64 (V,); -1 where there is no posterior."""
-        likely = np.asarray(self.matrix.argmax(axis=1), np.int64).ravel()
-        return np.where(np.diff(self.matrix.indptr) > 0, likely, -1)
+    def modes(self, released: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The most likely w behind words y that are independent releases of it.
+
+        P(w|y, y', …) ∝ π(w)·P(y|w)·P(y'|w)·…, among the w that a draw led to one of them. What w
+        leads to beside what was drawn is taken to be as frequent as all releases are.
+
+        Args:
+            released: rows of the table, int64 (n, k).
+
+        Returns:
+            rows, int64 (n,); -1 where there is no posterior.
+        """
+        each = [self.leads[rows] for rows in released.T]
+        met = csr_array(sum(each[1:], each[0])) > 0
+        rest = np.maximum(0, 1 - np.asarray(self.leads.sum(axis=0)))
+        overall = self.leads @ self.prior / self.prior.sum()
+        score = met @ diags_array(self.prior)
+        for known, rows in zip(each, released.T, strict=True):
+            score = score.multiply(known + diags_array(overall[rows]) @ met @ diags_array(rest))
+        score = csr_array(score)
+        likeliest = np.asarray(score.argmax(axis=1), np.int64).ravel()
+        return np.where(np.asarray(score.sum(axis=1)).ravel() > 0, likeliest, -1)
 
     @classmethod
     def of(
@@ -84,9 +114,7 @@ class Posterior:
         leads, prior = _leads(channel, np.asarray(groups, np.int64)), _prior(frequency)
         if released is not None:
             prior = _fitted(leads, prior, released)
-        joint = csr_array(leads @ diags_array(prior))
-        totals = np.asarray(joint.sum(axis=1), np.float64)
-        return cls(csr_array(diags_array(1 / np.where(totals > 0, totals, 1)) @ joint))
+        return cls(leads, prior)
 
 
 def draws(frequency: NDArray[np.float64], rows: Rows, least: int, shared: int) -> Rows:

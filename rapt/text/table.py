@@ -96,8 +96,12 @@ class EmbeddingTable:
 
     def counts(self, texts: Iterable[Sequence[str]]) -> NDArray[np.int64]:
         """How often texts have each word of the table, written as the table has it, int64 (V,)."""
-        rows = [self._rows[word] for text in texts for word in text if word in self._rows]
-        return np.bincount(np.array(rows, np.int64), minlength=len(self.words))
+        rows = self.rows([word for text in texts for word in text])
+        return np.bincount(rows[rows >= 0], minlength=len(self.words))
+
+    def rows(self, words: Iterable[str]) -> NDArray[np.int64]:
+        """The row of each word as the table has it, int64 (n,); -1 for another."""
+        return np.array([self._rows.get(word, -1) for word in words], np.int64)
 
     def embed(self, words: Sequence[str]) -> Vectors:
         """The vectors E(w) of any words, float32 (n, d).

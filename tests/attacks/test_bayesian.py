@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -69,7 +70,9 @@ def test_it_reaches_the_best_success_that_there_is(
     words = [known.table.words[w] for w in rng.choice(2, n, p=[share, 1 - share])]
     victims = Victims([[w] for w in words], [["NOUN"]] * n, Scheme(None), known.table.form)
     released = draw(words, known, rng)
-    recovered = victims.score(Bayesian(type="bayesian", prior=prior).fit(known)(released))
+    recovered = victims.score(
+        Bayesian(type="bayesian", prior=prior, copies=1).fit(known)([released])
+    )
     best = (matrix * [[share], [1 - share]]).max(axis=0).sum()
     right = int(recovered.right.sum())
     assert binomtest(right, n, min(1.0, best)).pvalue > FALSE_ALARM
@@ -114,10 +117,10 @@ def test_it_is_no_weaker_than_the_nearest_neighbour(table: EmbeddingTable, eta: 
     victims = Victims([[w] for w in words], [["NOUN"]] * 4000, Scheme(None), table.form)
     released = draw(words, known, rng)
     attacks = (
-        Bayesian(type="bayesian", prior="public"),
+        Bayesian(type="bayesian", prior="public", copies=1),
         NearestNeighbour(type="nearest-neighbour"),
     )
-    bayes, nearest = (victims.score(how.fit(known)(released)).right for how in attacks)
+    bayes, nearest = (victims.score(how.fit(known)([released])).right for how in attacks)
     better, worse = int((bayes > nearest).sum()), int((bayes < nearest).sum())
     if better + worse:
         pvalue = binomtest(better, better + worse, alternative="less").pvalue
@@ -133,5 +136,35 @@ def test_a_word_that_nothing_leads_to_is_taken_as_it_is(
 ) -> None:
     known = public(np.array(CHANNELS["turned"]))
     texts = [["the", "nouna", "unseen"]]
-    guessed = Bayesian(type="bayesian", prior="public").fit(known)(texts)
+    guessed = Bayesian(type="bayesian", prior="public", copies=1).fit(known)([texts])
     assert guessed == [["the", "nounb", "unseen"]]
+
+
+@pytest.mark.parametrize("copies", [1, 2, 5])
+def test_several_releases_of_a_text_tell_more(
+    public: Callable[[Shares], Public], copies: int
+) -> None:
+    """Σ over all outcomes y of max_w π(w)·Π P(y_i|w), tested exactly."""
+    rng, n = np.random.default_rng(0), 4000
+    matrix, prior = np.array(CHANNELS["two words"]), np.array([2 / 3, 1 / 3])
+    known = public(matrix)
+    words = [known.table.words[w] for w in rng.choice(2, n, p=prior)]
+    victims = Victims([[w] for w in words], [["NOUN"]] * n, Scheme(None), known.table.form)
+    how = Bayesian(type="bayesian", prior="public", copies=copies)
+    assert how.takes == copies
+    recovered = victims.score(how.fit(known)([draw(words, known, rng) for _ in range(copies)]))
+    best = sum(
+        (prior * matrix[:, outcome].prod(axis=1)).max()
+        for outcome in map(list, product((0, 1), repeat=copies))
+    )
+    assert binomtest(int(recovered.right.sum()), n, best).pvalue > FALSE_ALARM
+    assert bool(how.ceilings(known, *victims.counts(known))) == (copies == 1)
+
+
+def test_copies_that_nothing_known_leads_to_are_read_one_by_one(
+    public: Callable[[Shares], Public],
+) -> None:
+    known = public(np.eye(3))
+    how = Bayesian(type="bayesian", prior="public", copies=2)
+    guessed = how.fit(known)([[["nounc", "the"]], [["noune", "the"]]])
+    assert guessed == [["nounc", "the"]]  # "noune" has no posterior

@@ -130,7 +130,7 @@ def test_chance_draws_of_many_words_outweigh_no_word_itself() -> None:
     counts[0, 1] = 50
     frequency = [1e-3, *[1.0] * 40]
     posterior = Posterior.of(channel_of(list(range(size)), counts), np.array(frequency), [0] * size)
-    assert posterior.mode[0] == 0
+    assert posterior.modes(np.array([[0]])).tolist() == [0]
     assert posterior.matrix[[0]].toarray().ravel().tolist() == [1.0, *[0.0] * 40]
 
 

@@ -16,7 +16,7 @@ from tests.tuning.conftest import backbone as backbone
 def test_inversions_with_and_without_the_channel(small: Path, eta: str) -> None:
     privatize.main("mine", "pct2t", eta, "minilm", Path(f"data/private/mine/pct2t-{eta}"))
     channel.main("minilm", "pct2t", eta)
-    for attack, key in (("nearest", False), ("bayes", True)):
+    for attack, key in (("nearest", False), ("bayes", True), ("bayes-twice", False)):
         invert.main(attack, "mine", "pct2t", eta)
         cell = files.read_json(f"reports/cells/invert/{attack}-mine-pct2t-{eta}.json")
         assert cell["factors"]["attack"] == attack
