@@ -30,6 +30,7 @@ from rapt import param_errors
 from rapt.attacks.attribute import AttributeMlp
 from rapt.attacks.base import Inference, Inversion
 from rapt.attacks.bayesian import Bayesian
+from rapt.attacks.black_box import MlpInversion
 from rapt.attacks.nearest import NearestNeighbour
 from rapt.errors import RaptError, not_allowed
 from rapt.privacy.mechanisms import (
@@ -468,7 +469,9 @@ class Geometry(_Section):
     words: Annotated[int, Field(ge=2)]
 
 
-Attack = Annotated[NearestNeighbour | Bayesian | AttributeMlp, Field(discriminator="type")]
+Attack = Annotated[
+    NearestNeighbour | MlpInversion | Bayesian | AttributeMlp, Field(discriminator="type")
+]
 
 
 class Params(_Section):

@@ -1,9 +1,10 @@
 """Invert a release: `python -m stages.invert nearest movies t2t 75`."""
 
 from rapt import cells, files, params
-from rapt.attacks.base import Inversion, Public
+from rapt.attacks.base import Inversion, Pairs, Public, Texts
 from rapt.attacks.victims import Victims, intervals
 from rapt.privacy.categories import Scheme
+from rapt.progress import bar
 from stages import run
 
 
@@ -18,22 +19,23 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     factors["embedding"] = statement["embedding"]
     cell = cells.Cell("invert", f"{attack}-{task}-{method}-{eta}", factors)
     public = Public.of(statement, method, channel=how.reads_channel)
-    tagged = files.read_parquet(f"data/tagged/{task}/test.parquet")
+    tagged = {s: files.read_parquet(f"data/tagged/{task}/{s}.parquet") for s in ("train", "test")}
+    own = [[public.table.form(w) for w in text] for text in tagged["train"]["words"].to_pylist()]
     victims = Victims(
-        tagged["words"].to_pylist(),
-        tagged["pos"].to_pylist(),
+        tagged["test"]["words"].to_pylist(),
+        tagged["test"]["pos"].to_pylist(),
         Scheme(statement["categories"] and tuple(statement["categories"])),
         public.table.form,
     )
-    invert = how.fit(public)
-    copies = [
-        files.read_parquet(f"{release}/seed-{k}/test.parquet", ["words"])["words"].to_pylist()
-        for k in range(p.seeds)
-    ]
-    recovered = [
-        victims.score(invert([copies[(k + i) % p.seeds] for i in range(how.takes)]))
-        for k in range(p.seeds)
-    ]
+
+    def copy(k: int, split: str) -> Texts:
+        path = f"{release}/seed-{k % p.seeds}/{split}.parquet"
+        return files.read_parquet(path, ["words"])["words"].to_pylist()
+
+    recovered = []
+    for k in bar(range(p.seeds), attack, p.seeds):
+        invert = how.fit(public, Pairs(own, copy(k, "train")), p.seed + k)
+        recovered.append(victims.score(invert([copy(k + i, "test") for i in range(how.takes)])))
     cell.write(
         protection=statement["protection"],
         seeds=[

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rapt.attacks.attribute import AttributeMlp
 from rapt.attacks.base import Attack
 from rapt.attacks.bayesian import Bayesian
+from rapt.attacks.black_box import MlpInversion
 from rapt.attacks.nearest import NearestNeighbour
 
-ATTACKS: tuple[type[Attack], ...] = (NearestNeighbour, Bayesian, AttributeMlp)
+ATTACKS: tuple[type[Attack], ...] = (NearestNeighbour, MlpInversion, Bayesian, AttributeMlp)

@@ -22,7 +22,7 @@ Texts = Sequence[Sequence[str]]
 class Attack(BaseModel, ABC):
     """An attack; its fields are its parameters as params.yaml has them, without defaults.
 
-    The first is `type`, its name.
+    One is `type`, its name.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -64,6 +64,19 @@ class Public:
         return cls(privatizer.table, groups, Channel.load(path, size) if channel else None)
 
 
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Texts of the attacker's own: of the train split, of which the victims have none.
+
+    Attributes:
+        words: of each text, as the table writes them.
+        released: one for each word, by the mechanism that is attacked.
+    """
+
+    words: Texts
+    released: Texts
+
+
 class Inverter(Protocol):
     """A fitted inversion."""
 
@@ -82,8 +95,14 @@ class Inversion(Attack):
     reads_channel: ClassVar[bool] = False
 
     @abstractmethod
-    def fit(self, public: Public) -> Inverter:
-        """Learn what can be learned before the victims' release is seen."""
+    def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
+        """Learn what can be learned before the victims' release is seen.
+
+        Args:
+            public: what anyone knows.
+            own: the attacker's own texts, before and after.
+            seed: of all that is random, below 2³².
+        """
 
     @property
     def takes(self) -> int:

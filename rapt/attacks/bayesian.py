@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 from scipy.sparse import csr_array, diags_array
 
-from rapt.attacks.base import Inversion, Inverter, Public, Texts
+from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Texts
 from rapt.privacy.channel import Channel
 from rapt.privacy.posterior import Posterior
 
@@ -41,7 +41,7 @@ class Bayesian(Inversion):
         """How many releases of the same texts the attacker has."""
         return self.copies
 
-    def fit(self, public: Public) -> Inverter:
+    def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Nothing is learned: a prior is fitted to the very release that is attacked."""
         table, channel = public.table, public.channel
         assert channel

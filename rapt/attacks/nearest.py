@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from rapt.attacks.base import Inversion, Inverter, Public, Texts
+from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Texts
 
 
 class NearestNeighbour(Inversion):
@@ -20,7 +20,7 @@ class NearestNeighbour(Inversion):
 
     type: Literal["nearest-neighbour"]
 
-    def fit(self, public: Public) -> Inverter:
+    def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Nothing is learned."""
         return _as_released
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.stats import binomtest
 
-from rapt.attacks.base import Public
+from rapt.attacks.base import Pairs, Public
 from rapt.attacks.bayesian import Bayesian, ceiling
 from rapt.attacks.nearest import NearestNeighbour
 from rapt.attacks.victims import Victims
@@ -24,6 +24,7 @@ from rapt.text.table import EmbeddingTable
 
 V = 18
 FALSE_ALARM = 1e-6
+NONE = Pairs([], [])
 Shares = NDArray[np.float64]
 
 # P(y|w) of the first two of the table's words, which the victims' texts consist of.
@@ -71,7 +72,7 @@ def test_it_reaches_the_best_success_that_there_is(
     victims = Victims([[w] for w in words], [["NOUN"]] * n, Scheme(None), known.table.form)
     released = draw(words, known, rng)
     recovered = victims.score(
-        Bayesian(type="bayesian", prior=prior, copies=1).fit(known)([released])
+        Bayesian(type="bayesian", prior=prior, copies=1).fit(known, NONE, 0)([released])
     )
     best = (matrix * [[share], [1 - share]]).max(axis=0).sum()
     right = int(recovered.right.sum())
@@ -120,7 +121,7 @@ def test_it_is_no_weaker_than_the_nearest_neighbour(table: EmbeddingTable, eta: 
         Bayesian(type="bayesian", prior="public", copies=1),
         NearestNeighbour(type="nearest-neighbour"),
     )
-    bayes, nearest = (victims.score(how.fit(known)([released])).right for how in attacks)
+    bayes, nearest = (victims.score(how.fit(known, NONE, 0)([released])).right for how in attacks)
     better, worse = int((bayes > nearest).sum()), int((bayes < nearest).sum())
     if better + worse:
         pvalue = binomtest(better, better + worse, alternative="less").pvalue
@@ -136,7 +137,7 @@ def test_a_word_that_nothing_leads_to_is_taken_as_it_is(
 ) -> None:
     known = public(np.array(CHANNELS["turned"]))
     texts = [["the", "nouna", "unseen"]]
-    guessed = Bayesian(type="bayesian", prior="public", copies=1).fit(known)([texts])
+    guessed = Bayesian(type="bayesian", prior="public", copies=1).fit(known, NONE, 0)([texts])
     assert guessed == [["the", "nounb", "unseen"]]
 
 
@@ -152,7 +153,9 @@ def test_several_releases_of_a_text_tell_more(
     victims = Victims([[w] for w in words], [["NOUN"]] * n, Scheme(None), known.table.form)
     how = Bayesian(type="bayesian", prior="public", copies=copies)
     assert how.takes == copies
-    recovered = victims.score(how.fit(known)([draw(words, known, rng) for _ in range(copies)]))
+    recovered = victims.score(
+        how.fit(known, NONE, 0)([draw(words, known, rng) for _ in range(copies)])
+    )
     best = sum(
         (prior * matrix[:, outcome].prod(axis=1)).max()
         for outcome in map(list, product((0, 1), repeat=copies))
@@ -166,5 +169,5 @@ def test_copies_that_nothing_known_leads_to_are_read_one_by_one(
 ) -> None:
     known = public(np.eye(3))
     how = Bayesian(type="bayesian", prior="public", copies=2)
-    guessed = how.fit(known)([[["nounc", "the"]], [["noune", "the"]]])
+    guessed = how.fit(known, NONE, 0)([[["nounc", "the"]], [["noune", "the"]]])
     assert guessed == [["nounc", "the"]]  # "noune" has no posterior
