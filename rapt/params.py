@@ -30,7 +30,7 @@ from rapt import param_errors
 from rapt.attacks.attribute import AttributeMlp
 from rapt.attacks.base import Inference, Inversion
 from rapt.attacks.bayesian import Bayesian
-from rapt.attacks.black_box import MlpInversion
+from rapt.attacks.black_box import Autoencoder, MlpInversion
 from rapt.attacks.nearest import NearestNeighbour
 from rapt.errors import RaptError, not_allowed
 from rapt.privacy.mechanisms import (
@@ -470,7 +470,8 @@ class Geometry(_Section):
 
 
 Attack = Annotated[
-    NearestNeighbour | MlpInversion | Bayesian | AttributeMlp, Field(discriminator="type")
+    NearestNeighbour | MlpInversion | Autoencoder | Bayesian | AttributeMlp,
+    Field(discriminator="type"),
 ]
 
 

@@ -32,17 +32,20 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
         path = f"{release}/seed-{k % p.seeds}/{split}.parquet"
         return files.read_parquet(path, ["words"])["words"].to_pylist()
 
-    recovered = []
+    recovered, metrics, floors = [], [], {"majority": victims.majority()}
     for k in bar(range(p.seeds), attack, p.seeds):
-        invert = how.fit(public, Pairs(own, copy(k, "train")), p.seed + k)
-        recovered.append(victims.score(invert([copy(k + i, "test") for i in range(how.takes)])))
+        inverter = how.fit(public, Pairs(own, copy(k, "train")), p.seed + k)
+        released = [copy(k + i, "test") for i in range(how.takes)]
+        recovered.append(victims.score(inverter.words(released)))
+        metrics.append(recovered[k].accuracies())
+        if inverter.vectors:
+            error = victims.squared_error(inverter.vectors, released[0], public.table)
+            metrics[k]["squared_error"] = error
+            floors["squared_error"] = victims.spread(public.table)
     cell.write(
         protection=statement["protection"],
-        seeds=[
-            {"seed": k, "metrics": found.accuracies(), "curves": {}}
-            for k, found in enumerate(recovered)
-        ],
-        floors={"majority": victims.majority()},
+        seeds=[{"seed": k, "metrics": found, "curves": {}} for k, found in enumerate(metrics)],
+        floors=floors,
         ceilings=how.ceilings(public, *victims.counts(public)),
         intervals=intervals(recovered),
         counts={name: int(getattr(recovered[0], name).sum()) for name in ("words", "protected")},

@@ -92,7 +92,7 @@ def test_the_shipped_file_is_valid() -> None:
         ),
         (
             lambda c: c["attacks"]["mlp"].update(type="nearest"),
-            "attacks.mlp.type: 'nearest' given, allowed: attribute-mlp, bayesian, mlp",
+            "attacks.mlp.type: 'nearest' given, allowed: attribute-mlp, auto",
         ),
         (
             lambda c: c["methods"]["t2t"]["mechanism"].update(type="tt2"),
@@ -168,11 +168,11 @@ def test_the_shipped_file_is_valid() -> None:
         ),
         (
             lambda c: c["sweep"].update(inversions=["mlp"]),
-            "sweep.inversions: 'mlp' given, allowed: mlp-words, near",
+            "sweep.inversions: 'mlp' given, allowed: auto",
         ),
         (
             lambda c: c["sweep"].update(inversions=["bayes"]),
-            "sweep.inversions: 'bayes' given, allowed: mlp-words, nearest",
+            "sweep.inversions: 'bayes' given, allowed: autoencoder, mlp-words, nearest",
         ),
         (
             lambda c: c["attacks"]["bayes-twice"].update(copies=3),

@@ -5,7 +5,13 @@ from __future__ import annotations
 from rapt.attacks.attribute import AttributeMlp
 from rapt.attacks.base import Attack
 from rapt.attacks.bayesian import Bayesian
-from rapt.attacks.black_box import MlpInversion
+from rapt.attacks.black_box import Autoencoder, MlpInversion
 from rapt.attacks.nearest import NearestNeighbour
 
-ATTACKS: tuple[type[Attack], ...] = (NearestNeighbour, MlpInversion, Bayesian, AttributeMlp)
+ATTACKS: tuple[type[Attack], ...] = (
+    NearestNeighbour,
+    MlpInversion,
+    Autoencoder,
+    Bayesian,
+    AttributeMlp,
+)

@@ -29,7 +29,7 @@ class AttributeMlp(Perceptron, Inference):
         seed: int,
     ) -> list[str]:
         """Train on the attacker's own texts, then read the victims'."""
-        return self.learn(*own, seed)(victims)
+        return self.classifier(*own, seed)(victims)
 
 
 def mean_vectors(table: EmbeddingTable, texts: Sequence[Sequence[str]]) -> NDArray[np.float32]:

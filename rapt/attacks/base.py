@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from rapt.privacy.channel import Channel
 from rapt.text.table import EmbeddingTable
 
 Texts = Sequence[Sequence[str]]
+Vectors = NDArray[np.float32]
 
 
 class Attack(BaseModel, ABC):
@@ -77,15 +78,19 @@ class Pairs:
     released: Texts
 
 
-class Inverter(Protocol):
-    """A fitted inversion."""
+@dataclass(frozen=True)
+class Inverter:
+    """A fitted inversion.
 
-    def __call__(self, copies: Sequence[Texts]) -> list[list[str]]:
-        """For each released word of the victims' texts the word that stood there, as guessed.
+    Attributes:
+        words: from as many releases of the same texts as the attack takes, for each word the one
+            that stood there, as guessed.
+        vectors: of n released words the vectors (n, d) of the words that stood there, as guessed;
+            None: the attack guesses words alone.
+    """
 
-        Args:
-            copies: as many releases of the same texts as the attack takes.
-        """
+    words: Callable[[Sequence[Texts]], list[list[str]]]
+    vectors: Callable[[Sequence[str]], Vectors] | None = None
 
 
 class Inversion(Attack):
@@ -126,8 +131,8 @@ class Inference(Attack):
     @abstractmethod
     def guesses(
         self,
-        own: tuple[NDArray[np.float32], Sequence[str]],
-        victims: NDArray[np.float32],
+        own: tuple[Vectors, Sequence[str]],
+        victims: Vectors,
         seed: int,
     ) -> list[str]:
         """Learn from the attacker's own texts, then guess the victims' attribute.

@@ -58,7 +58,7 @@ class Bayesian(Inversion):
             words = iter(likely.get(pair, pair[0]) for pair in seen)
             return [list(islice(words, len(text))) for text in copies[0]]
 
-        return invert
+        return Inverter(invert)
 
     def ceilings(self, public: Public, counts: NDArray[np.int64], others: int) -> dict[str, float]:
         """Of a single copy; of several there is none that is known."""

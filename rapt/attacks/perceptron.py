@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveFloat, PositiveInt
 from threadpoolctl import threadpool_limits
 
-from rapt.attacks.base import Attack
-
-Classify = Callable[[NDArray[np.float32]], list[str]]
+from rapt.attacks.base import Attack, Vectors
 
 
 class Perceptron(Attack):
@@ -23,8 +21,10 @@ class Perceptron(Attack):
     epochs: Annotated[PositiveInt, Field(description="passes over what is learned from")]
     learning_rate: Annotated[PositiveFloat, Field(description="of Adam")]
 
-    def learn(self, features: NDArray[np.float32], values: Sequence[str], seed: int) -> Classify:
-        """Train the perceptron.
+    def classifier(
+        self, features: Vectors, values: Sequence[str], seed: int
+    ) -> Callable[[Vectors], list[str]]:
+        """Learn classes.
 
         Args:
             features: (n, d).
@@ -35,13 +35,40 @@ class Perceptron(Attack):
             what gives features (m, d) their m classes.
         """
         # Here: params.yaml is validated with this module, and scikit-learn takes a second to load.
-        from sklearn.exceptions import ConvergenceWarning
         from sklearn.neural_network import MLPClassifier
+
+        predict = self._fitted(MLPClassifier, features, values, seed)
+        return lambda some: predict(some).tolist()
+
+    def regressor(
+        self, features: Vectors, targets: Vectors, seed: int
+    ) -> Callable[[Vectors], Vectors]:
+        """Learn vectors, by the squared error of their standardized numbers.
+
+        Args:
+            features: (n, d).
+            targets: (n, e).
+            seed: of the weights and the batches, below 2³².
+
+        Returns:
+            what gives features (m, d) their vectors (m, e).
+        """
+        from sklearn.neural_network import MLPRegressor
+        from sklearn.preprocessing import StandardScaler
+
+        scale = StandardScaler().fit(targets)
+        predict = self._fitted(MLPRegressor, features, scale.transform(targets), seed)
+        return lambda some: scale.inverse_transform(predict(some)).astype(np.float32)
+
+    def _fitted(
+        self, kind: Callable[..., Any], features: Vectors, targets: Any, seed: int
+    ) -> Callable[[Vectors], NDArray[Any]]:
+        from sklearn.exceptions import ConvergenceWarning
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
-        mlp = MLPClassifier(
-            (self.hidden,),
+        mlp = kind(
+            hidden_layer_sizes=(self.hidden,),
             learning_rate_init=self.learning_rate,
             max_iter=self.epochs,
             random_state=seed,
@@ -50,10 +77,10 @@ class Perceptron(Attack):
         # One thread, so that the figures do not depend on how many cores there are.
         with threadpool_limits(1), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the epochs are a parameter
-            attacker.fit(features, values)
+            attacker.fit(features, targets)
 
-        def classify(some: NDArray[np.float32]) -> list[str]:
+        def predict(some: Vectors) -> NDArray[Any]:
             with threadpool_limits(1):
-                return attacker.predict(some).tolist()
+                return attacker.predict(some)
 
-        return classify
+        return predict

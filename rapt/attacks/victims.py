@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.attacks.base import Public, Texts
+from rapt.attacks.base import Public, Texts, Vectors
 from rapt.attacks.interval import interval
 from rapt.privacy.categories import VERBATIM, Scheme
+from rapt.text.table import EmbeddingTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +109,36 @@ class Victims:
             else:
                 counts[row] += count
         return counts, others
+
+    def squared_error(
+        self,
+        vectors: Callable[[Sequence[str]], Vectors],
+        released: Texts,
+        table: EmbeddingTable,
+    ) -> float:
+        """The mean squared error of the protected words' vectors, a number of a vector's each.
+
+        Args:
+            vectors: what an attacker takes the original vectors of released words to be.
+            released: a word for each word.
+            table: the mechanism's.
+        """
+        pairs = Counter(
+            (word, truth)
+            for text, groups, words in zip(self._texts, self._groups, released, strict=True)
+            for truth, group, word in zip(text, groups, words, strict=True)
+            if group != VERBATIM
+        )
+        guessed = vectors([word for word, _ in pairs])
+        errors = ((guessed - table.embed([truth for _, truth in pairs])) ** 2).mean(axis=1)
+        return float(np.average(errors, weights=list(pairs.values())))
+
+    def spread(self, table: EmbeddingTable) -> float:
+        """The squared error of who always guesses the mean of the protected words' vectors."""
+        counts = Counter(word for word, _ in self._protected())
+        vectors, weights = table.embed(list(counts)), list(counts.values())
+        mean = np.average(vectors, axis=0, weights=weights)
+        return float(np.average(((vectors - mean) ** 2).mean(axis=1), weights=weights))
 
     def majority(self) -> float:
         """What always guessing the commonest protected word reaches."""

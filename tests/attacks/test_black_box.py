@@ -7,8 +7,9 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from rapt.attacks.base import Pairs, Public
-from rapt.attacks.black_box import MlpInversion
-from rapt.privacy.categories import VERBATIM
+from rapt.attacks.black_box import Autoencoder, MlpInversion
+from rapt.attacks.victims import Victims
+from rapt.privacy.categories import VERBATIM, Scheme
 from rapt.text.table import EmbeddingTable
 
 ATTACKER = MlpInversion(
@@ -49,22 +50,51 @@ def test_it_reaches_the_best_success_that_there_is(
     victims = texts(np.array(matrix), 1)
     invert = ATTACKER.fit(public, texts(np.array(matrix), 0), 0)
     right = np.mean(
-        [g == w for g, w in zip(invert([victims.released]), victims.words, strict=True)]
+        [g == w for g, w in zip(invert.words([victims.released]), victims.words, strict=True)]
     )
     assert right == pytest.approx(best, abs=5 * np.sqrt(best * (1 - best) / 3000) + 1e-9)
+
+
+def test_an_autoencoder_finds_the_mean_of_what_a_word_may_have_been(public: Public) -> None:
+    """The least squared error is that of E[E(w)|y]: known for each y, and so is its mean."""
+    matrix = np.array([[0.8, 0.2], [0.4, 0.6]])
+    how = Autoencoder(type="autoencoder", hidden=64, epochs=60, learning_rate=0.01, pairs=10_000)
+    inverter = how.fit(public, texts(matrix, 0), 0)
+    victims = texts(matrix, 1)
+    one, other = public.table.embed(["nouna", "nounb"])
+    assert inverter.vectors
+    spread = ((one - other) ** 2).mean()
+    expected, error = [], 0.0
+    for y, chance in ((0, 0.6), (1, 0.4)):
+        posterior = matrix[:, y] / matrix[:, y].sum()
+        expected.append(posterior[0] * one + posterior[1] * other)
+        error += chance * posterior.prod() * spread
+    found = inverter.vectors(["nouna", "nounb"])
+    np.testing.assert_allclose(found, expected, atol=0.15 * np.sqrt(spread))
+    scored = Victims(victims.words, [["NOUN"]] * 3000, Scheme(None), public.table.form)
+    assert scored.squared_error(inverter.vectors, victims.released, public.table) == pytest.approx(
+        error, rel=0.15
+    )
+
+
+def test_an_autoencoder_recovers_what_is_released_as_it_is(public: Public) -> None:
+    own = [[word] for word in public.table.words] * 30
+    how = Autoencoder(type="autoencoder", hidden=64, epochs=60, learning_rate=0.01, pairs=10_000)
+    inverter = how.fit(public, Pairs(own, own), 0)
+    assert inverter.words([own[:18]]) == own[:18]
 
 
 def test_it_learns_from_as_many_words_as_it_is_given(public: Public) -> None:
     own = Pairs([["nouna"]] * 10 + [["nounb"]] * 90, [["nouna"]] * 10 + [["nounb"]] * 90)
     few = ATTACKER.model_copy(update={"pairs": 10})
-    assert few.fit(public, own, 0)([[["nouna", "nounb"]]]) == [["nouna", "nouna"]]
+    assert few.fit(public, own, 0).words([[["nouna", "nounb"]]]) == [["nouna", "nouna"]]
 
 
 def test_guesses_do_not_depend_on_the_number_of_threads(public: Public) -> None:
     own = texts(np.array([[0.6, 0.4], [0.4, 0.6]]), 0, 500)
 
     def once() -> list[list[str]]:
-        return ATTACKER.fit(public, own, 3)([own.released])
+        return ATTACKER.fit(public, own, 3).words([own.released])
 
     with threadpool_limits(2):
         two = once()

@@ -1,7 +1,9 @@
+import numpy as np
 import pytest
 
 from rapt.attacks.victims import Victims, intervals
 from rapt.privacy.categories import Scheme
+from rapt.text.table import EmbeddingTable
 
 WORDS = [["The", "cat", "sat"], ["the", "dog"]]
 POS = [["DET", "NOUN", "VERB"], ["DET", "NOUN"]]
@@ -29,6 +31,17 @@ def test_only_protected_words_count_for_empirical_privacy() -> None:
 def test_a_guess_for_every_word() -> None:
     with pytest.raises(ValueError, match="zip"):
         Victims(WORDS, POS, Scheme(None), str).score([["the"], ["the", "dog"]])
+
+
+def test_the_spread_is_the_squared_error_of_the_mean(table: EmbeddingTable) -> None:
+    words = [["nouna", "nounb"], ["nounb", "the"]]
+    victims = Victims(words, [["NOUN"] * 2, ["NOUN", "DET"]], Scheme(("noun",)), table.form)
+    vectors = table.embed(["nouna", "nounb", "nounb"])
+    mean = vectors.mean(axis=0)
+    expected = ((vectors - mean) ** 2).mean()
+    assert victims.spread(table) == pytest.approx(expected)
+    constant = victims.squared_error(lambda some: np.tile(mean, (len(some), 1)), words, table)
+    assert constant == pytest.approx(expected)
 
 
 def test_intervals_hold_the_metrics_of_all_seeds() -> None:
