@@ -12,6 +12,7 @@ from rapt.errors import RaptError
 from tests.conftest import ROOT
 
 NAMES = [
+    "attacks",
     "demo",
     "paper-llm",
     "paper-nlu-bert",

@@ -7,7 +7,7 @@ known too. By Bayes' rule, for the words w of the table that the mechanism prote
 
 with π the table's unigram frequency; words of unknown frequency count as the rarest known one. The
 texts of a release are rarely like public text, so π may be fitted to how often the release has each
-word y: that π, of those near public text, which explains the release best (`_fitted`). Either is
+word y: that π, of those near public text, which explains the release best. Either is
 computed from what is public and from the release, so it costs no privacy (post-processing). The
 Bayesian attacker takes the mode of P(w|y) (Tong et al., 2024), the best predictor goes through all
 of it (RAPT, Theorem VI.1).
@@ -25,7 +25,7 @@ mechanism replaces too, are left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -35,6 +35,8 @@ from scipy.sparse import coo_array, csr_array, diags_array
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.channel import Channel, Rows
 
+TINY = np.finfo(float).tiny
+AT_ONCE = 10_000  # released words whose originals are looked for together
 ROUNDS = 30  # of the fit; each leaves at most about half of what is missing, as half of π is fixed
 
 
@@ -43,12 +45,16 @@ class Posterior:
     """P(w|y) over a table of V words.
 
     Attributes:
-        leads: P(y|w) as far as it is known, float64 (V, V), a row for each y. What a column lacks
-            of 1 leads to words that no draw met.
+        leads: P(y|w) as the draws have it, float64 (V, V), a row for each y.
+        rest: what a column of it lacks of 1, float64 (V,): w leads to words that no draw met.
+        overall: how the rest is taken to be shared out among the words y of a group, float64 (V,):
+            by how many words led there (Kneser and Ney, 1995).
         prior: π, float64 (V,).
     """
 
     leads: csr_array
+    rest: NDArray[np.float64]
+    overall: NDArray[np.float64]
     prior: NDArray[np.float64]
 
     @cached_property
@@ -70,8 +76,8 @@ class Posterior:
     def modes(self, released: NDArray[np.int64]) -> NDArray[np.int64]:
         """The most likely w behind words y that are independent releases of it.
 
-        P(w|y, y', …) ∝ π(w)·P(y|w)·P(y'|w)·…, among the w that a draw led to one of them. What w
-        leads to beside what was drawn is taken to be as frequent as all releases are.
+        P(w|y, y', …) ∝ π(w)·P(y|w)·P(y'|w)·…, P(y|w) with its share of the rest, among the words w
+        that a draw led to one of them.
 
         Args:
             released: rows of the table, int64 (n, k).
@@ -79,13 +85,19 @@ class Posterior:
         Returns:
             rows, int64 (n,); -1 where there is no posterior.
         """
+        parts = [
+            self._modes(released[start : start + AT_ONCE])
+            for start in range(0, len(released), AT_ONCE)
+        ]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def _modes(self, released: NDArray[np.int64]) -> NDArray[np.int64]:
         each = [self.leads[rows] for rows in released.T]
         met = csr_array(sum(each[1:], each[0])) > 0
-        rest = np.maximum(0, 1 - np.asarray(self.leads.sum(axis=0)))
-        overall = self.leads @ self.prior / self.prior.sum()
         score = met @ diags_array(self.prior)
         for known, rows in zip(each, released.T, strict=True):
-            score = score.multiply(known + diags_array(overall[rows]) @ met @ diags_array(rest))
+            rest = diags_array(self.overall[rows]) @ met @ diags_array(self.rest)
+            score = score.multiply(known + rest)
         score = csr_array(score)
         likeliest = np.asarray(score.argmax(axis=1), np.int64).ravel()
         return np.where(np.asarray(score.sum(axis=1)).ravel() > 0, likeliest, -1)
@@ -111,10 +123,42 @@ class Posterior:
             released: how often a release has each word, int64 (V,), to fit π to; None: π is the
                 public frequency.
         """
-        leads, prior = _leads(channel, np.asarray(groups, np.int64)), _prior(frequency)
-        if released is not None:
-            prior = _fitted(leads, prior, released)
-        return cls(leads, prior)
+        group = np.asarray(groups, np.int64)
+        leads = _leads(channel, group)
+        known = np.asarray(leads.sum(axis=0), np.float64)
+        prior = np.where(known > 0, _prior(frequency), 0)
+        prior = prior / max(prior.sum(), TINY)
+        rest = np.where(known > 0, np.maximum(0, 1 - known), 0)
+        ways = np.where(known > 0, np.maximum(1, np.diff(leads.indptr)), 0)
+        overall = ways / np.maximum(_sums(ways, group), 1)
+        posterior = cls(leads, rest, overall, prior)
+        counts = np.where(known > 0, 0 if released is None else released, 0)
+        return posterior._fitted(counts / counts.sum(), group) if counts.any() else posterior
+
+    def _fitted(self, share: NDArray[np.float64], group: NDArray[np.int64]) -> Posterior:
+        """With the π under which the release is likely, kept near public text.
+
+        The iterative Bayesian update (Agrawal and Aggarwal, 2001): π becomes what P(w|y) makes of
+        the release, again and again. Left to itself it fits the chance of few draws and few texts,
+        so as many words of public text are counted beside those of the release: the mode of π's
+        posterior under a Dirichlet prior.
+
+        Args:
+            share: how frequent each word is in the release, float64 (V,), 1 in sum.
+            group: of each word.
+        """
+        prior = self.prior
+        for _ in range(ROUNDS):
+            given = self.leads @ prior + _sums(self.rest * prior, group) * self.overall
+            ratio = np.divide(share, given, out=np.zeros_like(share), where=given > 0)
+            seen = self.leads.T @ ratio + self.rest * _sums(self.overall * ratio, group)
+            prior = (prior * seen + self.prior) / 2
+        return replace(self, prior=prior)
+
+
+def _sums(values: NDArray[np.float64], group: NDArray[np.int64]) -> NDArray[np.float64]:
+    """For each word the sum over its group."""
+    return np.bincount(group - VERBATIM, values)[group - VERBATIM].astype(np.float64)
 
 
 def draws(frequency: NDArray[np.float64], rows: Rows, least: int, shared: int) -> Rows:
@@ -167,34 +211,6 @@ def _discounted(counts: csr_array) -> csr_array:
     )
     discount = once / np.maximum(once + 2 * twice, 1)
     return csr_array((counts.data - discount[words], counts.indices, counts.indptr), counts.shape)
-
-
-def _fitted(
-    leads: csr_array, public: NDArray[np.float64], released: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """The π under which the release is likely, kept near public text.
-
-    The iterative Bayesian update (Agrawal and Aggarwal, 2001): π becomes what P(w|y) makes of the
-    release, again and again. Left to itself it fits the chance of few draws and few texts, so as
-    many words of public text are counted beside those of the release: the mode of π's posterior
-    under a Dirichlet prior.
-
-    Args:
-        leads: P(y|w), float64 (V, V), a row for each y.
-        public: frequencies, float64 (V,), positive.
-        released: how often the release has each word y, int64 (V,).
-    """
-    counts = np.where(np.diff(leads.indptr) > 0, released, 0)
-    public = np.where(np.asarray(leads.sum(axis=0)) > 0, public, 0)
-    if not counts.any():
-        return public
-    share, public = counts / counts.sum(), public / public.sum()
-    prior = public
-    for _ in range(ROUNDS):
-        given = leads @ prior
-        ratio = np.divide(share, given, out=np.zeros_like(share), where=given > 0)
-        prior = (prior * (leads.T @ ratio) + public) / 2
-    return prior
 
 
 def _prior(frequency: NDArray[np.float64]) -> NDArray[np.float64]:
