@@ -29,22 +29,25 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     )
 
     def copy(k: int, split: str) -> Texts:
-        path = f"{release}/seed-{k % p.seeds}/{split}.parquet"
+        path = f"{release}/seed-{k}/{split}.parquet"
         return files.read_parquet(path, ["words"])["words"].to_pylist()
 
-    recovered, metrics, floors = [], [], {"majority": victims.majority()}
-    for k in bar(range(p.seeds), attack, p.seeds):
+    recovered, seeds, floors = [], [], {"majority": victims.majority()}
+    # Of an attack that takes several copies a seed is the first of them; none is taken twice.
+    for k in bar(range(0, p.seeds - how.takes + 1, how.takes), attack, p.seeds // how.takes):
         inverter = how.fit(public, Pairs(own, copy(k, "train")), p.seed + k)
         released = [copy(k + i, "test") for i in range(how.takes)]
-        recovered.append(victims.score(inverter.words(released)))
-        metrics.append(recovered[k].accuracies())
+        found = victims.score(inverter.words(released))
+        metrics = found.accuracies()
         if inverter.vectors:
             error = victims.squared_error(inverter.vectors, released[0], public.table)
-            metrics[k]["squared_error"] = error
+            metrics["squared_error"] = error
             floors["squared_error"] = victims.spread(public.table)
+        recovered.append(found)
+        seeds.append({"seed": k, "metrics": metrics, "curves": {}})
     cell.write(
         protection=statement["protection"],
-        seeds=[{"seed": k, "metrics": found, "curves": {}} for k, found in enumerate(metrics)],
+        seeds=seeds,
         floors=floors,
         ceilings=how.ceilings(public, *victims.counts(public)),
         intervals=intervals(recovered),

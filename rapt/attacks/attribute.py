@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rapt.attacks.base import Inference
 from rapt.attacks.perceptron import Perceptron
-from rapt.text.table import EmbeddingTable
+
+if TYPE_CHECKING:
+    from rapt.text.table import EmbeddingTable
 
 
 class AttributeMlp(Perceptron, Inference):

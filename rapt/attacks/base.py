@@ -6,15 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from rapt.privacy import experiment
-from rapt.privacy.channel import Channel
-from rapt.text.table import EmbeddingTable
+if TYPE_CHECKING:  # params.yaml is validated with this module: every command would load Arrow
+    from rapt.privacy.channel import Channel
+    from rapt.text.table import EmbeddingTable
 
 Texts = Sequence[Sequence[str]]
 Vectors = NDArray[np.float32]
@@ -56,6 +56,9 @@ class Public:
             method: that its channel is estimated under.
             channel: whether the attack reads it.
         """
+        from rapt.privacy import experiment
+        from rapt.privacy.channel import Channel
+
         embedding, eta = statement["embedding"], statement["eta"]
         mechanism = {"type": statement["mechanism"], **statement["parameters"]}
         privatizer = experiment.privatizer(embedding, mechanism, statement["categories"], eta)

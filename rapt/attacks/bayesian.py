@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, islice
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
-from scipy.sparse import csr_array, diags_array
 
 from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Texts
-from rapt.privacy.channel import Channel
-from rapt.privacy.posterior import Posterior
+
+if TYPE_CHECKING:
+    from rapt.privacy.channel import Channel
 
 
 class Bayesian(Inversion):
@@ -43,6 +43,8 @@ class Bayesian(Inversion):
 
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Nothing is learned: a prior is fitted to the very release that is attacked."""
+        from rapt.privacy.posterior import Posterior
+
         table, channel = public.table, public.channel
         assert channel
 
@@ -53,7 +55,8 @@ class Bayesian(Inversion):
             flat = [list(chain.from_iterable(copy)) for copy in copies]
             seen = list(zip(*flat, strict=True))
             distinct = [pair for pair in dict.fromkeys(seen) if (table.rows(pair) >= 0).all()]
-            modes = posterior.modes(np.array([table.rows(pair) for pair in distinct]))
+            rows = np.array([table.rows(pair) for pair in distinct], np.int64)
+            modes = posterior.modes(rows.reshape(-1, self.copies))
             likely = {p: table.words[w] for p, w in zip(distinct, modes, strict=True) if w >= 0}
             words = iter(likely.get(pair, pair[0]) for pair in seen)
             return [list(islice(words, len(text))) for text in copies[0]]
@@ -80,6 +83,8 @@ def ceiling(channel: Channel, counts: NDArray[np.int64], others: int) -> float:
         counts: of each word of the table how often the victims have it, int64 (V,).
         others: the victims' words beside those.
     """
+    from scipy.sparse import csr_array, diags_array
+
     inside = counts[channel.rows]
     best = csr_array(diags_array(inside.astype(np.float64)) @ channel.matrix).max(axis=0)
     total = counts.sum() + others

@@ -11,7 +11,6 @@ from pydantic import Field, PositiveInt
 
 from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Texts, Vectors
 from rapt.attacks.perceptron import Perceptron
-from rapt.privacy.neighbours import ExactSearch
 
 
 class BlackBox(Perceptron, Inversion):
@@ -38,7 +37,7 @@ class BlackBox(Perceptron, Inversion):
 
 
 class MlpInversion(BlackBox):
-    """Black-box inversion: which word stood behind a released vector, learned by a perceptron.
+    """Black-box inversion: which word stood behind the vector of a released one, by a perceptron.
 
     It guesses words of the attacker's own texts alone.
     """
@@ -61,6 +60,8 @@ class Autoencoder(BlackBox):
 
     def learn(self, public: Public, words: list[str], released: list[str], seed: int) -> Inverter:
         """Learn the words' vectors."""
+        from rapt.privacy.neighbours import ExactSearch
+
         table = public.table
         decode = self.regressor(table.embed(released), table.embed(words), seed)
         search = ExactSearch(table.vectors)

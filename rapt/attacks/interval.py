@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t
 
-NORMAL_95 = 1.96
+CONFIDENCE = 0.95
 
 
 def interval(
@@ -15,7 +16,8 @@ def interval(
 
     The words of a text belong together, and so do a text's copies of different seeds: what varies
     is the text. What all texts of a seed have in common (an attacker's training) varies with the
-    seed, beside them.
+    seed, beside them: of two seeds little is known of it, which Student's t with Welch's degrees of
+    freedom (Satterthwaite, 1946) says. Of one seed nothing is, and it is not in the interval.
 
     Args:
         right: of each text, over all seeds, int64 (n,).
@@ -27,8 +29,13 @@ def interval(
         return 0.0, 1.0
     share = right.sum() / total
     residuals = right - share * counted
-    variance = (residuals**2).sum() / total**2 * texts / max(1, texts - 1)
+    free = max(1, texts - 1)
+    parts = [((residuals**2).sum() / total**2 * texts / free, free)]
     if len(seeds) > 1:
-        variance += seeds.var(ddof=1) / len(seeds)
-    reach = NORMAL_95 * float(np.sqrt(variance))
+        parts.append((seeds.var(ddof=1) / len(seeds), len(seeds) - 1))
+    variance = sum(part for part, _ in parts)
+    if variance == 0:
+        return float(share), float(share)
+    freedom = variance**2 / sum(part**2 / free for part, free in parts)
+    reach = float(t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(variance))
     return max(0.0, float(share) - reach), min(1.0, float(share) + reach)

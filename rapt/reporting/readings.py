@@ -77,10 +77,11 @@ def _accuracies(rows: Sequence[Utility]) -> str:
 
 
 def _attacked(rows: Sequence[Privacy]) -> Iterator[str]:
-    """The first inversion and the first inference, each over the methods."""
+    """The strongest inversion and the strongest inference, each over its methods."""
     for kind, verb in (("invert", "recovers"), ("infer", "infers")):
-        first = next((row for row in rows if row.kind == kind), None)
-        if first:
+        against = [row for row in rows if row.kind == kind and not row.unprotected]
+        if against:
+            first = max(against, key=lambda row: row.attack_accuracy or 0)
             own = [row for row in rows if row.group == first.group]
             parts = [
                 f"{span(r.attack_accuracy for r in own if r.eta == eta)}{NBSP}% at {eta_text(eta)}"

@@ -91,7 +91,7 @@ class Privacy:
     attack_accuracy_all_words: float | None
     majority: float | None
     clean_accuracy: float | None
-    # What no attack reaches that looks at one word at a time, where that is known.
+    # What on average no attack exceeds that looks at one word at a time, where that is known.
     accuracy_ceiling: float | None
     command: str
 

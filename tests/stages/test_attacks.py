@@ -23,6 +23,10 @@ def test_inversions_with_and_without_the_channel(small: Path, eta: str) -> None:
         cell = files.read_json(f"reports/cells/invert/{attack}-mine-pct2t-{eta}.json")
         assert cell["factors"]["attack"] == attack
         assert cell["counts"] == {"words": 96, "protected": 72}
+        # Two seeds' copies are two repetitions, or one of an attacker who has both.
+        assert [seed["seed"] for seed in cell["seeds"]] == (
+            [0] if attack == "bayes-twice" else [0, 1]
+        )
         private = cell["metrics"]["empirical_privacy"]
         assert private["low"] <= private["mean"] <= private["high"]
         assert ("accuracy_protected" in cell["ceilings"]) == key
