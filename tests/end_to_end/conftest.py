@@ -26,7 +26,7 @@ def reduced(params: dict[str, Any]) -> None:
     params["gate"]["min_rows"] = 10
     params["train"] |= {"epochs": 1, "max_tokens": 16}
     params["calibrate"] |= {"etas": [50, 100], "words": 20, "draws": 5}
-    params["channel"] |= {"frequent": 20, "sampled": 20, "draws": 5}
+    params["channel"] |= {"frequent": 20, "sampled": 20, "draws": 5, "by_frequency": 50}
     params["geometry"] |= {"words": 20}
     params["attacks"]["mlp"] |= {"hidden": 16, "epochs": 3}
     for method in params["methods"].values():

@@ -169,6 +169,6 @@ def test_an_appended_eta_runs_its_own_cells_alone(demo: Workspace) -> None:
 
 def test_an_edited_tuner_runs_its_cells_alone(demo: Workspace) -> None:
     demo.edit(lambda p: p["tuners"]["lora"].update(r=2))
-    demo.edit(lambda p: p["sweep"].update(methods=["t2t"], etas=[75]))
+    demo.edit(lambda p: p["sweep"].update(methods=["t2t"], channels=["t2t"], etas=[75]))
     ran = demo.repro("train@movies-minilm-lora-t2t-75")
     assert ran == {"validate", "train@movies-minilm-lora-t2t-75"}
