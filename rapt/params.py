@@ -27,12 +27,15 @@ from pydantic_core import PydanticCustomError
 from ruamel.yaml import YAML, YAMLError
 
 from rapt import param_errors
-from rapt.attacks.attribute import AttributeMlp
+from rapt.attacks.attribute import AttributeHidden, AttributeMlp, Authorship
 from rapt.attacks.base import Inference, Inversion
 from rapt.attacks.bayesian import Bayesian
 from rapt.attacks.black_box import Autoencoder, MlpInversion
+from rapt.attacks.language import ContextualBayesian, MaskedToken
 from rapt.attacks.nearest import NearestNeighbour
+from rapt.attacks.replay import SeedReplay
 from rapt.errors import RaptError, not_allowed
+from rapt.param_types import Model, Sha256, problem
 from rapt.privacy.mechanisms import (
     MECHANISMS,
     TokenRepresentation,
@@ -57,14 +60,9 @@ UniversalPos = Literal[
 ]  # fmt: skip
 
 
-def _problem(line: str) -> PydanticCustomError:
-    """A validation error whose text is the whole line but for the key."""
-    return PydanticCustomError("rapt", "{line}", {"line": line})
-
-
 def _name(value: str) -> str:
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", value):
-        raise _problem("given, allowed: lower-case letters, digits and single hyphens")
+        raise problem("given, allowed: lower-case letters, digits and single hyphens")
     return value
 
 
@@ -72,35 +70,20 @@ def _eta(value: Any) -> str:
     """η as the text that stands in paths: '75', '62.5', 'inf'."""
     allowed = "a number above 0 (75, 62.5) or inf for no privatization"
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise _problem(f"given, allowed: {allowed}")
+        raise problem(f"given, allowed: {allowed}")
     if isinstance(value, str) and value != "inf":
-        raise _problem(f"given, allowed: {allowed}")
+        raise problem(f"given, allowed: {allowed}")
     number = float(value)
     if math.isnan(number) or number <= 0:
-        raise _problem(f"given, allowed: {allowed}")
+        raise problem(f"given, allowed: {allowed}")
     if isinstance(value, float) and value.is_integer():
-        raise _problem(f"given, write {int(value)}")
+        raise problem(f"given, write {int(value)}")
     return str(value)
-
-
-def _revision(value: str) -> str:
-    """A model: package:NAME/FOLDER, a folder, or owner/name@revision."""
-    if value.startswith("package:") or "@" not in value:
-        return value
-    if not re.fullmatch(r"[^@\s]+/[^@\s]+@[0-9a-f]{40}", value):
-        raise _problem("given, allowed: owner/name@REVISION with a revision of 40 hex digits")
-    return value
-
-
-def _sha256(value: str) -> str:
-    if not re.fullmatch(r"[0-9a-f]{64}", value):
-        raise _problem("given, allowed: 64 hex digits")
-    return value
 
 
 def _unique(values: list[Any]) -> list[Any]:
     if twice := sorted({str(v) for v in values if values.count(v) > 1}):
-        raise _problem(f"given, allowed: each entry once (twice here: {', '.join(twice)})")
+        raise problem(f"given, allowed: each entry once (twice here: {', '.join(twice)})")
     return values
 
 
@@ -109,13 +92,13 @@ def _mechanism(value: dict[str, Any]) -> dict[str, Any]:
     try:
         how = wordwise_mechanism(**value) if "type" in value else None
     except RaptError as error:
-        raise _problem(str(error).removeprefix("mechanism: ")) from None
+        raise problem(str(error).removeprefix("mechanism: ")) from None
     if how is None:
-        raise _problem("type missing, it says which mechanism this is")
+        raise problem("type missing, it says which mechanism this is")
     if missing := [name for name in parameters(how) if name not in value]:
-        raise _problem(f"{', '.join(missing)} missing, nothing has a default")
+        raise problem(f"{', '.join(missing)} missing, nothing has a default")
     if isinstance(how, TokenRepresentation) and math.frexp(how.grid)[0] != 0.5:
-        raise _problem(
+        raise problem(
             f"grid {how.grid} given, allowed: a power of two (0.0009765625 is 2^-10), as vectors "
             "are released in float32"
         )
@@ -124,15 +107,13 @@ def _mechanism(value: dict[str, Any]) -> dict[str, Any]:
 
 def _scheme(values: list[Any]) -> list[Any]:
     if "all" in values and len(values) > 1:
-        raise _problem("given, allowed: 'all' alone or a list without it")
+        raise problem("given, allowed: 'all' alone or a list without it")
     return _unique(values)
 
 
 Name = Annotated[str, AfterValidator(_name)]
 Names = Annotated[list[Name], AfterValidator(_unique)]
 Eta = Annotated[str, BeforeValidator(_eta)]
-Model = Annotated[str, AfterValidator(_revision)]
-Sha256 = Annotated[str, AfterValidator(_sha256)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Mechanism = Annotated[dict[str, str | float | int | bool], AfterValidator(_mechanism)]
 Categories = Annotated[list[Category], Field(min_length=1), AfterValidator(_scheme)]
@@ -198,7 +179,7 @@ class FilesSource(_Section):
     @classmethod
     def _whole(cls, files: dict[str, str]) -> dict[str, str]:
         if set(files) not in ({"train", "test"}, {"all"}):
-            raise _problem("given, allowed: train and test, or all alone")
+            raise problem("given, allowed: train and test, or all alone")
         return files
 
 
@@ -215,7 +196,7 @@ class HubSource(_Section):
     @classmethod
     def _whole(cls, splits: dict[str, str]) -> dict[str, str]:
         if set(splits) != {"train", "test"}:
-            raise _problem("given, allowed: train and test")
+            raise problem("given, allowed: train and test")
         return splits
 
 
@@ -238,7 +219,7 @@ class Label(_Section):
     @model_validator(mode="after")
     def _two(self) -> Label:
         if self.threshold is not None and len(self.names) != 2:
-            raise _problem("a threshold given, allowed: with two names only")
+            raise problem("a threshold given, allowed: with two names only")
         return self
 
 
@@ -271,10 +252,10 @@ class Task(_Section):
     @model_validator(mode="after")
     def _consistent(self) -> Task:
         if self.source.type != "hub" and self.format is None:
-            raise _problem(f"format null given, allowed: a format for a {self.source.type} source")
+            raise problem(f"format null given, allowed: a format for a {self.source.type} source")
         single = self.source.type == "package" or "all" in getattr(self.source, "files", {})
         if single and self.rows.test is None:
-            raise _problem("rows.test null given, allowed: a number, as one file is divided")
+            raise problem("rows.test null given, allowed: a number, as one file is divided")
         return self
 
 
@@ -288,7 +269,7 @@ class Gate(_Section):
     @model_validator(mode="after")
     def _ordered(self) -> Gate:
         if self.min_characters > self.max_characters:
-            raise _problem("min_characters above max_characters given, allowed: at most as many")
+            raise problem("min_characters above max_characters given, allowed: at most as many")
         return self
 
 
@@ -328,7 +309,7 @@ class PlainTokens(_Section):
     @model_validator(mode="after")
     def _enough(self) -> PlainTokens:
         if self.vocabulary is not None and self.vocabulary < self.length:
-            raise _problem(
+            raise problem(
                 f"vocabulary {self.vocabulary} given, allowed: at least length ({self.length}), "
                 "or null for all candidates"
             )
@@ -360,21 +341,21 @@ class Method(_Section):
     def _consistent(self) -> Method:
         needs = MECHANISMS[str(self.mechanism["type"])].categories
         if needs == "none" and self.categories is not None:
-            raise _problem(
+            raise problem(
                 f"categories given, allowed: null with mechanism {self.mechanism['type']} "
                 "(every word)"
             )
         if needs == "required" and self.categories is None:
-            raise _problem(
+            raise problem(
                 f"categories null given, allowed: a list with mechanism {self.mechanism['type']}"
             )
         if self.releases_vectors and self.plain_tokens:
-            raise _problem(
+            raise problem(
                 f"plain_tokens given, allowed: null with mechanism {self.mechanism['type']}, which "
                 "releases vectors"
             )
         if self.reconstruction and not self.plain_tokens:
-            raise _problem("plain_tokens null given, allowed: a section with reconstruction")
+            raise problem("plain_tokens null given, allowed: a section with reconstruction")
         return self
 
 
@@ -470,7 +451,16 @@ class Geometry(_Section):
 
 
 Attack = Annotated[
-    NearestNeighbour | MlpInversion | Autoencoder | Bayesian | AttributeMlp,
+    NearestNeighbour
+    | MlpInversion
+    | Autoencoder
+    | Bayesian
+    | ContextualBayesian
+    | MaskedToken
+    | SeedReplay
+    | AttributeMlp
+    | AttributeHidden
+    | Authorship,
     Field(discriminator="type"),
 ]
 
@@ -538,6 +528,7 @@ class Params(_Section):
             how = self.attacks.get(name)
             if isinstance(how, Inversion) and how.takes > self.seeds:
                 yield f"attacks.{name}.copies: {how.takes} given, allowed: at most {self.seeds}"
+        yield from self._unfit_inversions()
         yield from self._untunable()
         yield from self._collisions()
 
@@ -568,6 +559,16 @@ class Params(_Section):
             for name, how in self.attacks.items()
             if isinstance(how, Inversion) and how.reads_channel == reads_channel
         ]
+
+    def _unfit_inversions(self) -> Iterable[str]:
+        """An attack that undoes some mechanisms has nothing to say of others."""
+        for name, method in product(self.sweep.inversions, self.sweep.methods):
+            how, of = self.attacks.get(name), self.methods.get(method)
+            if isinstance(how, Inversion) and how.mechanisms and of:
+                given = str(of.mechanism["type"])
+                if given not in how.mechanisms:
+                    where = f"methods.{method}.mechanism.type (with attack {name})"
+                    yield not_allowed(where, given, sorted(how.mechanisms))
 
     def _untunable(self) -> Iterable[str]:
         """A fresh encoder has no weights to adapt: all of it learns, so no other tuner fits."""

@@ -7,8 +7,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rapt import cells, files, params
-from rapt.attacks.attribute import majority, mean_vectors
-from rapt.attacks.base import Inference
+from rapt.attacks.attribute import majority
+from rapt.attacks.base import Inference, Known, Release
 from rapt.attacks.interval import interval
 from rapt.progress import bar
 from rapt.text.table import EmbeddingTable
@@ -55,16 +55,9 @@ def _attack(
     seed: int,
 ) -> dict[str, NDArray[np.bool_]]:
     """For each attribute whether it was guessed, text by text, on one seed's copy."""
-    features = {
-        split: mean_vectors(
-            table, files.read_parquet(f"{copy}/{split}.parquet")["words"].to_pylist()
-        )
-        for split in ("train", "test")
-    }
+    own, victims = (Release.read(f"{copy}/{split}.parquet") for split in ("train", "test"))
     return {
-        name: np.array(
-            attacker.guesses((features["train"], values["train"]), features["test"], seed)
-        )
+        name: np.array(attacker.guesses(table, Known(own, values["train"]), victims, seed))
         == np.array(values["test"])
         for name, values in truth.items()
     }

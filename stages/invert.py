@@ -1,9 +1,17 @@
 """Invert a release: `python -m stages.invert nearest movies t2t 75`."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
 from rapt import cells, files, params
-from rapt.attacks.base import Inversion, Pairs, Public, Texts
+from rapt.attacks.base import Inversion, Pairs, Public, Release
 from rapt.attacks.victims import Victims, intervals
-from rapt.privacy.categories import Scheme
+from rapt.privacy import experiment
+from rapt.privacy.channel import Channel
 from rapt.progress import bar
 from stages import run
 
@@ -13,24 +21,28 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     p = params.load()
     how = p.attacks[attack]
     assert isinstance(how, Inversion)
-    release = f"data/private/{task}/{method}-{eta}"
-    statement = files.read_json(f"{release}/statement.json")
+    folder = f"data/private/{task}/{method}-{eta}"
+    statement = files.read_json(f"{folder}/statement.json")
     factors = {"attack": attack, "task": task, "method": method, "eta": eta}
-    factors["embedding"] = statement["embedding"]
+    factors["embedding"] = embedding = statement["embedding"]
     cell = cells.Cell("invert", f"{attack}-{task}-{method}-{eta}", factors)
-    public = Public.of(statement, method, channel=how.reads_channel)
-    tagged = {s: files.read_parquet(f"data/tagged/{task}/{s}.parquet") for s in ("train", "test")}
-    own = [[public.table.form(w) for w in text] for text in tagged["train"]["words"].to_pylist()]
-    victims = Victims(
-        tagged["test"]["words"].to_pylist(),
-        tagged["test"]["pos"].to_pylist(),
-        Scheme(statement["categories"] and tuple(statement["categories"])),
-        public.table.form,
+    mechanism = {"type": statement["mechanism"], **statement["parameters"]}
+    privatizer = experiment.privatizer(embedding, mechanism, statement["categories"], eta)
+    table = privatizer.table
+    channel = Path(f"models/channels/{embedding}/{method}-{eta}")
+    public = Public.of(
+        privatizer, Channel.load(channel, len(table.words)) if how.reads_channel else None
     )
+    tagged = {s: files.read_parquet(f"data/tagged/{task}/{s}.parquet") for s in ("train", "test")}
+    own = [[table.form(word) for word in text] for text in tagged["train"]["words"].to_pylist()]
+    words, pos = (tagged["test"][column].to_pylist() for column in ("words", "pos"))
+    victims = Victims(words, pos, privatizer.scheme, table.form)
 
-    def copy(k: int, split: str) -> Texts:
-        path = f"{release}/seed-{k}/{split}.parquet"
-        return files.read_parquet(path, ["words"])["words"].to_pylist()
+    def copy(k: int, split: str) -> Release:
+        def noise(released: pa.Table) -> Iterator[NDArray[np.float64]]:
+            return experiment.noise(privatizer, released, k, task, seed=p.seed)
+
+        return Release.read(f"{folder}/seed-{k}/{split}.parquet", noise)
 
     recovered, seeds, floors = [], [], {"majority": victims.majority()}
     # Of an attack that takes several copies a seed is the first of them; none is taken twice.
@@ -40,9 +52,8 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
         found = victims.score(inverter.words(released))
         metrics = found.accuracies()
         if inverter.vectors:
-            error = victims.squared_error(inverter.vectors, released[0], public.table)
-            metrics["squared_error"] = error
-            floors["squared_error"] = victims.spread(public.table)
+            metrics["squared_error"] = victims.squared_error(inverter.vectors, released[0], table)
+            floors["squared_error"] = victims.spread(table)
         recovered.append(found)
         seeds.append({"seed": k, "metrics": metrics, "curves": {}})
     cell.write(

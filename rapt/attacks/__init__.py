@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from rapt.attacks.attribute import AttributeMlp
+from rapt.attacks.attribute import AttributeHidden, AttributeMlp, Authorship
 from rapt.attacks.base import Attack
 from rapt.attacks.bayesian import Bayesian
 from rapt.attacks.black_box import Autoencoder, MlpInversion
+from rapt.attacks.language import ContextualBayesian, MaskedToken
 from rapt.attacks.nearest import NearestNeighbour
+from rapt.attacks.replay import SeedReplay
 
 ATTACKS: tuple[type[Attack], ...] = (
     NearestNeighbour,
     MlpInversion,
     Autoencoder,
     Bayesian,
+    ContextualBayesian,
+    MaskedToken,
+    SeedReplay,
     AttributeMlp,
+    AttributeHidden,
+    Authorship,
 )

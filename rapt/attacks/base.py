@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+from rapt import files
+
 if TYPE_CHECKING:  # params.yaml is validated with this module: every command would load Arrow
+    import pyarrow as pa
+
     from rapt.privacy.channel import Channel
+    from rapt.privacy.privatizer import Privatizer
     from rapt.text.table import EmbeddingTable
 
 Texts = Sequence[Sequence[str]]
@@ -48,24 +55,55 @@ class Public:
     channel: Channel | None
 
     @classmethod
-    def of(cls, statement: Mapping[str, Any], method: str, *, channel: bool) -> Public:
-        """What the statement of a release tells whoever reads it.
-
-        Args:
-            statement: of the release.
-            method: that its channel is estimated under.
-            channel: whether the attack reads it.
-        """
-        from rapt.privacy import experiment
-        from rapt.privacy.channel import Channel
-
-        embedding, eta = statement["embedding"], statement["eta"]
-        mechanism = {"type": statement["mechanism"], **statement["parameters"]}
-        privatizer = experiment.privatizer(embedding, mechanism, statement["categories"], eta)
+    def of(cls, privatizer: Privatizer, channel: Channel | None) -> Public:
+        """What is known of the privatizer behind a release."""
         size = len(privatizer.table.words)
         groups = np.asarray(privatizer.groups_of_rows(np.arange(size)), np.int64)
-        path = Path(f"models/channels/{embedding}/{method}-{eta}")
-        return cls(privatizer.table, groups, Channel.load(path, size) if channel else None)
+        return cls(privatizer.table, groups, channel)
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """Released texts, as their reader has them.
+
+    Attributes:
+        words: of each text, one for each of its own.
+        vectors: float32 (words of all texts, d), where vectors are released: the words are the
+            nearest to them. None: words alone are.
+        noise: for whoever knows the seed of an experiment: of each text the noise that its words'
+            vectors were given, float64 (words, d). None: nobody knows.
+    """
+
+    words: Texts
+    vectors: Vectors | None = None
+    noise: Callable[[], Iterator[NDArray[np.float64]]] | None = None
+
+    @classmethod
+    def read(
+        cls,
+        path: str | Path,
+        noise: Callable[[pa.Table], Iterator[NDArray[np.float64]]] | None = None,
+    ) -> Release:
+        """Read one split of a release (docs/data.md).
+
+        Args:
+            path: its Parquet file.
+            noise: what gives the noise of each of its rows; None: nobody knows.
+        """
+        table = files.read_parquet(path)
+        return cls(
+            table["words"].to_pylist(),
+            files.vectors_of_column(table["vectors"]) if "vectors" in table.column_names else None,
+            partial(noise, table) if noise else None,
+        )
+
+    def seen(self, table: EmbeddingTable) -> tuple[Vectors, NDArray[np.int64]]:
+        """What stands for the words: vectors (k, d), and which of them for each word, (n,)."""
+        flat = list(chain.from_iterable(self.words))
+        if self.vectors is not None:
+            return self.vectors, np.arange(len(flat))
+        places = {word: place for place, word in enumerate(dict.fromkeys(flat))}
+        return table.embed(list(places)), np.array([places[word] for word in flat], np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +112,11 @@ class Pairs:
 
     Attributes:
         words: of each text, as the table writes them.
-        released: one for each word, by the mechanism that is attacked.
+        released: the same texts, by the mechanism that is attacked.
     """
 
     words: Texts
-    released: Texts
+    released: Release
 
 
 @dataclass(frozen=True)
@@ -88,12 +126,12 @@ class Inverter:
     Attributes:
         words: from as many releases of the same texts as the attack takes, for each word the one
             that stood there, as guessed.
-        vectors: of n released words the vectors (n, d) of the words that stood there, as guessed;
-            None: the attack guesses words alone.
+        vectors: of what is seen of n words (n, d) the vectors (n, d) of the words that stood
+            there, as guessed; None: the attack guesses words alone.
     """
 
-    words: Callable[[Sequence[Texts]], list[list[str]]]
-    vectors: Callable[[Sequence[str]], Vectors] | None = None
+    words: Callable[[Sequence[Release]], list[list[str]]]
+    vectors: Callable[[Vectors], Vectors] | None = None
 
 
 class Inversion(Attack):
@@ -101,6 +139,8 @@ class Inversion(Attack):
 
     # Whether it wants the channel: it is then used on the methods of sweep.channels alone.
     reads_channel: ClassVar[bool] = False
+    # The mechanisms that it knows how to undo; None: any.
+    mechanisms: ClassVar[frozenset[str] | None] = None
 
     @abstractmethod
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
@@ -128,20 +168,32 @@ class Inversion(Attack):
         return {}
 
 
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Released texts of which an attacker knows the attribute.
+
+    Attributes:
+        release: the texts.
+        values: of each the value.
+    """
+
+    release: Release
+    values: Sequence[str]
+
+
 class Inference(Attack):
     """An attack that asks for a private attribute of a text's author."""
 
     @abstractmethod
-    def guesses(
-        self,
-        own: tuple[Vectors, Sequence[str]],
-        victims: Vectors,
-        seed: int,
-    ) -> list[str]:
+    def guesses(self, table: EmbeddingTable, own: Known, victims: Release, seed: int) -> list[str]:
         """Learn from the attacker's own texts, then guess the victims' attribute.
 
         Args:
-            own: features (n, d) and attribute values.
-            victims: features of other texts, (m, d).
+            table: the mechanism's.
+            own: texts with their values.
+            victims: n other texts.
             seed: of all that is random, below 2³².
+
+        Returns:
+            n values.
         """

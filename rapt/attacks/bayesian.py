@@ -10,10 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
-from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Texts
+from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Release
 
 if TYPE_CHECKING:
     from rapt.privacy.channel import Channel
+    from rapt.privacy.posterior import Posterior
+    from rapt.text.table import EmbeddingTable
+
+Prior = Annotated[
+    Literal["public", "release"],
+    Field(description="how frequent words are: in public text, or fitted to the release too"),
+]
 
 
 class Bayesian(Inversion):
@@ -28,10 +35,7 @@ class Bayesian(Inversion):
     reads_channel: ClassVar[bool] = True
 
     type: Literal["bayesian"]
-    prior: Annotated[
-        Literal["public", "release"],
-        Field(description="how frequent words are: in public text, or fitted to the release too"),
-    ]
+    prior: Prior
     copies: Annotated[
         PositiveInt, Field(description="releases of the same texts that the attacker has")
     ]
@@ -43,23 +47,9 @@ class Bayesian(Inversion):
 
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Nothing is learned: a prior is fitted to the very release that is attacked."""
-        from rapt.privacy.posterior import Posterior
 
-        table, channel = public.table, public.channel
-        assert channel
-
-        def invert(copies: Sequence[Texts]) -> list[list[str]]:
-            every = [text for copy in copies for text in copy]
-            counts = table.counts(every) if self.prior == "release" else None
-            posterior = Posterior.of(channel, table.frequency, public.groups, counts)
-            flat = [list(chain.from_iterable(copy)) for copy in copies]
-            seen = list(zip(*flat, strict=True))
-            distinct = [pair for pair in dict.fromkeys(seen) if (table.rows(pair) >= 0).all()]
-            rows = np.array([table.rows(pair) for pair in distinct], np.int64)
-            modes = posterior.modes(rows.reshape(-1, self.copies))
-            likely = {p: table.words[w] for p, w in zip(distinct, modes, strict=True) if w >= 0}
-            words = iter(likely.get(pair, pair[0]) for pair in seen)
-            return [list(islice(words, len(text))) for text in copies[0]]
+        def invert(copies: Sequence[Release]) -> list[list[str]]:
+            return likeliest(posterior(public, self.prior, copies), public.table, copies)
 
         return Inverter(invert)
 
@@ -69,6 +59,30 @@ class Bayesian(Inversion):
             return {}
         assert public.channel
         return {"accuracy_protected": ceiling(public.channel, counts, others)}
+
+
+def posterior(public: Public, prior: str, copies: Sequence[Release]) -> Posterior:
+    """P(w|y) of some releases, by the prior that an attack's parameter names."""
+    from rapt.privacy.posterior import Posterior
+
+    assert public.channel
+    every = [text for copy in copies for text in copy.words]
+    counts = public.table.counts(every) if prior == "release" else None
+    return Posterior.of(public.channel, public.table.frequency, public.groups, counts)
+
+
+def likeliest(
+    posterior: Posterior, table: EmbeddingTable, copies: Sequence[Release]
+) -> list[list[str]]:
+    """The likeliest original of each word, given what became of it in each copy."""
+    flat = [list(chain.from_iterable(copy.words)) for copy in copies]
+    seen = list(zip(*flat, strict=True))
+    distinct = [pair for pair in dict.fromkeys(seen) if (table.rows(pair) >= 0).all()]
+    rows = np.array([table.rows(pair) for pair in distinct], np.int64)
+    modes = posterior.modes(rows.reshape(-1, len(copies)))
+    likely = {p: table.words[w] for p, w in zip(distinct, modes, strict=True) if w >= 0}
+    words = iter(likely.get(pair, pair[0]) for pair in seen)
+    return [list(islice(words, len(text))) for text in copies[0].words]
 
 
 def ceiling(channel: Channel, counts: NDArray[np.int64], others: int) -> float:

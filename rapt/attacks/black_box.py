@@ -5,12 +5,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import chain, islice
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, PositiveInt
 
-from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Texts, Vectors
+from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Release, Vectors
 from rapt.attacks.perceptron import Perceptron
+
+if TYPE_CHECKING:
+    from rapt.text.table import EmbeddingTable
 
 
 class BlackBox(Perceptron, Inversion):
@@ -25,29 +28,26 @@ class BlackBox(Perceptron, Inversion):
 
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Learn from the first words of the attacker's own texts."""
-        words, released = (
-            list(islice(chain.from_iterable(texts), self.pairs))
-            for texts in (own.words, own.released)
-        )
-        return self.learn(public, words, released, seed)
+        seen, places = own.released.seen(public.table)
+        words = list(islice(chain.from_iterable(own.words), self.pairs))
+        return self.learn(public, words, seen[places[: self.pairs]], seed)
 
     @abstractmethod
-    def learn(self, public: Public, words: list[str], released: list[str], seed: int) -> Inverter:
-        """Learn from n words and what was released for each."""
+    def learn(self, public: Public, words: list[str], seen: Vectors, seed: int) -> Inverter:
+        """Learn from n words and what was seen of each, (n, d)."""
 
 
 class MlpInversion(BlackBox):
-    """Black-box inversion: which word stood behind the vector of a released one, by a perceptron.
+    """Black-box inversion: which word stood behind a released vector, or a word's, by a perceptron.
 
     It guesses words of the attacker's own texts alone.
     """
 
     type: Literal["mlp-inversion"]
 
-    def learn(self, public: Public, words: list[str], released: list[str], seed: int) -> Inverter:
+    def learn(self, public: Public, words: list[str], seen: Vectors, seed: int) -> Inverter:
         """Learn the words as classes."""
-        classify = self.classifier(public.table.embed(released), words, seed)
-        return Inverter(_each(lambda distinct: classify(public.table.embed(distinct))))
+        return Inverter(_each(public.table, self.classifier(seen, words, seed)))
 
 
 class Autoencoder(BlackBox):
@@ -58,29 +58,29 @@ class Autoencoder(BlackBox):
 
     type: Literal["autoencoder"]
 
-    def learn(self, public: Public, words: list[str], released: list[str], seed: int) -> Inverter:
+    def learn(self, public: Public, words: list[str], seen: Vectors, seed: int) -> Inverter:
         """Learn the words' vectors."""
         from rapt.privacy.neighbours import ExactSearch
 
         table = public.table
-        decode = self.regressor(table.embed(released), table.embed(words), seed)
+        decode = self.regressor(seen, table.embed(words), seed)
         search = ExactSearch(table.vectors)
 
-        def vectors(some: Sequence[str]) -> Vectors:
-            return decode(table.embed(some))
+        def nearest(vectors: Vectors) -> list[str]:
+            return [table.words[row] for row in search(decode(vectors))]
 
-        def nearest(distinct: list[str]) -> list[str]:
-            return [table.words[row] for row in search(vectors(distinct))]
-
-        return Inverter(_each(nearest), vectors)
+        return Inverter(_each(table, nearest), decode)
 
 
-def _each(guess: Callable[[list[str]], list[str]]) -> Callable[[Sequence[Texts]], list[list[str]]]:
-    """Guess each distinct word of the first copy once."""
+def _each(
+    table: EmbeddingTable, guess: Callable[[Vectors], list[str]]
+) -> Callable[[Sequence[Release]], list[list[str]]]:
+    """Guess the words of the first copy, each distinct one once."""
 
-    def words(copies: Sequence[Texts]) -> list[list[str]]:
-        distinct = list(dict.fromkeys(chain.from_iterable(copies[0])))
-        likely = dict(zip(distinct, guess(distinct), strict=True))
-        return [[likely[word] for word in text] for text in copies[0]]
+    def words(copies: Sequence[Release]) -> list[list[str]]:
+        vectors, places = copies[0].seen(table)
+        likely = guess(vectors)
+        at = iter(places)
+        return [[likely[place] for place in islice(at, len(text))] for text in copies[0].words]
 
     return words

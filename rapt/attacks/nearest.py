@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Texts
+from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Release
 
 
 class NearestNeighbour(Inversion):
@@ -25,5 +25,5 @@ class NearestNeighbour(Inversion):
         return Inverter(_as_released)
 
 
-def _as_released(copies: Sequence[Texts]) -> list[list[str]]:
-    return [list(text) for text in copies[0]]
+def _as_released(copies: Sequence[Release]) -> list[list[str]]:
+    return [list(text) for text in copies[0].words]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.attacks.base import Public, Texts, Vectors
+from rapt.attacks.base import Public, Release, Texts, Vectors
 from rapt.attacks.interval import interval
 from rapt.privacy.categories import VERBATIM, Scheme
 from rapt.text.table import EmbeddingTable
@@ -111,27 +112,23 @@ class Victims:
         return counts, others
 
     def squared_error(
-        self,
-        vectors: Callable[[Sequence[str]], Vectors],
-        released: Texts,
-        table: EmbeddingTable,
+        self, vectors: Callable[[Vectors], Vectors], release: Release, table: EmbeddingTable
     ) -> float:
         """The mean squared error of the protected words' vectors, a number of a vector's each.
 
         Args:
-            vectors: what an attacker takes the original vectors of released words to be.
-            released: a word for each word.
+            vectors: what an attacker takes the original vectors to be of what is seen of words.
+            release: a word for each word.
             table: the mechanism's.
         """
-        pairs = Counter(
-            (word, truth)
-            for text, groups, words in zip(self._texts, self._groups, released, strict=True)
-            for truth, group, word in zip(text, groups, words, strict=True)
-            if group != VERBATIM
-        )
-        guessed = vectors([word for word, _ in pairs])
-        errors = ((guessed - table.embed([truth for _, truth in pairs])) ** 2).mean(axis=1)
-        return float(np.average(errors, weights=list(pairs.values())))
+        seen, places = release.seen(table)
+        guessed, at = vectors(seen), iter(places)
+        errors: list[float] = []
+        for text, groups in zip(self._texts, self._groups, strict=True):
+            rows = np.fromiter(islice(at, len(text)), np.int64)
+            each = ((guessed[rows] - table.embed(text)) ** 2).mean(axis=1)
+            errors.extend(each[np.array(groups) != VERBATIM])
+        return float(np.mean(errors))
 
     def spread(self, table: EmbeddingTable) -> float:
         """The squared error of who always guesses the mean of the protected words' vectors."""

@@ -75,6 +75,21 @@ def vectors(
         yield single
 
 
+def noise(
+    privatizer: Privatizer, released: pa.Table, *names: str | int, seed: int
+) -> Iterator[NDArray[np.float64]]:
+    """The noise of every text of a release, float64 (n, d), for whoever knows seed and names.
+
+    Of a mechanism that adds what it draws, over η, to vectors.
+    """
+    columns = (released["example_id"], released["words"])
+    for example, words in zip(*(column.to_pylist() for column in columns), strict=True):
+        drawn = privatizer.mechanism.draw(
+            stream(seed, *names, example), len(words), privatizer.table.dimension
+        )
+        yield drawn / privatizer.eta
+
+
 def _words(
     privatizer: Privatizer, tagged: pa.Table, *names: str | int, seed: int
 ) -> Iterator[Words]:

@@ -1,40 +1,58 @@
+"""Attribute inference where the best success is known in closed form, or nothing is to be found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from rapt.attacks.attribute import AttributeMlp, majority, mean_vectors
+from rapt.attacks.attribute import (
+    AttributeHidden,
+    AttributeMlp,
+    Authorship,
+    majority,
+    mean_vectors,
+)
+from rapt.attacks.base import Inference, Known, Release
+from rapt.attacks.reading import hidden_states
+from rapt.errors import RaptError
 from rapt.text.table import EmbeddingTable
+from tests.tuning.conftest import backbone as backbone
 
-ATTACKER = AttributeMlp(type="attribute-mlp", hidden=64, epochs=30, learning_rate=0.003)
+MLP = AttributeMlp(type="attribute-mlp", hidden=64, epochs=30, learning_rate=0.003)
+AUTHORSHIP = Authorship(type="authorship", longest=2, strength=10.0)
 
-Authors = tuple[np.ndarray, list[str]]
 
-
-def authors(n: int, distance: float, seed: int) -> Authors:
+def authors(n: int, distance: float, seed: int) -> Known:
+    """Texts of one word, whose released vectors lie around one of two centres."""
     rng = np.random.default_rng(seed)
     who = rng.integers(2, size=n)
     features = rng.standard_normal((n, 8)) + distance * (2 * who[:, None] - 1) / np.sqrt(8)
-    return features.astype(np.float32), [f"author-{w}" for w in who]
+    release = Release([["nouna"]] * n, features.astype(np.float32))
+    return Known(release, [f"author-{w}" for w in who])
 
 
-def accuracy(own: Authors, victims: Authors, seed: int) -> float:
-    guesses = ATTACKER.guesses(own, victims[0], seed)
-    return float(np.mean(np.array(guesses) == victims[1]))
+def accuracy(how: Inference, table: EmbeddingTable, own: Known, victims: Known) -> float:
+    guesses = how.guesses(table, own, victims.release, 0)
+    return float(np.mean(np.array(guesses) == victims.values))
 
 
-def test_reaches_the_optimum_of_two_known_authors() -> None:
+def test_reaches_the_optimum_of_two_known_authors(table: EmbeddingTable) -> None:
     """Two Gaussians at distance 2·1.5: the best rule is right with Φ(1.5) = 0.933."""
-    found = accuracy(authors(2000, 1.5, 0), authors(2000, 1.5, 1), 0)
+    found = accuracy(MLP, table, authors(2000, 1.5, 0), authors(2000, 1.5, 1))
     assert found == pytest.approx(0.933, abs=0.03)
 
 
-def test_learns_nothing_where_there_is_nothing() -> None:
-    assert accuracy(authors(1000, 0, 0), authors(2000, 0, 1), 0) == pytest.approx(0.5, abs=0.06)
+def test_learns_nothing_where_there_is_nothing(table: EmbeddingTable) -> None:
+    found = accuracy(MLP, table, authors(1000, 0, 0), authors(2000, 0, 1))
+    assert found == pytest.approx(0.5, abs=0.06)
 
 
-def test_figures_do_not_depend_on_the_number_of_threads() -> None:
+def test_figures_do_not_depend_on_the_number_of_threads(table: EmbeddingTable) -> None:
     def once() -> float:
-        return accuracy(authors(500, 0.5, 0), authors(500, 0.5, 1), 3)
+        return accuracy(MLP, table, authors(500, 0.5, 0), authors(500, 0.5, 1))
 
     with threadpool_limits(2):
         two = once()
@@ -42,8 +60,79 @@ def test_figures_do_not_depend_on_the_number_of_threads() -> None:
         assert once() == two
 
 
+def writers(n: int, seed: int) -> Known:
+    """Texts of two words: one author likes nouna (0.8) and the other nounb, and so in each word."""
+    rng = np.random.default_rng(seed)
+    who = rng.integers(2, size=n)
+    words = np.where(rng.random((n, 2)) < 0.8, who[:, None], 1 - who[:, None])
+    return Known(
+        Release([[("nouna", "nounb")[w] for w in text] for text in words]),
+        [f"author-{w}" for w in who],
+    )
+
+
+def test_authorship_reaches_the_optimum_of_two_known_styles(table: EmbeddingTable) -> None:
+    """Two equal words tell with 0.8² / (0.8² + 0.2²), two different ones nothing: 0.8 in all.
+
+    Within 5 standard deviations of 3,000 texts.
+    """
+    found = accuracy(AUTHORSHIP, table, writers(3000, 0), writers(3000, 1))
+    assert found == pytest.approx(0.8, abs=5 * np.sqrt(0.8 * 0.2 / 3000))
+
+
+def test_authorship_reads_the_order_of_words(table: EmbeddingTable) -> None:
+    own = Known(Release([["nouna", "nounb"], ["nounb", "nouna"]] * 20), ["a", "b"] * 20)
+    assert accuracy(AUTHORSHIP, table, own, own) == 1
+    words_alone = AUTHORSHIP.model_copy(update={"longest": 1})
+    assert accuracy(words_alone, table, own, own) == 0.5
+
+
+def test_hidden_states_are_those_of_each_text_alone(backbone: Path) -> None:
+    texts = [["good", "film"], ["so", "unlikely", "plot"], ["bad"]]
+    together = hidden_states(backbone, Release(texts), 16)
+    for state, text in zip(together, texts, strict=True):
+        np.testing.assert_allclose(
+            state, hidden_states(backbone, Release([text]), 16)[0], atol=1e-5
+        )
+    assert together.shape == (3, 32)
+    assert not np.allclose(together[0], together[2])
+
+
+def test_hidden_states_take_released_vectors_for_words(backbone: Path) -> None:
+    rng = np.random.default_rng(0)
+    words = [["good", "film"]]
+    one, other = (rng.standard_normal((2, 32)).astype(np.float32) for _ in range(2))
+    states = [hidden_states(backbone, Release(words, vectors), 16) for vectors in (one, one, other)]
+    np.testing.assert_array_equal(states[0], states[1])
+    assert not np.allclose(states[0], states[2])
+    with pytest.raises(RaptError, match="dimension 8 given, allowed: 32"):
+        hidden_states(backbone, Release(words, one[:, :8]), 16)
+
+
+def test_an_attribute_is_read_off_hidden_states(table: EmbeddingTable, backbone: Path) -> None:
+    rng = np.random.default_rng(0)
+    who = rng.integers(2, size=200)
+    texts = [[("good", "bad")[w], *rng.choice(["film", "plot", "so"], 3)] for w in who]
+    known = Known(Release(texts), [f"author-{w}" for w in who])
+    half = Known(Release(texts[:100]), known.values[:100])
+    rest = Known(Release(texts[100:]), known.values[100:])
+    how = AttributeHidden(
+        type="attribute-hidden",
+        model=str(backbone),
+        sha256=None,
+        max_tokens=16,
+        hidden=32,
+        epochs=60,
+        learning_rate=0.01,
+    )
+    assert accuracy(how, table, half, rest) > 0.9
+
+
 def test_mean_vectors_and_majority(table: EmbeddingTable) -> None:
-    means = mean_vectors(table, [["nouna", "verba"], []])
+    means = mean_vectors(table, Release([["nouna", "verba"], []]))
     np.testing.assert_allclose(means[0], table.embed(["nouna", "verba"]).mean(0))
     assert not means[1].any()
+    own = np.arange(24, dtype=np.float32).reshape(3, 8)
+    means = mean_vectors(table, Release([["nouna", "verba"], ["the"]], own))
+    np.testing.assert_allclose(means, [own[:2].mean(0), own[2]])
     assert majority(["a", "b", "a"]) == 2 / 3

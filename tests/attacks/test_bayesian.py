@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.stats import binomtest
 
-from rapt.attacks.base import Pairs, Public
+from rapt.attacks.base import Pairs, Public, Release
 from rapt.attacks.bayesian import Bayesian, ceiling
 from rapt.attacks.nearest import NearestNeighbour
 from rapt.attacks.victims import Victims
@@ -24,7 +24,7 @@ from rapt.text.table import EmbeddingTable
 
 V = 18
 FALSE_ALARM = 1e-6
-NONE = Pairs([], [])
+NONE = Pairs([], Release([]))
 Shares = NDArray[np.float64]
 
 # P(y|w) of the first two of the table's words, which the victims' texts consist of.
@@ -72,7 +72,9 @@ def test_it_reaches_the_best_success_that_there_is(
     victims = Victims([[w] for w in words], [["NOUN"]] * n, Scheme(None), known.table.form)
     released = draw(words, known, rng)
     recovered = victims.score(
-        Bayesian(type="bayesian", prior=prior, copies=1).fit(known, NONE, 0).words([released])
+        Bayesian(type="bayesian", prior=prior, copies=1)
+        .fit(known, NONE, 0)
+        .words([Release(released)])
     )
     best = (matrix * [[share], [1 - share]]).max(axis=0).sum()
     right = int(recovered.right.sum())
@@ -122,7 +124,7 @@ def test_it_is_no_weaker_than_the_nearest_neighbour(table: EmbeddingTable, eta: 
         NearestNeighbour(type="nearest-neighbour"),
     )
     bayes, nearest = (
-        victims.score(how.fit(known, NONE, 0).words([released])).right for how in attacks
+        victims.score(how.fit(known, NONE, 0).words([Release(released)])).right for how in attacks
     )
     better, worse = int((bayes > nearest).sum()), int((bayes < nearest).sum())
     if better + worse:
@@ -139,7 +141,11 @@ def test_a_word_that_nothing_leads_to_is_taken_as_it_is(
 ) -> None:
     known = public(np.array(CHANNELS["turned"]))
     texts = [["the", "nouna", "unseen"]]
-    guessed = Bayesian(type="bayesian", prior="public", copies=1).fit(known, NONE, 0).words([texts])
+    guessed = (
+        Bayesian(type="bayesian", prior="public", copies=1)
+        .fit(known, NONE, 0)
+        .words([Release(texts)])
+    )
     assert guessed == [["the", "nounb", "unseen"]]
 
 
@@ -156,7 +162,7 @@ def test_several_releases_of_a_text_tell_more(
     how = Bayesian(type="bayesian", prior="public", copies=copies)
     assert how.takes == copies
     recovered = victims.score(
-        how.fit(known, NONE, 0).words([draw(words, known, rng) for _ in range(copies)])
+        how.fit(known, NONE, 0).words([Release(draw(words, known, rng)) for _ in range(copies)])
     )
     best = sum(
         (prior * matrix[:, outcome].prod(axis=1)).max()
@@ -171,5 +177,7 @@ def test_copies_that_nothing_known_leads_to_are_read_one_by_one(
 ) -> None:
     known = public(np.eye(3))
     how = Bayesian(type="bayesian", prior="public", copies=2)
-    guessed = how.fit(known, NONE, 0).words([[["nounc", "the"]], [["noune", "the"]]])
+    guessed = how.fit(known, NONE, 0).words(
+        [Release([["nounc", "the"]]), Release([["noune", "the"]])]
+    )
     assert guessed == [["nounc", "the"]]  # "noune" has no posterior

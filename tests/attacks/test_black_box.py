@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from rapt.attacks.base import Pairs, Public
+from rapt.attacks.base import Pairs, Public, Release
 from rapt.attacks.black_box import Autoencoder, MlpInversion
 from rapt.attacks.victims import Victims
 from rapt.privacy.categories import VERBATIM, Scheme
@@ -29,7 +29,7 @@ def texts(matrix: np.ndarray, seed: int, n: int = 3000) -> Pairs:
     words = rng.integers(2, size=n)
     released = [rng.choice(len(matrix[w]), p=matrix[w]) for w in words]
     names = ("nouna", "nounb", "verba")
-    return Pairs([[names[w]] for w in words], [[names[y]] for y in released])
+    return Pairs([[names[w]] for w in words], Release([[names[y]] for y in released]))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_an_autoencoder_finds_the_mean_of_what_a_word_may_have_been(public: Publ
         posterior = matrix[:, y] / matrix[:, y].sum()
         expected.append(posterior[0] * one + posterior[1] * other)
         error += chance * posterior.prod() * spread
-    found = inverter.vectors(["nouna", "nounb"])
+    found = inverter.vectors(public.table.embed(["nouna", "nounb"]))
     np.testing.assert_allclose(found, expected, atol=0.15 * np.sqrt(spread))
     scored = Victims(victims.words, [["NOUN"]] * 3000, Scheme(None), public.table.form)
     assert scored.squared_error(inverter.vectors, victims.released, public.table) == pytest.approx(
@@ -80,14 +80,15 @@ def test_an_autoencoder_finds_the_mean_of_what_a_word_may_have_been(public: Publ
 def test_an_autoencoder_recovers_what_is_released_as_it_is(public: Public) -> None:
     own = [[word] for word in public.table.words] * 30
     how = Autoencoder(type="autoencoder", hidden=64, epochs=60, learning_rate=0.01, pairs=10_000)
-    inverter = how.fit(public, Pairs(own, own), 0)
-    assert inverter.words([own[:18]]) == own[:18]
+    inverter = how.fit(public, Pairs(own, Release(own)), 0)
+    assert inverter.words([Release(own[:18])]) == own[:18]
 
 
 def test_it_learns_from_as_many_words_as_it_is_given(public: Public) -> None:
-    own = Pairs([["nouna"]] * 10 + [["nounb"]] * 90, [["nouna"]] * 10 + [["nounb"]] * 90)
+    words = [["nouna"]] * 10 + [["nounb"]] * 90
+    own = Pairs(words, Release(words))
     few = ATTACKER.model_copy(update={"pairs": 10})
-    assert few.fit(public, own, 0).words([[["nouna", "nounb"]]]) == [["nouna", "nouna"]]
+    assert few.fit(public, own, 0).words([Release([["nouna", "nounb"]])]) == [["nouna", "nouna"]]
 
 
 def test_guesses_do_not_depend_on_the_number_of_threads(public: Public) -> None:
@@ -99,3 +100,15 @@ def test_guesses_do_not_depend_on_the_number_of_threads(public: Public) -> None:
     with threadpool_limits(2):
         two = once()
     assert once() == two
+
+
+def test_it_reads_vectors_where_vectors_are_released(public: Public) -> None:
+    """The word beside each is always the same: all that tells words apart is in the vectors."""
+    rng = np.random.default_rng(0)
+    words = [[str(word)] for word in rng.choice(["nouna", "nounb"], 2000)]
+    centres = public.table.embed([text[0] for text in words])
+    noise = 0.05 * rng.standard_normal(centres.shape)
+    release = Release([["verba"]] * 2000, (centres + noise).astype(np.float32))
+    half = Release(release.words[:1000], release.vectors[:1000])  # type: ignore[index]
+    victims = Release(release.words[1000:], release.vectors[1000:])  # type: ignore[index]
+    assert ATTACKER.fit(public, Pairs(words[:1000], half), 0).words([victims]) == words[1000:]

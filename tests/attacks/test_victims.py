@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from rapt.attacks.base import Release
 from rapt.attacks.victims import Victims, intervals
 from rapt.privacy.categories import Scheme
 from rapt.text.table import EmbeddingTable
@@ -40,7 +41,9 @@ def test_the_spread_is_the_squared_error_of_the_mean(table: EmbeddingTable) -> N
     mean = vectors.mean(axis=0)
     expected = ((vectors - mean) ** 2).mean()
     assert victims.spread(table) == pytest.approx(expected)
-    constant = victims.squared_error(lambda some: np.tile(mean, (len(some), 1)), words, table)
+    constant = victims.squared_error(
+        lambda some: np.tile(mean, (len(some), 1)), Release(words), table
+    )
     assert constant == pytest.approx(expected)
 
 

@@ -1,0 +1,49 @@
+"""What a pretrained model makes of released texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from threadpoolctl import threadpool_limits
+
+from rapt.attacks.base import Release, Vectors
+from rapt.tuning.backbones import activations, check_vectors, load_model, load_tokenizer
+from rapt.tuning.inputs import by_length, collate, numbered, pooled, tokenized
+
+BATCH = 32
+
+
+def hidden_states(folder: Path, release: Release, max_tokens: int) -> Vectors:
+    """The mean last hidden state over each text's own tokens, float32 (n, h).
+
+    Args:
+        folder: of the model, of one of the families that backbones are of.
+        release: n texts; vectors, where there are any, stand for words.
+        max_tokens: of a text, whole words only.
+
+    Raises:
+        RaptError: vectors are not of the model's own dimension, or the model is not supported.
+    """
+    tokenizer = load_tokenizer(folder)
+    columns: dict[str, list[Any]] = {
+        "words": [list(text) for text in release.words],
+        "segment": [[0] * len(text) for text in release.words],
+        "label": [0] * len(release.words),
+    }
+    vectors = None
+    if release.vectors is not None:
+        columns["row"] = numbered(release.words)
+        vectors = torch.from_numpy(np.array(release.vectors))
+    split = tokenized(columns, tokenizer, max_tokens, vectors)
+    model = load_model(folder, frozen="float32").eval()
+    check_vectors(model, vectors)
+    states = np.zeros((len(split), model.config.hidden_size), np.float32)
+    # One thread, so that the figures do not depend on how many cores there are.
+    with threadpool_limits(1), torch.inference_mode():
+        for rows in by_length(split, BATCH):
+            batch = collate(split, rows, tokenizer.pad_token_id)
+            states[rows] = pooled(activations(model, batch), batch.text).numpy()
+    return states

@@ -1,0 +1,142 @@
+"""Attacks with a language model: what it adds where the best success is known, and its chances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausalLM
+
+from rapt.attacks.base import Pairs, Public, Release
+from rapt.attacks.language import ContextualBayesian, LanguageModel, MaskedToken
+from rapt.attacks.predictor import TOGETHER, WordPredictor
+from rapt.errors import RaptError
+from rapt.privacy.categories import VERBATIM
+from rapt.privacy.channel import Channel
+from rapt.text.table import EmbeddingTable
+from rapt.tuning.backbones import load_tokenizer
+from tests.tuning.conftest import backbone as backbone
+
+NONE = Pairs([], Release([]))
+CONTEXT = ContextualBayesian(
+    type="bayesian-in-context",
+    model="none",
+    sha256=None,
+    prior="public",
+    weight=0.999,
+    candidates=5,
+)
+MASKED = MaskedToken(type="masked-token", model="none", sha256=None)
+WORDS = ["good", "bad", "film", "plot", "very", "so", "likely", "unlikely"]
+FREQUENCY = np.array([0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05])
+
+
+@pytest.fixture
+def alternating(table: EmbeddingTable, monkeypatch: pytest.MonkeyPatch) -> Public:
+    """Texts in which nouna and nounb alternate; a model that knows so, and where a text begins.
+
+    A word is released as the other one with 0.4.
+    """
+
+    def predictor(self: LanguageModel, public: Public) -> Callable[..., NDArray[np.float64]]:
+        def predict(text: Sequence[str]) -> NDArray[np.float64]:
+            chances = np.zeros((len(text), len(table.words)))
+            chances[np.arange(len(text)), np.arange(len(text)) % 2] = 1
+            return chances
+
+        return predict
+
+    monkeypatch.setattr(LanguageModel, "predictor", predictor)
+    counts = np.zeros((2, len(table.words)), np.int64)
+    counts[:, :2] = [[600, 400], [400, 600]]
+    groups = np.full(len(table.words), VERBATIM)
+    groups[:2] = 0
+    return Public(table, groups, Channel(np.arange(2), csr_array(counts)))
+
+
+def test_a_context_that_tells_all_recovers_all(alternating: Public) -> None:
+    rng = np.random.default_rng(0)
+    truth = [["nouna", "nounb"] * 3] * 200
+    flipped = {"nouna": "nounb", "nounb": "nouna"}
+    released = [[flipped[w] if rng.random() < 0.4 else w for w in text] for text in truth]
+    for how in (CONTEXT, MASKED):
+        assert how.fit(alternating, NONE, 0).words([Release(released)]) == truth
+
+
+def test_a_model_that_counts_for_little_changes_nothing(alternating: Public) -> None:
+    """P(nouna|y) is at least 0.4·0.67 / (0.4·0.67 + 0.6·0.33) = 0.57: nouna throughout."""
+    how = CONTEXT.model_copy(update={"weight": 1e-9})
+    guessed = how.fit(alternating, NONE, 0).words([Release([["nouna", "nounb"]])])
+    assert guessed == [["nouna", "nouna"]]
+
+
+def test_words_released_as_they_are_stay(alternating: Public) -> None:
+    for how in (CONTEXT, MASKED):
+        text = ["the", "unheard", "nounb"]
+        guessed = how.fit(alternating, NONE, 0).words([Release([text])])[0]
+        assert guessed == ["the", "unheard", "nouna"]
+
+
+@pytest.fixture(scope="session", params=["masked", "causal"])
+def model(
+    request: pytest.FixtureRequest, backbone: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A tiny random language model over the words of the tests' backbone."""
+    folder = tmp_path_factory.mktemp("language") / request.param
+    tokenizer = load_tokenizer(backbone)
+    tokenizer.add_special_tokens({"mask_token": "[MASK]", "bos_token": "[CLS]"})
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(1)
+    sizes = dict(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+    )
+    made = (
+        BertForMaskedLM(BertConfig(**sizes))
+        if request.param == "masked"
+        else LlamaForCausalLM(LlamaConfig(**sizes))
+    )
+    made.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def predict(model: Path) -> WordPredictor:
+    return WordPredictor(model, WORDS, FREQUENCY)
+
+
+def test_a_place_is_predicted_without_its_own_word(predict: WordPredictor, model: Path) -> None:
+    one, other = (predict(["so", "bad", word, "very", "plot"]) for word in ("film", "unlikely"))
+    assert one.shape == (5, len(WORDS))
+    np.testing.assert_allclose(one[2], other[2], rtol=1e-4)
+    # A masked model sees both sides of the others, a decoder what is before.
+    assert np.allclose(one[1], other[1], rtol=1e-4) == (model.name == "causal")
+    assert not np.allclose(one[3], other[3], rtol=1e-4)
+
+
+def test_words_that_begin_alike_share_by_their_frequency(model: Path) -> None:
+    predict = WordPredictor(model, [*WORDS, "unlike"], np.append(FREQUENCY, 0.15))
+    chances = predict(["good", "film"])
+    np.testing.assert_allclose(3 * chances[:, 7], chances[:, 8])
+    assert (chances.sum(axis=1) <= 1).all()
+
+
+def test_long_texts_are_read_in_parts(predict: WordPredictor) -> None:
+    text = ["so", "bad"] * TOGETHER
+    chances = predict(text)
+    assert chances.shape == (2 * TOGETHER, len(WORDS))
+    np.testing.assert_allclose(chances[:TOGETHER], chances[TOGETHER:], rtol=1e-4)
+    assert predict([]).shape == (0, len(WORDS))
+
+
+def test_a_model_without_its_head_is_refused(backbone: Path) -> None:
+    with pytest.raises(RaptError, match=r"a BertModel given, allowed: one with the head"):
+        WordPredictor(backbone, WORDS, FREQUENCY)
