@@ -16,6 +16,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    FiniteFloat,
     PositiveFloat,
     PositiveInt,
     ValidationError,
@@ -242,11 +243,39 @@ class Label(_Section):
         return self
 
 
-class Attribute(_Section):
-    """A private attribute of a text's author."""
+class Values(_Section):
+    """A private attribute that is one of these values."""
 
+    type: Literal["values"]
     column: str
     values: Annotated[list[str], Field(min_length=2), AfterValidator(_unique)]
+
+
+class Bins(_Section):
+    """A private number, in `count` bins of equally many training rows."""
+
+    type: Literal["bins"]
+    column: str
+    least: FiniteFloat
+    most: FiniteFloat
+    count: Annotated[int, Field(ge=2)]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Bins:
+        if self.least >= self.most:
+            raise _problem(f"least {self.least:.15g} given, allowed: below most ({self.most:.15g})")
+        return self
+
+
+class MostFrequent(_Section):
+    """A private attribute that is one of the `count` most frequent values of its column."""
+
+    type: Literal["most-frequent"]
+    column: str
+    count: Annotated[int, Field(ge=2)]
+
+
+Attribute = Annotated[Values | Bins | MostFrequent, Field(discriminator="type")]
 
 
 class Rows(_Section):

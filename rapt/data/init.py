@@ -247,7 +247,7 @@ def _block(
     block["attributes"] = CommentedMap() if attributes else None
     for column in attributes:
         values = _quoted(table.classes(column, "attribute", least=RARE))
-        attribute = CommentedMap(column=column, values=values)
+        attribute = CommentedMap(type="values", column=column, values=values)
         _comment(attribute, "values", "Rows with another value are dropped and counted.", 6)
         block["attributes"][_name(column, column)] = attribute
     block["exclude"] = None

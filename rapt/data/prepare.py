@@ -13,9 +13,9 @@ import pandas as pd
 import pyarrow as pa
 
 from rapt import files
-from rapt.data import read, sources
+from rapt.data import attributes, read, sources
 from rapt.errors import RaptError
-from rapt.params import Label, Task
+from rapt.params import Bins, Label, MostFrequent, Task, Values
 
 SPLITS = ("train", "test")
 
@@ -57,9 +57,7 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
         rows.drop(rows.frame[f"exclude {column}"].isin(values), "excluded")
     if task.label:
         _label(rows, task.label, f"tasks.{name}.label")
-    for attribute, allowed in (task.attributes or {}).items():
-        others = ~rows.frame[f"attribute_{attribute}"].isin(allowed.values)
-        rows.drop(others, f"another value of attribute {attribute}")
+    _attributes(rows, name, task)
     rows.drop(_is_empty(rows.frame, task), "empty text")
     if "all" in loaded.splits:
         _divide(rows, name, task, seed)
@@ -67,8 +65,9 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
     drawn = {split: _draw(rows, name, task, seed, split) for split in SPLITS}
     counts = {split: len(frame) for split, frame in drawn.items()}
     rows.dropped["not drawn"] = len(rows.frame) - sum(counts.values())
+    edges = _edges(rows.frame[rows.frame["split"] == "train"], name, task)
     return Prepared(
-        {split: _table(frame, split, task) for split, frame in drawn.items()},
+        {split: _table(frame, split, task, edges) for split, frame in drawn.items()},
         {"read": read_rows, "dropped": rows.dropped, "rows": counts, "source": loaded.origin},
     )
 
@@ -108,9 +107,9 @@ def _frame(name: str, task: Task, loaded: sources.Loaded) -> pd.DataFrame:
         used["text_pair"] = (task.text_pair, f"{key}.text_pair")
     if task.label:
         used["label"] = (task.label.column, f"{key}.label.column")
-    for attribute, allowed in (task.attributes or {}).items():
+    for attribute, how in (task.attributes or {}).items():
         where = f"{key}.attributes.{attribute}.column"
-        used[f"attribute_{attribute}"] = (allowed.column, where)
+        used[f"attribute_{attribute}"] = (how.column, where)
     for column in task.exclude or {}:
         used[f"exclude {column}"] = (column, f"{key}.exclude")
     frames = [
@@ -128,6 +127,43 @@ def _frame(name: str, task: Task, loaded: sources.Loaded) -> pd.DataFrame:
         for split, table in loaded.splits.items()
     ]
     return pd.concat(frames, ignore_index=True)
+
+
+def _attributes(rows: _Rows, name: str, task: Task) -> None:
+    """Drop the rows without a value of each attribute; those to be binned become numbers."""
+    for attribute, how in (task.attributes or {}).items():
+        column = f"attribute_{attribute}"
+        match how:
+            case Values():
+                allowed = set(how.values)
+            case MostFrequent():
+                key = f"tasks.{name}.attributes.{attribute}"
+                allowed = attributes.most_frequent(rows.frame[column], how, key)
+            case Bins():
+                _numbers(rows, attribute, how)
+                continue
+        others = ~rows.frame[column].isin(allowed)
+        rows.drop(others, f"another value of attribute {attribute}")
+
+
+def _numbers(rows: _Rows, attribute: str, bins: Bins) -> None:
+    column = f"attribute_{attribute}"
+    values = [attributes.number(value) for value in rows.frame[column]]
+    rows.frame = rows.frame.assign(**{column: np.array(values, float)})  # None becomes NaN
+    rows.drop(rows.frame[column].isna(), f"attribute {attribute}: no number")
+    plausible = rows.frame[column].between(bins.least, bins.most)
+    rows.drop(~plausible, f"attribute {attribute}: outside {bins.least:.15g} to {bins.most:.15g}")
+
+
+def _edges(train: pd.DataFrame, name: str, task: Task) -> dict[str, list[float]]:
+    """The edges of the bins of each binned attribute: by training rows, whichever are drawn."""
+    return {
+        attribute: attributes.edges(
+            train[f"attribute_{attribute}"], how, f"tasks.{name}.attributes.{attribute}"
+        )
+        for attribute, how in (task.attributes or {}).items()
+        if isinstance(how, Bins)
+    }
 
 
 def _label(rows: _Rows, label: Label, key: str) -> None:
@@ -234,7 +270,7 @@ def _order(n: int, seed: int, *names: str) -> np.ndarray:
     return np.argsort(raw, kind="stable")
 
 
-def _table(frame: pd.DataFrame, split: str, task: Task) -> pa.Table:
+def _table(frame: pd.DataFrame, split: str, task: Task, edges: dict[str, list[float]]) -> pa.Table:
     columns = {
         "example_id": pa.array([f"{split}-{n:06d}" for n in range(len(frame))], pa.string()),
         "text": pa.array(list(frame["text"]), pa.string()),
@@ -243,5 +279,7 @@ def _table(frame: pd.DataFrame, split: str, task: Task) -> pa.Table:
     }
     for attribute in task.attributes or {}:
         values = list(frame[f"attribute_{attribute}"])
+        if attribute in edges:
+            values = attributes.binned(values, edges[attribute])
         columns[f"attribute_{attribute}"] = pa.array(values, pa.string())
     return pa.table(columns)

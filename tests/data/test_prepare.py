@@ -1,6 +1,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +13,11 @@ from rapt.errors import RaptError
 from tests.data.conftest import label, make_task
 
 EVALUATION = "training text also in the evaluation split"
+AUTHOR = {"author": {"type": "values", "column": "who", "values": ["me", "you"]}}
+
+
+def age_bins(count: int) -> dict[str, Any]:
+    return {"age": {"type": "bins", "column": "age", "least": 10, "most": 110, "count": count}}
 
 
 def write(path: str, lines: list[str]) -> str:
@@ -32,7 +38,7 @@ def test_columns_are_those_of_the_contract() -> None:
     task = make_task(
         {"all": "a.csv"},
         label=label("y", "bad", "good"),
-        attributes={"author": {"column": "who", "values": ["me", "you"]}},
+        attributes=AUTHOR,
     )
     prepared = prepare("a", task, 0)
     schema = prepared.tables["train"].schema
@@ -64,7 +70,7 @@ def test_every_row_is_kept_or_counted() -> None:
     task = make_task(
         {"train": "train.csv", "test": "test.csv"},
         label=label("y", "bad", "good", threshold=0),
-        attributes={"author": {"column": "who", "values": ["me", "you"]}},
+        attributes=AUTHOR,
         exclude={"spam": ["yes"]},
         rows={"train": 2, "test": None},
     )
@@ -176,6 +182,57 @@ def test_no_rows_left() -> None:
         prepare("a", make_task({"train": "train.csv", "test": "test.csv"}), 0)
 
 
+def test_dirty_numbers_are_binned_and_the_others_counted() -> None:
+    young, old = ["18", " 19 ", "20.0", "18"], ["30years", ",31", "30", "31"]
+    others = ["247", "2.0", "NA", "", "prefer not to say"]
+    lines = [f'text {i},"{age}"' for i, age in enumerate(young + old + others)]
+    write("train.csv", ["text,age", *lines])
+    write("test.csv", ["text,age", "a,30", "b,29.9", "c,110", "d,{}", "e,10"])
+    task = make_task({"train": "train.csv", "test": "test.csv"}, attributes=age_bins(2))
+    prepared = prepare("a", task, 0)
+    assert prepared.summary["dropped"] == {
+        "attribute age: no number": 4,
+        "attribute age: outside 10 to 110": 2,
+        "empty text": 0,
+        EVALUATION: 0,
+        "not drawn": 0,
+    }
+    found = {
+        row["text"]: row["attribute_age"]
+        for table in prepared.tables.values()
+        for row in table.to_pylist()
+    }
+    expected = ["[10, 30)"] * 4 + ["[30, 110]"] * 4
+    assert [found[f"text {i}"] for i in range(8)] == expected
+    assert [found[text] for text in "be"] == expected[:2]
+    assert [found[text] for text in "ac"] == expected[-2:]
+
+
+@pytest.mark.parametrize("ages", [["10"] * 9, ["110", "50", "99"]])
+def test_bins_depend_on_no_test_row_and_on_no_draw(ages: list[str]) -> None:
+    write("train.csv", ["text,age", *(f"text {i},{20 + i}" for i in range(40))])
+    write("test.csv", ["text,age", *(f"other {i},{age}" for i, age in enumerate(ages))])
+    for drawn in (None, 3):
+        task = make_task(
+            {"train": "train.csv", "test": "test.csv"},
+            attributes=age_bins(4),
+            rows={"train": drawn, "test": None},
+        )
+        rows = prepare("a", task, 0).tables["train"].to_pylist()
+        bins = ["[10, 30)", "[30, 40)", "[40, 50)", "[50, 110]"]
+        assert all(r["attribute_age"] == bins[int(r["text"][5:]) // 10] for r in rows)
+
+
+def test_the_most_frequent_authors_remain() -> None:
+    writers = ["ann"] * 5 + ["bob"] * 4 + ["eve"] * 3 + ["", " ", "NA"]
+    write("a.csv", ["text,who", *(f"text {i},{who}" for i, who in enumerate(writers))])
+    most: dict[str, Any] = {"author": {"type": "most-frequent", "column": "who", "count": 2}}
+    prepared = prepare("a", make_task({"all": "a.csv"}, attributes=most), 0)
+    assert prepared.summary["dropped"]["another value of attribute author"] == 6
+    found = [v for t in prepared.tables.values() for v in t["attribute_author"].to_pylist()]
+    assert sorted(found) == ["ann"] * 5 + ["bob"] * 4
+
+
 def test_a_missing_file_and_a_wrong_hash() -> None:
     with pytest.raises(RaptError, match=r"^a\.csv: No such file"):
         prepare("a", make_task({"all": "a.csv"}), 0)
@@ -247,7 +304,7 @@ def test_happydb_by_an_attribute(shared: Path) -> None:
         real(shared / "happydb", "test"),
         "parquet",
         text="moment",
-        attributes={"gender": {"column": "gender", "values": ["f", "m"]}},
+        attributes={"gender": {"type": "values", "column": "gender", "values": ["f", "m"]}},
     )
     prepared = prepare("happydb", task, 0)
     values = set(prepared.tables["train"]["attribute_gender"].to_pylist())

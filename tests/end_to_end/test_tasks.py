@@ -30,7 +30,7 @@ COLUMNS: dict[str, dict[str, Any]] = {
     "happydb": {
         "text": "moment",
         "label": {"column": "social", "names": ["no", "yes"], "threshold": None},
-        "attributes": {"gender": {"column": "gender", "values": ["f", "m"]}},
+        "attributes": {"gender": {"type": "values", "column": "gender", "values": ["f", "m"]}},
     },
 }
 
