@@ -294,6 +294,7 @@ class Task(_Section):
     text_pair: str | None
     label: Label | None
     attributes: dict[Name, Attribute] | None
+    authors: Annotated[list[str], Field(min_length=1), AfterValidator(_unique)] | None
     exclude: dict[str, list[str]] | None
     rows: Rows
 
@@ -302,8 +303,15 @@ class Task(_Section):
         if self.source.type != "hub" and self.format is None:
             raise _problem(f"format null given, allowed: a format for a {self.source.type} source")
         single = self.source.type == "package" or "all" in getattr(self.source, "files", {})
-        if single and self.rows.test is None:
-            raise _problem("rows.test null given, allowed: a number, as one file is divided")
+        if (single or self.authors) and self.rows.test is None:
+            divided = "authors are" if self.authors else "one file is"
+            raise _problem(f"rows.test null given, allowed: a number, as {divided} divided")
+        for name, attribute in (self.attributes or {}).items():
+            if self.authors == [attribute.column]:
+                raise _problem(
+                    f"authors {attribute.column!r} given, allowed: another column or null, as "
+                    f"attributes.{name}, inferred from it, needs each author on both sides"
+                )
         return self
 
 

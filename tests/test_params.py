@@ -26,6 +26,7 @@ STUDY = {
 VECTORS = {"type": "token-representation", "grid": 0.0009765625}
 SHIPPED = YAML(typ="safe").load(ROOT / "params.yaml")
 BINS = {"type": "bins", "column": "age", "least": 10, "most": 110, "count": 6}
+FILES = {"type": "files", "files": {"train": "a.tsv", "test": "b.tsv"}, "sha256": None}
 
 
 def lines(edit: Edit) -> list[str]:
@@ -270,6 +271,25 @@ def test_the_shipped_file_is_valid() -> None:
         (
             lambda c: c["tasks"]["movies"]["rows"].update(test=None),
             "tasks.movies: rows.test null given, allowed: a number",
+        ),
+        (
+            lambda c: c["tasks"]["movies"].update(
+                source=FILES, authors=["id"], rows={"train": None, "test": None}
+            ),
+            "tasks.movies: rows.test null given, allowed: a number, as authors are divided$",
+        ),
+        (
+            lambda c: c["tasks"]["tweets"].update(authors=["Author"]),
+            "tasks.tweets: authors 'Author' given, allowed: another column or null, as attributes."
+            "author, inferred from it, needs each author on both sides$",
+        ),
+        (
+            lambda c: c["tasks"]["tweets"].update(authors=[]),
+            "tasks.tweets.authors: .* given, allowed: List should have at least 1 item",
+        ),
+        (
+            lambda c: c["tasks"]["tweets"].pop("authors"),
+            "tasks.tweets.authors: missing, nothing has a default .null where",
         ),
         (
             lambda c: c["tasks"]["tweets"]["attributes"]["author"].update(type="value"),

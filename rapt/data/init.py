@@ -250,6 +250,8 @@ def _block(
         attribute = CommentedMap(type="values", column=column, values=values)
         _comment(attribute, "values", "Rows with another value are dropped and counted.", 6)
         block["attributes"][_name(column, column)] = attribute
+    block["authors"] = None
+    _comment(block, "authors", "Columns that tell authors apart: none is in both splits.", 2)
     block["exclude"] = None
     test = max(1, int(TEST_SHARE * table.rows)) if "all" in table.paths else None
     block["rows"] = CommentedMap(train=None, test=test)

@@ -52,6 +52,7 @@ def test_a_task_switched_by_params_alone_runs_through(name: str, tmp_path: Path)
             "format": {"type": "parquet", "names": None, "skip_rows": 0, "quoted": False},
             "text_pair": None,
             "attributes": None,
+            "authors": None,
             "exclude": None,
             "rows": {"train": 60, "test": 40},
         } | COLUMNS[name]
