@@ -16,6 +16,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    FiniteFloat,
     PositiveFloat,
     PositiveInt,
     ValidationError,
@@ -223,11 +224,39 @@ class Label(_Section):
         return self
 
 
-class Attribute(_Section):
-    """A private attribute of a text's author."""
+class Values(_Section):
+    """A private attribute that is one of these values."""
 
+    type: Literal["values"]
     column: str
     values: Annotated[list[str], Field(min_length=2), AfterValidator(_unique)]
+
+
+class Bins(_Section):
+    """A private number, in `count` bins of equally many training rows."""
+
+    type: Literal["bins"]
+    column: str
+    least: FiniteFloat
+    most: FiniteFloat
+    count: Annotated[int, Field(ge=2)]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Bins:
+        if self.least >= self.most:
+            raise problem(f"least {self.least:.15g} given, allowed: below most ({self.most:.15g})")
+        return self
+
+
+class MostFrequent(_Section):
+    """A private attribute that is one of the `count` most frequent values of its column."""
+
+    type: Literal["most-frequent"]
+    column: str
+    count: Annotated[int, Field(ge=2)]
+
+
+Attribute = Annotated[Values | Bins | MostFrequent, Field(discriminator="type")]
 
 
 class Rows(_Section):
@@ -246,6 +275,7 @@ class Task(_Section):
     text_pair: str | None
     label: Label | None
     attributes: dict[Name, Attribute] | None
+    authors: Annotated[list[str], Field(min_length=1), AfterValidator(_unique)] | None
     exclude: dict[str, list[str]] | None
     rows: Rows
 
@@ -254,8 +284,15 @@ class Task(_Section):
         if self.source.type != "hub" and self.format is None:
             raise problem(f"format null given, allowed: a format for a {self.source.type} source")
         single = self.source.type == "package" or "all" in getattr(self.source, "files", {})
-        if single and self.rows.test is None:
-            raise problem("rows.test null given, allowed: a number, as one file is divided")
+        if (single or self.authors) and self.rows.test is None:
+            divided = "authors are" if self.authors else "one file is"
+            raise problem(f"rows.test null given, allowed: a number, as {divided} divided")
+        for name, attribute in (self.attributes or {}).items():
+            if self.authors == [attribute.column]:
+                raise problem(
+                    f"authors {attribute.column!r} given, allowed: another column or null, as "
+                    f"attributes.{name}, inferred from it, needs each author on both sides"
+                )
         return self
 
 

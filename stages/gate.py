@@ -56,16 +56,34 @@ def _rules(task: params.Task, gate: params.Gate) -> list[Rule]:
         classes = range(len(task.label.names))
         rules += _set_rules("label", "labels", list(classes), f"0 to {classes[-1]}")
     for name, attribute in (task.attributes or {}).items():
-        values = attribute.values
-        rules += _set_rules(f"attribute_{name}", f"{name} values", values, ", ".join(values))
+        rules += _attribute_rules(name, attribute)
     return rules
+
+
+def _attribute_rules(name: str, attribute: params.Attribute) -> list[Rule]:
+    """The values that params.yaml names, or as many as it says, in place of the data's own."""
+    column = f"attribute_{name}"
+    if isinstance(attribute, params.Values):
+        values = attribute.values
+        return _set_rules(column, f"{name} values", values, ", ".join(values))
+    few = gxe.ExpectColumnUniqueValueCountToBeBetween(
+        column=column, min_value=2, max_value=attribute.count
+    )
+    return [
+        _there(column, f"{name} values"),
+        Rule(f"{name} values are few", f"2 to {attribute.count} different", few),
+    ]
+
+
+def _there(column: str, name: str) -> Rule:
+    return Rule(f"{name} are there", "no null", gxe.ExpectColumnValuesToNotBeNull(column=column))
 
 
 def _text_rules(column: str, gate: params.Gate) -> list[Rule]:
     name = TEXTS[column]
     low, high = gate.min_characters, gate.max_characters
     return [
-        Rule(f"{name} are there", "no null", gxe.ExpectColumnValuesToNotBeNull(column=column)),
+        _there(column, name),
         Rule(
             f"{name} are not empty",
             "not only white space",
@@ -81,7 +99,7 @@ def _text_rules(column: str, gate: params.Gate) -> list[Rule]:
 
 def _set_rules(column: str, name: str, values: list[int] | list[str], allowed: str) -> list[Rule]:
     return [
-        Rule(f"{name} are there", "no null", gxe.ExpectColumnValuesToNotBeNull(column=column)),
+        _there(column, name),
         Rule(
             f"{name} are of the set",
             allowed,

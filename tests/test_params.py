@@ -25,6 +25,8 @@ STUDY = {
 }
 VECTORS = {"type": "token-representation", "grid": 0.0009765625}
 SHIPPED = YAML(typ="safe").load(ROOT / "params.yaml")
+BINS = {"type": "bins", "column": "age", "least": 10, "most": 110, "count": 6}
+FILES = {"type": "files", "files": {"train": "a.tsv", "test": "b.tsv"}, "sha256": None}
 
 
 def lines(edit: Edit) -> list[str]:
@@ -92,7 +94,7 @@ def test_the_shipped_file_is_valid() -> None:
         ),
         (
             lambda c: c["attacks"]["mlp"].update(type="nearest"),
-            "attacks.mlp.type: 'nearest' given, allowed: attribute-mlp, auto",
+            "attacks.mlp.type: 'nearest' given, allowed: attribute-hidden, attribute-mlp, .*auto",
         ),
         (
             lambda c: c["methods"]["t2t"]["mechanism"].update(type="tt2"),
@@ -269,6 +271,46 @@ def test_the_shipped_file_is_valid() -> None:
         (
             lambda c: c["tasks"]["movies"]["rows"].update(test=None),
             "tasks.movies: rows.test null given, allowed: a number",
+        ),
+        (
+            lambda c: c["tasks"]["movies"].update(
+                source=FILES, authors=["id"], rows={"train": None, "test": None}
+            ),
+            "tasks.movies: rows.test null given, allowed: a number, as authors are divided$",
+        ),
+        (
+            lambda c: c["tasks"]["tweets"].update(authors=["Author"]),
+            "tasks.tweets: authors 'Author' given, allowed: another column or null, as attributes."
+            "author, inferred from it, needs each author on both sides$",
+        ),
+        (
+            lambda c: c["tasks"]["tweets"].update(authors=[]),
+            "tasks.tweets.authors: .* given, allowed: List should have at least 1 item",
+        ),
+        (
+            lambda c: c["tasks"]["tweets"].pop("authors"),
+            "tasks.tweets.authors: missing, nothing has a default .null where",
+        ),
+        (
+            lambda c: c["tasks"]["tweets"]["attributes"]["author"].update(type="value"),
+            "tasks.tweets.attributes.author.type: 'value' given, allowed: bins, most-frequent, "
+            "values; did you mean 'values'",
+        ),
+        (
+            lambda c: c["tasks"]["tweets"]["attributes"]["author"].pop("type"),
+            "tasks.tweets.attributes.author.type: missing, it says which kind this is",
+        ),
+        (
+            lambda c: c["tasks"]["tweets"]["attributes"].update(author=BINS | {"least": 110}),
+            r"tasks.tweets.attributes.author: least 110 given, allowed: below most \(110\)$",
+        ),
+        (
+            lambda c: c["tasks"]["tweets"]["attributes"].update(author=BINS | {"count": 1}),
+            "tasks.tweets.attributes.author.count: 1 given, allowed: greater than or equal to 2",
+        ),
+        (
+            lambda c: c["tasks"]["tweets"]["attributes"].update(author=BINS | {"edges": [3]}),
+            "tasks.tweets.attributes.author: 'edges' given, allowed: column, count, least, most, ",
         ),
         (lambda c: c.update(sweep=None), "sweep: None given, allowed: a section of backbones, "),
         (

@@ -14,6 +14,7 @@ from tests.conftest import ROOT
 NAMES = [
     "demo",
     "attacks",
+    "attributes",
     "paper-llm",
     "paper-nlu-bert",
     "paper-nlu-qwen",
@@ -89,7 +90,8 @@ def test_the_shipped_params_are_the_demo() -> None:
 def test_a_preset_is_valid_and_plans(name: str) -> None:
     p = loaded(name)
     cells = plan.plan(p)
-    assert any(cell.kind == ("invert" if name == "attacks" else "train") for cell in cells)
+    kind = {"attacks": "invert", "attributes": "infer"}.get(name, "train")
+    assert any(cell.kind == kind for cell in cells)
     assert len(cells) <= 250, "split it: dvc.lock is written anew for every cell"
 
 
@@ -156,6 +158,16 @@ def test_the_paper_s_settings() -> None:
         "head_size": 96, "weight": 1, "reduction": "sum",
     }  # fmt: skip
     assert p.methods["pct2t"].plain_tokens is None
+
+
+def test_attributes_are_inferred_of_strangers_and_authors_of_acquaintances() -> None:
+    p = loaded("attributes")
+    assert p.sweep.etas == loaded("attacks").sweep.etas
+    assert not p.sweep.train
+    happydb, authors = p.tasks["happydb"], p.tasks["happydb-authors"]
+    assert happydb.attributes and set(happydb.attributes) == {"gender", "age"}
+    assert happydb.authors and not authors.authors
+    assert authors.attributes and authors.attributes["author"].type == "most-frequent"
 
 
 def test_the_others_differ_as_the_papers_do() -> None:

@@ -247,9 +247,11 @@ def _block(
     block["attributes"] = CommentedMap() if attributes else None
     for column in attributes:
         values = _quoted(table.classes(column, "attribute", least=RARE))
-        attribute = CommentedMap(column=column, values=values)
+        attribute = CommentedMap(type="values", column=column, values=values)
         _comment(attribute, "values", "Rows with another value are dropped and counted.", 6)
         block["attributes"][_name(column, column)] = attribute
+    block["authors"] = None
+    _comment(block, "authors", "Columns that tell authors apart: none is in both splits.", 2)
     block["exclude"] = None
     test = max(1, int(TEST_SHARE * table.rows)) if "all" in table.paths else None
     block["rows"] = CommentedMap(train=None, test=test)

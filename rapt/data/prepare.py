@@ -13,9 +13,9 @@ import pandas as pd
 import pyarrow as pa
 
 from rapt import files
-from rapt.data import read, sources
+from rapt.data import attributes, read, sources
 from rapt.errors import RaptError
-from rapt.params import Label, Task
+from rapt.params import Bins, Label, MostFrequent, Task, Values
 
 SPLITS = ("train", "test")
 
@@ -38,9 +38,13 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
     """Read a task's source and make its examples.
 
     Rows go in this order: excluded values, unlabelled by the threshold, other attribute values,
-    empty texts, training rows that also stand in the evaluation split, rows not drawn. All are
-    counted. The draw depends on the seed, the task's name and the rows alone, so it is the same on
-    every machine, and a smaller number of rows is a part of a larger one.
+    unknown authors, empty texts, training rows that also stand in the evaluation split, rows not
+    drawn. All are counted. The draw depends on the seed, the task's name and the rows alone, so it
+    is the same on every machine, and a smaller number of rows is a part of a larger one.
+
+    Where columns tell authors apart, a source's own splits are laid together and divided by whole
+    authors. To drop from its training rows the authors of its evaluation rows would not do: where
+    a profile stands for an author, next to nothing would be left.
 
     Args:
         name: The task's name.
@@ -57,18 +61,20 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
         rows.drop(rows.frame[f"exclude {column}"].isin(values), "excluded")
     if task.label:
         _label(rows, task.label, f"tasks.{name}.label")
-    for attribute, allowed in (task.attributes or {}).items():
-        others = ~rows.frame[f"attribute_{attribute}"].isin(allowed.values)
-        rows.drop(others, f"another value of attribute {attribute}")
-    rows.drop(_is_empty(rows.frame, task), "empty text")
-    if "all" in loaded.splits:
+    _attributes(rows, name, task)
+    if task.authors:
+        rows.drop(_is_blank(rows.frame, _author_columns(task)), "unknown author")
+    texts = ["text", "text_pair"] if task.text_pair else ["text"]
+    rows.drop(_is_blank(rows.frame, texts), "empty text")
+    if "all" in loaded.splits or task.authors:
         _divide(rows, name, task, seed)
     rows.drop(_overlaps(rows.frame), "training text also in the evaluation split")
     drawn = {split: _draw(rows, name, task, seed, split) for split in SPLITS}
     counts = {split: len(frame) for split, frame in drawn.items()}
     rows.dropped["not drawn"] = len(rows.frame) - sum(counts.values())
+    edges = _edges(rows.frame[rows.frame["split"] == "train"], name, task)
     return Prepared(
-        {split: _table(frame, split, task) for split, frame in drawn.items()},
+        {split: _table(frame, split, task, edges) for split, frame in drawn.items()},
         {"read": read_rows, "dropped": rows.dropped, "rows": counts, "source": loaded.origin},
     )
 
@@ -108,9 +114,11 @@ def _frame(name: str, task: Task, loaded: sources.Loaded) -> pd.DataFrame:
         used["text_pair"] = (task.text_pair, f"{key}.text_pair")
     if task.label:
         used["label"] = (task.label.column, f"{key}.label.column")
-    for attribute, allowed in (task.attributes or {}).items():
+    for attribute, how in (task.attributes or {}).items():
         where = f"{key}.attributes.{attribute}.column"
-        used[f"attribute_{attribute}"] = (allowed.column, where)
+        used[f"attribute_{attribute}"] = (how.column, where)
+    for column, theirs in zip(_author_columns(task), task.authors or [], strict=True):
+        used[column] = (theirs, f"{key}.authors")
     for column in task.exclude or {}:
         used[f"exclude {column}"] = (column, f"{key}.exclude")
     frames = [
@@ -128,6 +136,43 @@ def _frame(name: str, task: Task, loaded: sources.Loaded) -> pd.DataFrame:
         for split, table in loaded.splits.items()
     ]
     return pd.concat(frames, ignore_index=True)
+
+
+def _attributes(rows: _Rows, name: str, task: Task) -> None:
+    """Drop the rows without a value of each attribute; those to be binned become numbers."""
+    for attribute, how in (task.attributes or {}).items():
+        column = f"attribute_{attribute}"
+        match how:
+            case Values():
+                allowed = set(how.values)
+            case MostFrequent():
+                key = f"tasks.{name}.attributes.{attribute}"
+                allowed = attributes.most_frequent(rows.frame[column], how, key)
+            case Bins():
+                _numbers(rows, attribute, how)
+                continue
+        others = ~rows.frame[column].isin(allowed)
+        rows.drop(others, f"another value of attribute {attribute}")
+
+
+def _numbers(rows: _Rows, attribute: str, bins: Bins) -> None:
+    column = f"attribute_{attribute}"
+    values = [attributes.number(value) for value in rows.frame[column]]
+    rows.frame = rows.frame.assign(**{column: np.array(values, float)})  # None becomes NaN
+    rows.drop(rows.frame[column].isna(), f"attribute {attribute}: no number")
+    plausible = rows.frame[column].between(bins.least, bins.most)
+    rows.drop(~plausible, f"attribute {attribute}: outside {bins.least:.15g} to {bins.most:.15g}")
+
+
+def _edges(train: pd.DataFrame, name: str, task: Task) -> dict[str, list[float]]:
+    """The edges of the bins of each binned attribute: by training rows, whichever are drawn."""
+    return {
+        attribute: attributes.edges(
+            train[f"attribute_{attribute}"], how, f"tasks.{name}.attributes.{attribute}"
+        )
+        for attribute, how in (task.attributes or {}).items()
+        if isinstance(how, Bins)
+    }
 
 
 def _label(rows: _Rows, label: Label, key: str) -> None:
@@ -182,10 +227,10 @@ def _shown(value: str | None) -> str:
     return repr(value) if _number(value) is not None else "a value not shown"
 
 
-def _is_empty(frame: pd.DataFrame, task: Task) -> pd.Series:
-    columns = ["text", "text_pair"] if task.text_pair else ["text"]
-    empty = [not all(t and t.strip() for t in row) for row in frame[columns].to_numpy()]
-    return pd.Series(empty, index=frame.index, dtype=bool)
+def _is_blank(frame: pd.DataFrame, columns: list[str]) -> pd.Series:
+    """Which rows have nothing in one of these columns."""
+    blank = [not all(v and v.strip() for v in row) for row in frame[columns].to_numpy()]
+    return pd.Series(blank, index=frame.index, dtype=bool)
 
 
 def _overlaps(frame: pd.DataFrame) -> pd.Series:
@@ -196,17 +241,39 @@ def _overlaps(frame: pd.DataFrame) -> pd.Series:
     return is_train & keys.isin(set(keys[~is_train]))
 
 
+def _author_columns(task: Task) -> list[str]:
+    return [f"author {column}" for column in task.authors or []]
+
+
+def _authors(frame: pd.DataFrame, task: Task) -> np.ndarray:
+    """A number for each row's author; each row is an author's only one where nothing tells."""
+    if not task.authors:
+        return np.arange(len(frame))
+    rows = frame[_author_columns(task)].to_numpy()
+    told = pd.Series([tuple(map(_author, row)) for row in rows], dtype=object)
+    return pd.factorize(told)[0]
+
+
+def _author(value: str) -> float | str:
+    """What tells an author apart, however it is spelled: '28.0' is 28, 'Ann ' is 'ann'."""
+    number = _number(value)
+    return normalized(value) if number is None else number
+
+
 def _divide(rows: _Rows, name: str, task: Task, seed: int) -> None:
-    """Draw the evaluation split of a source that has but one table."""
+    """Draw an evaluation split of at least rows.test rows, by whole authors."""
     test = task.rows.test
-    assert test is not None  # params.py demands it of these sources
+    assert test is not None  # params.py demands it of these tasks
     most = len(rows.frame) - 1
     if test > most:
         raise RaptError(
             f"tasks.{name}.rows.test: {test} given, allowed: at most {most} of them all"
         )
-    drawn = rows.frame.index[_order(len(rows.frame), seed, name, "divide")[:test]]
-    is_test = rows.frame.index.isin(drawn)
+    authors = _authors(rows.frame, task)
+    texts = np.bincount(authors)
+    order = _order(len(texts), seed, name, "divide")
+    enough = np.searchsorted(texts[order].cumsum(), test) + 1
+    is_test = np.isin(authors, order[:enough])
     rows.frame = rows.frame.assign(split=np.where(is_test, "test", "train"))
 
 
@@ -234,7 +301,7 @@ def _order(n: int, seed: int, *names: str) -> np.ndarray:
     return np.argsort(raw, kind="stable")
 
 
-def _table(frame: pd.DataFrame, split: str, task: Task) -> pa.Table:
+def _table(frame: pd.DataFrame, split: str, task: Task, edges: dict[str, list[float]]) -> pa.Table:
     columns = {
         "example_id": pa.array([f"{split}-{n:06d}" for n in range(len(frame))], pa.string()),
         "text": pa.array(list(frame["text"]), pa.string()),
@@ -243,5 +310,7 @@ def _table(frame: pd.DataFrame, split: str, task: Task) -> pa.Table:
     }
     for attribute in task.attributes or {}:
         values = list(frame[f"attribute_{attribute}"])
+        if attribute in edges:
+            values = attributes.binned(values, edges[attribute])
         columns[f"attribute_{attribute}"] = pa.array(values, pa.string())
     return pa.table(columns)

@@ -39,6 +39,7 @@ def make_task(files: dict[str, str], type: str = "csv", **changes: Any) -> Task:
         "text_pair": None,
         "label": None,
         "attributes": None,
+        "authors": None,
         "exclude": None,
         "rows": {"train": None, "test": 1 if "all" in files else None},
     }

@@ -81,6 +81,7 @@ def test_a_table_is_read_from_an_archive_in_a_wheel(wheel: Path) -> None:
             "text_pair": None,
             "label": None,
             "attributes": None,
+            "authors": None,
             "exclude": None,
             "rows": {"train": None, "test": 1},
         }

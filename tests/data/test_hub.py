@@ -26,6 +26,7 @@ def hub_task(dataset: str, **changes: Any) -> Task:
         "text_pair": None,
         "label": label("label", "negative", "positive"),
         "attributes": None,
+        "authors": None,
         "exclude": None,
         "rows": {"train": None, "test": None},
     }

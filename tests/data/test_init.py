@@ -38,7 +38,8 @@ def test_a_csv_becomes_a_task_that_runs(shipped: str) -> None:
     task = load().tasks["my-own-file"]
     assert task.text == "Text"
     assert task.label and task.label.names == ["no", "yes"]
-    assert task.attributes and task.attributes["who"].values == ["0", "1"]
+    assert task.attributes and task.authors is None
+    assert task.attributes["who"] == params.Values(type="values", column="who", values=["0", "1"])
     assert task.source.sha256 == {"all": files.sha256("My Own_file.csv")}  # type: ignore[union-attr]
     assert prepare("my-own-file", task, 0).summary["rows"] == {"train": 8, "test": 2}
 

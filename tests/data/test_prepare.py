@@ -1,10 +1,13 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rapt import files
 from rapt.data.prepare import Prepared, identity, normalized, prepare
@@ -12,6 +15,12 @@ from rapt.errors import RaptError
 from tests.data.conftest import label, make_task
 
 EVALUATION = "training text also in the evaluation split"
+AUTHOR = {"author": {"type": "values", "column": "who", "values": ["me", "you"]}}
+PROFILE = ["age", "gender", "country", "married", "parenthood"]
+
+
+def age_bins(count: int) -> dict[str, Any]:
+    return {"age": {"type": "bins", "column": "age", "least": 10, "most": 110, "count": count}}
 
 
 def write(path: str, lines: list[str]) -> str:
@@ -32,7 +41,7 @@ def test_columns_are_those_of_the_contract() -> None:
     task = make_task(
         {"all": "a.csv"},
         label=label("y", "bad", "good"),
-        attributes={"author": {"column": "who", "values": ["me", "you"]}},
+        attributes=AUTHOR,
     )
     prepared = prepare("a", task, 0)
     schema = prepared.tables["train"].schema
@@ -64,7 +73,7 @@ def test_every_row_is_kept_or_counted() -> None:
     task = make_task(
         {"train": "train.csv", "test": "test.csv"},
         label=label("y", "bad", "good", threshold=0),
-        attributes={"author": {"column": "who", "values": ["me", "you"]}},
+        attributes=AUTHOR,
         exclude={"spam": ["yes"]},
         rows={"train": 2, "test": None},
     )
@@ -176,6 +185,136 @@ def test_no_rows_left() -> None:
         prepare("a", make_task({"train": "train.csv", "test": "test.csv"}), 0)
 
 
+def test_dirty_numbers_are_binned_and_the_others_counted() -> None:
+    young, old = ["18", " 19 ", "20.0", "18"], ["30years", ",31", "30", "31"]
+    others = ["247", "2.0", "NA", "", "prefer not to say"]
+    lines = [f'text {i},"{age}"' for i, age in enumerate(young + old + others)]
+    write("train.csv", ["text,age", *lines])
+    write("test.csv", ["text,age", "a,30", "b,29.9", "c,110", "d,{}", "e,10"])
+    task = make_task({"train": "train.csv", "test": "test.csv"}, attributes=age_bins(2))
+    prepared = prepare("a", task, 0)
+    assert prepared.summary["dropped"] == {
+        "attribute age: no number": 4,
+        "attribute age: outside 10 to 110": 2,
+        "empty text": 0,
+        EVALUATION: 0,
+        "not drawn": 0,
+    }
+    found = {
+        row["text"]: row["attribute_age"]
+        for table in prepared.tables.values()
+        for row in table.to_pylist()
+    }
+    expected = ["[10, 30)"] * 4 + ["[30, 110]"] * 4
+    assert [found[f"text {i}"] for i in range(8)] == expected
+    assert [found[text] for text in "be"] == expected[:2]
+    assert [found[text] for text in "ac"] == expected[-2:]
+
+
+@pytest.mark.parametrize("ages", [["10"] * 9, ["110", "50", "99"]])
+def test_bins_depend_on_no_test_row_and_on_no_draw(ages: list[str]) -> None:
+    write("train.csv", ["text,age", *(f"text {i},{20 + i}" for i in range(40))])
+    write("test.csv", ["text,age", *(f"other {i},{age}" for i, age in enumerate(ages))])
+    for drawn in (None, 3):
+        task = make_task(
+            {"train": "train.csv", "test": "test.csv"},
+            attributes=age_bins(4),
+            rows={"train": drawn, "test": None},
+        )
+        rows = prepare("a", task, 0).tables["train"].to_pylist()
+        bins = ["[10, 30)", "[30, 40)", "[40, 50)", "[50, 110]"]
+        assert all(r["attribute_age"] == bins[int(r["text"][5:]) // 10] for r in rows)
+
+
+def test_the_most_frequent_authors_remain() -> None:
+    writers = ["ann"] * 5 + ["bob"] * 4 + ["eve"] * 3 + ["", " ", "NA"]
+    write("a.csv", ["text,who", *(f"text {i},{who}" for i, who in enumerate(writers))])
+    most: dict[str, Any] = {"author": {"type": "most-frequent", "column": "who", "count": 2}}
+    prepared = prepare("a", make_task({"all": "a.csv"}, attributes=most), 0)
+    assert prepared.summary["dropped"]["another value of attribute author"] == 6
+    found = [v for t in prepared.tables.values() for v in t["attribute_author"].to_pylist()]
+    assert sorted(found) == ["ann"] * 5 + ["bob"] * 4
+
+
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.sampled_from(["a", "b ", "B", "7", "7.0", "d", "", " "]),  # b and 7 in two spellings
+            st.sampled_from(["x", "y"]),
+            st.sampled_from(["One text", "one  text", "two", "three", "four", "five", "six"]),
+            st.sampled_from(["train", "test"]),
+        ),
+        min_size=6,
+        max_size=30,
+    ),
+    test=st.integers(1, 6),
+    seed=st.integers(0, 3),
+)
+def test_no_author_and_no_text_is_in_both_splits(
+    rows: list[tuple[str, str, str, str]], test: int, seed: int
+) -> None:
+    """Whatever the source's splits; authors are told by two columns and spelled in two ways."""
+    for split in ("train", "test"):
+        # The attribute carries the author into the examples, where no other column names one.
+        lines = [
+            f"{t},{u},{p},{u}|{p}" for u, p, t, s in [*rows, ("", "", "last", split)] if s == split
+        ]
+        write(f"{split}.csv", ["text,user,place,both", *lines])
+    everyone = sorted({f"{user}|{place}" for user, place, _, _ in rows} | {"-", "--"})
+    task = make_task(
+        {"train": "train.csv", "test": "test.csv"},
+        attributes={"both": {"type": "values", "column": "both", "values": everyone}},
+        authors=["user", "place"],
+        rows={"train": None, "test": test},
+    )
+    try:
+        prepared = prepare("a", task, seed)
+    except RaptError as error:  # one author has nearly all rows, or the texts of all others
+        assert re.search("at most|no rows are left for train", str(error))
+        return
+    train, test_rows = (prepared.tables[split].to_pylist() for split in ("train", "test"))
+    spelled_once = {"b ": "b", "B": "b", "7.0": "7"}
+
+    def author(row: dict[str, str]) -> tuple[str, str]:
+        user, place = row["attribute_both"].split("|")
+        return spelled_once.get(user, user), place
+
+    assert not set(map(author, train)) & set(map(author, test_rows))
+    identities = [{identity(row["text"], None) for row in rows} for rows in (train, test_rows)]
+    assert not identities[0] & identities[1]
+    assert prepared.summary["rows"]["test"] == test
+    unknown = sum(not user.strip() for user, _, _, _ in rows)
+    assert prepared.summary["dropped"]["unknown author"] == unknown
+
+
+@given(
+    copies=st.lists(st.integers(0, 9), min_size=4, max_size=40),
+    split=st.sampled_from(["given", "drawn"]),
+)
+def test_no_text_is_in_both_splits(copies: list[int], split: str) -> None:
+    lines = [f"{'  TEXT ' if i % 2 else 'text '}{copy}" for i, copy in enumerate(copies)]
+    write("a.csv", ["text", *lines])
+    write("train.csv", ["text", *lines, "only here"])
+    write("test.csv", ["text", *lines[:2]])
+    names = {"train": "train.csv", "test": "test.csv"} if split == "given" else {"all": "a.csv"}
+    try:
+        prepared = prepare("a", make_task(names), 0)
+    except RaptError as error:
+        assert len(set(copies)) == 1 and "no rows are left for train" in str(error)
+        return
+    train, test = ({normalized(t) for t in texts(prepared, s)} for s in ("train", "test"))
+    assert train and test and not train & test
+
+
+def test_authors_are_drawn_whole_until_there_are_enough_rows() -> None:
+    lines = [f"text {i},{i % 10}" for i in range(100)]
+    write("a.csv", ["text,who", *lines])
+    task = make_task({"all": "a.csv"}, authors=["who"], rows={"train": None, "test": 25})
+    summary = prepare("a", task, 0).summary
+    assert summary["rows"] == {"train": 70, "test": 25}
+    assert summary["dropped"]["not drawn"] == 5
+
+
 def test_a_missing_file_and_a_wrong_hash() -> None:
     with pytest.raises(RaptError, match=r"^a\.csv: No such file"):
         prepare("a", make_task({"all": "a.csv"}), 0)
@@ -247,13 +386,41 @@ def test_happydb_by_an_attribute(shared: Path) -> None:
         real(shared / "happydb", "test"),
         "parquet",
         text="moment",
-        attributes={"gender": {"column": "gender", "values": ["f", "m"]}},
+        attributes={"gender": {"type": "values", "column": "gender", "values": ["f", "m"]}},
     )
     prepared = prepare("happydb", task, 0)
     values = set(prepared.tables["train"]["attribute_gender"].to_pylist())
     assert values == {"f", "m"}
     assert prepared.summary["dropped"]["another value of attribute gender"] == 204
     assert prepared.tables["train"]["label"].null_count == prepared.summary["rows"]["train"]
+
+
+def test_happydb_by_age_and_profile(shared: Path) -> None:
+    task = make_task(
+        real(shared / "happydb", "test"),
+        "parquet",
+        text="moment",
+        attributes=age_bins(6),
+        authors=PROFILE,
+        rows={"train": None, "test": 2000},
+    )
+    prepared = prepare("happydb", task, 0)
+    dropped = prepared.summary["dropped"]
+    assert dropped["attribute age: no number"] == 78
+    assert dropped["attribute age: outside 10 to 110"] == 43
+    ages = prepared.tables["train"]["attribute_age"].to_pandas().value_counts(normalize=True)
+    assert len(ages) == 6 and ages.between(0.12, 0.2).all()
+    profiles: dict[str, set[tuple[Any, ...]]] = {}
+    for split in ("train", "test"):
+        for row in pq.read_table(shared / f"happydb/{split}.parquet").to_pylist():
+            profile = tuple(row[column].removesuffix(".0") for column in PROFILE)
+            profiles.setdefault(row["moment"], set()).add(profile)
+    # A text of one author alone says whose it is.
+    train, test = (
+        {author for t in texts(prepared, s) if len(profiles[t]) == 1 for author in profiles[t]}
+        for s in ("train", "test")
+    )
+    assert len(train) > 1000 and len(test) > 50 and not train & test
 
 
 def test_qqp_pairs(shared: Path) -> None:

@@ -75,7 +75,12 @@ def test_a_release_holds_nothing_but_its_contract(demo: Workspace) -> None:
     """No column, file, metadata or name with original text, tags, spacing or attributes."""
     p = params.load(demo.path / "params.yaml")
     for task in p.sweep.tasks:
-        attributes = {v for a in (p.tasks[task].attributes or {}).values() for v in a.values}
+        attributes = {
+            value
+            for attribute in (p.tasks[task].attributes or {}).values()
+            if isinstance(attribute, params.Values)
+            for value in attribute.values
+        }
         for release in (demo.path / "data/private" / task).iterdir():
             plain = p.methods[release.name.rpartition("-")[0]].plain_tokens
             columns = {"example_id", "segment", "words"}

@@ -30,7 +30,7 @@ COLUMNS: dict[str, dict[str, Any]] = {
     "happydb": {
         "text": "moment",
         "label": {"column": "social", "names": ["no", "yes"], "threshold": None},
-        "attributes": {"gender": {"column": "gender", "values": ["f", "m"]}},
+        "attributes": {"gender": {"type": "values", "column": "gender", "values": ["f", "m"]}},
     },
 }
 
@@ -52,6 +52,7 @@ def test_a_task_switched_by_params_alone_runs_through(name: str, tmp_path: Path)
             "format": {"type": "parquet", "names": None, "skip_rows": 0, "quoted": False},
             "text_pair": None,
             "attributes": None,
+            "authors": None,
             "exclude": None,
             "rows": {"train": 60, "test": 40},
         } | COLUMNS[name]

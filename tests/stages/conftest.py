@@ -24,7 +24,9 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
         content = yaml.load(ROOT / "params.yaml")
         task = {
             "label": {"column": "y", "names": ["bad", "good"], "threshold": None},
-            "attributes": {"author": {"column": "who", "values": ["me", "you"]}},
+            "attributes": {
+                "author": {"type": "values", "column": "who", "values": ["me", "you"]},
+            },
             "rows": {"train": None, "test": 10},
             **changes,
         }

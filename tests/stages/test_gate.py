@@ -77,6 +77,28 @@ def test_bad_data_stop_it_and_are_named_by_id(
     assert "secret" not in str(error.value) + Path(REPORT).read_text()
 
 
+@pytest.mark.parametrize(
+    ("attribute", "least"),
+    [
+        ({"type": "most-frequent", "column": "who", "count": 2}, "me"),
+        ({"type": "bins", "column": "y", "least": 0, "most": 9, "count": 2}, "[0, 1)"),
+    ],
+)
+def test_values_found_in_the_data_are_at_least_two_and_as_few_as_asked(
+    workspace: Workspace, attribute: dict[str, Any], least: str
+) -> None:
+    workspace(attributes={"author": attribute})
+    download.main("mine")
+    gate.main("mine")
+    allowed = r": author values are few: {} found, allowed: 2 to 2 different$"
+    damage("train", put("attribute_author", "secret"))
+    with pytest.raises(RaptError, match=allowed.format(3)):
+        gate.main("mine")
+    damage("train", lambda rows: [row.update(attribute_author=least) for row in rows])
+    with pytest.raises(RaptError, match=allowed.format(1)):
+        gate.main("mine")
+
+
 def test_evaluation_text_in_training_stops_it(workspace: Workspace) -> None:
     workspace()
     download.main("mine")

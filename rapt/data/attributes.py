@@ -1,0 +1,76 @@
+"""Private attributes: from what a column holds to the values that an attacker is to infer."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable
+from itertools import pairwise
+
+import numpy as np
+
+from rapt.errors import RaptError
+from rapt.params import Bins, MostFrequent
+
+NUMBER = re.compile(r"[-+]?\d*\.?\d+")
+
+
+def number(value: str | None) -> float | None:
+    """The one number in what people typed ('37years', '45.0', ',30'), None of none or several."""
+    found = NUMBER.findall(value or "")
+    return float(found[0]) if len(found) == 1 else None
+
+
+def most_frequent(values: Iterable[str | None], how: MostFrequent, key: str) -> set[str]:
+    """The most frequent values, of equally frequent ones the first by their spelling.
+
+    Args:
+        values: A row each; None or blank where there is none.
+        how: How many values are wanted.
+        key: The attribute's in params.yaml, for the error.
+
+    Raises:
+        RaptError: There are not so many different values.
+    """
+    counts = Counter(value for value in values if value and value.strip())
+    if len(counts) < how.count:
+        raise RaptError(
+            f"{key}.count: {how.count} given, allowed: at most {len(counts)}, as many different "
+            "values are left"
+        )
+    return set(sorted(counts, key=lambda value: (-counts[value], value))[: how.count])
+
+
+def edges(numbers: Iterable[float], bins: Bins, key: str) -> list[float]:
+    """The edges of bins of equally many numbers, as nearly as equal numbers stay together.
+
+    Args:
+        numbers: All within the plausible range; at least one.
+        bins: How many bins are wanted, of which range.
+        key: The attribute's in params.yaml, for the error.
+
+    Returns:
+        Ascending: the least, where each further bin begins, the most.
+
+    Raises:
+        RaptError: So many numbers are equal that a bin would be empty.
+    """
+    values, counts = np.unique(list(numbers), return_counts=True)
+    below = counts.cumsum() - counts
+    shares = counts.sum() * np.arange(bins.count) / bins.count
+    first = {float(values[np.abs(below - share).argmin()]) for share in shares}
+    if len(first) < bins.count:
+        raise RaptError(
+            f"{key}.count: {bins.count} given, allowed: fewer, as equal numbers stay together and "
+            f"fill {len(first)} of them"
+        )
+    return [bins.least, *sorted(first)[1:], bins.most]
+
+
+def binned(numbers: Iterable[float], edges: list[float]) -> list[str]:
+    """The bin of each number, as an interval: '[25, 30)' is 25 and above, below 30."""
+    ends = [np.format_float_positional(edge, trim="-") for edge in edges]
+    names = [f"[{low}, {high})" for low, high in pairwise(ends)]
+    names[-1] = names[-1].replace(")", "]")
+    return [names[bisect_right(edges[1:-1], number)] for number in numbers]
