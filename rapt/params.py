@@ -28,9 +28,10 @@ from ruamel.yaml import YAML, YAMLError
 
 from rapt import param_errors
 from rapt.attacks.attribute import AttributeMlp
-from rapt.attacks.base import Inference, Inversion
+from rapt.attacks.base import Inference, Inversion, Membership
 from rapt.attacks.bayesian import Bayesian
 from rapt.attacks.black_box import Autoencoder, MlpInversion
+from rapt.attacks.membership import MembershipLoss
 from rapt.attacks.nearest import NearestNeighbour
 from rapt.errors import RaptError, not_allowed
 from rapt.privacy.mechanisms import (
@@ -158,6 +159,7 @@ class Sweep(_Section):
     inversions: Names
     channel_inversions: Names
     inferences: Names
+    memberships: Names
 
     @property
     def channel_readers(self) -> str | None:
@@ -470,7 +472,7 @@ class Geometry(_Section):
 
 
 Attack = Annotated[
-    NearestNeighbour | MlpInversion | Autoencoder | Bayesian | AttributeMlp,
+    NearestNeighbour | MlpInversion | Autoencoder | Bayesian | AttributeMlp | MembershipLoss,
     Field(discriminator="type"),
 ]
 
@@ -560,6 +562,7 @@ class Params(_Section):
             "inversions": self._inversions(reads_channel=False),
             "channel_inversions": self._inversions(reads_channel=True),
             "inferences": [n for n, how in self.attacks.items() if isinstance(how, Inference)],
+            "memberships": [n for n, how in self.attacks.items() if isinstance(how, Membership)],
         }
 
     def _inversions(self, *, reads_channel: bool) -> list[str]:
@@ -591,7 +594,9 @@ class Params(_Section):
         denoised = (*axes[:3], sweep.channels, sweep.etas, sweep.denoisers)
         cells = [*product(*axes), *product(*denoised)]
         names = Counter(["-".join(cell) for cell in cells] + list(self.studies))
-        for name in sorted(name for name, count in names.items() if count > 1):
+        attacked = Counter(["-".join(cell) for cell in product(sweep.memberships, *axes)])
+        given = [*names.items(), *attacked.items()]
+        for name in sorted(name for name, count in given if count > 1):
             yield f"{name}: the name of two cells, rename a study or one of its factors"
 
 

@@ -1,4 +1,4 @@
-"""Attacks on releases: one module each, and their registry."""
+"""Attacks on releases and on what is tuned on them: one module each, and their registry."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from rapt.attacks.attribute import AttributeMlp
 from rapt.attacks.base import Attack
 from rapt.attacks.bayesian import Bayesian
 from rapt.attacks.black_box import Autoencoder, MlpInversion
+from rapt.attacks.membership import MembershipLoss
 from rapt.attacks.nearest import NearestNeighbour
 
 ATTACKS: tuple[type[Attack], ...] = (
@@ -14,4 +15,5 @@ ATTACKS: tuple[type[Attack], ...] = (
     Autoencoder,
     Bayesian,
     AttributeMlp,
+    MembershipLoss,
 )
