@@ -14,6 +14,7 @@ from tests.conftest import ROOT
 NAMES = [
     "demo",
     "attacks",
+    "membership",
     "paper-llm",
     "paper-nlu-bert",
     "paper-nlu-qwen",
