@@ -29,10 +29,11 @@ from ruamel.yaml import YAML, YAMLError
 
 from rapt import param_errors
 from rapt.attacks.attribute import AttributeHidden, AttributeMlp, Authorship
-from rapt.attacks.base import Inference, Inversion
+from rapt.attacks.base import Inference, Inversion, Membership
 from rapt.attacks.bayesian import Bayesian
 from rapt.attacks.black_box import Autoencoder, MlpInversion
 from rapt.attacks.language import ContextualBayesian, MaskedToken
+from rapt.attacks.membership import MembershipLoss
 from rapt.attacks.nearest import NearestNeighbour
 from rapt.attacks.replay import SeedReplay
 from rapt.errors import RaptError, not_allowed
@@ -140,6 +141,7 @@ class Sweep(_Section):
     inversions: Names
     channel_inversions: Names
     inferences: Names
+    memberships: Names
 
     @property
     def channel_readers(self) -> str | None:
@@ -497,7 +499,8 @@ Attack = Annotated[
     | SeedReplay
     | AttributeMlp
     | AttributeHidden
-    | Authorship,
+    | Authorship
+    | MembershipLoss,
     Field(discriminator="type"),
 ]
 
@@ -588,6 +591,7 @@ class Params(_Section):
             "inversions": self._inversions(reads_channel=False),
             "channel_inversions": self._inversions(reads_channel=True),
             "inferences": [n for n, how in self.attacks.items() if isinstance(how, Inference)],
+            "memberships": [n for n, how in self.attacks.items() if isinstance(how, Membership)],
         }
 
     def _inversions(self, *, reads_channel: bool) -> list[str]:
@@ -629,7 +633,9 @@ class Params(_Section):
         denoised = (*axes[:3], sweep.channels, sweep.etas, sweep.denoisers)
         cells = [*product(*axes), *product(*denoised)]
         names = Counter(["-".join(cell) for cell in cells] + list(self.studies))
-        for name in sorted(name for name, count in names.items() if count > 1):
+        attacked = Counter(["-".join(cell) for cell in product(sweep.memberships, *axes)])
+        given = [*names.items(), *attacked.items()]
+        for name in sorted(name for name, count in given if count > 1):
             yield f"{name}: the name of two cells, rename a study or one of its factors"
 
 

@@ -10,15 +10,17 @@ from pathlib import Path
 
 from rapt.params import Params
 
-# Kinds of cells that tune a backbone, and all kinds.
+# Kinds of cells that tune a backbone, those that attack, and all kinds.
 TUNED = ("train", "denoise", "study")
-KINDS = (*TUNED, "invert", "infer")
+ATTACKED = ("invert", "infer", "membership")
+KINDS = (*TUNED, *ATTACKED)
 # The factors that a cell's name is joined from, in the order of its matrix in dvc.yaml.
 NAMED_BY = {
     "train": ("task", "backbone", "tuner", "method", "eta"),
     "denoise": ("task", "backbone", "tuner", "method", "eta", "denoiser"),
     "invert": ("attack", "task", "method", "eta"),
     "infer": ("attack", "task", "method", "eta"),
+    "membership": ("attack", "task", "backbone", "tuner", "method", "eta"),
 }
 # The stages of dvc.yaml whose cells are not named by their kind.
 KIND_OF = {"invert-channel": "invert"}
@@ -47,8 +49,9 @@ class PlannedCell:
 def plan(params: Params) -> list[PlannedCell]:
     """Every cell of the grid and every study, in the order of params.yaml."""
     sweep = params.sweep
+    tuned = (sweep.train, sweep.backbones, sweep.tuners, sweep.methods, sweep.etas)
     before = {
-        "train": (sweep.train, sweep.backbones, sweep.tuners, sweep.methods, sweep.etas),
+        "train": tuned,
         "denoise": (
             *(sweep.train, sweep.backbones, sweep.tuners),
             *(sweep.channels, sweep.etas, sweep.denoisers),
@@ -58,6 +61,7 @@ def plan(params: Params) -> list[PlannedCell]:
         "invert": (sweep.inversions, sweep.tasks, sweep.methods, sweep.etas),
         "invert-channel": (sweep.channel_inversions, sweep.tasks, sweep.channels, sweep.etas),
         "infer": (sweep.inferences, sweep.infer, sweep.methods, sweep.etas),
+        "membership": (sweep.memberships, *tuned),
     }
     studies = [
         PlannedCell("study", name, {**study.model_dump(), "study": name}, "study")

@@ -1,8 +1,8 @@
 """The MLflow mirror of the cells: their JSON is the truth, and `sync` makes MLflow follow it.
 
 A parent run for each experiment, found by the hash of its params; below it a run for each cell that
-was tuned. Beside its accuracy stand the attacks on its release, so that MLflow's charts show the
-trade-off. Never text of a data set. `mlflow` is imported when needed: rapt does without.
+was tuned. Beside its accuracy stand the attacks on it and on its release, so that MLflow's charts
+show the trade-off. Never text of a data set. `mlflow` is imported when needed: rapt does without.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def record(results: Results, cell: Cell) -> Record:
 def _metrics(
     results: Results, cell: Cell, varying: Mapping[str, Any]
 ) -> list[tuple[str, float, int]]:
-    """The cell's figures, those of the attacks on the same release, and the curves of each seed."""
+    """The cell's figures, those of the attacks on it, and the curves of each seed."""
     content = cell.content or {}
     found: dict[str, float | None] = _summary("", content["metrics"])
     found |= {f"floor_{name}": value for name, value in content["floors"].items()}
@@ -131,9 +131,13 @@ def _metrics(
 
 
 def _attacks(results: Results, cell: Cell) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The attacks on a release like this cell's: inversions of its task, inferences on any."""
+    """The attacks on a release like this cell's, and on what this cell tuned.
+
+    Inversions are of its task, inferences of any.
+    """
     same = {key: cell.factors[key] for key in ("method", "eta", "embedding")}
-    for attack in results.of("invert", task=cell.factors["task"], **same):
+    inversions = results.of("invert", task=cell.factors["task"], **same)
+    for attack in [*inversions, *results.of("membership", **cell.factors)]:
         if attack.content:
             yield f"{attack.factors['attack']}/", attack.content["metrics"]
     for attack in results.of("infer", **same):

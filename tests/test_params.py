@@ -177,6 +177,10 @@ def test_the_shipped_file_is_valid() -> None:
             "sweep.inversions: 'bayes' given, allowed: autoencoder, mlp-words, nearest",
         ),
         (
+            lambda c: c["sweep"].update(memberships=["mlp"]),
+            "sweep.memberships: 'mlp' given, allowed: loss",
+        ),
+        (
             lambda c: c["attacks"]["bayes-twice"].update(copies=3),
             "attacks.bayes-twice.copies: 3 given, allowed: at most 2",
         ),
@@ -320,6 +324,21 @@ def test_the_shipped_file_is_valid() -> None:
         (
             lambda c: c["studies"].update({"movies-minilm-lora-t2t-75": {**STUDY}}),
             "movies-minilm-lora-t2t-75: the name of two cells",
+        ),
+        (
+            lambda c: (
+                c["tasks"].update({"of-movies": c["tasks"]["movies"]}),
+                c["attacks"].update({"loss-of": c["attacks"]["loss"]}),
+                c["sweep"].update(
+                    tasks=["movies", "of-movies", "tweets"],
+                    train=["movies", "of-movies"],
+                    methods=["pct2t"],
+                    etas=[50],
+                    channels=["pct2t"],
+                    memberships=["loss", "loss-of"],
+                ),
+            ),
+            "loss-of-movies-minilm-lora-pct2t-50: the name of two cells",
         ),
         (
             lambda c: c["tasks"].update(studies=c["tasks"]["movies"]),

@@ -25,6 +25,16 @@ def test_no_denoiser_is_no_cell() -> None:
     assert "denoise" not in {cell.kind for cell in planned(denoisers=[])}
 
 
+def test_membership_is_inferred_from_every_adapter_of_the_grid() -> None:
+    cells = planned(memberships=["loss"])
+    attacked = [cell for cell in cells if cell.kind == "membership"]
+    assert [f"loss-{cell.cell}" for cell in cells if cell.kind == "train"] == [
+        cell.cell for cell in attacked
+    ]
+    assert attacked[0].command == f"dvc repro membership@{attacked[0].cell}"
+    assert {cell.factors["backbone"] for cell in attacked} == {"minilm"}
+
+
 def test_every_denoiser_reads_every_release_that_has_a_channel() -> None:
     names = ["posterior-mean", "posterior-sample"]
     cells = [c for c in planned(denoisers=names, channels=["rapt"]) if c.kind == "denoise"]

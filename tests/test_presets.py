@@ -15,6 +15,7 @@ NAMES = [
     "demo",
     "attacks",
     "attributes",
+    "membership",
     "paper-llm",
     "paper-nlu-bert",
     "paper-nlu-qwen",

@@ -125,6 +125,20 @@ def test_a_denoised_cell_is_a_child_with_the_attacks_on_the_release_it_reads(
     assert attacks.items() <= {name: value for name, value, _ in own.metrics}.items()
 
 
+def test_membership_is_shown_with_the_adapter_that_was_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAPT_HOME", raising=False)
+    results = load(synthetic.write(tmp_path, synthetic.infer_membership))
+    for kind, tuner in (("train", "lora"), ("train", "prefix"), ("denoise", "lora")):
+        (cell,) = results.of(kind, method="t2t", eta="75", tuner=tuner)
+        metrics = {name: value for name, value, _ in tracking.record(results, cell).metrics}
+        asked = [c for c in results.of("membership", method="t2t", eta="75", tuner=tuner)]
+        aucs = [c.metric("auc").mean for c in asked] if kind == "train" else []
+        assert [v for name, v in metrics.items() if name == "loss/auc"] == aucs
+
+
 def test_syncing_again_changes_nothing(experiment: Params) -> None:
     tracking.sync(experiment)
     before = {cell: run.info.run_id for cell, run in runs()[1].items()}

@@ -1,4 +1,4 @@
-"""Attacks on releases: one module each, and their registry."""
+"""Attacks on releases and on what is tuned on them: one module each, and their registry."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from rapt.attacks.base import Attack
 from rapt.attacks.bayesian import Bayesian
 from rapt.attacks.black_box import Autoencoder, MlpInversion
 from rapt.attacks.language import ContextualBayesian, MaskedToken
+from rapt.attacks.membership import MembershipLoss
 from rapt.attacks.nearest import NearestNeighbour
 from rapt.attacks.replay import SeedReplay
 
@@ -21,4 +22,5 @@ ATTACKS: tuple[type[Attack], ...] = (
     AttributeMlp,
     AttributeHidden,
     Authorship,
+    MembershipLoss,
 )

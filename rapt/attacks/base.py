@@ -197,3 +197,18 @@ class Inference(Attack):
         Returns:
             n values.
         """
+
+
+class Membership(Attack):
+    """An attack that asks whether a text is of the data that an adapter was tuned on."""
+
+    @abstractmethod
+    def scores(
+        self, probabilities: NDArray[np.float64], labels: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """How much each candidate looks like a member, (n,): the more, the higher.
+
+        Args:
+            probabilities: that the adapted model gives its classes, (n, classes).
+            labels: its class, (n,).
+        """

@@ -1,6 +1,8 @@
-"""How sure a share over texts and seeds is."""
+"""How sure a share over texts and seeds is, and an AUC."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +32,32 @@ def interval(
     share = right.sum() / total
     residuals = right - share * counted
     free = max(1, texts - 1)
-    parts = [((residuals**2).sum() / total**2 * texts / free, free)]
+    return _student(share, [((residuals**2).sum() / total**2 * texts / free, free)], seeds)
+
+
+def auc_interval(members: NDArray[np.float64], others: NDArray[np.float64]) -> tuple[float, float]:
+    """A 95 % confidence interval of an area under the ROC curve, likewise.
+
+    The variance over texts is that of DeLong et al. (1988): an AUC is the mean of what each text
+    contributes, of the members and of the others alike.
+
+    Args:
+        members: for each seed and member the share of the others that it scores above, (k, m).
+        others: for each seed and other the share of the members that score above it, (k, n).
+    """
+    parts = [
+        (placed.mean(0).var(ddof=1) / placed.shape[1], placed.shape[1] - 1)
+        for placed in (members, others)
+    ]
+    return _student(members.mean(), parts, members.mean(1))
+
+
+def _student(
+    share: float, parts: Sequence[tuple[float, int]], seeds: NDArray[np.float64]
+) -> tuple[float, float]:
+    """The interval around a share, from parts of its variance with their degrees of freedom."""
     if len(seeds) > 1:
-        parts.append((seeds.var(ddof=1) / len(seeds), len(seeds) - 1))
+        parts = [*parts, (seeds.var(ddof=1) / len(seeds), len(seeds) - 1)]
     variance = sum(part for part, _ in parts)
     if variance == 0:
         return float(share), float(share)

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from rapt.attacks import ATTACKS
-from rapt.attacks.base import Attack, Inversion
+from rapt.attacks.base import Attack, Inversion, Membership
 
 
 def print_attacks() -> None:
@@ -33,6 +33,6 @@ def _facts(kind: type[Attack]) -> Table:
 
 
 def _list(kind: type[Attack]) -> str:
-    if not issubclass(kind, Inversion):
-        return "inferences"
-    return "channel_inversions" if kind.reads_channel else "inversions"
+    if issubclass(kind, Inversion):
+        return "channel_inversions" if kind.reads_channel else "inversions"
+    return "memberships" if issubclass(kind, Membership) else "inferences"

@@ -112,23 +112,22 @@ def figures(results: Results) -> list[Figure]:
 def _trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterator[Figure]:
     """Accuracy against empirical privacy: for each tuned group, each attack that fits it.
 
-    What is denoised has the privacy of its release.
+    What is denoised has the privacy of its release; of its adapter it is another.
     """
     for group in tables.groups(utility):
         for attack in tables.groups(privacy):
             name, task, target = attack
-            if any(r.kind == "invert" and r.group == attack for r in privacy) and task != group[0]:
-                continue  # an inversion of another task's words
             own = [r for r in utility if r.on_grid and r.group == group]
             at = {(r.method, r.eta): r for r in privacy if r.group == attack}
             points = {
                 label: [
-                    (at[r.method, r.eta], r)
+                    (p, r)
                     for r in _by_eta(own)
                     if r.label == label
                     and r.accuracy is not None
-                    and (r.method, r.eta) in at
-                    and at[r.method, r.eta].empirical_privacy is not None
+                    and (p := at.get((r.method, r.eta))) is not None
+                    and p.concerns(r)
+                    and p.empirical_privacy is not None
                 ]
                 for label in tables.labels(utility)
             }
@@ -136,6 +135,8 @@ def _trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Itera
                 continue
             with _panel() as (canvas, axes):
                 for number, (label, pairs) in enumerate(points.items()):
+                    if not pairs:
+                        continue
                     _line(
                         axes,
                         number,
@@ -155,7 +156,7 @@ def _trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Itera
                 yield _figure(
                     canvas,
                     "trade-off",
-                    "pareto-" + "-".join([*group, name, task, _slug(target)]),
+                    "pareto-" + "-".join([*group, name, _slug(task), _slug(target)]),
                     f"{group_text(group)} against {attack_text(*attack)}. Up and to the right is "
                     "better; every point is one η, its bars one standard deviation over seeds.",
                     _spoken(
@@ -205,9 +206,9 @@ def _privacy_curves(rows: Sequence[Privacy], methods: Sequence[str]) -> Iterator
             yield _figure(
                 canvas,
                 "privacy",
-                "privacy-" + "-".join([*group[:2], _slug(group[2])]),
+                "privacy-" + "-".join(map(_slug, group)),
                 f"Empirical privacy by η, {attack_text(*group)}. Dotted: the floor, where the "
-                "attack does no better than the most frequent answer.",
+                "attack does no better than an answer without looking.",
                 _spoken(
                     "Empirical privacy by η",
                     {f"{m}, η {e}": (v[0],) for (m, e), v in values.items()},

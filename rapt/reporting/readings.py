@@ -77,8 +77,9 @@ def _accuracies(rows: Sequence[Utility]) -> str:
 
 
 def _attacked(rows: Sequence[Privacy]) -> Iterator[str]:
-    """The strongest inversion and the strongest inference, each over its methods."""
-    for kind, verb in (("invert", "recovers"), ("infer", "infers")):
+    """The strongest attack of each kind, over its methods."""
+    verbs = {"invert": "recovers", "infer": "infers", "membership": "infers"}
+    for kind, verb in verbs.items():
         against = [row for row in rows if row.kind == kind and not row.unprotected]
         if against:
             first = max(against, key=lambda row: row.attack_accuracy or 0)

@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from math import sqrt
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, NamedTuple
 
 from scipy.stats import t as student
 
-from rapt.plan import TUNED, is_unprotected, sorted_etas
+from rapt.plan import ATTACKED, TUNED, is_unprotected, sorted_etas
 from rapt.reporting.cells import Cell, Metric, Results, label
 
 # With fewer, an interval says nothing.
@@ -68,13 +68,20 @@ class Utility:
 
 @dataclass(frozen=True)
 class Privacy:
-    """What one attack learns of one target: the protected words, or a private attribute."""
+    """What one attack learns of one target: the protected words, a private attribute, membership.
+
+    Of an inference of membership the accuracy is the area under the ROC curve: how often it puts
+    a member above another text.
+    """
 
     kind: str
     cell: str
     attack: str
     task: str
     target: str
+    # Of the adapter that is attacked; None: the release is.
+    backbone: str | None
+    tuner: str | None
     method: str
     eta: str
     embedding: str
@@ -89,6 +96,8 @@ class Privacy:
     attack_accuracy_sd: float | None
     # Of an inversion: over the words that the method leaves as they are, too.
     attack_accuracy_all_words: float | None
+    # Of membership: the members that are told at 1 % false positives.
+    tpr_at_1: float | None
     majority: float | None
     clean_accuracy: float | None
     # What on average no attack exceeds that looks at one word at a time, where that is known.
@@ -98,12 +107,19 @@ class Privacy:
     @property
     def group(self) -> tuple[str, str, str]:
         """What is held while method and η vary."""
-        return (self.attack, self.task, self.target)
+        attacked = (self.task, self.backbone, self.tuner)
+        return (self.attack, " · ".join(name for name in attacked if name), self.target)
 
     @property
     def label(self) -> str:
-        """The method: an attack sees the release, however a provider reads it."""
+        """The method: an attack sees the release, or the adapter that reads it as it is."""
         return self.method
+
+    def concerns(self, row: Utility) -> bool:
+        """Whether this is the privacy of a cell that was tuned by the same method at the same η."""
+        if self.kind == "membership":
+            return (self.task, self.backbone, self.tuner) == row.group and row.denoiser is None
+        return self.kind == "infer" or self.task == row.task
 
     @property
     def unprotected(self) -> bool:
@@ -151,6 +167,15 @@ class Difference:
         return "lower" if self.high < 0 else "no difference that these seeds show"
 
 
+class Target(NamedTuple):
+    """What an attack is after, and the names in its cell of two metrics and of a floor."""
+
+    name: str
+    accuracy: str
+    privacy: str
+    floor: str
+
+
 def utility(results: Results) -> list[Utility]:
     """One row for each cell that is tuned: of the grid, denoised, each study."""
     return [_utility(results, cell) for kind in TUNED for cell in results.of(kind)]
@@ -174,26 +199,39 @@ def _utility(results: Results, cell: Cell) -> Utility:
 
 def privacy(results: Results) -> list[Privacy]:
     """One row for each attack cell, and for each attribute of those that infer several."""
-    inversions = [_privacy(results, cell, None) for cell in results.of("invert")]
-    inferences = [
-        _privacy(results, cell, attribute)
-        for cell in results.of("infer")
-        for attribute in results.params.tasks[cell.factors["task"]].attributes or {}
+    return [
+        _privacy(results, cell, target)
+        for kind in ATTACKED
+        for cell in results.of(kind)
+        for target in _targets(results, cell)
     ]
-    return inversions + inferences
 
 
-def _privacy(results: Results, cell: Cell, attribute: str | None) -> Privacy:
-    suffix = f"_{attribute}" if attribute else ""
-    accuracy_name = f"accuracy{suffix}" if attribute else "accuracy_protected"
-    accuracy = cell.metric(accuracy_name)
-    empirical = cell.metric(f"empirical_privacy{suffix}")
-    clean = results.of(cell.plan.kind, **{**cell.factors, "eta": "inf"})
+def _targets(results: Results, cell: Cell) -> list[Target]:
+    match cell.plan.kind:
+        case "invert":
+            return [
+                Target("protected words", "accuracy_protected", "empirical_privacy", "majority")
+            ]
+        case "membership":
+            return [Target("membership", "auc", "empirical_privacy", "auc")]
+    return [
+        Target(
+            name, *(f"{metric}_{name}" for metric in ("accuracy", "empirical_privacy", "majority"))
+        )
+        for name in results.params.tasks[cell.factors["task"]].attributes or {}
+    ]
+
+
+def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
+    kind, accuracy = cell.plan.kind, cell.metric(target.accuracy)
+    empirical = cell.metric(target.privacy)
+    clean = results.of(kind, **{**cell.factors, "eta": "inf"})
     return Privacy(
-        kind=cell.plan.kind,
+        kind=kind,
         cell=cell.plan.cell,
-        **cell.factors,
-        target=attribute or "protected words",
+        **{"backbone": None, "tuner": None, **cell.factors},  # type: ignore[arg-type]
+        target=target.name,
         protection=cell.protection,
         empirical_privacy=_mean(empirical),
         empirical_privacy_sd=empirical.sd if empirical else None,
@@ -202,10 +240,11 @@ def _privacy(results: Results, cell: Cell, attribute: str | None) -> Privacy:
         seeds=empirical.n if empirical else None,
         attack_accuracy=_mean(accuracy),
         attack_accuracy_sd=accuracy.sd if accuracy else None,
-        attack_accuracy_all_words=None if attribute else _mean(cell.metric("accuracy")),
-        majority=cell.floor(f"majority{suffix}"),
-        clean_accuracy=_mean(clean[0].metric(accuracy_name)) if clean else None,
-        accuracy_ceiling=cell.ceiling(accuracy_name),
+        attack_accuracy_all_words=_mean(cell.metric("accuracy")) if kind == "invert" else None,
+        tpr_at_1=_mean(cell.metric("tpr_at_1")) if kind == "membership" else None,
+        majority=cell.floor(target.floor),
+        clean_accuracy=_mean(clean[0].metric(target.accuracy)) if clean else None,
+        accuracy_ceiling=cell.ceiling(target.accuracy),
         command=cell.plan.command,
     )
 

@@ -67,7 +67,20 @@ class Adapted:
         vectors = None
         if self.contract.statement.vectors:
             vectors = _vectors(texts, embedding_size(self._model.backbone))
-            columns["row"] = numbered(columns["words"])
+        return self.answers(columns, vectors).tolist()
+
+    def answers(self, columns: dict[str, list[Any]], vectors: Tensor | None) -> Tensor:
+        """The probability of each class, float64 (n, classes), for texts as a release has them.
+
+        Args:
+            columns: of the release (docs/data.md), for n texts.
+            vectors: where the model takes them, of the words of all texts, float32 (words, d).
+
+        Raises:
+            RaptError: a text is too long for the backbone.
+        """
+        if vectors is not None:
+            columns = {**columns, "row": numbered(columns["words"])}
         if self._denoised:
             columns, vectors = self._denoised.named_in(columns), self._denoised.vectors
         split = tokenized(columns, self._tokenizer, self.contract.max_tokens, vectors)
@@ -76,7 +89,7 @@ class Adapted:
         if most is not None and longest > most:
             raise RaptError(f"texts: {longest} tokens in one given, allowed: {most}")
         scores = logits(self._model, split, self._tokenizer.pad_token_id, BATCH)
-        return scores.double().softmax(1).tolist()
+        return scores.double().softmax(1)
 
 
 def _vectors(texts: list[Text], dimension: int) -> Tensor:

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
-from scipy.stats import binomtest, t
+from scipy.stats import binomtest, norm, t
 
+from rapt.attacks.candidates import Ranking, intervals
 from rapt.attacks.interval import interval
 
 
@@ -49,3 +50,24 @@ def test_it_stays_among_the_shares() -> None:
     assert interval(one, one, np.array([1.0])) == (1.0, 1.0)
     nothing = np.zeros(50, np.int64)
     assert interval(nothing, nothing, np.array([0.0])) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(("distance", "seeds"), [(0.0, 1), (0.0, 2), (1.0, 1), (1.0, 3)])
+def test_an_auc_is_held_as_often_as_it_says(distance: float, seeds: int) -> None:
+    """At an AUC of 0.5 (nothing to tell) and of 0.76: 1,000 samples of 60 members, 40 others.
+
+    A text's scores of several seeds have half of their variance in common. At 1e-6 each the
+    coverage is compared with 92 %, and of one seed with 98 %: beside the texts the seeds are
+    counted on top, which errs towards a wide interval.
+    """
+    rng, held, samples = np.random.default_rng(0), 0, 1000
+    true = norm.cdf(distance / np.sqrt(2))
+    for _ in range(samples):
+        members, others = (
+            (rng.normal(size=n) + rng.normal(size=(seeds, n))) / np.sqrt(2) for n in (60, 40)
+        )
+        rankings = [Ranking.of(*pair) for pair in zip(members + distance, others, strict=True)]
+        low, high = intervals(rankings)["auc"]
+        held += low <= true <= high
+    assert binomtest(held, samples, 0.92, alternative="less").pvalue > 1e-6
+    assert seeds > 1 or binomtest(held, samples, 0.98, alternative="greater").pvalue > 1e-6

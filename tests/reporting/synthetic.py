@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from rapt import files, params
 from rapt.cells import summary
 from rapt.params import Params
-from rapt.plan import PlannedCell, is_unprotected, plan
+from rapt.plan import ATTACKED, PlannedCell, is_unprotected, plan
 from rapt.reporting.sentences import sentences
 from tests.conftest import ROOT
 
@@ -61,7 +61,7 @@ def write_cell(cell: PlannedCell, **changes: Any) -> dict[str, Any]:
         "factors": cell.factors,
         "protection": protection(cell.factors["eta"]),
         "metrics": {name: _metric(cell, [s["metrics"][name] for s in seeds]) for name in names},
-        "floors": {"majority_author": 0.55} if cell.kind == "infer" else {"majority": _floor(cell)},
+        "floors": _floors(cell),
         "ceilings": {"accuracy_protected": 0.95} if cell.stage == "invert-channel" else {},
         "counts": {"train": 1000, "test": 500},
         "seeds": seeds,
@@ -72,15 +72,20 @@ def write_cell(cell: PlannedCell, **changes: Any) -> dict[str, Any]:
 
 def _metric(cell: PlannedCell, values: list[float]) -> dict[str, float | int | None]:
     found = summary(values)
-    if cell.kind in ("invert", "infer"):
+    if cell.kind in ATTACKED:
         found |= {"low": max(0.0, min(values) - 0.01), "high": min(1.0, max(values) + 0.01)}
     return found
 
 
-def _floor(cell: PlannedCell) -> float:
-    if cell.kind != "invert":
-        return 0.51
-    return 0.06 if cell.factors["method"] == "t2t" else 0.04
+def _floors(cell: PlannedCell) -> dict[str, float]:
+    match cell.kind:
+        case "invert":
+            return {"majority": 0.06 if cell.factors["method"] == "t2t" else 0.04}
+        case "infer":
+            return {"majority_author": 0.55}
+        case "membership":
+            return {"auc": 0.5, "tpr_at_1": 0.01}
+    return {"majority": 0.51}
 
 
 def protection(eta: str) -> str:
@@ -114,6 +119,10 @@ def _seed(cell: PlannedCell, kept: float, k: int) -> dict[str, Any]:
             "metrics": {"accuracy_author": accuracy, "empirical_privacy_author": 1 - accuracy},
             "curves": {},
         }
+    if cell.kind == "membership":
+        auc = 0.51 + 0.2 * kept + jitter
+        metrics = {"auc": auc, "empirical_privacy": 1 - auc, "tpr_at_1": 0.01 + 0.05 * kept}
+        return {"metrics": metrics, "curves": {}}
     gain = {"t2t": 0.0, "pct2t": 0.06, "rapt": 0.075}.get(cell.factors["method"], 0.05)
     gain += 0.02 if "denoiser" in cell.factors else 0.0
     accuracy = 0.52 + 0.3 * kept + gain * (1 - kept) + jitter
@@ -240,3 +249,9 @@ def _examples(p: Params) -> dict[str, Any]:
 def denoise_t2t(content: dict[str, Any]) -> None:
     """Have what is released by t2t read by a denoiser, too."""
     content["sweep"].update(channels=["t2t"], denoisers=["posterior-mean"])
+
+
+def infer_membership(content: dict[str, Any]) -> None:
+    """Have membership inferred from the adapters of two tuners, and t2t denoised beside them."""
+    denoise_t2t(content)
+    content["sweep"].update(tuners=["lora", "prefix"], memberships=["loss"])

@@ -296,6 +296,51 @@ def test_what_is_denoised_is_paired_with_its_method_and_has_its_release_s_privac
         assert shown["t2t"] == shown["t2t + posterior-mean"]
 
 
+@pytest.fixture
+def attacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
+    """A whole synthetic experiment whose adapters, of two tuners, are asked for members."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAPT_HOME", raising=False)
+    return synthetic.write(tmp_path, synthetic.infer_membership)
+
+
+def test_membership_has_a_table_for_each_adapter(
+    attacked: Params, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = Page(make(attacked)).text
+    own = [r for r in rows("reports/tables/privacy.csv") if r["kind"] == "membership"]
+    assert {(r["target"], r["tuner"], r["majority"]) for r in own} == {
+        ("membership", tuner, "0.5") for tuner in ("lora", "prefix")
+    }
+    assert len(own) == 2 * len(attacked.sweep.methods) * len(attacked.sweep.etas)
+    cell = files.read_json("reports/cells/membership/loss-movies-minilm-lora-t2t-75.json")
+    (row,) = (r for r in own if r["cell"] == cell["cell"])
+    means = {name: found["mean"] for name, found in cell["metrics"].items()}
+    assert float(row["attack_accuracy"]) == pytest.approx(means["auc"], abs=1e-6)
+    assert float(row["tpr_at_1"]) == pytest.approx(means["tpr_at_1"], abs=1e-6)
+    low = cell["metrics"]["empirical_privacy"]["low"]
+    assert float(row["empirical_privacy_low"]) == pytest.approx(low, abs=1e-6)
+    assert f"{100 * means['tpr_at_1']:.1f} % at 1 % FPR" in text
+    for tuner in ("lora", "prefix"):
+        title = f"loss on movies · minilm · {tuner}: membership"
+        assert f"{title} : empirical privacy" in text
+        assert f"{title}: the attack is right at" in text
+    assert "loss infers the membership of movies" in text
+    print_results(attacked)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "loss on movies · minilm · prefix: membership: empirical privacy" in shown
+
+
+def test_membership_is_traded_off_against_its_own_adapter_alone(attacked: Params) -> None:
+    drawn = {f.name: f for f in figures(cells.load(attacked)) if "membership" in f.name}
+    name = "movies-minilm-{0}-loss-movies-minilm-{0}-membership"
+    trade_offs = {f"pareto-{name.format(tuner)}" for tuner in ("lora", "prefix")}
+    assert {n for n, f in drawn.items() if f.section == "trade-off"} == trade_offs
+    # A denoised cell's adapter is another one, which was not asked.
+    for name in trade_offs:
+        assert "posterior-mean" not in drawn[name].description + drawn[name].svg
+
+
 def test_no_denoiser_leaves_no_trace_in_the_page(whole: Params) -> None:
     assert " + posterior" not in Page(outs.REPORT.read_text()).text.split("params.yaml")[0]
     assert all(not r["denoiser"] for r in rows("reports/tables/utility.csv"))

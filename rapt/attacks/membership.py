@@ -1,0 +1,25 @@
+"""Membership inference: is a text of the data that an adapter was tuned on?"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rapt.attacks.base import Membership
+
+
+class MembershipLoss(Membership):
+    """Membership inference by the loss: a model is surer of a text that it was tuned on."""
+
+    source: ClassVar[str] = "Yeom et al., 2018 (arXiv 1709.01604)"
+    knows: ClassVar[str] = "the adapter, or its answers; candidates as they were written, labelled"
+
+    type: Literal["membership-loss"]
+
+    def scores(
+        self, probabilities: NDArray[np.float64], labels: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """The probability of the candidate's own class, which falls as its loss −ln p rises."""
+        return probabilities[np.arange(len(labels)), labels]

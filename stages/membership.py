@@ -1,0 +1,53 @@
+"""Infer membership: `python -m stages.membership loss movies minilm lora t2t 75`."""
+
+from pathlib import Path
+
+import torch
+
+from rapt import cells, files, params
+from rapt.attacks.base import Membership
+from rapt.attacks.candidates import Ranking, intervals, scores
+from rapt.progress import bar
+from rapt.serving.model import Adapted
+from rapt.serving.protocol import contract_of
+from rapt.tuning.model import device_name
+from stages import run
+
+
+def main(attack: str, task: str, backbone: str, tuner: str, method: str, eta: str) -> None:
+    """Tell the train split of TASK from its test split by an adapter that was tuned on the first.
+
+    The attacker has the texts as they were written: whether these were there is to be protected.
+    """
+    # As in training: with more threads the sums depend on how many there are.
+    torch.set_num_threads(1)
+    p = params.load()
+    how = p.attacks[attack]
+    assert isinstance(how, Membership)
+    factors = {"task": task, "backbone": backbone, "tuner": tuner, "method": method, "eta": eta}
+    adapters = Path("models/adapters", "-".join(factors.values()))
+    statement = contract_of(adapters / "seed-0").statement
+    factors = {"attack": attack, **factors, "embedding": statement.embedding}
+    cell = cells.Cell("membership", f"{attack}-{adapters.name}", factors)
+    members, others = (
+        files.read_parquet(f"data/tagged/{task}/{split}.parquet") for split in ("train", "test")
+    )
+    rankings = []
+    for k in bar(range(p.seeds), attack, p.seeds):
+        model = Adapted(adapters / f"seed-{k}")
+        rankings.append(Ranking.of(scores(how, model, members), scores(how, model, others)))
+    cell.write(
+        protection=statement.protection,
+        seeds=[
+            {"seed": k, "metrics": found.metrics(), "curves": {}}
+            for k, found in enumerate(rankings)
+        ],
+        intervals=intervals(rankings),
+        floors={"auc": 0.5, "tpr_at_1": 0.01},
+        counts={"members": len(members), "others": len(others)},
+        device=device_name(),
+    )
+
+
+if __name__ == "__main__":
+    run(main)

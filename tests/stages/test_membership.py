@@ -1,0 +1,102 @@
+"""Membership inference on adapters that remember their texts, from those texts to the cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from ruamel.yaml import YAML
+from transformers import AutoConfig, AutoTokenizer, BertModel
+
+from rapt import files
+from stages import membership, privatize, train
+from tests.conftest import NOUNS
+from tests.stages.test_denoise import small as small
+from tests.tuning.conftest import WORDS
+from tests.tuning.conftest import backbone as backbone
+
+pytestmark = pytest.mark.slow
+MEMBERS, OTHERS = 48, 200
+# How far from 0.5 an AUC is with a chance of 1e-6 where members and others are scored alike
+# (Mann and Whitney, 1947).
+SPREAD = 4.9 * np.sqrt((MEMBERS + OTHERS + 1) / (12 * MEMBERS * OTHERS))
+
+
+def tag(split: str, seed: int, words: list[str]) -> None:
+    """Lay texts of random words, whose classes have nothing to do with them."""
+    rng, n = np.random.default_rng(seed), MEMBERS if split == "train" else OTHERS
+    columns = {
+        "example_id": [f"{split}-{i:06d}" for i in range(n)],
+        "words": [list(rng.choice(words, 6)) for _ in range(n)],
+        "pos": [["NOUN"] * 6] * n,
+        "identifier": [[None] * 6] * n,
+        "segment": [[0] * 6] * n,
+        "label": rng.permutation([0, 1] * (n // 2)),
+    }
+    types = pa.table(columns).schema.set(3, pa.field("identifier", pa.list_(pa.string())))
+    files.write_parquet(f"data/tagged/mine/{split}.parquet", pa.table(columns, types))
+
+
+def tune(backbone: str, tuner: str, method: str, epochs: int, learning_rate: float) -> None:
+    """Tune on clean text."""
+    yaml = YAML(typ="safe")
+    params = yaml.load(Path("params.yaml"))
+    tiny = params["backbones"]["tiny"]
+    lstm = {"type": "bilstm", "hidden": 32, "layers": 1, "dropout": 0.0}
+    params["backbones"] |= {"narrow": tiny | {"model": "narrow"}, "lstm": tiny | {"encoder": lstm}}
+    rapt = params["methods"]["rapt"]
+    rapt["categories"] = ["noun", "verb"]
+    rapt["reconstruction"]["weight"] = 0.1
+    params["train"] |= {"epochs": epochs, "max_tokens": 8}
+    params["tuners"][tuner]["learning_rate"] = learning_rate
+    yaml.dump(params, Path("params.yaml"))
+    privatize.main("mine", method, "inf", "minilm", Path(f"data/private/mine/{method}-inf"))
+    cell = f"mine-{backbone}-{tuner}-{method}-inf"
+    train.main(cell, "mine", backbone, tuner, method, "inf")
+
+
+def attack(backbone: str, tuner: str, method: str) -> dict[str, Any]:
+    membership.main("loss", "mine", backbone, tuner, method, "inf")
+    cell = f"loss-mine-{backbone}-{tuner}-{method}-inf"
+    return files.read_json(f"reports/cells/membership/{cell}.json")
+
+
+@pytest.fixture
+def narrow(small: Path, backbone: Path) -> None:
+    """A backbone of the table's width, so that it can be given vectors."""
+    config = AutoConfig.from_pretrained(backbone, hidden_size=8)
+    BertModel(config, add_pooling_layer=False).save_pretrained("narrow")
+    AutoTokenizer.from_pretrained(backbone).save_pretrained("narrow")
+
+
+@pytest.mark.parametrize(
+    ("name", "tuner", "method", "learning_rate"),
+    [
+        ("tiny", "lora", "rapt", 0.02),
+        ("narrow", "full", "token-representation", 0.01),
+        ("lstm", "full", "t2t", 0.03),
+    ],
+)
+def test_members_are_told_where_the_model_remembers_them(
+    narrow: None, name: str, tuner: str, method: str, learning_rate: float
+) -> None:
+    words = NOUNS if method == "token-representation" else WORDS[:6]
+    for seed, split in enumerate(("train", "test")):
+        tag(split, seed, words)
+    tune(name, tuner, method, epochs=100, learning_rate=learning_rate)
+    cell = attack(name, tuner, method)
+    assert (cell["kind"], cell["protection"]) == ("membership", "unprotected")
+    assert cell["factors"]["tuner"] == tuner
+    assert cell["counts"] == {"members": MEMBERS, "others": OTHERS}
+    auc = cell["metrics"]["auc"]
+    assert auc["mean"] > 0.65  # once in a thousand where nothing is remembered
+    assert auc["low"] <= auc["mean"] <= auc["high"]
+    assert cell["metrics"]["empirical_privacy"]["high"] == pytest.approx(1 - auc["low"])
+    # The same adapter cannot tell texts of which it has seen none.
+    for seed, split in enumerate(("train", "test"), start=2):
+        tag(split, seed, words)
+    others = attack(name, tuner, method)
+    assert abs(others["metrics"]["auc"]["mean"] - 0.5) < SPREAD
