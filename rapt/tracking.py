@@ -2,7 +2,8 @@
 
 A parent run for each experiment, found by the hash of its params; below it a run for each cell that
 was tuned. Beside its accuracy stand the attacks on it and on its release, so that MLflow's charts
-show the trade-off. Never text of a data set. `mlflow` is imported when needed: rapt does without.
+show the trade-off; an attack on a release that nothing was tuned on has a run of its own. Never
+text of a data set. `mlflow` is imported when needed: rapt does without.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel
+
 from rapt import files
 from rapt.errors import RaptError
 from rapt.params import Params
-from rapt.plan import TUNED
+from rapt.plan import ATTACKED, TUNED
 from rapt.process import no_telemetry
 from rapt.reporting.cells import Cell, Results, load, release
 
@@ -39,8 +42,12 @@ MOST_METRICS, MOST_PARAMS = 1000, 100
 def sync(params: Params) -> None:
     """Bring MLflow up to the cells: what is missing or changed is logged, nothing twice."""
     results = load(params)
-    tuned = [cell for kind in TUNED for cell in results.of(kind)]
-    records = [record(results, cell) for cell in tuned if cell.content]
+    tuned, attacks = (
+        [cell for kind in kinds for cell in results.of(kind)] for kinds in (TUNED, ATTACKED)
+    )
+    beside = {attack.plan.path for cell in tuned for _, attack in _attacks(results, cell)}
+    alone = [cell for cell in attacks if cell.plan.path not in beside]
+    records = [record(results, cell) for cell in [*tuned, *alone] if cell.content]
     with store() as client:
         sweep = Sweep(client, results)
         for one in records:
@@ -78,7 +85,7 @@ class Record:
 def record(results: Results, cell: Cell) -> Record:
     """What MLflow is to hold of a cell that has run."""
     p, factors, name = results.params, cell.factors, cell.plan.cell
-    varying, denoiser = _sidecar(cell), factors.get("denoiser")
+    varying = _sidecar(cell)
     places = {
         "statement.json": Path("data/private", release(factors), "statement.json"),
         "adapter": Path("models/adapters", name),
@@ -92,14 +99,7 @@ def record(results: Results, cell: Cell) -> Record:
             "protection": cell.protection,
             **{f"rapt.{key}": str(value) for key, value in varying.items() if key != "seconds"},
         },
-        params=factors
-        | _flat("method", p.methods[factors["method"]].model_dump())
-        | _flat("tuner", p.tuners[factors["tuner"]].model_dump())
-        | (_flat("denoiser", p.denoisers[denoiser].model_dump()) if denoiser else {})
-        | _flat("train", p.train.model_dump())
-        | _flat("model", {"backbone": p.backbones[factors["backbone"]].model})
-        | _flat("model", {"embedding": p.embeddings[factors["embedding"]].model})
-        | {"seed": str(p.seed), "seeds": str(p.seeds)},
+        params=_params(p, cell),
         metrics=_metrics(results, cell, varying),
         data={
             f"{factors['task']} {split}": d for split, d in (raw or {}).get("sha256", {}).items()
@@ -109,6 +109,26 @@ def record(results: Results, cell: Cell) -> Record:
     )
 
 
+def _params(p: Params, cell: Cell) -> dict[str, str]:
+    """The cell's factors, and what params.yaml says of each."""
+    factors = cell.factors
+    sections: dict[str, Mapping[str, BaseModel]] = {
+        "method": p.methods,
+        "tuner": p.tuners,
+        "denoiser": p.denoisers,
+        "attack": p.attacks,
+    }
+    said = {name: of[factors[name]] for name, of in sections.items() if name in factors}
+    if cell.plan.kind in TUNED:
+        said["train"] = p.train
+    models: dict[str, Mapping[str, Any]] = {"backbone": p.backbones, "embedding": p.embeddings}
+    read = {name: of[factors[name]].model for name, of in models.items() if name in factors}
+    found = factors | _flat("model", read)
+    for name, section in said.items():
+        found |= _flat(name, section.model_dump())
+    return found | {"seed": str(p.seed), "seeds": str(p.seeds)}
+
+
 def _metrics(
     results: Results, cell: Cell, varying: Mapping[str, Any]
 ) -> list[tuple[str, float, int]]:
@@ -116,8 +136,9 @@ def _metrics(
     content = cell.content or {}
     found: dict[str, float | None] = _summary("", content["metrics"])
     found |= {f"floor_{name}": value for name, value in content["floors"].items()}
-    for attack in _attacks(results, cell):
-        found |= _summary(attack[0], attack[1])
+    if cell.plan.kind in TUNED:
+        for prefix, attack in _attacks(results, cell):
+            found |= _summary(prefix, (attack.content or {})["metrics"])
     found["replaced_share"] = results.replaced(cell.factors)
     found["seconds"] = varying.get("seconds")
     single = [(name, value, 0) for name, value in sorted(found.items()) if value is not None]
@@ -130,8 +151,8 @@ def _metrics(
     return single + curves
 
 
-def _attacks(results: Results, cell: Cell) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The attacks on a release like this cell's, and on what this cell tuned.
+def _attacks(results: Results, cell: Cell) -> Iterator[tuple[str, Cell]]:
+    """The attacks on a release like this cell's, and on what this cell tuned: prefix and cell.
 
     Inversions are of its task, inferences of any.
     """
@@ -139,16 +160,19 @@ def _attacks(results: Results, cell: Cell) -> Iterator[tuple[str, dict[str, Any]
     inversions = results.of("invert", task=cell.factors["task"], **same)
     for attack in [*inversions, *results.of("membership", **cell.factors)]:
         if attack.content:
-            yield f"{attack.factors['attack']}/", attack.content["metrics"]
+            yield f"{attack.factors['attack']}/", attack
     for attack in results.of("infer", **same):
         if attack.content:
-            prefix = f"{attack.factors['attack']}/{attack.factors['task']}/"
-            yield prefix, attack.content["metrics"]
+            yield f"{attack.factors['attack']}/{attack.factors['task']}/", attack
 
 
 def _summary(prefix: str, metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
-    means = {f"{prefix}{name}": metric["mean"] for name, metric in metrics.items()}
-    return means | {f"{prefix}{name}_sd": metric["sd"] for name, metric in metrics.items()}
+    """Each metric's mean under its name, beside it its sd and where known its interval."""
+    return {
+        f"{prefix}{name}{suffix}": metric.get(part)
+        for name, metric in metrics.items()
+        for suffix, part in (("", "mean"), ("_sd", "sd"), ("_low", "low"), ("_high", "high"))
+    }
 
 
 def _sidecar(cell: Cell) -> dict[str, Any]:

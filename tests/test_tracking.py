@@ -54,17 +54,22 @@ def runs() -> tuple[list, dict[str, object]]:
     return parents, by_cell
 
 
-def tuned(experiment: Params) -> set[str]:
-    return {c.cell for c in plan(experiment) if c.kind in tracking.TUNED}
+def expected(experiment: Params) -> set[str]:
+    """Every cell that was tuned, and the inversions of what nothing is tuned on."""
+    return {
+        cell.cell
+        for cell in plan(experiment)
+        if cell.kind in tracking.TUNED or (cell.kind == "invert" and "tweets" in cell.cell)
+    }
 
 
-def test_a_parent_and_a_child_for_each_tuned_cell(
+def test_a_parent_and_a_child_for_each_cell_that_stands_alone(
     experiment: Params, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_RUN_ID", "f" * 32)
     tracking.sync(experiment)
     (parent,), children = runs()
-    assert set(children) == tuned(experiment)
+    assert set(children) == expected(experiment)
     assert parent.data.tags[tracking.SWEEP] == tracking.sweep_id(experiment)
     for cell, run in children.items():
         assert run.data.tags["mlflow.parentRunId"] == parent.info.run_id
@@ -82,8 +87,9 @@ def test_a_child_shows_the_trade_off(experiment: Params) -> None:
     metrics = run.data.metrics
     assert metrics["accuracy"] == cell["metrics"]["accuracy"]["mean"]
     assert metrics["accuracy_sd"] == cell["metrics"]["accuracy"]["sd"]
-    inversion = invert["metrics"]["empirical_privacy"]["mean"]
-    assert metrics["nearest/empirical_privacy"] == inversion
+    inversion = invert["metrics"]["empirical_privacy"]
+    for suffix, part in (("", "mean"), ("_sd", "sd"), ("_low", "low"), ("_high", "high")):
+        assert metrics[f"nearest/empirical_privacy{suffix}"] == inversion[part]
     inference = infer["metrics"]["empirical_privacy_author"]["mean"]
     assert metrics["mlp/tweets/empirical_privacy_author"] == inference
     assert metrics["replaced_share"] == 0.45
@@ -166,11 +172,11 @@ def test_a_half_finished_sweep_is_filled_in(experiment: Params) -> None:
     cell = late.read_bytes()
     late.unlink()
     tracking.sync(experiment)
-    assert set(runs()[1]) == tuned(experiment) - {late.stem}
+    assert set(runs()[1]) == expected(experiment) - {late.stem}
     late.write_bytes(cell)
     tracking.sync(experiment)
     parents, children = runs()
-    assert (len(parents), set(children)) == (1, tuned(experiment))
+    assert (len(parents), set(children)) == (1, expected(experiment))
 
 
 def test_a_run_that_broke_off_is_replaced(experiment: Params) -> None:
@@ -207,7 +213,7 @@ def test_a_slot_logs_into_the_main_workspace(
     monkeypatch.setenv("RAPT_HOME", str(tmp_path))
     synthetic.write(slot)
     tracking.sync(experiment)
-    assert set(runs()[1]) == tuned(experiment)
+    assert set(runs()[1]) == expected(experiment)
     assert sorted(p.name for p in slot.iterdir()) == [".rapt", "data", "params.yaml", "reports"]
     home = (tmp_path / "mlartifacts").as_uri()
     assert all(run.info.artifact_uri.startswith(home) for run in runs()[1].values())
@@ -238,4 +244,16 @@ def test_two_processes_at_once_leave_no_duplicates(tmp_path: Path) -> None:
         assert [process.returncode for process in both] == [0, 0], errors
         parents, children = runs()
     assert len(parents) == 1
-    assert set(children) == tuned(experiment)
+    assert set(children) == expected(experiment)
+
+
+def test_an_attack_on_what_nothing_was_tuned_on_has_its_own_run(experiment: Params) -> None:
+    tracking.sync(experiment)
+    run = runs()[1]["nearest-tweets-t2t-50"]
+    cell = files.read_json("reports/cells/invert/nearest-tweets-t2t-50.json")
+    found, expected = run.data, cell["metrics"]["empirical_privacy"]
+    assert found.metrics["empirical_privacy"] == expected["mean"]
+    assert found.metrics["empirical_privacy_low"] == expected["low"]
+    assert found.params["attack.type"] == "nearest-neighbour"
+    assert found.params["method.mechanism.type"] == "t2t"
+    assert "train.epochs" not in found.params
