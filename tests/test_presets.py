@@ -14,6 +14,8 @@ from tests.conftest import ROOT
 NAMES = [
     "demo",
     "attacks",
+    "attacks-categories",
+    "attacks-language",
     "attributes",
     "membership",
     "paper-llm",
@@ -91,7 +93,7 @@ def test_the_shipped_params_are_the_demo() -> None:
 def test_a_preset_is_valid_and_plans(name: str) -> None:
     p = loaded(name)
     cells = plan.plan(p)
-    kind = {"attacks": "invert", "attributes": "infer"}.get(name, "train")
+    kind = {"attacks": "invert", "attributes": "infer"}.get(name.split("-")[0], "train")
     assert any(cell.kind == kind for cell in cells)
     assert len(cells) <= 250, "split it: dvc.lock is written anew for every cell"
 
