@@ -46,6 +46,26 @@ class Grid:
         return [method for method, rows in self.rows.items() if any(row.broken for row in rows)]
 
 
+class Overview:
+    """Every attack against every method at every η, those on one target side by side."""
+
+    def __init__(self, rows: Sequence[Privacy]) -> None:
+        """Order them."""
+        self.methods = list(dict.fromkeys(row.method for row in rows))
+        self.etas = sorted_etas(list({row.eta for row in rows}))
+        self.groups = sorted(tables.groups(rows), key=lambda group: group[1:])
+        self._privacy = {(row.group, row.method, row.eta): row.empirical_privacy for row in rows}
+
+    def privacy(self, group: tuple[str, str, str], method: str, eta: str) -> float | None:
+        """What an attack leaves of privacy; None: it has not run, or is none of the sweep's."""
+        return self._privacy.get((group, method, eta))
+
+    def strongest(self, group: tuple[str, str, str], method: str, eta: str) -> bool:
+        """Whether no other attack on the same target leaves less."""
+        against = [self.privacy(g, method, eta) for g in self.groups if g[1:] == group[1:]]
+        return self.privacy(group, method, eta) == min(p for p in against if p is not None)
+
+
 @dataclass(frozen=True)
 class Release:
     """How a sentence reads after the methods that agree on it."""
@@ -81,6 +101,7 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         readings=readings(results),
         utility=_grids([row for row in utility if row.on_grid]),
         studies=[row for row in utility if not row.on_grid],
+        overview=Overview(privacy),
         privacy=_grids(privacy),
         differences=tables.differences(results),
         calibration=tables.calibration(results),

@@ -16,6 +16,7 @@ from rapt.params import Params
 from rapt.plan import PlannedCell, plan
 from rapt.reporting import cells, outs, readings, tables
 from rapt.reporting.figures import figures
+from rapt.reporting.page import Overview
 from rapt.reporting.published import beside, published
 from rapt.reporting.sentences import sentences
 from rapt.reporting.summary import print_results
@@ -198,6 +199,24 @@ def test_page_loads_nothing_and_can_be_read_aloud(whole: Params) -> None:
     assert figures
     assert all(a["role"] == "img" and a["aria-labelledby"] in ids for a in figures)
     assert all(a.get("scope") for tag, a in page.tags if tag == "th")
+
+
+def test_every_attack_stands_in_one_table_the_strongest_in_bold(experiment: Params) -> None:
+    planned(experiment, "nearest-movies-pct2t-50").path.unlink()
+    for attack, private in (("nearest", 0.81), ("bayes", 0.789), ("bayes-twice", 0.8)):
+        cell = planned(experiment, f"{attack}-movies-t2t-50")
+        metric = {"mean": private, "sd": 0.0, "n": 3, "low": private, "high": private}
+        content = synthetic.write_cell(cell)
+        synthetic.write_cell(cell, metrics=content["metrics"] | {"empirical_privacy": metric})
+    overview = Overview(tables.privacy(cells.load(experiment)))
+    inversions, key = overview.groups[:3], ("t2t", "50")
+    assert [group[0] for group in inversions] == ["nearest", "bayes", "bayes-twice"]
+    assert [overview.privacy(group, *key) for group in inversions] == [0.81, 0.789, 0.8]
+    assert [overview.strongest(group, *key) for group in inversions] == [False, True, False]
+    assert overview.privacy(inversions[0], "pct2t", "50") is None
+    text = make(experiment)
+    assert "<td>81.0</td>" in text
+    assert "<td><b>78.9</b></td>" in text
 
 
 def test_examples_mark_what_was_replaced(whole: Params) -> None:
