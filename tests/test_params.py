@@ -177,6 +177,13 @@ def test_the_shipped_file_is_valid() -> None:
             "sweep.inversions: 'bayes' given, allowed: autoencoder, mlp-words, nearest",
         ),
         (
+            lambda c: (
+                c["sweep"].update(inversions=["replay"]),
+                c["methods"]["t2t"]["mechanism"].update(type="mahalanobis", weight=0.2),
+            ),
+            r"methods.t2t.mechanism.type \(with attack replay\): 'mahalanobis' given, allowed: ",
+        ),
+        (
             lambda c: c["sweep"].update(memberships=["mlp"]),
             "sweep.memberships: 'mlp' given, allowed: loss",
         ),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from itertools import islice
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,9 @@ from threadpoolctl import threadpool_limits
 
 from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Release, Vectors
 from rapt.privacy.categories import VERBATIM
+
+if TYPE_CHECKING:
+    from rapt.text.table import EmbeddingTable
 
 Rows = NDArray[np.int64]
 
@@ -26,12 +30,15 @@ class SeedReplay(Inversion):
     """The words that the very noise of the release turns into the released ones.
 
     Of several the most frequent, of the released word's own group where there is one (a word may
-    stand in a text as another part of speech). Why releases are not seeded.
+    stand in a text as another part of speech). From released vectors the noise is taken away, and
+    nothing is left to guess. Why releases are not seeded.
     """
 
     source: ClassVar[str] = "ours"
     knows: ClassVar[str] = "the mechanism with its eta, the seed"
-    mechanisms: ClassVar[frozenset[str] | None] = frozenset({"t2t", "pct2t"})
+    mechanisms: ClassVar[frozenset[str] | None] = frozenset(
+        {"t2t", "pct2t", "token-representation"}
+    )
 
     type: Literal["seed-replay"]
 
@@ -41,6 +48,8 @@ class SeedReplay(Inversion):
         def invert(copies: Sequence[Release]) -> list[list[str]]:
             (release,) = copies
             assert release.noise
+            if release.vectors is not None:
+                return _without(public.table, release)
             replay = _Replay(public)
             with threadpool_limits(1):  # so that the figures do not depend on the cores
                 return [
@@ -49,6 +58,16 @@ class SeedReplay(Inversion):
                 ]
 
         return Inverter(invert)
+
+
+def _without(table: EmbeddingTable, release: Release) -> list[list[str]]:
+    """The words nearest to released vectors without their noise."""
+    from rapt.privacy.neighbours import ExactSearch
+
+    assert release.noise and release.vectors is not None
+    noise = np.concatenate([np.empty((0, table.dimension)), *release.noise()])
+    rows = iter(ExactSearch(table.vectors)(release.vectors - noise))
+    return [[table.words[row] for row in islice(rows, len(text))] for text in release.words]
 
 
 class _Replay:

@@ -10,7 +10,7 @@ import pytest
 
 from rapt.attacks.base import Pairs, Public, Release
 from rapt.attacks.replay import SeedReplay
-from rapt.privacy.mechanisms import PCT2T, T2T
+from rapt.privacy.mechanisms import PCT2T, T2T, TokenRepresentation
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
@@ -60,6 +60,20 @@ def test_it_finds_the_most_frequent_word_that_the_noise_leads_there(
         right += sum(g == w for g, w in zip(guess, truth, strict=True))
         unchanged += sum(y == w for y, w in zip(seen.words[0], truth, strict=True))
     assert unchanged < right
+
+
+def test_vectors_without_their_noise_are_the_words_own(table: EmbeddingTable) -> None:
+    how = TokenRepresentation(grid=2.0**-10)
+    public = Public.of(Privatizer(table=table, mechanism=how, eta=0.5), None)
+    texts = [table.words[:5], table.words[5:18], []]
+    draws = [how.draw(stream(i), len(text), table.dimension) for i, text in enumerate(texts)]
+    vectors = np.concatenate(
+        [how.represent(table.embed(t), d, 0.5) for t, d in zip(texts, draws, strict=True)]
+    ).astype(np.float32)
+    seen = Release(
+        [["the"] * len(t) for t in texts], vectors, lambda: iter([d / 0.5 for d in draws])
+    )
+    assert REPLAY.fit(public, NONE, 0).words([seen]) == texts
 
 
 def test_what_is_released_as_it_is_stays(table: EmbeddingTable) -> None:

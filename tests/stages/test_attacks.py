@@ -11,7 +11,7 @@ from stages import channel, invert, privatize
 from tests.stages.test_denoise import small as small
 from tests.tuning.conftest import backbone as backbone
 
-ATTACKS = (("nearest", 0), ("autoencoder", 0), ("bayes", 1), ("bayes-twice", 0))
+ATTACKS = (("nearest", 0), ("autoencoder", 0), ("replay", 0), ("bayes", 1), ("bayes-twice", 0))
 
 
 @pytest.mark.parametrize("eta", ["3", "inf"])
