@@ -34,6 +34,7 @@ from rapt.attacks.bayesian import Bayesian
 from rapt.attacks.black_box import Autoencoder, MlpInversion
 from rapt.attacks.language import ContextualBayesian, MaskedToken
 from rapt.attacks.nearest import NearestNeighbour
+from rapt.attacks.ner import Ner
 from rapt.attacks.replay import SeedReplay
 from rapt.errors import RaptError, not_allowed
 from rapt.param_types import Model, Sha256, problem
@@ -140,6 +141,7 @@ class Sweep(_Section):
     inversions: Names
     channel_inversions: Names
     inferences: Names
+    recognitions: Names
 
     @property
     def channel_readers(self) -> str | None:
@@ -497,7 +499,8 @@ Attack = Annotated[
     | SeedReplay
     | AttributeMlp
     | AttributeHidden
-    | Authorship,
+    | Authorship
+    | Ner,
     Field(discriminator="type"),
 ]
 
@@ -588,6 +591,7 @@ class Params(_Section):
             "inversions": self._inversions(reads_channel=False),
             "channel_inversions": self._inversions(reads_channel=True),
             "inferences": [n for n, how in self.attacks.items() if isinstance(how, Inference)],
+            "recognitions": [n for n, how in self.attacks.items() if isinstance(how, Ner)],
         }
 
     def _inversions(self, *, reads_channel: bool) -> list[str]:

@@ -12,13 +12,14 @@ from rapt.params import Params
 
 # Kinds of cells that tune a backbone, and all kinds.
 TUNED = ("train", "denoise", "study")
-KINDS = (*TUNED, "invert", "infer")
+KINDS = (*TUNED, "invert", "infer", "recognize")
 # The factors that a cell's name is joined from, in the order of its matrix in dvc.yaml.
 NAMED_BY = {
     "train": ("task", "backbone", "tuner", "method", "eta"),
     "denoise": ("task", "backbone", "tuner", "method", "eta", "denoiser"),
     "invert": ("attack", "task", "method", "eta"),
     "infer": ("attack", "task", "method", "eta"),
+    "recognize": ("attack", "task", "method", "eta"),
 }
 # The stages of dvc.yaml whose cells are not named by their kind.
 KIND_OF = {"invert-channel": "invert"}
@@ -58,6 +59,7 @@ def plan(params: Params) -> list[PlannedCell]:
         "invert": (sweep.inversions, sweep.tasks, sweep.methods, sweep.etas),
         "invert-channel": (sweep.channel_inversions, sweep.tasks, sweep.channels, sweep.etas),
         "infer": (sweep.inferences, sweep.infer, sweep.methods, sweep.etas),
+        "recognize": (sweep.recognitions, sweep.tasks, sweep.methods, sweep.etas),
     }
     studies = [
         PlannedCell("study", name, {**study.model_dump(), "study": name}, "study")

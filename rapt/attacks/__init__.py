@@ -8,6 +8,7 @@ from rapt.attacks.bayesian import Bayesian
 from rapt.attacks.black_box import Autoencoder, MlpInversion
 from rapt.attacks.language import ContextualBayesian, MaskedToken
 from rapt.attacks.nearest import NearestNeighbour
+from rapt.attacks.ner import Ner
 from rapt.attacks.replay import SeedReplay
 
 ATTACKS: tuple[type[Attack], ...] = (
@@ -21,4 +22,5 @@ ATTACKS: tuple[type[Attack], ...] = (
     AttributeMlp,
     AttributeHidden,
     Authorship,
+    Ner,
 )

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from rapt.attacks import ATTACKS
 from rapt.attacks.base import Attack, Inversion
+from rapt.attacks.ner import Ner
 
 
 def print_attacks() -> None:
@@ -33,6 +34,8 @@ def _facts(kind: type[Attack]) -> Table:
 
 
 def _list(kind: type[Attack]) -> str:
+    if issubclass(kind, Ner):
+        return "recognitions"
     if not issubclass(kind, Inversion):
         return "inferences"
     return "channel_inversions" if kind.reads_channel else "inversions"
