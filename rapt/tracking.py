@@ -131,11 +131,12 @@ def _metrics(
 
 
 def _attacks(results: Results, cell: Cell) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The attacks on a release like this cell's: inversions of its task, inferences on any."""
+    """The attacks on a release like this cell's: of its task's words, inferences on any."""
     same = {key: cell.factors[key] for key in ("method", "eta", "embedding")}
-    for attack in results.of("invert", task=cell.factors["task"], **same):
-        if attack.content:
-            yield f"{attack.factors['attack']}/", attack.content["metrics"]
+    for kind in ("invert", "recognize"):
+        for attack in results.of(kind, task=cell.factors["task"], **same):
+            if attack.content:
+                yield f"{attack.factors['attack']}/", attack.content["metrics"]
     for attack in results.of("infer", **same):
         if attack.content:
             prefix = f"{attack.factors['attack']}/{attack.factors['task']}/"

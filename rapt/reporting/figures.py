@@ -117,8 +117,9 @@ def _trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Itera
     for group in tables.groups(utility):
         for attack in tables.groups(privacy):
             name, task, target = attack
-            if any(r.kind == "invert" and r.group == attack for r in privacy) and task != group[0]:
-                continue  # an inversion of another task's words
+            kinds = {r.kind for r in privacy if r.group == attack}
+            if kinds & {"invert", "recognize"} and task != group[0]:
+                continue  # of another task's words
             own = [r for r in utility if r.on_grid and r.group == group]
             at = {(r.method, r.eta): r for r in privacy if r.group == attack}
             points = {

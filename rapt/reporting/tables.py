@@ -68,7 +68,7 @@ class Utility:
 
 @dataclass(frozen=True)
 class Privacy:
-    """What one attack learns of one target: the protected words, or a private attribute."""
+    """What one attack learns of one target: protected words, a private attribute, or entities."""
 
     kind: str
     cell: str
@@ -85,6 +85,7 @@ class Privacy:
     empirical_privacy_low: float | None
     empirical_privacy_high: float | None
     seeds: int | None
+    # Of entities: F1.
     attack_accuracy: float | None
     attack_accuracy_sd: float | None
     # Of an inversion: over the words that the method leaves as they are, too.
@@ -174,18 +175,22 @@ def _utility(results: Results, cell: Cell) -> Utility:
 
 def privacy(results: Results) -> list[Privacy]:
     """One row for each attack cell, and for each attribute of those that infer several."""
-    inversions = [_privacy(results, cell, None) for cell in results.of("invert")]
+    inversions = [
+        _privacy(results, cell, "protected words", "accuracy_protected")
+        for cell in results.of("invert")
+    ]
     inferences = [
-        _privacy(results, cell, attribute)
+        _privacy(results, cell, attribute, f"accuracy_{attribute}", f"_{attribute}")
         for cell in results.of("infer")
         for attribute in results.params.tasks[cell.factors["task"]].attributes or {}
     ]
-    return inversions + inferences
+    recognitions = [_privacy(results, cell, "entities", "f1") for cell in results.of("recognize")]
+    return inversions + inferences + recognitions
 
 
-def _privacy(results: Results, cell: Cell, attribute: str | None) -> Privacy:
-    suffix = f"_{attribute}" if attribute else ""
-    accuracy_name = f"accuracy{suffix}" if attribute else "accuracy_protected"
+def _privacy(
+    results: Results, cell: Cell, target: str, accuracy_name: str, suffix: str = ""
+) -> Privacy:
     accuracy = cell.metric(accuracy_name)
     empirical = cell.metric(f"empirical_privacy{suffix}")
     clean = results.of(cell.plan.kind, **{**cell.factors, "eta": "inf"})
@@ -193,7 +198,7 @@ def _privacy(results: Results, cell: Cell, attribute: str | None) -> Privacy:
         kind=cell.plan.kind,
         cell=cell.plan.cell,
         **cell.factors,
-        target=attribute or "protected words",
+        target=target,
         protection=cell.protection,
         empirical_privacy=_mean(empirical),
         empirical_privacy_sd=empirical.sd if empirical else None,
@@ -202,7 +207,9 @@ def _privacy(results: Results, cell: Cell, attribute: str | None) -> Privacy:
         seeds=empirical.n if empirical else None,
         attack_accuracy=_mean(accuracy),
         attack_accuracy_sd=accuracy.sd if accuracy else None,
-        attack_accuracy_all_words=None if attribute else _mean(cell.metric("accuracy")),
+        attack_accuracy_all_words=(
+            _mean(cell.metric("accuracy")) if cell.plan.kind == "invert" else None
+        ),
         majority=cell.floor(f"majority{suffix}"),
         clean_accuracy=_mean(clean[0].metric(accuracy_name)) if clean else None,
         accuracy_ceiling=cell.ceiling(accuracy_name),
