@@ -35,6 +35,7 @@ from rapt.attacks.black_box import Autoencoder, MlpInversion
 from rapt.attacks.language import ContextualBayesian, MaskedToken
 from rapt.attacks.membership import MembershipLoss
 from rapt.attacks.nearest import NearestNeighbour
+from rapt.attacks.ner import Ner
 from rapt.attacks.replay import SeedReplay
 from rapt.errors import RaptError, not_allowed
 from rapt.param_types import Model, Sha256, problem
@@ -142,6 +143,7 @@ class Sweep(_Section):
     channel_inversions: Names
     inferences: Names
     memberships: Names
+    recognitions: Names
 
     @property
     def channel_readers(self) -> str | None:
@@ -500,6 +502,7 @@ Attack = Annotated[
     | AttributeMlp
     | AttributeHidden
     | Authorship
+    | Ner
     | MembershipLoss,
     Field(discriminator="type"),
 ]
@@ -592,6 +595,7 @@ class Params(_Section):
             "channel_inversions": self._inversions(reads_channel=True),
             "inferences": [n for n, how in self.attacks.items() if isinstance(how, Inference)],
             "memberships": [n for n, how in self.attacks.items() if isinstance(how, Membership)],
+            "recognitions": [n for n, how in self.attacks.items() if isinstance(how, Ner)],
         }
 
     def _inversions(self, *, reads_channel: bool) -> list[str]:

@@ -12,7 +12,7 @@ from rapt.params import Params
 
 # Kinds of cells that tune a backbone, those that attack, and all kinds.
 TUNED = ("train", "denoise", "study")
-ATTACKED = ("invert", "infer", "membership")
+ATTACKED = ("invert", "infer", "recognize", "membership")
 KINDS = (*TUNED, *ATTACKED)
 # The factors that a cell's name is joined from, in the order of its matrix in dvc.yaml.
 NAMED_BY = {
@@ -20,6 +20,7 @@ NAMED_BY = {
     "denoise": ("task", "backbone", "tuner", "method", "eta", "denoiser"),
     "invert": ("attack", "task", "method", "eta"),
     "infer": ("attack", "task", "method", "eta"),
+    "recognize": ("attack", "task", "method", "eta"),
     "membership": ("attack", "task", "backbone", "tuner", "method", "eta"),
 }
 # The stages of dvc.yaml whose cells are not named by their kind.
@@ -61,6 +62,7 @@ def plan(params: Params) -> list[PlannedCell]:
         "invert": (sweep.inversions, sweep.tasks, sweep.methods, sweep.etas),
         "invert-channel": (sweep.channel_inversions, sweep.tasks, sweep.channels, sweep.etas),
         "infer": (sweep.inferences, sweep.infer, sweep.methods, sweep.etas),
+        "recognize": (sweep.recognitions, sweep.tasks, sweep.methods, sweep.etas),
         "membership": (sweep.memberships, *tuned),
     }
     studies = [

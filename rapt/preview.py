@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.console import Console
@@ -95,7 +96,8 @@ def _given(key: str, values: Iterable[str], names: Iterable[str]) -> dict[str, f
 
 
 def _cells(name: str, estimate: Estimate) -> str:
-    kinds = ", ".join(f"{sum(c.kind == kind for c in estimate.cells)} {kind}" for kind in KINDS)
+    count = Counter(cell.kind for cell in estimate.cells)
+    kinds = ", ".join(f"{count[kind]} {kind}" for kind in KINDS if count[kind])
     seeds = estimate.params.seeds
     runs = len(estimate.tuned) * seeds
     return f"{name}: {len(estimate.cells)} cells ({kinds}), {seeds} seeds: {runs:,} training runs"

@@ -154,11 +154,12 @@ def _metrics(
 def _attacks(results: Results, cell: Cell) -> Iterator[tuple[str, Cell]]:
     """The attacks on a release like this cell's, and on what this cell tuned: prefix and cell.
 
-    Inversions are of its task, inferences of any.
+    Of its task, but inferences of any.
     """
     same = {key: cell.factors[key] for key in ("method", "eta", "embedding")}
-    inversions = results.of("invert", task=cell.factors["task"], **same)
-    for attack in [*inversions, *results.of("membership", **cell.factors)]:
+    task = {"task": cell.factors["task"], **same}
+    read = [*results.of("invert", **task), *results.of("recognize", **task)]
+    for attack in [*read, *results.of("membership", **cell.factors)]:
         if attack.content:
             yield f"{attack.factors['attack']}/", attack
     for attack in results.of("infer", **same):

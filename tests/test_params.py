@@ -188,6 +188,10 @@ def test_the_shipped_file_is_valid() -> None:
             "sweep.memberships: 'mlp' given, allowed: loss",
         ),
         (
+            lambda c: c["sweep"].update(recognitions=["nearest"]),
+            "sweep.recognitions: 'nearest' given, allowed: ner",
+        ),
+        (
             lambda c: c["attacks"]["bayes-twice"].update(copies=3),
             "attacks.bayes-twice.copies: 3 given, allowed: at most 2",
         ),

@@ -107,6 +107,18 @@ def test_a_child_shows_the_trade_off(experiment: Params) -> None:
     assert digests["movies train"] == raw["train"][:36]
 
 
+def test_a_child_shows_what_is_recognized_in_its_own_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAPT_HOME", raising=False)
+    results = load(synthetic.write(tmp_path, synthetic.recognize_entities))
+    (cell,) = results.of("train", method="rapt", eta="75")
+    metrics = {name: value for name, value, _ in tracking.record(results, cell).metrics}
+    own = files.read_json("reports/cells/recognize/ner-movies-rapt-75.json")
+    assert metrics["ner/f1"] == own["metrics"]["f1"]["mean"]
+
+
 def test_a_denoised_cell_is_a_child_with_the_attacks_on_the_release_it_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

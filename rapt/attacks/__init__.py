@@ -9,6 +9,7 @@ from rapt.attacks.black_box import Autoencoder, MlpInversion
 from rapt.attacks.language import ContextualBayesian, MaskedToken
 from rapt.attacks.membership import MembershipLoss
 from rapt.attacks.nearest import NearestNeighbour
+from rapt.attacks.ner import Ner
 from rapt.attacks.replay import SeedReplay
 
 ATTACKS: tuple[type[Attack], ...] = (
@@ -22,5 +23,6 @@ ATTACKS: tuple[type[Attack], ...] = (
     AttributeMlp,
     AttributeHidden,
     Authorship,
+    Ner,
     MembershipLoss,
 )

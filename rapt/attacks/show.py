@@ -10,6 +10,7 @@ from rich.table import Table
 
 from rapt.attacks import ATTACKS
 from rapt.attacks.base import Attack, Inversion, Membership
+from rapt.attacks.ner import Ner
 
 
 def print_attacks() -> None:
@@ -35,4 +36,6 @@ def _facts(kind: type[Attack]) -> Table:
 def _list(kind: type[Attack]) -> str:
     if issubclass(kind, Inversion):
         return "channel_inversions" if kind.reads_channel else "inversions"
+    if issubclass(kind, Ner):
+        return "recognitions"
     return "memberships" if issubclass(kind, Membership) else "inferences"

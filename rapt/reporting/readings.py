@@ -78,7 +78,12 @@ def _accuracies(rows: Sequence[Utility]) -> str:
 
 def _attacked(rows: Sequence[Privacy]) -> Iterator[str]:
     """The strongest attack of each kind, over its methods."""
-    verbs = {"invert": "recovers", "infer": "infers", "membership": "infers"}
+    verbs = {
+        "invert": "recovers",
+        "infer": "infers",
+        "recognize": "recognizes, in F1,",
+        "membership": "infers",
+    }
     for kind, verb in verbs.items():
         against = [row for row in rows if row.kind == kind and not row.unprotected]
         if against:
@@ -174,7 +179,7 @@ def _attacks(rows: Sequence[Privacy]) -> Iterator[str]:
                 for eta in _etas(sound)
             ]
             yield (
-                f"{attack_text(*group)}: the attack is right at {'; at '.join(parts)}. "
+                f"{attack_text(*group)}: success at {'; at '.join(parts)}. "
                 f"Its floor: {span(r.majority for r in sound)}{NBSP}%."
             )
         if unknown := list(dict.fromkeys(row.method for row in ran if row.broken is None)):

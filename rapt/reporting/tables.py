@@ -68,10 +68,10 @@ class Utility:
 
 @dataclass(frozen=True)
 class Privacy:
-    """What one attack learns of one target: the protected words, a private attribute, membership.
+    """What one attack learns of one target: protected words, an attribute, entities, membership.
 
-    Of an inference of membership the accuracy is the area under the ROC curve: how often it puts
-    a member above another text.
+    Of entities the accuracy is F1; of an inference of membership it is the area under the ROC
+    curve: how often it puts a member above another text.
     """
 
     kind: str
@@ -92,6 +92,7 @@ class Privacy:
     empirical_privacy_low: float | None
     empirical_privacy_high: float | None
     seeds: int | None
+    # Of entities: F1.
     attack_accuracy: float | None
     attack_accuracy_sd: float | None
     # Of an inversion: over the words that the method leaves as they are, too.
@@ -213,6 +214,8 @@ def _targets(results: Results, cell: Cell) -> list[Target]:
             return [
                 Target("protected words", "accuracy_protected", "empirical_privacy", "majority")
             ]
+        case "recognize":
+            return [Target("entities", "f1", "empirical_privacy", "majority")]
         case "membership":
             return [Target("membership", "auc", "empirical_privacy", "auc")]
     return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import NamedTuple
 
@@ -56,12 +56,7 @@ class Tagger:
         Raises:
             RaptError: the package is not installed, or is no spaCy model.
         """
-        try:
-            self._nlp: Language = import_module(package).load(
-                exclude=["parser", "ner", "lemmatizer"]
-            )
-        except (ImportError, AttributeError, OSError) as error:
-            raise RaptError(f"tagger: {package!r} is not an installed spaCy model") from error
+        self._nlp = load(package, exclude=["parser", "ner", "lemmatizer"])
 
     def texts(self, texts: Iterable[str]) -> Iterator[Tagged]:
         """Tag whole texts, every word in its context.
@@ -77,6 +72,23 @@ class Tagger:
         """The most likely tag of each word out of context: the word is the whole document."""
         for doc in self._nlp.pipe(Doc(self._nlp.vocab, words=[word]) for word in words):
             yield doc[0].pos_
+
+
+def load(package: str, exclude: Sequence[str]) -> Language:
+    """A spaCy model without some of its components.
+
+    Args:
+        package: name of the importable package that holds the model.
+        exclude: names of the components.
+
+    Raises:
+        RaptError: the package is not installed, or is no spaCy model.
+    """
+    try:
+        model: Language = import_module(package).load(exclude=list(exclude))
+    except (ImportError, AttributeError, OSError) as error:
+        raise RaptError(f"tagger: {package!r} is not an installed spaCy model") from error
+    return model
 
 
 def read(doc: Doc) -> Tagged:

@@ -115,6 +115,24 @@ def test_privacy_table_shows_attack_floor_and_clean_baseline(whole: Params) -> N
     )
 
 
+def test_entities_are_a_target_with_f1_for_accuracy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAPT_HOME", raising=False)
+    text = Page(make(synthetic.write(tmp_path, synthetic.recognize_entities))).text
+    assert "ner recognizes, in F1, the entities of " in text
+    own = [row for row in rows("reports/tables/privacy.csv") if row["kind"] == "recognize"]
+    assert len(own) == 2 * 3 * 3
+    row = next(row for row in own if row["cell"] == "ner-movies-t2t-50")
+    cell = files.read_json("reports/cells/recognize/ner-movies-t2t-50.json")
+    assert float(row["attack_accuracy"]) == pytest.approx(cell["metrics"]["f1"]["mean"], abs=1e-6)
+    assert (row["target"], row["attack_accuracy_all_words"]) == ("entities", "")
+    names = {path.name for path in Path("reports/figures").iterdir()}
+    assert "pareto-movies-minilm-lora-ner-movies-entities.svg" in names
+    assert not [name for name in names if name.startswith("pareto") and "ner-tweets" in name]
+
+
 def test_attack_that_clean_text_does_not_lift_over_its_floor_is_called_broken(
     experiment: Params,
 ) -> None:

@@ -1,0 +1,55 @@
+"""Entity recognition: what names, places and dates does a released text still tell?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field, PositiveFloat, PositiveInt
+
+from rapt.attacks.base import Attack, Texts
+from rapt.param_types import Model, Sha256
+
+if TYPE_CHECKING:
+    from rapt.attacks.recognizer import Recognizer
+
+
+class Ner(Attack):
+    """Named entities read off the released words by a token classifier, tuned on clean text."""
+
+    source: ClassVar[str] = "the usual token classifier (Devlin et al., 2019)"
+    knows: ClassVar[str] = "clean texts of its own with their entities; a public encoder"
+
+    type: Literal["ner"]
+    model: Annotated[Model, Field(description="the encoder that is fine-tuned, as in backbones")]
+    sha256: Annotated[Sha256 | None, Field(description="of its model.safetensors; null: unchecked")]
+    epochs: Annotated[PositiveInt, Field(description="passes over its own texts")]
+    batch_size: Annotated[PositiveInt, Field(description="texts, or parts of them, of a step")]
+    learning_rate: Annotated[PositiveFloat, Field(description="of AdamW, falling linearly to 0")]
+    max_tokens: Annotated[
+        int, Field(ge=8, description="read at once; longer texts are read in parts")
+    ]
+
+    def fit(self, texts: Texts, tags: Texts, seed: int) -> Recognizer:
+        """Learn to tag clean texts.
+
+        Args:
+            texts: the attacker's own, of each the words.
+            tags: of each word its BIO tag.
+            seed: of all that is random.
+
+        Raises:
+            RaptError: the model is not there or no encoder, it reads fewer tokens, or the loss is
+                not a number.
+        """
+        from rapt import models
+        from rapt.attacks.recognizer import Recognizer
+
+        folder = models.folder(self.model, self.sha256)
+        return Recognizer.fitted(self, folder, texts, tags, seed)
+
+    def load(self, folder: Path) -> Recognizer:
+        """What was fitted and saved."""
+        from rapt.attacks.recognizer import Recognizer
+
+        return Recognizer.load(folder, self.max_tokens)

@@ -1,0 +1,178 @@
+"""The token classifier that an attacker trains to recognize entities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from threadpoolctl import threadpool_limits
+from transformers import (
+    AutoConfig,
+    AutoModelForTokenClassification,
+    DataCollatorForTokenClassification,
+    get_linear_schedule_with_warmup,
+)
+
+from rapt import models
+from rapt.attacks.base import Texts
+from rapt.errors import RaptError, not_allowed
+from rapt.progress import counter
+from rapt.tuning.backbones import load_tokenizer, most_tokens
+
+if TYPE_CHECKING:
+    from rapt.attacks.ner import Ner
+
+# Of the families that backbones are of: a decoder would tag a word before it has read on.
+ENCODERS = ("bert", "roberta", "mpnet")
+OUTSIDE = "O"
+IGNORED = -100  # the label of tokens that the loss leaves out
+BATCH = 32
+
+
+class Part(NamedTuple):
+    """What is read at once: a text, or as much of it as the model takes.
+
+    Attributes:
+        text: its number.
+        inputs: of the model, by name.
+        words: place of a word's first token → number of the word in its text.
+    """
+
+    text: int
+    inputs: dict[str, list[int]]
+    words: dict[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Recognizer:
+    """An encoder that tags words, each by its first token.
+
+    Attributes:
+        model: the encoder with its head.
+        tokenizer: the encoder's.
+        max_tokens: of a part, special tokens among them.
+    """
+
+    model: Any
+    tokenizer: Any
+    max_tokens: int
+
+    @classmethod
+    def load(cls, folder: Path, max_tokens: int, **config: Any) -> Recognizer:
+        """Load one that was saved, or put a fresh head on an encoder, from safetensors alone.
+
+        Args:
+            folder: of the model.
+            max_tokens: as in the class.
+            config: what its configuration holds beside that in the folder.
+
+        Raises:
+            RaptError: it is no encoder, or takes fewer tokens.
+        """
+        models.quiet()
+        kind = AutoConfig.from_pretrained(folder).model_type
+        if kind not in ENCODERS:
+            raise RaptError(not_allowed("the recognizer's model_type", kind, ENCODERS))
+        model = AutoModelForTokenClassification.from_pretrained(
+            folder, use_safetensors=True, dtype=torch.float32, **config
+        )
+        most = most_tokens(model)
+        if most is not None and max_tokens > most:
+            raise RaptError(f"max_tokens: {max_tokens} given, allowed: at most {most}")
+        return cls(model, load_tokenizer(folder), max_tokens)
+
+    @classmethod
+    def fitted(cls, how: Ner, folder: Path, texts: Texts, tags: Texts, seed: int) -> Recognizer:
+        """Fine-tune all weights of an encoder, by AdamW and the mean cross-entropy of words.
+
+        Args:
+            how: the attack.
+            folder: of the encoder.
+            texts: as words.
+            tags: a tag for each word.
+            seed: of the head, dropout and the batches. One and the same gives equal weights.
+
+        Raises:
+            RaptError: as `load`, or the loss is not a number.
+        """
+        torch.manual_seed(seed)
+        names = dict(enumerate(sorted({tag for text in tags for tag in text} | {OUTSIDE})))
+        numbers = {tag: number for number, tag in names.items()}
+        own = cls.load(folder, how.max_tokens, id2label=names, label2id=numbers)
+        examples = [
+            part.inputs | {"labels": _labels(part, [numbers[tag] for tag in tags[part.text]])}
+            for part in own._parts(texts)
+        ]
+        own._train(how, examples)
+        return own
+
+    def save(self, folder: Path) -> None:
+        """Write model and tokenizer; equal weights give equal bytes."""
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+
+    @torch.inference_mode()
+    def tags(self, texts: Texts) -> list[list[str]]:
+        """The likeliest tag of each word."""
+        found = [[OUTSIDE] * len(text) for text in texts]
+        parts, pad = self._parts(texts), DataCollatorForTokenClassification(self.tokenizer)
+        names = self.model.config.id2label
+        self.model.eval()
+        # One thread, so that the figures do not depend on how many cores there are.
+        with threadpool_limits(1):
+            for start in range(0, len(parts), BATCH):
+                some = parts[start : start + BATCH]
+                logits = self.model(**pad([part.inputs for part in some])).logits
+                for part, best in zip(some, logits.argmax(-1).tolist(), strict=True):
+                    for place, word in part.words.items():
+                        found[part.text][word] = names[best[place]]
+        return found
+
+    def _parts(self, texts: Texts) -> list[Part]:
+        encoded = self.tokenizer(
+            [list(text) for text in texts],
+            is_split_into_words=True,
+            truncation=True,
+            max_length=self.max_tokens,
+            return_overflowing_tokens=True,
+        )
+        of = encoded.pop("overflow_to_sample_mapping")
+        parts = [
+            Part(text, {name: values[i] for name, values in encoded.items()}, {})
+            for i, text in enumerate(of)
+        ]
+        seen: set[tuple[int, int]] = set()  # the end of a word may stand in the next part
+        for i, part in enumerate(parts):
+            for place, word in enumerate(encoded.word_ids(i)):
+                if word is not None and (part.text, word) not in seen:
+                    seen.add((part.text, word))
+                    part.words[place] = word
+        return parts
+
+    def _train(self, how: Ner, examples: Sequence[dict[str, list[int]]]) -> None:
+        steps = how.epochs * -(-len(examples) // how.batch_size)
+        optimizer = torch.optim.AdamW(self.model.parameters(), how.learning_rate)
+        schedule = get_linear_schedule_with_warmup(optimizer, 0, steps)
+        pad = DataCollatorForTokenClassification(self.tokenizer, label_pad_token_id=IGNORED)
+        self.model.train()
+        with threadpool_limits(1), counter("recognizer", steps, "step") as progress:
+            for _ in range(how.epochs):
+                for rows in torch.randperm(len(examples)).split(how.batch_size):
+                    loss = self.model(**pad([examples[row] for row in rows])).loss
+                    if not torch.isfinite(loss):
+                        why = f"lower learning_rate ({how.learning_rate})"
+                        raise RaptError(f"the recognizer's loss is not a number, {why}")
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                    schedule.step()
+                    progress.update()
+
+
+def _labels(part: Part, tags: Sequence[int]) -> list[int]:
+    """Of each token the tag of the word that it begins, else IGNORED."""
+    length = len(part.inputs["input_ids"])
+    return [tags[part.words[place]] if place in part.words else IGNORED for place in range(length)]

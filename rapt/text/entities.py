@@ -1,0 +1,43 @@
+"""The entities that tagged words name, by spaCy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spacy.tokens import Doc, Token
+
+from rapt.errors import RaptError
+from rapt.text.tagging import load
+
+
+def bio_tags(
+    package: str, words: Sequence[Sequence[str]], space_after: Sequence[Sequence[bool]]
+) -> list[list[str]]:
+    """Tag named entities: `B-TYPE` begins one, `I-TYPE` is inside, `O` is none.
+
+    Ramshaw and Marcus (1995), IOB2. The types are those of the model.
+
+    Args:
+        package: name of the package that holds the spaCy model.
+        words: of each text.
+        space_after: whether white space follows each.
+
+    Returns:
+        a tag for each word.
+
+    Raises:
+        RaptError: the package is no installed spaCy model, or one that knows no entities.
+    """
+    nlp = load(package, exclude=["tagger", "parser", "attribute_ruler", "lemmatizer"])
+    if "ner" not in nlp.pipe_names:
+        raise RaptError(f"tagger: {package!r} given, allowed: a spaCy model that names entities")
+    with nlp.memory_zone():
+        docs = (
+            Doc(nlp.vocab, words=list(text), spaces=list(spaces))
+            for text, spaces in zip(words, space_after, strict=True)
+        )
+        return [[_tag(token) for token in doc] for doc in nlp.pipe(docs)]
+
+
+def _tag(token: Token) -> str:
+    return f"{token.ent_iob_}-{token.ent_type_}" if token.ent_type_ else "O"

@@ -1,0 +1,44 @@
+"""Recognize entities in a release: `python -m stages.recognize ner movies t2t 75`."""
+
+from pathlib import Path
+
+from rapt import cells, files, params
+from rapt.attacks.base import Release
+from rapt.attacks.entities import Found, blind, intervals
+from rapt.attacks.ner import Ner
+from rapt.progress import bar
+from rapt.text.entities import bio_tags
+from stages import run
+
+
+def main(attack: str, task: str, method: str, eta: str) -> None:
+    """Read the entities of the test split of TASK off its release by METHOD at ETA."""
+    p = params.load()
+    how = p.attacks[attack]
+    assert isinstance(how, Ner)
+    release = f"data/private/{task}/{method}-{eta}"
+    statement = files.read_json(f"{release}/statement.json")
+    factors = {"attack": attack, "task": task, "method": method, "eta": eta}
+    factors["embedding"] = statement["embedding"]
+    cell = cells.Cell("recognize", f"{attack}-{task}-{method}-{eta}", factors)
+    victims = files.read_parquet(f"data/tagged/{task}/test.parquet")
+    words, spaces = (victims[column].to_pylist() for column in ("words", "space_after"))
+    truth = bio_tags(p.tagger, words, spaces)
+    recognizer = how.load(Path(f"models/attackers/{attack}-{task}"))
+    found = [
+        Found.of(truth, recognizer.tags(Release.read(f"{release}/seed-{k}/test.parquet").words))
+        for k in bar(range(p.seeds), attack, p.seeds)
+    ]
+    cell.write(
+        protection=statement["protection"],
+        seeds=[
+            {"seed": k, "metrics": seed.metrics(), "curves": {}} for k, seed in enumerate(found)
+        ],
+        floors={"majority": blind(truth)},
+        intervals=intervals(found),
+        counts={"texts": len(truth), "entities": int(found[0].named.sum())},
+    )
+
+
+if __name__ == "__main__":
+    run(main)

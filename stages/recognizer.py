@@ -1,0 +1,22 @@
+"""Fit an attacker's recognizer of entities: `python -m stages.recognizer ner movies`."""
+
+from rapt import files, params
+from rapt.attacks.ner import Ner
+from rapt.text.entities import bio_tags
+from stages import run
+
+
+def main(attack: str, task: str) -> None:
+    """Fine-tune on the attacker's own texts, the clean train split of TASK."""
+    p = params.load()
+    how = p.attacks[attack]
+    assert isinstance(how, Ner)
+    own = files.read_parquet(f"data/tagged/{task}/train.parquet")
+    words, spaces = (own[column].to_pylist() for column in ("words", "space_after"))
+    recognizer = how.fit(words, bio_tags(p.tagger, words, spaces), p.seed)
+    with files.atomic(f"models/attackers/{attack}-{task}") as folder:
+        recognizer.save(folder)
+
+
+if __name__ == "__main__":
+    run(main)

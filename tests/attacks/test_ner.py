@@ -1,0 +1,95 @@
+"""A recognizer whose rule is known: what it finds, and what is left when the words are gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+from transformers import GPT2Config, GPT2Model
+
+from rapt import files
+from rapt.attacks.entities import Found
+from rapt.attacks.ner import Ner
+from rapt.attacks.recognizer import Recognizer
+from rapt.errors import RaptError
+from tests.tuning.conftest import backbone as backbone
+
+# "unlikely" is three tokens, and "good film" one entity of two words.
+PLAIN = ["bad", "plot", "very", "so", "likely"]
+ENTITIES = {"unlikely": ["B-LOC"], "good film": ["B-PER", "I-PER"]}
+
+
+def drawn(texts: int, pieces: int, seed: int) -> tuple[list[list[str]], list[list[str]]]:
+    """Words and tags of texts, of each a third of the pieces entities."""
+    rng = np.random.default_rng(seed)
+    words, tags = [], []
+    for _ in range(texts):
+        some = [
+            str(rng.choice(PLAIN if rng.random() < 2 / 3 else [*ENTITIES])) for _ in range(pieces)
+        ]
+        words.append(" ".join(some).split())
+        tags.append([tag for piece in some for tag in ENTITIES.get(piece, ["O"])])
+    return words, tags
+
+
+def ner(folder: Path, **changes: object) -> Ner:
+    given = {
+        "type": "ner",
+        "model": str(folder),
+        "sha256": None,
+        "epochs": 8,
+        "batch_size": 16,
+        "learning_rate": 0.01,
+        "max_tokens": 32,
+    }
+    return Ner.model_validate(given | changes)
+
+
+@pytest.fixture(scope="module")
+def fitted(backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("attackers") / "ner-mine"
+    ner(backbone).fit(*drawn(200, 6, seed=0), seed=0).save(folder)
+    return folder
+
+
+def test_finds_every_entity_of_clean_text(backbone: Path, fitted: Path) -> None:
+    words, tags = drawn(50, 6, seed=1)
+    assert ner(backbone).load(fitted).tags(words) == tags
+
+
+def test_finds_none_whose_words_are_replaced(backbone: Path, fitted: Path) -> None:
+    words, tags = drawn(50, 6, seed=1)
+    gone = {"unlikely": "likely", "good": "bad", "film": "plot"}
+    released = [[gone.get(word, word) for word in text] for text in words]
+    found = Found.of(tags, ner(backbone).load(fitted).tags(released))
+    assert found.named.sum() > 50
+    assert found.guessed.sum() == 0
+
+
+def test_reads_long_texts_to_their_end(backbone: Path, fitted: Path) -> None:
+    """In parts of 10 tokens and two special ones, whose borders cut words and entities."""
+    words, tags = drawn(20, 40, seed=2)
+    assert Recognizer.load(fitted, 12).tags([*words, []]) == [*tags, []]
+
+
+def test_one_seed_gives_one_recognizer_whatever_the_cores(backbone: Path, tmp_path: Path) -> None:
+    how, own = ner(backbone, epochs=1), drawn(32, 6, seed=0)
+    digests = []
+    for threads, seed in ((1, 0), (2, 0), (1, 1)):
+        with threadpool_limits(threads):
+            how.fit(*own, seed=seed).save(tmp_path / f"{len(digests)}")
+        digests.append(files.sha256(tmp_path / f"{len(digests)}"))
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_what_cannot_be_trained_is_one_line(backbone: Path, tmp_path: Path) -> None:
+    own = drawn(16, 6, seed=0)
+    with pytest.raises(RaptError, match=r"^max_tokens: 65 given, allowed: at most 64$"):
+        ner(backbone, max_tokens=65).fit(*own, seed=0)
+    with pytest.raises(RaptError, match=r"not a number, lower learning_rate \(1e\+30\)$"):
+        ner(backbone, learning_rate=1e30).fit(*own, seed=0)
+    GPT2Model(GPT2Config(n_embd=8, n_layer=1, n_head=1, vocab_size=9)).save_pretrained(tmp_path)
+    with pytest.raises(RaptError, match="model_type: 'gpt2' given, allowed: bert, mpnet, roberta"):
+        ner(tmp_path).fit(*own, seed=0)
