@@ -292,7 +292,10 @@ class Task(_Section):
             divided = "authors are" if self.authors else "one file is"
             raise problem(f"rows.test null given, allowed: a number, as {divided} divided")
         for name, attribute in (self.attributes or {}).items():
-            if self.authors == [attribute.column]:
+            of_all = isinstance(attribute, MostFrequent) and attribute.column in (
+                self.authors or []
+            )
+            if of_all or self.authors == [attribute.column]:
                 raise problem(
                     f"authors {attribute.column!r} given, allowed: another column or null, as "
                     f"attributes.{name}, inferred from it, needs each author on both sides"
@@ -633,12 +636,23 @@ class Params(_Section):
         if "studies" in self.tasks:
             yield "tasks.studies: the name is taken by the folder of the studies, give another"
         sweep = self.sweep
-        axes = (sweep.train, sweep.backbones, sweep.tuners, sweep.methods, sweep.etas)
-        denoised = (*axes[:3], sweep.channels, sweep.etas, sweep.denoisers)
-        cells = [*product(*axes), *product(*denoised)]
-        names = Counter(["-".join(cell) for cell in cells] + list(self.studies))
-        attacked = Counter(["-".join(cell) for cell in product(sweep.memberships, *axes)])
-        given = [*names.items(), *attacked.items()]
+        released, etas = (sweep.methods, sweep.etas), sweep.etas
+        tuned = (sweep.train, sweep.backbones, sweep.tuners, *released)
+        denoised = (*tuned[:3], sweep.channels, etas, sweep.denoisers)
+        folders: list[list[tuple[str, ...]]] = [
+            [*product(*tuned), *product(*denoised), *((name,) for name in self.studies)],
+            [  # an attack that stands in the wrong list, too, has its own line
+                *{
+                    *product(sweep.inversions, sweep.tasks, *released),
+                    *product(sweep.channel_inversions, sweep.tasks, sweep.channels, etas),
+                }
+            ],
+            [*product(sweep.inferences, sweep.infer, *released)],
+            [*product(sweep.recognitions, sweep.tasks, *released)],
+            [*product(sweep.recognitions, sweep.tasks)],
+            [*product(sweep.memberships, *tuned)],
+        ]
+        given = [name for cells in folders for name in Counter(map("-".join, cells)).items()]
         for name in sorted(name for name, count in given if count > 1):
             yield f"{name}: the name of two cells, rename a study or one of its factors"
 

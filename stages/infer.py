@@ -8,11 +8,15 @@ from numpy.typing import NDArray
 
 from rapt import cells, files, params
 from rapt.attacks.attribute import majority
-from rapt.attacks.base import Inference, Known, Release
+from rapt.attacks.base import Inference, Release
 from rapt.attacks.interval import interval
+from rapt.errors import RaptError
 from rapt.progress import bar
 from rapt.text.table import EmbeddingTable
 from stages import run
+
+Right = dict[str, NDArray[np.bool_]]
+Authors = NDArray[np.int64] | None
 
 
 def main(attack: str, task: str, method: str, eta: str) -> None:
@@ -26,6 +30,12 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     table = EmbeddingTable(f"models/tables/{embedding}")
     tagged = {s: files.read_parquet(f"data/tagged/{task}/{s}.parquet") for s in ("train", "test")}
     truth = {name: _values(tagged, name) for name in p.tasks[task].attributes or {}}
+    columns = tagged["test"].column_names
+    authors = tagged["test"]["author"].to_numpy() if "author" in columns else None
+    for name, values in truth.items():
+        if len(set(values["train"])) < 2:
+            where = f"tasks.{task}.attributes.{name}"
+            raise RaptError(f"{where}: one value in the training split, allowed: two at least")
     how = p.attacks[attack]
     assert isinstance(how, Inference)
     right = [
@@ -37,7 +47,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
         seeds=[
             {"seed": k, "metrics": _metrics(found), "curves": {}} for k, found in enumerate(right)
         ],
-        intervals=_intervals(right),
+        intervals=_intervals(right, authors),
         floors={f"majority_{name}": majority(values["test"]) for name, values in truth.items()},
         counts={split: len(rows) for split, rows in tagged.items()},
     )
@@ -48,22 +58,20 @@ def _values(tagged: dict[str, pa.Table], name: str) -> dict[str, list[str]]:
 
 
 def _attack(
-    attacker: Inference,
+    how: Inference,
     copy: str,
     table: EmbeddingTable,
     truth: dict[str, dict[str, list[str]]],
     seed: int,
-) -> dict[str, NDArray[np.bool_]]:
+) -> Right:
     """For each attribute whether it was guessed, text by text, on one seed's copy."""
     own, victims = (Release.read(f"{copy}/{split}.parquet") for split in ("train", "test"))
-    return {
-        name: np.array(attacker.guesses(table, Known(own, values["train"]), victims, seed))
-        == np.array(values["test"])
-        for name, values in truth.items()
-    }
+    known = {name: values["train"] for name, values in truth.items()}
+    guesses = how.guesses(table, own, known, victims, seed)
+    return {name: np.array(guesses[name]) == np.array(of["test"]) for name, of in truth.items()}
 
 
-def _metrics(right: dict[str, NDArray[np.bool_]]) -> dict[str, float]:
+def _metrics(right: Right) -> dict[str, float]:
     """Accuracy and empirical privacy for each attribute."""
     return {
         metric: value
@@ -75,11 +83,14 @@ def _metrics(right: dict[str, NDArray[np.bool_]]) -> dict[str, float]:
     }
 
 
-def _intervals(seeds: Sequence[dict[str, NDArray[np.bool_]]]) -> dict[str, tuple[float, float]]:
+def _intervals(seeds: Sequence[Right], authors: Authors) -> dict[str, tuple[float, float]]:
+    """Where authors are known, what varies is the author: the texts of one belong together."""
     found: dict[str, tuple[float, float]] = {}
     for name in seeds[0]:
         right = np.array([seed[name] for seed in seeds], np.int64)
-        low, high = interval(right.sum(0), np.full(right.shape[1], len(right)), right.mean(1))
+        of = np.arange(right.shape[1]) if authors is None else authors
+        each = np.bincount(of, right.sum(0)).astype(np.int64)
+        low, high = interval(each, len(right) * np.bincount(of), right.mean(1))
         found |= {f"accuracy_{name}": (low, high), f"empirical_privacy_{name}": (1 - high, 1 - low)}
     return found
 

@@ -51,7 +51,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
         released = [copy(k + i, "test") for i in range(how.takes)]
         found = victims.score(inverter.words(released))
         metrics = found.accuracies()
-        if inverter.vectors:
+        if inverter.vectors and found.protected.any():
             metrics["squared_error"] = victims.squared_error(inverter.vectors, released[0], table)
             floors["squared_error"] = victims.spread(table)
         recovered.append(found)

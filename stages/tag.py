@@ -33,7 +33,8 @@ def _tagged(raw: pa.Table, tagger: Tagger, name: str) -> pa.Table:
         "identifier": pa.array([text.identifiers for text in joined], pa.list_(pa.string())),
         "segment": pa.array(segments, pa.list_(pa.int8())),
     }
-    kept = [name for name in raw.column_names if name == "label" or name.startswith("attribute_")]
+    whole = ("label", "author")
+    kept = [name for name in raw.column_names if name in whole or name.startswith("attribute_")]
     return pa.table(columns | {name: raw[name] for name in kept})
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
 from threadpoolctl import threadpool_limits
 
-from rapt.attacks.base import Inference, Known, Release, Vectors
+from rapt.attacks.base import Inference, Release, Values, Vectors
 from rapt.attacks.perceptron import Perceptron
 from rapt.param_types import Model, Sha256
 
@@ -23,48 +23,53 @@ class AttributeMlp(Perceptron, Inference):
     """Attribute inference from the mean vector of a text's released words, by a perceptron."""
 
     source: ClassVar[str] = "Qu et al., 2021; RAPT, figure 4"
-    knows: ClassVar[str] = "the embedding table; released texts of other authors with the attribute"
+    knows: ClassVar[str] = "the embedding table; released texts whose attribute is known"
 
     type: Literal["attribute-mlp"]
 
-    def guesses(self, table: EmbeddingTable, own: Known, victims: Release, seed: int) -> list[str]:
+    def guesses(
+        self, table: EmbeddingTable, own: Release, values: Values, victims: Release, seed: int
+    ) -> dict[str, list[str]]:
         """Train on the attacker's own texts, then read the victims'."""
-        classify = self.classifier(mean_vectors(table, own.release), own.values, seed)
-        return classify(mean_vectors(table, victims))
+        return self.classified(mean_vectors(table, own), values, mean_vectors(table, victims), seed)
 
 
 class AttributeHidden(Perceptron, Inference):
     """Attribute inference from a model's mean last hidden state of a text, by a perceptron."""
 
     source: ClassVar[str] = "RAPT, first version"
-    knows: ClassVar[str] = "released texts of other authors with the attribute; any public model"
+    knows: ClassVar[str] = "released texts whose attribute is known; any public model"
 
     type: Literal["attribute-hidden"]
     model: Annotated[Model, Field(description="that reads the texts, as in backbones")]
     sha256: Annotated[Sha256 | None, Field(description="of its model.safetensors; null: unchecked")]
     max_tokens: Annotated[int, Field(ge=8, description="of a text that it reads")]
 
-    def guesses(self, table: EmbeddingTable, own: Known, victims: Release, seed: int) -> list[str]:
+    def guesses(
+        self, table: EmbeddingTable, own: Release, values: Values, victims: Release, seed: int
+    ) -> dict[str, list[str]]:
         """Train on what the model makes of the attacker's own texts, then read the victims'."""
         from rapt import models
         from rapt.attacks.reading import hidden_states
 
         folder = models.folder(self.model, self.sha256)
-        states = [hidden_states(folder, r, self.max_tokens) for r in (own.release, victims)]
-        return self.classifier(states[0], own.values, seed)(states[1])
+        states = [hidden_states(folder, release, self.max_tokens) for release in (own, victims)]
+        return self.classified(states[0], values, states[1], seed)
 
 
 class Authorship(Inference):
     """Attribute inference from a text's released words and word pairs, by logistic regression."""
 
     source: ClassVar[str] = "the usual baseline of authorship attribution; Fernandes et al., 2019"
-    knows: ClassVar[str] = "released texts of the same authors, or of others with the attribute"
+    knows: ClassVar[str] = "released texts whose attribute is known"
 
     type: Literal["authorship"]
     longest: Annotated[PositiveInt, Field(description="words in a row that count as one feature")]
     strength: Annotated[PositiveFloat, Field(description="1 / the penalty on squared weights")]
 
-    def guesses(self, table: EmbeddingTable, own: Known, victims: Release, seed: int) -> list[str]:
+    def guesses(
+        self, table: EmbeddingTable, own: Release, values: Values, victims: Release, seed: int
+    ) -> dict[str, list[str]]:
         """Weigh the words of the attacker's own texts, then read the victims'."""
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.linear_model import LogisticRegression
@@ -76,9 +81,10 @@ class Authorship(Inference):
         weigh = LogisticRegression(C=self.strength, max_iter=1000)
         # One thread, so that the figures do not depend on how many cores there are.
         with threadpool_limits(1):
-            reader = make_pipeline(count, weigh).fit(own.release.words, own.values)
-            guesses: list[str] = reader.predict(victims.words).tolist()
-        return guesses
+            return {
+                name: make_pipeline(count, weigh).fit(own.words, of).predict(victims.words).tolist()
+                for name, of in values.items()
+            }
 
 
 def _runs(text: Sequence[str], longest: int) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # params.yaml is validated with this module: every command wo
 
 Texts = Sequence[Sequence[str]]
 Vectors = NDArray[np.float32]
+Values = Mapping[str, Sequence[str]]
 
 
 class Attack(BaseModel, ABC):
@@ -38,6 +39,14 @@ class Attack(BaseModel, ABC):
     source: ClassVar[str]
     # What the attacker has beside the victims' release.
     knows: ClassVar[str]
+
+    @property
+    def given(self) -> str | None:
+        """What it is handed beyond a release by rapt and what is public; None: nothing.
+
+        Its figures are not those of the release at its η.
+        """
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,34 +177,24 @@ class Inversion(Attack):
         return {}
 
 
-@dataclass(frozen=True, eq=False)
-class Known:
-    """Released texts of which an attacker knows the attribute.
-
-    Attributes:
-        release: the texts.
-        values: of each the value.
-    """
-
-    release: Release
-    values: Sequence[str]
-
-
 class Inference(Attack):
-    """An attack that asks for a private attribute of a text's author."""
+    """An attack that asks for private attributes of a text's author."""
 
     @abstractmethod
-    def guesses(self, table: EmbeddingTable, own: Known, victims: Release, seed: int) -> list[str]:
-        """Learn from the attacker's own texts, then guess the victims' attribute.
+    def guesses(
+        self, table: EmbeddingTable, own: Release, values: Values, victims: Release, seed: int
+    ) -> dict[str, list[str]]:
+        """Learn from the attacker's own texts, then guess the victims' attributes.
 
         Args:
             table: the mechanism's.
-            own: texts with their values.
-            victims: n other texts.
+            own: n texts.
+            values: of each attribute their n values, two different ones at least.
+            victims: m other texts.
             seed: of all that is random, below 2³².
 
         Returns:
-            n values.
+            of each attribute m values.
         """
 
 

@@ -45,6 +45,11 @@ class Bayesian(Inversion):
         """How many releases of the same texts the attacker has."""
         return self.copies
 
+    @property
+    def given(self) -> str | None:
+        """Every further release of a text costs its η anew."""
+        return f"{self.copies} releases" if self.copies > 1 else None
+
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Nothing is learned: a prior is fitted to the very release that is attacked."""
 

@@ -53,7 +53,7 @@ class MlpInversion(BlackBox):
 class Autoencoder(BlackBox):
     """Black-box inversion: the vector of the word behind a released one, through a bottleneck.
 
-    The guess is the word nearest to it; `mse` is how far it is from the true word's vector.
+    The guess is the word nearest to it; `squared_error` is how far from the true word's vector.
     """
 
     type: Literal["autoencoder"]

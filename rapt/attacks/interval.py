@@ -32,7 +32,8 @@ def interval(
     share = right.sum() / total
     residuals = right - share * counted
     free = max(1, texts - 1)
-    return _student(share, [((residuals**2).sum() / total**2 * texts / free, free)], seeds)
+    parts = [((residuals**2).sum() / total**2 * texts / free, free)]
+    return _student(share, parts, seeds, int((counted > 0).sum()))
 
 
 def auc_interval(members: NDArray[np.float64], others: NDArray[np.float64]) -> tuple[float, float]:
@@ -45,22 +46,30 @@ def auc_interval(members: NDArray[np.float64], others: NDArray[np.float64]) -> t
         members: for each seed and member the share of the others that it scores above, (k, m).
         others: for each seed and other the share of the members that score above it, (k, n).
     """
+    sizes = [placed.shape[1] for placed in (members, others)]
+    if min(sizes) < 2:
+        return 0.0, 1.0
     parts = [
-        (placed.mean(0).var(ddof=1) / placed.shape[1], placed.shape[1] - 1)
-        for placed in (members, others)
+        (placed.mean(0).var(ddof=1) / size, size - 1)
+        for placed, size in zip((members, others), sizes, strict=True)
     ]
-    return _student(members.mean(), parts, members.mean(1))
+    return _student(members.mean(), parts, members.mean(1), min(sizes))
 
 
 def _student(
-    share: float, parts: Sequence[tuple[float, int]], seeds: NDArray[np.float64]
+    share: float, parts: Sequence[tuple[float, int]], seeds: NDArray[np.float64], texts: int
 ) -> tuple[float, float]:
-    """The interval around a share, from parts of its variance with their degrees of freedom."""
+    """The interval around a share, from parts of its variance with their degrees of freedom.
+
+    None or all of some texts has no variance, and yet another text might be the first that is
+    otherwise: its bound is that of Clopper and Pearson (1934).
+    """
     if len(seeds) > 1:
         parts = [*parts, (seeds.var(ddof=1) / len(seeds), len(seeds) - 1)]
     variance = sum(part for part, _ in parts)
     if variance == 0:
-        return float(share), float(share)
+        beyond = float(((1 - CONFIDENCE) / 2) ** (1 / texts))
+        return beyond if share == 1 else float(share), 1 - beyond if share == 0 else float(share)
     freedom = variance**2 / sum(part**2 / free for part, free in parts)
     reach = float(t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(variance))
     return max(0.0, float(share) - reach), min(1.0, float(share) + reach)

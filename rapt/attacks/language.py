@@ -43,14 +43,17 @@ class MaskedToken(LanguageModel, Inversion):
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Nothing is learned."""
         predictor = self.predictor(public)
-        words, groups = public.table.words, public.groups
+        table, groups = public.table, public.groups
 
         def guess(text: Sequence[str]) -> list[str]:
             guesses = list(text)
             chances = predictor(text)
-            for at, row in enumerate(public.table.rows(text)):
-                if row >= 0 and groups[row] != VERBATIM:  # a word becomes one of its own group
-                    guesses[at] = words[np.where(groups == groups[row], chances[at], -1).argmax()]
+            for at, row in enumerate(table.rows([table.form(word) for word in text])):
+                if row < 0:  # released as it was; the attack is not to be credited with that
+                    guesses[at] = table.words[chances[at].argmax()]
+                elif groups[row] != VERBATIM:  # a word becomes one of its own group
+                    own = groups == groups[row]
+                    guesses[at] = table.words[np.where(own, chances[at], -1).argmax()]
             return guesses
 
         return Inverter(lambda copies: [guess(text) for text in copies[0].words])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field, PositiveFloat, PositiveInt
 from threadpoolctl import threadpool_limits
 
-from rapt.attacks.base import Attack, Vectors
+from rapt.attacks.base import Attack, Values, Vectors
 
 
 class Perceptron(Attack):
@@ -39,6 +39,12 @@ class Perceptron(Attack):
 
         predict = self._fitted(MLPClassifier, features, values, seed)
         return lambda some: predict(some).tolist()
+
+    def classified(
+        self, own: Vectors, values: Values, victims: Vectors, seed: int
+    ) -> dict[str, list[str]]:
+        """Learn each attribute of one's own features (n, d), and guess it of others' (m, d)."""
+        return {name: self.classifier(own, of, seed)(victims) for name, of in values.items()}
 
     def regressor(
         self, features: Vectors, targets: Vectors, seed: int

@@ -49,7 +49,9 @@ class WordPredictor:
         self._tokenizer = load_tokenizer(folder)
         self._masked, auto = _kind(folder)
         self._model = auto.from_pretrained(folder, use_safetensors=True, dtype=torch.float32).eval()
-        self._first = np.array([pieces[0] for pieces in word_pieces(self._tokenizer, words)])
+        unknown = [self._tokenizer.unk_token_id or 0]  # of a word that has no token at all
+        pieces = word_pieces(self._tokenizer, words)
+        self._first = np.array([(tokens or unknown)[0] for tokens in pieces])
         weights = np.maximum(frequency, np.min(frequency[frequency > 0], initial=1.0))
         self._share = weights / np.bincount(self._first, weights)[self._first]
 

@@ -22,8 +22,8 @@ Rows = NDArray[np.int64]
 # frequency, so many at once, as the first that holds is the guess.
 FEW, MORE = 64, 1024
 AT_ONCE = 8
-# Of a difference of scores in float32, whose terms are below 100.
-ROUNDING = 1e-4
+# Of a score in float32, as a share of its largest term.
+ROUNDING = 1e-5
 
 
 class SeedReplay(Inversion):
@@ -41,6 +41,11 @@ class SeedReplay(Inversion):
     )
 
     type: Literal["seed-replay"]
+
+    @property
+    def given(self) -> str | None:
+        """Releases to a provider have no seed."""
+        return "the seed"
 
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Nothing is learned."""
@@ -100,12 +105,13 @@ class _Replay:
         rivals = np.flatnonzero(inside)
         rivals = rivals[np.argsort(-offset[rivals], kind="stable")]  # whom the noise favours first
         score = self._vectors @ self._vectors[released] + offset[released]
+        score += ROUNDING * (self._half.max() + np.abs(offset).max())
         # A word of the group is a rival itself, which rules nearly all of them out.
-        alive = np.flatnonzero(inside & (score >= 2 * self._half + offset - ROUNDING))
+        alive = np.flatnonzero(inside & (score >= 2 * self._half + offset))
 
         def led(candidates: Rows, rivals: Rows) -> Rows:
             scores = self._vectors[candidates] @ self._vectors[rivals].T + offset[rivals]
-            return candidates[(scores <= score[candidates, None] + ROUNDING).all(axis=1)]
+            return candidates[(scores <= score[candidates, None]).all(axis=1)]
 
         for candidates in (alive, np.flatnonzero(~inside)):
             some = led(led(candidates, rivals[:FEW]), rivals[FEW:MORE])

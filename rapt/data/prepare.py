@@ -313,4 +313,6 @@ def _table(frame: pd.DataFrame, split: str, task: Task, edges: dict[str, list[fl
         if attribute in edges:
             values = attributes.binned(values, edges[attribute])
         columns[f"attribute_{attribute}"] = pa.array(values, pa.string())
+    if task.authors:
+        columns["author"] = pa.array(_authors(frame, task), pa.int64())
     return pa.table(columns)

@@ -54,16 +54,27 @@ class Overview:
         self.methods = list(dict.fromkeys(row.method for row in rows))
         self.etas = sorted_etas(list({row.eta for row in rows}))
         self.groups = sorted(tables.groups(rows), key=lambda group: group[1:])
-        self._privacy = {(row.group, row.method, row.eta): row.empirical_privacy for row in rows}
+        self._rows = {(row.group, row.method, row.eta): row for row in rows}
 
     def privacy(self, group: tuple[str, str, str], method: str, eta: str) -> float | None:
         """What an attack leaves of privacy; None: it has not run, or is none of the sweep's."""
-        return self._privacy.get((group, method, eta))
+        row = self._rows.get((group, method, eta))
+        return row.empirical_privacy if row else None
 
     def strongest(self, group: tuple[str, str, str], method: str, eta: str) -> bool:
-        """Whether no other attack on the same target leaves less."""
-        against = [self.privacy(g, method, eta) for g in self.groups if g[1:] == group[1:]]
-        return self.privacy(group, method, eta) == min(p for p in against if p is not None)
+        """Whether of the attacks on the same target that count no other leaves less."""
+        against = [self._rows.get((g, method, eta)) for g in self.groups if g[1:] == group[1:]]
+        counting = [row for row in against if row and row.counts]
+        left = [row.empirical_privacy for row in counting if row.empirical_privacy is not None]
+        own = self._rows.get((group, method, eta))
+        return own in counting and own.empirical_privacy == min(left, default=None)
+
+    def remark(self, group: tuple[str, str, str]) -> str | None:
+        """Why an attack never counts, or not with every method."""
+        rows = [row for (g, _, _), row in self._rows.items() if g == group]
+        if given := next((row.given for row in rows if row.given), None):
+            return f"with {given}"
+        return "broken" if any(row.broken for row in rows) else None
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def _accuracies(rows: Sequence[Utility]) -> str:
 
 
 def _attacked(rows: Sequence[Privacy]) -> Iterator[str]:
-    """The strongest attack of each kind, over its methods."""
+    """The attack of each kind that is furthest above its floor, over its methods."""
     verbs = {
         "invert": "recovers",
         "infer": "infers",
@@ -85,9 +85,9 @@ def _attacked(rows: Sequence[Privacy]) -> Iterator[str]:
         "membership": "infers",
     }
     for kind, verb in verbs.items():
-        against = [row for row in rows if row.kind == kind and not row.unprotected]
+        against = [r for r in rows if r.kind == kind and not r.unprotected and r.counts]
         if against:
-            first = max(against, key=lambda row: row.attack_accuracy or 0)
+            first = max(against, key=lambda row: (row.attack_accuracy or 0) - (row.majority or 0))
             own = [row for row in rows if row.group == first.group]
             parts = [
                 f"{span(r.attack_accuracy for r in own if r.eta == eta)}{NBSP}% at {eta_text(eta)}"

@@ -79,6 +79,8 @@ class Privacy:
     attack: str
     task: str
     target: str
+    # What the attacker is handed beyond the release; None: nothing.
+    given: str | None
     # Of the adapter that is attacked; None: the release is.
     backbone: str | None
     tuner: str | None
@@ -101,6 +103,8 @@ class Privacy:
     tpr_at_1: float | None
     majority: float | None
     clean_accuracy: float | None
+    # Where its 95 % confidence interval begins.
+    clean_accuracy_low: float | None
     # What on average no attack exceeds that looks at one word at a time, where that is known.
     accuracy_ceiling: float | None
     command: str
@@ -129,10 +133,18 @@ class Privacy:
 
     @property
     def broken(self) -> bool | None:
-        """An attack that does not beat its floor on clean text measures nothing; None: unknown."""
-        if self.clean_accuracy is None or self.majority is None:
+        """An attack that does not beat its floor on clean text measures nothing; None: unknown.
+
+        It has to beat it beyond chance: of attacks without any skill half are above.
+        """
+        if self.clean_accuracy_low is None or self.majority is None:
             return None
-        return self.clean_accuracy <= self.majority
+        return self.clean_accuracy_low <= self.majority
+
+    @property
+    def counts(self) -> bool:
+        """Whether it may be the strongest attack on a release at its η, and no more than that."""
+        return self.given is None and not self.broken
 
 
 @dataclass(frozen=True)
@@ -230,11 +242,13 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
     kind, accuracy = cell.plan.kind, cell.metric(target.accuracy)
     empirical = cell.metric(target.privacy)
     clean = results.of(kind, **{**cell.factors, "eta": "inf"})
+    baseline = clean[0].metric(target.accuracy) if clean else None
     return Privacy(
         kind=kind,
         cell=cell.plan.cell,
         **{"backbone": None, "tuner": None, **cell.factors},  # type: ignore[arg-type]
         target=target.name,
+        given=results.params.attacks[cell.factors["attack"]].given,
         protection=cell.protection,
         empirical_privacy=_mean(empirical),
         empirical_privacy_sd=empirical.sd if empirical else None,
@@ -246,7 +260,8 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         attack_accuracy_all_words=_mean(cell.metric("accuracy")) if kind == "invert" else None,
         tpr_at_1=_mean(cell.metric("tpr_at_1")) if kind == "membership" else None,
         majority=cell.floor(target.floor),
-        clean_accuracy=_mean(clean[0].metric(target.accuracy)) if clean else None,
+        clean_accuracy=baseline.mean if baseline else None,
+        clean_accuracy_low=baseline.low if baseline else None,
         accuracy_ceiling=cell.ceiling(target.accuracy),
         command=cell.plan.command,
     )

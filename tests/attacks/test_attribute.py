@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -15,11 +16,19 @@ from rapt.attacks.attribute import (
     majority,
     mean_vectors,
 )
-from rapt.attacks.base import Inference, Known, Release
+from rapt.attacks.base import Inference, Release
 from rapt.attacks.reading import hidden_states
 from rapt.errors import RaptError
 from rapt.text.table import EmbeddingTable
 from tests.tuning.conftest import backbone as backbone
+
+
+class Known(NamedTuple):
+    """Texts and the value of each."""
+
+    release: Release
+    values: list[str]
+
 
 MLP = AttributeMlp(type="attribute-mlp", hidden=64, epochs=30, learning_rate=0.003)
 AUTHORSHIP = Authorship(type="authorship", longest=2, strength=10.0)
@@ -35,7 +44,8 @@ def authors(n: int, distance: float, seed: int) -> Known:
 
 
 def accuracy(how: Inference, table: EmbeddingTable, own: Known, victims: Known) -> float:
-    guesses = how.guesses(table, own, victims.release, 0)
+    known = {"author": own.values}
+    guesses = how.guesses(table, own.release, known, victims.release, 0)["author"]
     return float(np.mean(np.array(guesses) == victims.values))
 
 

@@ -46,9 +46,10 @@ def test_few_seeds_that_differ_are_covered_all_the_same(seeds: int) -> None:
 
 
 def test_it_stays_among_the_shares() -> None:
-    one = np.ones(50, np.int64)
-    assert interval(one, one, np.array([1.0])) == (1.0, 1.0)
-    nothing = np.zeros(50, np.int64)
+    one, nothing = np.ones(50, np.int64), np.zeros(50, np.int64)
+    exact = binomtest(50, 50).proportion_ci(0.95, "exact")
+    assert interval(one, one, np.array([1.0])) == pytest.approx((exact.low, 1.0))
+    assert interval(nothing, one, np.array([0.0])) == pytest.approx((0.0, 1 - exact.low))
     assert interval(nothing, nothing, np.array([0.0])) == (0.0, 1.0)
 
 

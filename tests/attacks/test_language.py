@@ -76,10 +76,16 @@ def test_a_model_that_counts_for_little_changes_nothing(alternating: Public) -> 
 
 
 def test_words_released_as_they_are_stay(alternating: Public) -> None:
-    for how in (CONTEXT, MASKED):
-        text = ["the", "unheard", "nounb"]
-        guessed = how.fit(alternating, NONE, 0).words([Release([text])])[0]
-        assert guessed == ["the", "unheard", "nouna"]
+    release = Release([["the", "unheard", "nounb"]])
+    assert CONTEXT.fit(alternating, NONE, 0).words([release]) == [["the", "unheard", "nouna"]]
+    # A masked word that no mechanism can have released was not guessed: it may not count as such.
+    assert MASKED.fit(alternating, NONE, 0).words([release]) == [["the", "nounb", "nouna"]]
+
+
+def test_clean_text_is_no_success_of_an_attack_that_masks_it(alternating: Public) -> None:
+    clean = Release([["Nounb", "Unheard"], ["Nouna", "nounb"]])
+    guessed = MASKED.fit(alternating, NONE, 0).words([clean])
+    assert guessed == [["nouna", "nounb"], ["nouna", "nounb"]]
 
 
 @pytest.fixture(scope="session", params=["masked", "causal"])

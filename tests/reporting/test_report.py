@@ -136,7 +136,9 @@ def test_entities_are_a_target_with_f1_for_accuracy(
 def test_attack_that_clean_text_does_not_lift_over_its_floor_is_called_broken(
     experiment: Params,
 ) -> None:
-    weak = {"mean": 0.5, "sd": 0.0, "n": 2}
+    floor = files.read_json("reports/cells/infer/mlp-tweets-t2t-inf.json")["floors"]
+    chance = floor["majority_author"]  # above it in the mean, and not beyond chance
+    weak = {"mean": chance + 0.01, "sd": 0.0, "n": 2, "low": chance - 0.02, "high": chance + 0.04}
     synthetic.write_cell(
         planned(experiment, "mlp-tweets-t2t-inf"),
         metrics={"accuracy_author": weak, "empirical_privacy_author": weak},
@@ -221,7 +223,7 @@ def test_page_loads_nothing_and_can_be_read_aloud(whole: Params) -> None:
 
 def test_every_attack_stands_in_one_table_the_strongest_in_bold(experiment: Params) -> None:
     planned(experiment, "nearest-movies-pct2t-50").path.unlink()
-    for attack, private in (("nearest", 0.81), ("bayes", 0.789), ("bayes-twice", 0.8)):
+    for attack, private in (("nearest", 0.81), ("bayes", 0.789), ("bayes-twice", 0.6)):
         cell = planned(experiment, f"{attack}-movies-t2t-50")
         metric = {"mean": private, "sd": 0.0, "n": 3, "low": private, "high": private}
         content = synthetic.write_cell(cell)
@@ -229,8 +231,9 @@ def test_every_attack_stands_in_one_table_the_strongest_in_bold(experiment: Para
     overview = Overview(tables.privacy(cells.load(experiment)))
     inversions, key = overview.groups[:3], ("t2t", "50")
     assert [group[0] for group in inversions] == ["nearest", "bayes", "bayes-twice"]
-    assert [overview.privacy(group, *key) for group in inversions] == [0.81, 0.789, 0.8]
+    assert [overview.privacy(group, *key) for group in inversions] == [0.81, 0.789, 0.6]
     assert [overview.strongest(group, *key) for group in inversions] == [False, True, False]
+    assert [overview.remark(group) for group in inversions] == [None, None, "with 2 releases"]
     assert overview.privacy(inversions[0], "pct2t", "50") is None
     text = make(experiment)
     assert "<td>81.0</td>" in text
@@ -361,7 +364,7 @@ def test_membership_has_a_table_for_each_adapter(
     for tuner in ("lora", "prefix"):
         title = f"loss on movies · minilm · {tuner}: membership"
         assert f"{title} : empirical privacy" in text
-        assert f"{title}: the attack is right at" in text
+        assert f"{title}: success at" in text
     assert "loss infers the membership of movies" in text
     print_results(attacked)
     shown = " ".join(capsys.readouterr().out.split())
