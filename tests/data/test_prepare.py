@@ -280,6 +280,9 @@ def test_no_author_and_no_text_is_in_both_splits(
         return spelled_once.get(user, user), place
 
     assert not set(map(author, train)) & set(map(author, test_rows))
+    for some in (train, test_rows):  # each has a number in its split
+        pairs = {(author(row), row["author"]) for row in some}
+        assert len(pairs) == len({who for who, _ in pairs}) == len({n for _, n in pairs})
     identities = [{identity(row["text"], None) for row in rows} for rows in (train, test_rows)]
     assert not identities[0] & identities[1]
     assert prepared.summary["rows"]["test"] == test
