@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 def test_the_report_holds_the_results(demo: Workspace) -> None:
     page = demo.read("reports/report.html")
-    for words in ("strike a nerve", "unprotected", "movies", "Majority"):
+    for words in ("strike a nerve", "unprotected", "movies", "Floor"):
         assert words in page
     metrics = json.loads(demo.read("reports/metrics.json"))
     assert {"train", "invert", "infer", "study"} <= set(metrics)
