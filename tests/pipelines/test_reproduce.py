@@ -140,7 +140,7 @@ def interrupt(toy: Toy, started: Toy, number: int, code: int) -> str:
     wait_until(lambda: {"1-a", "1-b"} <= set(toy.names()))
     children = started_by(flow, toy)
     os.killpg(flow.pid, number)  # as the terminal's Ctrl-C does
-    output = flow.communicate(timeout=60)[0]
+    output = flow.communicate(timeout=180)[0]
     assert flow.returncode == code
     assert "Traceback" not in output
     wait_until(lambda: not any(map(alive, children)), 10)
