@@ -17,7 +17,7 @@ from tests.pipelines.conftest import Toy
 EVERY_STAGE = sorted(["validate", "1-a", "1-b", "2-a", "2-b", "report"])
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 180) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"
@@ -140,7 +140,7 @@ def interrupt(toy: Toy, started: Toy, number: int, code: int) -> str:
     wait_until(lambda: {"1-a", "1-b"} <= set(toy.names()))
     children = started_by(flow, toy)
     os.killpg(flow.pid, number)  # as the terminal's Ctrl-C does
-    output = flow.communicate(timeout=180)[0]
+    output = flow.communicate(timeout=60)[0]
     assert flow.returncode == code
     assert "Traceback" not in output
     wait_until(lambda: not any(map(alive, children)), 10)
