@@ -10,7 +10,7 @@ export MLFLOW_DISABLE_TELEMETRY := true
 export GX_ANALYTICS_ENABLED := false
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: help setup repro flow report mlflow test benchmark quality style
+.PHONY: help setup repro flow prefect report mlflow test benchmark quality style
 
 help:  ## Show this
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -34,6 +34,9 @@ flow: setup  ## The same in parallel, by Prefect
 	@rapt check
 	python -m pipelines.reproduce
 	@rapt results
+
+prefect: setup  ## A Prefect server for this project's flows, with its pages, on this machine only
+	python -m pipelines.server
 
 report: setup  ## Only what the report needs
 	@rapt check

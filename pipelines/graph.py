@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import networkx as nx
@@ -10,11 +11,28 @@ from dvc.repo import Repo
 
 from rapt.errors import RaptError
 
-Plan = dict[str, list[str]]
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage that `dvc repro` would look into."""
+
+    name: str
+    # Those of these stages whose outs it reads.
+    upstream: tuple[str, ...]
+    # Whether it gains from a GPU: `meta: {gpu: true}` in dvc.yaml.
+    gpu: bool = False
+
+    @property
+    def kind(self) -> str:
+        """Its name without what a matrix adds."""
+        return self.name.partition("@")[0]
+
+
+Plan = dict[str, Stage]
 
 
 def plan(root: Path) -> Plan:
-    """The stages that `dvc repro` would look into, each with those of them that it waits for.
+    """The stages that `dvc repro` would look into, by name, each with those that it waits for.
 
     Those are the stages that `dvc status` names and everything downstream of them; all others
     are up to date. They come in the order of the root's dvc.yaml; as `dvc repro`, nothing else is
@@ -33,10 +51,20 @@ def plan(root: Path) -> Plan:
         raise RaptError(f"dvc: {' '.join(str(error).split())}") from error
     stale = changed.union(*(nx.ancestors(graph, stage) for stage in changed))
     return {
-        stage.addressing: sorted(d.addressing for d in graph.successors(stage) if d in stale)
+        stage.addressing: Stage(
+            stage.addressing,
+            tuple(sorted(d.addressing for d in graph.successors(stage) if d in stale)),
+            gpu=bool((stage.meta or {}).get("gpu")),
+        )
         for stage in stages
         if stage in stale
     }
+
+
+def downstream(plan: Plan, names: set[str]) -> set[str]:
+    """The stages that wait for one of `names`, or for one of these."""
+    graph = nx.DiGraph((up, stage.name) for stage in plan.values() for up in stage.upstream)
+    return set().union(*(nx.descendants(graph, name) for name in names if name in graph))
 
 
 def cache_dir(root: Path) -> Path:

@@ -1,9 +1,8 @@
-"""A Prefect server for one flow, where the user has none."""
+"""Prefect servers on this machine: one flow's own, or the project's (`make prefect`)."""
 
 from __future__ import annotations
 
 import atexit
-import http.client
 import os
 import socket
 import subprocess
@@ -11,9 +10,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
 
-from prefect.settings import PREFECT_API_URL, temporary_settings
+import httpx
+import typer
+from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
+from rapt import files
 from rapt.errors import RaptError
 from rapt.process import TETHER
 
@@ -21,9 +25,13 @@ SECONDS_TO_START = 120  # the first start migrates a database: slow where the co
 SECONDS_TO_STOP = 5
 
 
+ADDRESS = Path(".rapt/prefect.url")  # of the server that `make prefect` keeps for this project
+FEW_RETRIES = 1  # a server on this machine that is gone stays gone
+
+
 @contextmanager
 def running() -> Iterator[None]:
-    """Use the Prefect server that PREFECT_API_URL names, else one that ends with this process.
+    """Use the server that PREFECT_API_URL names, or this project's, else one for this flow alone.
 
     Prefect would start one by itself, but that one outlives a killed flow, and Ctrl-C in the
     terminal ends it before the flow, which then waits minutes for it.
@@ -34,9 +42,45 @@ def running() -> Iterator[None]:
     if PREFECT_API_URL.value():
         yield
         return
+    address = _of_project() or _own()
+    with temporary_settings({PREFECT_API_URL: address, PREFECT_CLIENT_MAX_RETRIES: FEW_RETRIES}):
+        yield
+
+
+def _of_project() -> str | None:
+    address = ADDRESS.read_text().strip() if ADDRESS.exists() else None
+    return address if address and _healthy(address) else None
+
+
+def _own() -> str:
+    """Start a server that ends with this process."""
     port = _free_port()
-    command = [sys.executable, "-m", "prefect", "server", "start", "--no-ui"]
-    server = subprocess.Popen(
+    server = _start(port, "--no-ui")
+    # Not at the end of the block: Prefect's own threads send their last logs when Python exits.
+    atexit.register(_stop, server)
+    return _wait(server, port)
+
+
+def serve(port: Annotated[int, typer.Option(help="On this machine alone.")] = 4200) -> None:
+    """Keep a Prefect server with its pages for this project's flows, until Ctrl-C."""
+    server = _start(port)
+    try:
+        address = _wait(server, port)
+        files.write_bytes(ADDRESS, [address.encode()])
+        print(f"Prefect: {address.removesuffix('/api')}; `make flow` in another terminal uses it")
+        sys.exit(server.wait())
+    except RaptError as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit(0)
+    finally:
+        ADDRESS.unlink(missing_ok=True)
+        _stop(server)
+
+
+def _start(port: int, *options: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "prefect", "server", "start", *options]
+    return subprocess.Popen(
         [*TETHER, *command, "--host", "127.0.0.1", "--port", str(port)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -44,11 +88,6 @@ def running() -> Iterator[None]:
         start_new_session=True,
         env=os.environ | {"PREFECT_SERVER_LOGGING_LEVEL": "ERROR"},
     )
-    # Not at the end of the block: Prefect's own threads send their last logs when Python exits.
-    atexit.register(_stop, server)
-    _wait(server, port)
-    with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):
-        yield
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:
@@ -66,21 +105,22 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _wait(server: subprocess.Popen[bytes], port: int) -> None:
-    end = time.monotonic() + SECONDS_TO_START
+def _wait(server: subprocess.Popen[bytes], port: int) -> str:
+    """Its address, as soon as it answers."""
+    address, end = f"http://127.0.0.1:{port}/api", time.monotonic() + SECONDS_TO_START
     while server.poll() is None and time.monotonic() < end:
-        if _healthy(port):
-            return
+        if _healthy(address):
+            return address
         time.sleep(0.1)
-    raise RaptError("Prefect's server did not start: try `prefect server start`")
+    raise RaptError(f"Prefect's server did not start on port {port}: try `prefect server start`")
 
 
-def _healthy(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+def _healthy(address: str) -> bool:
     try:
-        connection.request("GET", "/api/health")
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
+        return httpx.get(f"{address}/health", timeout=5, trust_env=False).is_success
+    except httpx.HTTPError:
         return False
-    finally:
-        connection.close()
+
+
+if __name__ == "__main__":
+    typer.run(serve)

@@ -10,18 +10,18 @@ from __future__ import annotations
 import fcntl
 import os
 import queue
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import threading
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from pipelines import graph
-from rapt import process
+from rapt import files, process
 from rapt.errors import RaptError
 
 DVC = (sys.executable, "-m", "dvc")
@@ -30,6 +30,15 @@ _PATH = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.g
 # `git stash create` and `ls-files --others` see nothing of these: a slot would miss them.
 CODE = ("stages", "pipelines", "rapt", "dvc.yaml", "params.yaml")
 LINES_SHOWN = 20
+# What DVC prints of a stage whose outs it has from an earlier run.
+RESTORED = "is cached - skipping run"
+# A stage that was killed, by the kernel where memory was short, too little memory on a GPU, and
+# a lock of DVC's that somebody held for longer than DVC waits.
+MAY_PASS = re.compile(r"exited with (-9|-15|137|143)\b|out of memory|Unable to acquire lock")
+
+
+class Stopped(RaptError):
+    """A command that the flow itself broke off, or did not start."""
 
 
 class CommandError(RaptError):
@@ -41,7 +50,7 @@ class CommandError(RaptError):
     def __init__(self, name: str, code: int, log: Path) -> None:
         """Say that the command called `name` ended with exit code `code`."""
         super().__init__(f"{name}: exit {code}")
-        self.log = log
+        self.code, self.log = code, log
 
     def tail(self) -> str:
         """The last lines of the log; of a progress bar, its last state."""
@@ -49,13 +58,10 @@ class CommandError(RaptError):
         lines = [line.rsplit("\r", 1)[-1] for line in text.replace("\r\n", "\n").split("\n")]
         return "\n".join([line for line in lines if line.strip()][-LINES_SHOWN:])
 
-
-@dataclass(frozen=True)
-class Slot:
-    """A worktree and what the processes in it find in their environment."""
-
-    path: Path
-    environment: dict[str, str]
+    @property
+    def may_pass(self) -> bool:
+        """Whether it may succeed when it is started again, with nothing changed."""
+        return self.code < 0 or MAY_PASS.search(self.tail()) is not None
 
 
 class Slots:
@@ -65,7 +71,8 @@ class Slots:
         """Prepare for `count` slots of the project at `root`."""
         self.root = root
         self.count = count
-        self._free: queue.Queue[Slot] = queue.Queue()
+        self.cache = graph.cache_dir(root)
+        self._free: queue.SimpleQueue[Path] = queue.SimpleQueue()
         self._open = ExitStack()
         self._guard = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
@@ -75,14 +82,13 @@ class Slots:
         """Take the snapshot and lay the slots out, those of a crashed flow reclaimed."""
         with ExitStack() as stack:
             stack.enter_context(_only_one(self.root))
-            commit = snapshot(self.root)
-            cache = graph.cache_dir(self.root)
+            self._commit = snapshot(self.root)
             self._clear()
             stack.callback(self._clear)
             for number in range(self.count):
                 path = self._folder / str(number)
-                _worktree(self.root, path, commit, cache)
-                self._free.put(Slot(path, _environment(self.root, path, number, self.count)))
+                _worktree(self.root, path, self._commit, self.cache)
+                self._free.put(path)
             stack.callback(self.stop)
             self._open = stack.pop_all()
         return self
@@ -91,21 +97,46 @@ class Slots:
         """Kill what still runs, then remove the slots."""
         self._open.close()
 
-    def reproduce(self, stage: str) -> None:
+    def reproduce(self, stage: str, gpu: str | None = None) -> bool:
         """Reproduce a stage in a free slot; what is upstream of it comes from the cache.
+
+        Args:
+            stage: its name.
+            gpu: id of the GPU that it has to itself; None: it sees none.
+
+        Returns:
+            whether it ran; else it came from the cache.
 
         Raises:
             CommandError: the stage failed.
         """
         slot = self._free.get()
         try:
-            self._run(stage, ["-q", stage], slot.path, slot.environment)
+            environment = _environment(self.root, slot, self.count, gpu)
+            log = self._run(stage, [stage], slot, environment)
         finally:
             self._free.put(slot)
+        return RESTORED not in log.read_text(errors="replace")
 
     def assemble(self) -> None:
-        """Reproduce everything in the main workspace: the only writer of dvc.lock."""
-        self._run("dvc repro", ["-q"], self.root, {})
+        """Reproduce everything in the main workspace: the only writer of dvc.lock.
+
+        Raises:
+            CommandError: a stage failed.
+            RaptError: files are no longer those of the snapshot, or the flow is stopping.
+        """
+        if changed := _git(self.root, "diff", "--name-only", self._commit).splitlines():
+            raise RaptError(
+                f"changed while the flow ran: {_listed(changed)}; what ran is in the cache, and "
+                "nothing else was touched: start again"
+            )
+        lock = self.root / "dvc.lock"
+        before = lock.read_bytes() if lock.exists() else None
+        try:
+            self._run("dvc repro", [], self.root, {})
+        except Stopped:
+            _restore(lock, before)
+            raise
 
     def stop(self) -> None:
         """Kill everything that runs, and start nothing more."""
@@ -125,13 +156,13 @@ class Slots:
             # Forgets the folder; twice forced, as one whose making was broken off is locked.
             _git(self.root, "worktree", "remove", "--force", "--force", str(path), check=False)
 
-    def _run(self, name: str, target: list[str], cwd: Path, environment: dict[str, str]) -> None:
+    def _run(self, name: str, target: list[str], cwd: Path, environment: dict[str, str]) -> Path:
         log = self.root / ".rapt/logs" / f"{name.replace('/', '-')}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as output:
             with self._guard:
                 if self._stopped:
-                    raise RaptError(f"{name}: not started, the flow is stopping")
+                    raise Stopped(f"{name}: not started")
                 running = subprocess.Popen(
                     [*process.TETHER, *DVC, "repro", *target],
                     cwd=cwd,
@@ -146,9 +177,10 @@ class Slots:
             with self._guard:
                 self._running.discard(running)
         if self._stopped:
-            raise RaptError(f"{name}: stopped")
+            raise Stopped(f"{name}: stopped")
         if code:
             raise CommandError(name, code, log)
+        return log
 
 
 def snapshot(root: Path) -> str:
@@ -159,8 +191,9 @@ def snapshot(root: Path) -> str:
     """
     others = _git(root, "ls-files", "--others", "--exclude-standard", "--", *CODE).splitlines()
     if others:
-        shown = ", ".join(others[:5]) + (", …" if len(others) > 5 else "")
-        raise RaptError(f"untracked files given: {shown}; allowed: tracked (git add) or ignored")
+        raise RaptError(
+            f"untracked files given: {_listed(others)}; allowed: tracked (git add) or ignored"
+        )
     return _git(root, "stash", "create") or _git(root, "rev-parse", "HEAD")
 
 
@@ -206,19 +239,29 @@ def _worktree(root: Path, path: Path, commit: str, cache: Path) -> None:
     (path / ".dvc/config.local").write_text(local)
 
 
-def _environment(root: Path, path: Path, number: int, count: int) -> dict[str, str]:
+def _environment(root: Path, slot: Path, count: int, gpu: str | None) -> dict[str, str]:
     share = str(max(1, process.cores() // count))
-    environment = {
+    return {
         "RAPT_HOME": str(root),
         "RAPT_WORKERS": share,
         "OMP_NUM_THREADS": share,
         "PYTHONHASHSEED": "0",
         # The snapshot's stages and rapt, before an editable install of the main workspace.
-        "PYTHONPATH": os.pathsep.join([str(path), *_inherited("PYTHONPATH")]),
+        "PYTHONPATH": os.pathsep.join([str(slot), *_inherited("PYTHONPATH")]),
+        # Of a machine's GPUs the leased one alone, or none.
+        "CUDA_VISIBLE_DEVICES": gpu or "",
     }
-    if devices := gpus():
-        environment["CUDA_VISIBLE_DEVICES"] = devices[number % len(devices)]
-    return environment
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+
+
+def _restore(path: Path, content: bytes | None) -> None:
+    if content is None:
+        path.unlink(missing_ok=True)
+    else:
+        files.write_bytes(path, [content])
 
 
 def _inherited(variable: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -331,6 +332,21 @@ def sync() -> None:
     from rapt import tracking
 
     tracking.sync(params.load())
+
+
+@app.command(
+    context_settings={
+        "allow_extra_args": True,
+        "ignore_unknown_options": True,
+        "help_option_names": [],
+    }
+)
+def flow(context: typer.Context) -> None:
+    """Reproduce the DVC graph in parallel by Prefect: `rapt flow --help`."""
+    if not Path("pipelines/reproduce.py").exists():
+        raise RaptError("no pipelines/reproduce.py here; allowed: the project's folder")
+    command = [sys.executable, "-m", "pipelines.reproduce", *context.args]
+    os.execv(sys.executable, command)
 
 
 @app.command()

@@ -39,8 +39,12 @@ SWEEP, KIND, CELL, DIGEST = "rapt.sweep", "rapt.kind", "rapt.cell", "rapt.digest
 MOST_METRICS, MOST_PARAMS = 1000, 100
 
 
-def sync(params: Params) -> None:
-    """Bring MLflow up to the cells: what is missing or changed is logged, nothing twice."""
+def sync(params: Params) -> str:
+    """Bring MLflow up to the cells: what is missing or changed is logged, nothing twice.
+
+    Returns:
+        where MLflow's pages show the parent run, below their address.
+    """
     results = load(params)
     tuned, attacks = (
         [cell for kind in kinds for cell in results.of(kind)] for kinds in (TUNED, ATTACKED)
@@ -52,6 +56,7 @@ def sync(params: Params) -> None:
         sweep = Sweep(client, results)
         for one in records:
             sweep.log(one)
+        return f"#/experiments/{sweep.experiment}/runs/{sweep.parent}"
 
 
 def sweep_id(params: Params) -> str:

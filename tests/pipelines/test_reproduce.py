@@ -123,31 +123,63 @@ def test_kill_nine_leaves_nothing_running_and_the_next_start_completes(
 
 
 @pytest.mark.slow
-def test_ctrl_c_changes_nothing(toy: Toy, prefect_home: Path) -> None:
-    output = interrupt(toy, toy.without_server(prefect_home), signal.SIGINT, 1)
+def test_ctrl_c_lets_what_runs_end_and_starts_nothing_more(
+    toy: Toy, expected: dict[str, str], prefect_home: Path
+) -> None:
+    toy.flag("wait-2-b")
+    flags = [toy.flag("wait-1-a"), toy.flag("wait-1-b")]
+    before = toy.git("status", "--porcelain")
+    flow = toy.without_server(prefect_home).start()
+    wait_until(lambda: {"1-a", "1-b"} <= set(toy.names()))
+    os.killpg(flow.pid, signal.SIGINT)  # as the terminal's Ctrl-C does
+    for flag in flags:
+        flag.unlink()
+    output = flow.communicate(timeout=60)[0]
+    assert flow.returncode == 1
+    assert "Ctrl-C again" in output
+    assert output.strip().splitlines()[-1].startswith("interrupted")
+    assert toy.names() == ["1-a", "1-b", "validate"]
+    assert_untouched(toy, before)
+
+    toy.flag("wait-2-b").unlink()
+    assert toy.flow().returncode == 0
+    assert toy.outcome() == expected
+    assert toy.names() == EVERY_STAGE  # those that ended were kept
+
+
+@pytest.mark.slow
+def test_ctrl_c_twice_stops_at_once(toy: Toy, prefect_home: Path) -> None:
+    output = interrupt(toy, toy.without_server(prefect_home), [signal.SIGINT] * 2, 1)
     assert output.strip().splitlines()[-1].startswith("interrupted")
 
 
 def test_a_terminated_flow_changes_nothing(toy: Toy) -> None:
-    interrupt(toy, toy, signal.SIGTERM, -signal.SIGTERM)
+    interrupt(toy, toy, [signal.SIGTERM], -signal.SIGTERM)
 
 
-def interrupt(toy: Toy, started: Toy, number: int, code: int) -> str:
+def interrupt(toy: Toy, started: Toy, signals: list[int], code: int) -> str:
+    """Send signals to a flow while two stages run that would not end by themselves."""
     toy.flag("wait-1-a")
     toy.flag("wait-1-b")
     before = toy.git("status", "--porcelain")
     flow = started.start()
     wait_until(lambda: {"1-a", "1-b"} <= set(toy.names()))
     children = started_by(flow, toy)
-    os.killpg(flow.pid, number)  # as the terminal's Ctrl-C does
+    for number in signals:
+        os.killpg(flow.pid, number)
+        time.sleep(0.2)  # two that are pending at once are one
     output = flow.communicate(timeout=60)[0]
     assert flow.returncode == code
     assert "Traceback" not in output
     wait_until(lambda: not any(map(alive, children)), 10)
-    assert toy.leftovers() == []
-    assert toy.git("status", "--porcelain") == before
-    assert not (toy.root / "dvc.lock").exists()
+    assert_untouched(toy, before)
     return output
+
+
+def assert_untouched(toy: Toy, status: str) -> None:
+    assert toy.leftovers() == []
+    assert toy.git("status", "--porcelain") == status
+    assert not (toy.root / "dvc.lock").exists()
 
 
 def started_by(flow: subprocess.Popen[str], toy: Toy) -> list[int]:

@@ -35,18 +35,41 @@ def test_no_gpus_without_a_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert slots.gpus() == []
 
 
-def test_a_slot_gets_its_share_and_its_own_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slot_gets_its_share_its_own_code_and_one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots.process, "cores", lambda: 5)
-    monkeypatch.setattr(slots, "gpus", lambda: ["0", "1"])
     monkeypatch.setenv("PYTHONPATH", "elsewhere")
-    slot = slots._environment(Path("main"), Path("slot"), number=2, count=2)
+    slot = slots._environment(Path("main"), Path("slot"), count=2, gpu="GPU-b")
     assert slot == {
         "RAPT_HOME": "main",
         "RAPT_WORKERS": "2",
         "OMP_NUM_THREADS": "2",
         "PYTHONHASHSEED": "0",
         "PYTHONPATH": "slot:elsewhere",
-        "CUDA_VISIBLE_DEVICES": "0",
+        "CUDA_VISIBLE_DEVICES": "GPU-b",
     }
+    without = slots._environment(Path("main"), Path("slot"), count=2, gpu=None)
+    assert without["CUDA_VISIBLE_DEVICES"] == ""
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "may_pass"),
+    [
+        (-9, "", True),
+        (255, "ERROR: failed to reproduce 'cell': failed to run: x, exited with -9", True),
+        (255, "failed to run: x, exited with 137", True),
+        (255, "torch.OutOfMemoryError: CUDA out of memory.", True),
+        (255, "ERROR: Unable to acquire lock. Most likely another DVC process", True),
+        (255, "etaa given, allowed: eta\nERROR: failed to run: x, exited with 1", False),
+        (
+            255,
+            "OSError: [Errno 28] No space left on device\nfailed to run: x, exited with 1",
+            False,
+        ),
+    ],
+)
+def test_only_what_may_pass_is_tried_again(
+    tmp_path: Path, code: int, said: str, may_pass: bool
+) -> None:
+    log = tmp_path / "log"
+    log.write_text(said)
+    assert slots.CommandError("cell", code, log).may_pass is may_pass

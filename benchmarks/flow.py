@@ -1,0 +1,140 @@
+"""What the flow costs: beside the bare commands, beside serial `dvc repro`, and for a start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+from benchmarks.measure import Figure, figure, seconds
+
+PROJECT = Path(__file__).parents[1]
+# The flow of a project without rapt's params and report.
+DRIVER = """\
+import sys
+import typer
+from pipelines import reproduce
+reproduce.check.check = lambda: None
+reproduce.mirror = lambda _: None
+reproduce.artifacts.results = lambda *_: None
+typer.run(reproduce.main)
+"""
+PIPELINE = """\
+stages:
+  cell:
+    matrix: {{cell: [{cells}]}}
+    cmd: {command}
+    deps: [given]
+    outs: ["made/${{key}}"]
+"""
+# One thread that computes for so long, as a stage that trains.
+BUSY = """\
+import sys, time
+from pathlib import Path
+end = time.process_time() + float(sys.argv[1])
+while time.process_time() < end:
+    pass
+Path("made").mkdir(exist_ok=True)
+Path(f"made/{sys.argv[2]}").write_text(sys.argv[2])
+"""
+TRIVIAL = "mkdir -p made && echo ${key} > made/${key} && date +%s.%N >> $RAPT_HOME/began"
+
+
+def run(_: Path) -> list[Figure]:
+    """Small projects of one matrix, on two slots."""
+    return [_overhead(cells=24, each=1.0), _speedup(cells=12, each=20.0), *_many(cells=250)]
+
+
+def _overhead(cells: int, each: float) -> Figure:
+    with tempfile.TemporaryDirectory() as folder:
+        root = _project(Path(folder), cells, _busy(each))
+        bare = seconds(lambda: _shell(root, f"{_busy(each)} 0"))
+        whole = seconds(lambda: _flow(root))
+    over = 2 * whole / cells - bare
+    return figure(f"flow less bare command, {cells} cells on 2 slots", over, "s a cell", most=3)
+
+
+def _speedup(cells: int, each: float) -> Figure:
+    taken = {}
+    for name, way in {"serial": _serial, "flow": _flow}.items():
+        with tempfile.TemporaryDirectory() as folder:
+            root = _project(Path(folder), cells, _busy(each))
+            taken[name] = seconds(partial(way, root))
+    return figure(
+        f"serial dvc repro / flow on 2 slots, {cells} cells of {each:g} s",
+        taken["serial"] / taken["flow"],
+        "times",
+        least=1.6,
+    )
+
+
+def _many(cells: int) -> list[Figure]:
+    with tempfile.TemporaryDirectory() as folder:
+        root = _project(Path(folder), cells, TRIVIAL)
+        began = root / "began"
+        started = time.time()
+        flow = subprocess.Popen(
+            _command(root), cwd=root, env=_environment(root), start_new_session=True
+        )
+        while not began.exists() and flow.poll() is None:
+            time.sleep(0.05)
+        first = float(began.read_text().split()[0]) - started
+        for _ in range(2):
+            os.killpg(flow.pid, signal.SIGINT)
+            time.sleep(1)
+        flow.wait()
+        _serial(root)
+        finished = seconds(lambda: _flow(root))
+    return [
+        figure(f"flow of {cells} cells: until the first runs", first, "s", most=20),
+        figure(f"flow of {cells} cells that are up to date", finished, "s", most=15),
+    ]
+
+
+def _busy(each: float) -> str:
+    return f"{sys.executable} busy.py {each}"
+
+
+def _project(root: Path, cells: int, command: str) -> Path:
+    command = command if "${key}" in command else f"{command} ${{key}}"
+    names = ", ".join(str(number) for number in range(cells))
+    (root / "dvc.yaml").write_text(PIPELINE.format(cells=names, command=command))
+    (root / "busy.py").write_text(BUSY)
+    (root / "driver.py").write_text(DRIVER)
+    (root / "given").touch()
+    (root / ".gitignore").write_text(".rapt/\nmade/\nbegan\n")
+    (root / "made").mkdir()
+    for line in (
+        "git init -q",
+        f"{sys.executable} -m dvc init -q",
+        f"{sys.executable} -m dvc config core.analytics false",
+        "git add -A",
+        "git -c user.name=rapt -c user.email=rapt@localhost commit -q -m project",
+    ):
+        _shell(root, line)
+    return root
+
+
+def _command(root: Path) -> list[str]:
+    return [sys.executable, str(root / "driver.py"), "--slots", "2"]
+
+
+def _flow(root: Path) -> None:
+    subprocess.run(_command(root), cwd=root, env=_environment(root), check=True)
+
+
+def _serial(root: Path) -> None:
+    _shell(root, f"{sys.executable} -m dvc repro -q")
+
+
+def _shell(root: Path, line: str) -> None:
+    subprocess.run(line, shell=True, cwd=root, env=_environment(root), check=True)
+
+
+def _environment(root: Path) -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(PROJECT), "RAPT_HOME": str(root)}

@@ -1,0 +1,95 @@
+"""What Prefect's pages show of a flow: how far it is, and in the end what it gave.
+
+The flow runs without any of it: where the server is lost, a page is not filled in.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from pathlib import Path
+from typing import cast
+from uuid import UUID
+
+from prefect.artifacts import (
+    create_image_artifact,
+    create_link_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+
+from pipelines.board import remaining_text
+from pipelines.schedule import Schedule
+from rapt.params import Params
+from rapt.reporting.cells import load
+
+MLFLOW = "http://127.0.0.1:5000/"  # where `make mlflow` shows it
+
+
+class Bars:
+    """A progress bar for each kind of stage, and one for all with the time that is left."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        """Nothing is shown yet."""
+        self._schedule = schedule
+        self._totals = Counter(stage.kind for stage in schedule.plan.values())
+        self._texts: dict[str, str] = {}
+        self._ids: dict[str, UUID] = {}
+        self._lost = False
+
+    def show(self) -> None:
+        """Bring the bars that changed up to the schedule; a server that is lost stays so."""
+        if self._lost:
+            return
+        try:
+            self._update()
+        except Exception:
+            self._lost = True
+
+    def _update(self) -> None:
+        schedule = self._schedule
+        done = Counter(schedule.plan[name].kind for name in schedule.done)
+        counts = {kind: f"{kind}: {done[kind]} of {total}" for kind, total in self._totals.items()}
+        changed = [kind for kind, text in counts.items() if self._texts.get(kind) != text]
+        for kind in changed:
+            self._bar(f"stages-{kind}", done[kind] / self._totals[kind], counts[kind])
+            self._texts[kind] = counts[kind]
+        if changed:
+            left = remaining_text(schedule.remaining())
+            self._bar("stages", len(schedule.done) / len(schedule.plan), f"all stages {left}")
+
+    def _bar(self, key: str, share: float, text: str) -> None:
+        if key in self._ids:
+            update_progress_artifact(self._ids[key], 100 * share, text)
+        else:
+            made = create_progress_artifact(100 * share, key, text)
+            self._ids[key] = cast(UUID, made)  # awaited: no event loop runs here
+
+
+def results(experiment: Params, run_in_mlflow: str | None) -> None:
+    """Put the cells' figures, the Pareto plot and the way to MLflow beside the flow run.
+
+    Args:
+        experiment: whose cells.
+        run_in_mlflow: below MLflow's address; None: MLflow has none.
+    """
+    create_table_artifact(_figures(experiment), "cells", "Every cell, mean over its seeds")
+    for plot in sorted(Path("reports/figures").glob("pareto-*.svg")):
+        drawing = base64.b64encode(plot.read_bytes()).decode()
+        create_image_artifact(f"data:image/svg+xml;base64,{drawing}", plot.stem, plot.stem)
+    if run_in_mlflow:
+        create_link_artifact(
+            MLFLOW + run_in_mlflow, "mlflow", "MLflow's run", "`make mlflow` first"
+        )
+
+
+def _figures(experiment: Params) -> list[dict[str, str | float]]:
+    return [
+        {"cell": f"{cell.plan.kind}/{cell.plan.cell}", "protection": cell.protection}
+        | {
+            name: round(value["mean"], 4)
+            for name, value in (cell.content or {"metrics": {}})["metrics"].items()
+        }
+        for cell in load(experiment).cells
+    ]

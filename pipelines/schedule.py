@@ -1,0 +1,145 @@
+"""Which stage runs next, and how long what remains will take."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from pathlib import Path
+from statistics import median
+
+from pipelines.graph import Plan, Stage, downstream
+from rapt import files
+
+
+class Durations:
+    """How long each stage took when it last ran here."""
+
+    def __init__(self, root: Path) -> None:
+        """Read what earlier flows measured."""
+        self._path = root / ".rapt/seconds.json"
+        self._seconds: dict[str, float] = {}
+        if self._path.exists():
+            self._seconds = files.read_json(self._path)
+
+    def add(self, stage: Stage, seconds: float) -> None:
+        """Remember that `stage` took so long."""
+        self._seconds[stage.name] = round(seconds, 1)
+
+    def save(self) -> None:
+        """Keep them for the next flow."""
+        files.write_json(self._path, self._seconds)
+
+    def of(self, stage: Stage) -> float | None:
+        """As last time, else as others of its kind; None: none of these has run here."""
+        if stage.name in self._seconds:
+            return self._seconds[stage.name]
+        start = f"{stage.kind}@"
+        of_kind = [s for name, s in self._seconds.items() if name.startswith(start)]
+        return median(of_kind) if of_kind else None
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A stage that may start, and the GPU that is its own meanwhile."""
+
+    stage: Stage
+    gpu: str | None
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """How many seconds are left; `at_least`, where some stages never ran here."""
+
+    seconds: float
+    at_least: bool
+
+
+class Schedule:
+    """The stages of a plan in the order of their dependencies, the longest first."""
+
+    def __init__(self, plan: Plan, slots: int, gpus: Sequence[str], durations: Durations) -> None:
+        """Nothing runs yet.
+
+        Args:
+            plan: the stages.
+            slots: how many run at once.
+            gpus: ids of GPUs, each for one stage at a time; none: every stage runs without.
+            durations: of earlier runs.
+        """
+        self.plan, self.durations = plan, durations
+        self.running: dict[str, tuple[Lease, float]] = {}
+        self.done: set[str] = set()
+        self.failed: list[str] = []
+        self._slots, self._gpus = slots, list(gpus)
+        self._free_gpus = list(gpus)
+        self._order = TopologicalSorter({stage.name: stage.upstream for stage in plan.values()})
+        self._order.prepare()
+        self._ready: list[Stage] = []
+        self._stopped = False
+
+    def next(self) -> Lease | None:
+        """Lease out the longest stage that can start now; None: wait for one that runs."""
+        if self._stopped or len(self.running) == self._slots:
+            return None
+        self._ready += [self.plan[name] for name in self._order.get_ready()]
+        can_start = [stage for stage in self._ready if self._free_gpus or not self._wants(stage)]
+        if not can_start:
+            return None
+        # One that never ran may be long: it goes first, and its kind is then known.
+        stage = max(can_start, key=lambda stage: self._seconds(stage, unknown=math.inf))
+        self._ready.remove(stage)
+        lease = Lease(stage, self._free_gpus.pop(0) if self._wants(stage) else None)
+        self.running[stage.name] = lease, time.monotonic()
+        return lease
+
+    def end(self, name: str, *, success: bool) -> None:
+        """Give back what a stage held."""
+        lease, _ = self.running.pop(name)
+        if lease.gpu:
+            self._free_gpus.append(lease.gpu)
+        if success:
+            self.done.add(name)
+            self._order.done(name)
+        else:
+            self.failed.append(name)
+
+    def stop(self) -> None:
+        """Lease out nothing more."""
+        self._stopped = True
+
+    @property
+    def skipped(self) -> set[str]:
+        """What cannot run, as it depends on what failed."""
+        return downstream(self.plan, set(self.failed)) - set(self.failed)
+
+    def remaining(self) -> Remaining:
+        """As long as the longest chain of stages, or as all together on what there is to run on."""
+        now = time.monotonic()
+        lost = self.done | self.skipped | set(self.failed)
+        left = {name: self._seconds(s) for name, s in self.plan.items() if name not in lost}
+        for name, (_, started) in self.running.items():
+            left[name] = max(0.0, left[name] - (now - started))
+        chain: dict[str, float] = {}
+        for name in TopologicalSorter({n: self.plan[n].upstream for n in left}).static_order():
+            if name in left:
+                before = [chain[up] for up in self.plan[name].upstream if up in chain]
+                chain[name] = left[name] + max(before, default=0.0)
+        on_gpus = sum(seconds for name, seconds in left.items() if self._wants(self.plan[name]))
+        return Remaining(
+            max(
+                max(chain.values(), default=0.0),
+                sum(left.values()) / self._slots,
+                on_gpus / max(1, len(self._gpus)),
+            ),
+            at_least=any(self.durations.of(self.plan[name]) is None for name in left),
+        )
+
+    def _wants(self, stage: Stage) -> bool:
+        return stage.gpu and bool(self._gpus)
+
+    def _seconds(self, stage: Stage, unknown: float = 0.0) -> float:
+        seconds = self.durations.of(stage)
+        return unknown if seconds is None else seconds

@@ -1,0 +1,166 @@
+"""Faults, injected: nothing half-written passes for whole, what ended is kept, the next completes.
+
+Each test ends with the bytes, dvc.lock included, that an undisturbed serial `dvc repro` leaves.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.pipelines.conftest import Toy, make
+from tests.pipelines.test_reproduce import EVERY_STAGE, wait_until
+
+pytestmark = pytest.mark.slow
+
+
+def completes(toy: Toy, expected: dict[str, str]) -> None:
+    done = toy.flow()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert toy.outcome() == expected
+    assert toy.leftovers() == []
+
+
+@pytest.mark.parametrize("victim", ["stage", "dvc"])
+def test_a_killed_stage_is_started_again(toy: Toy, expected: dict[str, str], victim: str) -> None:
+    flag = toy.flag("wait-1-b")
+    flow = toy.start()
+    wait_until(lambda: "1-b" in toy.names())
+    pid = next(int(pid) for name, pid, _ in toy.ran() if name == "1-b")
+    flag.unlink()
+    os.kill(pid if victim == "stage" else psutil.Process(pid).ppid(), signal.SIGKILL)
+    output = flow.communicate(timeout=120)[0]
+    assert flow.returncode == 0, output
+    assert "which may pass" in output
+    assert toy.outcome() == expected
+    assert set(toy.names()) == set(EVERY_STAGE)
+
+
+def test_a_stage_that_fails_by_itself_is_not_started_again(toy: Toy) -> None:
+    toy.flag("break-1-b")
+    assert toy.flow().returncode == 1
+    assert toy.names().count("1-b") == 1
+
+
+def test_the_coordinator_killed_while_it_collects(toy: Toy, expected: dict[str, str]) -> None:
+    flow, lock = toy.start(), toy.root / "dvc.lock"
+    wait_until(lock.exists, 120)
+    flow.kill()
+    flow.communicate(timeout=60)
+    completes(toy, expected)
+    assert toy.names() == EVERY_STAGE
+
+
+def test_the_prefect_server_killed(toy: Toy, expected: dict[str, str], prefect_home: Path) -> None:
+    flag = toy.flag("wait-1-b")
+    flow = toy.without_server(prefect_home).start()
+    wait_until(lambda: "1-b" in toy.names())
+    for child in psutil.Process(flow.pid).children():
+        if "server" in child.cmdline():
+            child.kill()
+    flag.unlink()
+    output = flow.communicate(timeout=120)[0]
+    assert "Traceback" not in output
+    assert len(output.strip().splitlines()) < 60
+    completes(toy, expected)
+    assert toy.names() == EVERY_STAGE
+
+
+def test_the_disk_full_while_a_stage_writes(toy: Toy, expected: dict[str, str]) -> None:
+    """Its slot's file system has no room; what it wrote of its out does not count."""
+    flag = toy.flag("fill-1-b")
+    done = toy.flow()
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+    assert "1-b" not in toy.outcome()
+    flag.unlink()
+    completes(toy, expected)
+    assert toy.names() == sorted([*EVERY_STAGE, "1-b"])
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 3 MiB."""
+    root = tmp_path / "disk"
+    root.mkdir()
+    mounted = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(root)]
+    if subprocess.run(mounted, capture_output=True).returncode:
+        pytest.skip("may not mount a file system")
+    yield root
+    subprocess.run(["umount", "--lazy", str(root)], check=True)
+
+
+def test_the_disk_full_everywhere(small_disk: Path, server: str, expected: dict[str, str]) -> None:
+    """DVC's cache and the slots are on it, too."""
+    toy = make(small_disk, server)
+    rest = toy.root / ".rapt/rest"
+    free = os.statvfs(toy.root)
+    rest.write_bytes(b"x" * (free.f_bavail * free.f_bsize - 40_000))
+    done = toy.flow()
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert not (toy.root / "dvc.lock").exists()
+    rest.unlink()
+    completes(toy, expected)
+
+
+@pytest.mark.parametrize("content", ["damaged!!", "cut", ""])
+def test_a_damaged_cache_object(toy: Toy, expected: dict[str, str], content: str) -> None:
+    toy.flag("break-2-b")
+    assert toy.flow().returncode == 1  # the others are in the cache, and nowhere else
+    damaged = next(
+        path
+        for path in (toy.root / ".dvc/cache/files/md5").glob("??/*")
+        if path.read_text() == "1-a first"
+    )
+    damaged.chmod(0o644)
+    damaged.write_text(content)
+    damaged.chmod(0o444)
+    toy.flag("break-2-b").unlink()
+    completes(toy, expected)
+    assert toy.names() == sorted([*EVERY_STAGE, "1-a", "2-b"])
+
+
+def test_a_truncated_output(toy: Toy, expected: dict[str, str]) -> None:
+    toy.serial()
+    (toy.root / "reports/cells/1-a.txt").write_text("1-a")
+    completes(toy, expected)
+    assert toy.names() == EVERY_STAGE  # it came from the cache
+
+
+def test_a_second_flow_is_refused_and_disturbs_nothing(toy: Toy, expected: dict[str, str]) -> None:
+    flag = toy.flag("wait-1-b")
+    flow = toy.start()
+    wait_until(lambda: "1-b" in toy.names())
+    second = toy.flow()
+    assert second.returncode == 1
+    assert "a second flow given" in second.stderr
+    flag.unlink()
+    output = flow.communicate(timeout=120)[0]
+    assert flow.returncode == 0, output
+    assert toy.outcome() == expected
+
+
+def test_a_file_edited_while_stages_run(toy: Toy, expected: dict[str, str]) -> None:
+    flag = toy.flag("wait-1-b")
+    flow = toy.start()
+    wait_until(lambda: "1-b" in toy.names())
+    mark = toy.root / "rapt/mark.py"
+    before = mark.read_text()
+    mark.write_text('MARK = "second"\n')
+    flag.unlink()
+    output = flow.communicate(timeout=120)[0]
+    assert flow.returncode == 1
+    assert re.search(r"changed while the flow ran: rapt/mark\.py", output)
+    assert not (toy.root / "dvc.lock").exists()
+
+    mark.write_text(before)
+    completes(toy, expected)
+    assert toy.names() == EVERY_STAGE  # what ran was of the snapshot

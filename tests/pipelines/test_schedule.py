@@ -1,0 +1,129 @@
+"""What starts next, and how long the rest takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.board import remaining_text
+from pipelines.graph import Plan, Stage
+from pipelines.schedule import Durations, Remaining, Schedule
+
+
+def plan(upstream: Mapping[str, str], gpu: str = "") -> Plan:
+    """Stages by name with the names, one letter each, that they wait for."""
+    return {n: Stage(n, tuple(up), gpu=n in gpu) for n, up in upstream.items()}
+
+
+def durations(folder: Path, **seconds: float) -> Durations:
+    known = Durations(folder)
+    for name, value in seconds.items():
+        known.add(Stage(name, ()), value)
+    return known
+
+
+def started(schedule: Schedule) -> str:
+    names = ""
+    while lease := schedule.next():
+        names += lease.stage.name
+    return names
+
+
+def test_longest_first_and_after_what_it_waits_for(tmp_path: Path) -> None:
+    known = durations(tmp_path, a=1, b=9, c=5, d=7)
+    schedule = Schedule(plan({"a": "", "b": "a", "c": "a", "d": "a"}), 2, [], known)
+    assert started(schedule) == "a"
+    schedule.end("a", success=True)
+    assert started(schedule) == "bd"
+    schedule.end("d", success=True)
+    assert started(schedule) == "c"
+
+
+def test_what_never_ran_goes_first(tmp_path: Path) -> None:
+    schedule = Schedule(plan({"a": "", "n": ""}), 1, [], durations(tmp_path, a=100))
+    assert started(schedule) == "n"
+
+
+def test_a_gpu_is_one_stages_at_a_time(tmp_path: Path) -> None:
+    stages = plan(dict.fromkeys("abcdx", ""), gpu="abcd")
+    schedule = Schedule(stages, 4, ["g0", "g1"], durations(tmp_path, a=4, b=3, c=2, d=1, x=0))
+    leases = [schedule.next() for _ in range(4)]
+    held = [(lease.stage.name, lease.gpu) for lease in leases if lease]
+    assert held == [("a", "g0"), ("b", "g1"), ("x", None)]  # c and d wait, and hold no slot
+    schedule.end("b", success=False)
+    lease = schedule.next()
+    assert lease is not None
+    assert (lease.stage.name, lease.gpu) == ("c", "g1")
+
+
+def test_without_gpus_every_stage_runs_anywhere(tmp_path: Path) -> None:
+    schedule = Schedule(plan(dict.fromkeys("ab", ""), gpu="ab"), 2, [], durations(tmp_path))
+    assert started(schedule) == "ab"
+
+
+def test_what_depends_on_a_failed_stage_is_skipped(tmp_path: Path) -> None:
+    stages = plan({"a": "", "b": "a", "c": "b", "d": ""})
+    schedule = Schedule(stages, 1, [], durations(tmp_path, a=2, d=1))
+    assert started(schedule) == "a"
+    schedule.end("a", success=False)
+    assert (schedule.failed, schedule.skipped) == (["a"], {"b", "c"})
+    assert started(schedule) == "d"
+
+
+def test_a_stopped_schedule_starts_nothing(tmp_path: Path) -> None:
+    schedule = Schedule(plan({"a": ""}), 1, [], durations(tmp_path))
+    schedule.stop()
+    assert schedule.next() is None
+    assert not schedule.running
+
+
+@pytest.mark.parametrize(
+    ("upstream", "slots", "gpus", "seconds"),
+    [
+        ({"a": "", "b": "", "c": "", "d": ""}, 2, [], 20),  # all together on two slots
+        ({"a": "", "b": "a", "c": "b", "d": ""}, 4, [], 30),  # the longest chain
+        ({"a": "", "b": "", "c": "", "d": ""}, 4, ["g"], 40),  # all together on one GPU
+    ],
+)
+def test_what_remains(
+    tmp_path: Path, upstream: dict[str, str], slots: int, gpus: list[str], seconds: int
+) -> None:
+    known = durations(tmp_path, a=10, b=10, c=10, d=10)
+    schedule = Schedule(plan(upstream, gpu="abcd"), slots, gpus, known)
+    assert schedule.remaining() == Remaining(seconds, at_least=False)
+
+
+def test_others_of_its_kind_stand_for_a_stage(tmp_path: Path) -> None:
+    known = durations(tmp_path, **{"cell@1": 2, "cell@2": 4, "cell@3": 9, "cells@1": 100})
+    assert known.of(Stage("cell@4", ())) == 4
+    assert known.of(Stage("other@4", ())) is None
+    stages = {name: Stage(name, ()) for name in ("cell@4", "other")}
+    remaining = Schedule(stages, 2, [], known).remaining()
+    assert remaining == Remaining(4, at_least=True)
+    assert remaining_text(remaining) == "at least 4 s left"
+
+
+def test_durations_are_kept(tmp_path: Path) -> None:
+    durations(tmp_path, a=3).save()
+    assert Durations(tmp_path).of(Stage("a", ())) == 3
+
+
+@given(st.lists(st.floats(0.1, 100), min_size=1, max_size=8), st.integers(1, 4))
+def test_every_stage_runs_once_in_any_order(seconds: list[float], slots: int) -> None:
+    stages = {f"s@{i}": Stage(f"s@{i}", tuple(f"s@{j}" for j in range(i // 2))) for i in range(8)}
+    known = Durations(Path("nowhere"))
+    for name, value in zip(stages, seconds, strict=False):
+        known.add(stages[name], value)
+    schedule, ended = Schedule(stages, slots, [], known), list[str]()
+    while len(ended) < len(stages):
+        while lease := schedule.next():
+            assert set(lease.stage.upstream) <= set(ended)
+        assert len(schedule.running) <= slots
+        ended.append(min(schedule.running))
+        schedule.end(ended[-1], success=True)
+    assert sorted(ended) == sorted(stages)
+    assert schedule.remaining().seconds == 0
