@@ -6,5 +6,7 @@ from rapt.process import no_telemetry
 
 # Before Prefect is imported: it reads its settings then.
 no_telemetry()
-# The terminal belongs to the progress lines; Prefect's server keeps the log of every run.
+# The terminal belongs to the progress lines. Prefect's server is told states, never what a stage
+# printed: that lies in .rapt/logs, and it is nobody else's.
 os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+os.environ.setdefault("PREFECT_LOGGING_TO_API_ENABLED", "false")

@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Self
 
+import httpx
 import typer
 from prefect import Task, flow, task
 from prefect.cache_policies import NO_CACHE
@@ -210,7 +211,12 @@ def start(slots: int) -> None:
     with ExitStack() as stack:
         with console.status("starting Prefect"):
             stack.enter_context(server.running())
-        reproduce.with_options(task_runner=runner)(plan, slots, experiment)  # type: ignore[arg-type]
+        try:
+            reproduce.with_options(task_runner=runner)(plan, slots, experiment)  # type: ignore[arg-type]
+        except httpx.TransportError as error:
+            raise RaptError(
+                "Prefect's server is lost; what is finished stays in the cache: start again"
+            ) from error
     console.print(f"{len(plan)} stages run, everything is up to date")
 
 

@@ -194,6 +194,8 @@ def snapshot(root: Path) -> str:
         raise RaptError(
             f"untracked files given: {_listed(others)}; allowed: tracked (git add) or ignored"
         )
+    # Else `stash create` fails without a word where a file was edited and is as before again.
+    _git(root, "update-index", "-q", "--refresh", check=False)
     return _git(root, "stash", "create") or _git(root, "rev-parse", "HEAD")
 
 
