@@ -24,7 +24,7 @@ from pipelines.schedule import Schedule
 from rapt.params import Params
 from rapt.reporting.cells import load
 
-MLFLOW = "http://127.0.0.1:5000/"  # where `make mlflow` shows it
+MLFLOW = "http://127.0.0.1:5000/"  # where `make mlflow` shows the runs
 
 
 class Bars:
@@ -80,7 +80,7 @@ def results(experiment: Params, run_in_mlflow: str | None) -> None:
         create_image_artifact(f"data:image/svg+xml;base64,{drawing}", plot.stem, plot.stem)
     if run_in_mlflow:
         create_link_artifact(
-            MLFLOW + run_in_mlflow, "mlflow", "MLflow's run", "`make mlflow` first"
+            MLFLOW + run_in_mlflow, key="mlflow", description="`make mlflow` first"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -257,6 +258,25 @@ def test_two_processes_at_once_leave_no_duplicates(tmp_path: Path) -> None:
         parents, children = runs()
     assert len(parents) == 1
     assert set(children) == expected(experiment)
+
+
+@pytest.mark.slow
+def test_a_sync_that_was_killed_is_completed(
+    experiment: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever MLflow's database holds when its writer dies, the next sync makes it whole."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    killed = subprocess.Popen([sys.executable, "-c", SYNC], stderr=subprocess.DEVNULL)
+    while len(list(Path("mlartifacts").rglob("statement.json"))) < 3:
+        assert killed.poll() is None, "it has ended before it was killed"
+        time.sleep(0.02)
+    killed.kill()
+    killed.wait()
+    tracking.sync(experiment)
+    parents, children = runs()
+    assert len(parents) == 1
+    assert set(children) == expected(experiment)
+    assert all(run.info.status == "FINISHED" for run in children.values())
 
 
 def test_an_attack_on_what_nothing_was_tuned_on_has_its_own_run(experiment: Params) -> None:

@@ -1,0 +1,47 @@
+"""The server that a project keeps for its flows."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from pipelines import server
+from tests.conftest import ROOT
+from tests.pipelines.test_reproduce import wait_until
+
+
+@pytest.mark.slow
+def test_flows_use_the_projects_server_while_it_runs(
+    tmp_path: Path, prefect_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".rapt").mkdir()
+    port = server._free_port()
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PREFECT_HOME": str(prefect_home)}
+    command = [sys.executable, "-m", "pipelines.server", "--port", str(port)]
+    kept = subprocess.Popen(command, env=environment, start_new_session=True)
+    wait_until(server.ADDRESS.exists, 120)
+    with temporary_settings({PREFECT_API_URL: None}), server.running():
+        assert PREFECT_API_URL.value() == f"http://127.0.0.1:{port}/api"
+        assert httpx.get(f"http://127.0.0.1:{port}/api/health").is_success
+    kept.send_signal(signal.SIGINT)
+    assert kept.wait(60) == 0
+    assert not server.ADDRESS.exists()
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"http://127.0.0.1:{port}/api/health")
+
+
+def test_an_address_that_nobody_answers_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    server.ADDRESS.parent.mkdir()
+    server.ADDRESS.write_text("http://127.0.0.1:9/api")  # of a server that was killed
+    assert server._of_project() is None
