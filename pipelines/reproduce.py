@@ -9,50 +9,23 @@ stages that run end, twice stops them.
 
 from __future__ import annotations
 
-import queue
-import signal
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated
 
 import httpx
 import typer
-from prefect import Task, flow, task
-from prefect.cache_policies import NO_CACHE
-from prefect.client.schemas.objects import State, TaskRun
-from prefect.futures import PrefectFuture
+from prefect import flow
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from pipelines import artifacts, cache, graph, server
-from pipelines.board import Board, console, show
+from pipelines import artifacts, cache, graph, server, walk
+from pipelines.board import console, show
 from pipelines.schedule import Durations, Schedule
-from pipelines.slots import CommandError, Slots, Stopped, gpus, snapshot
+from pipelines.slots import CommandError, Slots, gpus, snapshot
 from rapt import check, params, process
 from rapt.errors import RaptError
-
-# Seconds before a stage is started again, if what broke it may pass.
-BACKOFF = [2, 10]
-SECONDS_BETWEEN_UPDATES = 5
-CTRL_C = "Ctrl-C"
-INTERRUPTED = "interrupted: nothing here has changed; what is finished stays in the cache"
-
-
-def _may_pass(_: Task[Any, Any], __: TaskRun, state: State[Any]) -> bool:
-    return isinstance(state.data, CommandError) and state.data.may_pass
-
-
-stage_task = task(
-    name="stage",
-    task_run_name="{stage}",
-    retries=len(BACKOFF),
-    retry_delay_seconds=BACKOFF,  # type: ignore[arg-type]
-    retry_condition_fn=_may_pass,
-    cache_policy=NO_CACHE,
-    persist_result=False,
-)
 
 
 @flow(name="reproduce", validate_parameters=False)
@@ -63,115 +36,13 @@ def reproduce(plan: graph.Plan, slots: int, experiment: params.Params) -> None:
         RaptError: stages failed, the slots could not be made, or the user said Ctrl-C.
     """
     root = Path.cwd()
-    schedule = Schedule(plan, slots, gpus(), Durations(root))
-    with Slots(root, slots) as pool, _Events(pool, schedule) as events:
+    with Slots(root, slots) as pool:
         if damaged := cache.remove_damaged(pool.cache, root / ".rapt/cache.json"):
             console.print(f"warning: {damaged} damaged in DVC's cache: removed, made again")
-        _run(schedule, pool, events)
-        if events.interrupts:
-            raise Stopped(INTERRUPTED)
-        if schedule.failed:
-            raise RaptError(
-                f"failed: {', '.join(schedule.failed)}; "
-                f"skipped, as they depend on these: {len(schedule.skipped)}"
-            )
-        with console.status("collecting from the cache"):
-            _collect(pool, events)
+        walk.run(Schedule(plan, slots, gpus(), Durations(root)), pool)
     run_in_mlflow = mirror(experiment)
     with _optional("Prefect's pages are not filled in"):
         artifacts.results(experiment, run_in_mlflow)
-
-
-def _run(schedule: Schedule, pool: Slots, events: _Events) -> None:
-    """Run every stage whose dependencies succeeded, as the schedule says."""
-    board, bars = Board(schedule), artifacts.Bars(schedule)
-    futures: dict[str, PrefectFuture[None]] = {}
-
-    @stage_task
-    def run(stage: str, gpu: str | None) -> None:
-        started = time.monotonic()
-        try:
-            if pool.reproduce(stage, gpu):
-                schedule.durations.add(schedule.plan[stage], time.monotonic() - started)
-        except CommandError as error:
-            if error.may_pass:
-                console.print(f"{error}, which may pass", style="yellow")
-            raise
-
-    with board.progress:
-        while True:
-            while lease := schedule.next():
-                stage = lease.stage
-                upstream = [futures[name] for name in stage.upstream]
-                future = run.submit(stage.name, lease.gpu, return_state=False, wait_for=upstream)
-                futures[stage.name] = future
-                events.watch(stage.name, future)
-            board.show()
-            bars.show()
-            if not schedule.running:
-                break
-            if name := events.next():
-                schedule.end(name, success=_succeeded(futures[name]))
-    schedule.durations.save()
-
-
-def _collect(pool: Slots, events: _Events) -> None:
-    """Assemble in a thread, so that this one hears Ctrl-C."""
-    future = task(name="collect", cache_policy=NO_CACHE, persist_result=False)(
-        pool.assemble
-    ).submit(return_state=False)
-    events.watch("collect", future)
-    while events.next() is None:
-        pass
-    future.result()
-
-
-def _succeeded(future: PrefectFuture[None]) -> bool:
-    future.wait()  # else `state` asks the server, which lags behind
-    error = future.state.result(raise_on_failure=False)
-    if isinstance(error, CommandError):
-        show(error)
-    return future.state.is_completed()
-
-
-class _Events:
-    """What the main thread waits for: futures that end, and the user's Ctrl-C."""
-
-    def __init__(self, pool: Slots, schedule: Schedule) -> None:
-        """Nothing is heard before `with`."""
-        self.interrupts = 0
-        self._pool, self._schedule = pool, schedule
-        self._heard: queue.SimpleQueue[str] = queue.SimpleQueue()
-
-    def __enter__(self) -> Self:
-        """Take Ctrl-C over: an exception out of nowhere would leave Prefect's state undone."""
-        self._before = signal.signal(signal.SIGINT, lambda *_: self._heard.put(CTRL_C))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Give Ctrl-C back."""
-        signal.signal(signal.SIGINT, self._before)
-
-    def watch(self, name: str, future: PrefectFuture[None]) -> None:
-        """Hear of the end of `future`."""
-        future.add_done_callback(lambda _: self._heard.put(name))
-
-    def next(self) -> str | None:
-        """The name of what has ended; None: something else was heard, or nothing for a while."""
-        with suppress(queue.Empty):
-            heard = self._heard.get(timeout=SECONDS_BETWEEN_UPDATES)
-            if heard != CTRL_C:
-                return heard
-            self._interrupt()
-        return None
-
-    def _interrupt(self) -> None:
-        self.interrupts += 1
-        self._schedule.stop()
-        if self.interrupts > 1:
-            self._pool.stop()
-        else:
-            console.print("waiting for what runs; Ctrl-C again stops it")
 
 
 @contextmanager
@@ -232,7 +103,7 @@ def main(
     except RaptError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        sys.exit(walk.INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,165 @@
+"""The walk over a plan: each stage a Prefect task, as the schedule says, until all have ended."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import time
+from contextlib import suppress
+from typing import Any, Protocol, Self
+
+from prefect import Task, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State, TaskRun
+from prefect.futures import PrefectFuture
+
+from pipelines.artifacts import Bars
+from pipelines.board import Board, console, show
+from pipelines.schedule import Schedule
+from pipelines.slots import CommandError, Stopped
+from rapt.errors import RaptError
+
+# Seconds before a stage is started again, if what broke it may pass.
+BACKOFF = [2, 10]
+SECONDS_BETWEEN_UPDATES = 5
+CTRL_C = "Ctrl-C"
+INTERRUPTED = "interrupted: nothing here has changed; what is finished stays in the cache"
+
+
+class Runner(Protocol):
+    """What runs stages."""
+
+    def reproduce(self, stage: str, gpu: str | None) -> bool:
+        """Reproduce a stage; return whether it ran, else it was made before."""
+
+    def assemble(self) -> None:
+        """Collect what the stages made in the main workspace."""
+
+    def stop(self) -> None:
+        """Stop everything that runs, and start nothing more."""
+
+
+def _may_pass(_: Task[Any, Any], __: TaskRun, state: State[Any]) -> bool:
+    return isinstance(state.data, CommandError) and state.data.may_pass
+
+
+stage_task = task(
+    name="stage",
+    task_run_name="{stage}",
+    retries=len(BACKOFF),
+    retry_delay_seconds=BACKOFF,  # type: ignore[arg-type]
+    retry_condition_fn=_may_pass,
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+
+
+def run(schedule: Schedule, runner: Runner) -> None:
+    """Run what the schedule plans, then collect it, inside a flow.
+
+    Raises:
+        RaptError: stages failed, files were edited meanwhile, or the user said Ctrl-C.
+    """
+    with _Events(runner, schedule) as events:
+        _walk(schedule, runner, events)
+        if events.interrupts:
+            raise Stopped(INTERRUPTED)
+        if schedule.failed:
+            raise RaptError(
+                f"failed: {', '.join(schedule.failed)}; "
+                f"skipped, as they depend on these: {len(schedule.skipped)}"
+            )
+        with console.status("collecting from the cache"):
+            _collect(runner, events)
+
+
+class _Events:
+    """What the main thread waits for: futures that end, and the user's Ctrl-C."""
+
+    def __init__(self, runner: Runner, schedule: Schedule) -> None:
+        """Nothing is heard before `with`."""
+        self.interrupts = 0
+        self._runner, self._schedule = runner, schedule
+        self._heard: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def __enter__(self) -> Self:
+        """Take Ctrl-C over: an exception out of nowhere would leave Prefect's state undone."""
+        self._before = signal.signal(signal.SIGINT, lambda *_: self._heard.put(CTRL_C))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give Ctrl-C back."""
+        signal.signal(signal.SIGINT, self._before)
+
+    def watch(self, name: str, future: PrefectFuture[None]) -> None:
+        """Hear of the end of `future`."""
+        future.add_done_callback(lambda _: self._heard.put(name))
+
+    def next(self) -> str | None:
+        """The name of what has ended; None: something else was heard, or nothing for a while."""
+        with suppress(queue.Empty):
+            heard = self._heard.get(timeout=SECONDS_BETWEEN_UPDATES)
+            if heard != CTRL_C:
+                return heard
+            self._interrupt()
+        return None
+
+    def _interrupt(self) -> None:
+        self.interrupts += 1
+        self._schedule.stop()
+        if self.interrupts > 1:
+            self._runner.stop()
+        else:
+            console.print("waiting for what runs; Ctrl-C again stops it")
+
+
+def _walk(schedule: Schedule, runner: Runner, events: _Events) -> None:
+    """Run every stage whose dependencies succeeded, as the schedule says."""
+    board, bars = Board(schedule), Bars(schedule)
+    futures: dict[str, PrefectFuture[None]] = {}
+
+    @stage_task
+    def run(stage: str, gpu: str | None) -> None:
+        started = time.monotonic()
+        try:
+            if runner.reproduce(stage, gpu):
+                schedule.durations.add(schedule.plan[stage], time.monotonic() - started)
+        except CommandError as error:
+            if error.may_pass:
+                console.print(f"{error}, which may pass", style="yellow")
+            raise
+
+    with board.progress:
+        while True:
+            while lease := schedule.next():
+                stage = lease.stage
+                upstream = [futures[name] for name in stage.upstream]
+                future = run.submit(stage.name, lease.gpu, return_state=False, wait_for=upstream)
+                futures[stage.name] = future
+                events.watch(stage.name, future)
+            board.show()
+            bars.show()
+            if not schedule.running:
+                break
+            if name := events.next():
+                schedule.end(name, success=_succeeded(futures[name]))
+    schedule.durations.save()
+
+
+def _collect(runner: Runner, events: _Events) -> None:
+    """Assemble in a thread, so that this one hears Ctrl-C."""
+    future = task(name="collect", cache_policy=NO_CACHE, persist_result=False)(
+        runner.assemble
+    ).submit(return_state=False)
+    events.watch("collect", future)
+    while events.next() is None:
+        pass
+    future.result()
+
+
+def _succeeded(future: PrefectFuture[None]) -> bool:
+    future.wait()  # else `state` asks the server, which lags behind
+    error = future.state.result(raise_on_failure=False)
+    if isinstance(error, CommandError):
+        show(error)
+    return future.state.is_completed()
