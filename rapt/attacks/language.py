@@ -47,13 +47,13 @@ class MaskedToken(LanguageModel, Inversion):
 
         def guess(text: Sequence[str]) -> list[str]:
             guesses = list(text)
-            chances = predictor(text)
-            for at, row in enumerate(table.rows([table.form(word) for word in text])):
+            rows = table.rows([table.form(word) for word in text])
+            for at, (row, chances) in enumerate(zip(rows, predictor(text), strict=True)):
                 if row < 0:  # released as it was; the attack is not to be credited with that
-                    guesses[at] = table.words[chances[at].argmax()]
+                    guesses[at] = table.words[chances.argmax()]
                 elif groups[row] != VERBATIM:  # a word becomes one of its own group
                     own = groups == groups[row]
-                    guesses[at] = table.words[np.where(own, chances[at], -1).argmax()]
+                    guesses[at] = table.words[np.where(own, chances, -1).argmax()]
             return guesses
 
         return Inverter(lambda copies: [guess(text) for text in copies[0].words])
@@ -83,14 +83,14 @@ class ContextualBayesian(LanguageModel, Inversion):
 
             def rerank(released: Sequence[str], first: Sequence[str]) -> list[str]:
                 guesses = list(first)
-                fitting = predictor(first)
-                for at, row in enumerate(table.rows(released)):
+                rows = table.rows(released)
+                for at, (row, fitting) in enumerate(zip(rows, predictor(first), strict=True)):
                     span = slice(*matrix.indptr[row : row + 2]) if row >= 0 else slice(0)
                     some = np.argsort(-matrix.data[span], kind="stable")[: self.candidates]
                     if not len(some):  # released as it is
                         continue
                     originals = matrix.indices[span][some]
-                    odds = fitting[at, originals] / found.prior[originals]
+                    odds = fitting[originals] / found.prior[originals]
                     chances = matrix.data[span][some] * (1 - self.weight + self.weight * odds)
                     guesses[at] = table.words[originals[chances.argmax()]]
                 return guesses

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,8 +24,18 @@ AUTO = {
     CAUSAL: AutoModelForCausalLM,
     "LMHeadModel": AutoModelForCausalLM,
 }
-# Words that are read together, as models have a longest text.
-TOGETHER = 64
+# Tokens that a word is read with on either side, at most; fewer where the model takes no more.
+AROUND = 64
+# Numbers that a model may answer with at once, a quarter of a gigabyte.
+ANSWER = 1 << 26
+
+
+class _Reading(NamedTuple):
+    """What a model reads at once, and the row and place of each answer that is wanted."""
+
+    inputs: dict[str, torch.Tensor]
+    rows: Sequence[int]
+    places: Sequence[int]
 
 
 class WordPredictor:
@@ -54,35 +65,61 @@ class WordPredictor:
         self._first = np.array([(tokens or unknown)[0] for tokens in pieces])
         weights = np.maximum(frequency, np.min(frequency[frequency > 0], initial=1.0))
         self._share = weights / np.bincount(self._first, weights)[self._first]
+        encoded = self._tokenizer(["a"], is_split_into_words=True)
+        special = [word is None for word in encoded.word_ids()]
+        self._begin = encoded["input_ids"][: special.index(False)]
+        self._end = encoded["input_ids"][len(special) - special[::-1].index(False) :]
+        # Two of RoBERTa's positions are no token's.
+        longest = (getattr(self._model.config, "max_position_embeddings", None) or 1 << 20) - 2
+        self._around = min(AROUND, (longest - len(self._begin) - len(self._end) - 1) // 2)
 
-    def __call__(self, text: Sequence[str]) -> NDArray[np.float64]:
-        """The chance of every word at every place, float64 (n, V)."""
-        predict = self._of_masks if self._masked else self._of_prefixes
-        found = [np.empty((0, len(self._first)))]
+    def __call__(self, text: Sequence[str]) -> Iterator[NDArray[np.float64]]:
+        """The chance of every word, float64 (V,), at one place after the other."""
+        pieces = word_pieces(self._tokenizer, text)
+        tokens = list(chain(*pieces))
+        spans = list(pairwise(accumulate(map(len, pieces), initial=0)))
+        for reading in (self._of_masks if self._masked else self._of_prefixes)(tokens, spans):
+            yield from self._chances(reading)
+
+    def _chances(self, reading: _Reading) -> NDArray[np.float64]:
+        """The chance of every word at the places of a reading, (places, V)."""
         # One thread, so that the figures do not depend on how many cores there are.
         with threadpool_limits(1), torch.inference_mode():
-            for start in range(0, len(text), TOGETHER):
-                logits = predict(list(text[start : start + TOGETHER]))
-                found.append(logits.double().softmax(1).numpy()[:, self._first] * self._share)
-        return np.concatenate(found)
+            logits = self._model(**reading.inputs).logits[reading.rows, reading.places]
+            return logits.double().softmax(1).numpy()[:, self._first] * self._share
 
-    def _of_prefixes(self, text: list[str]) -> torch.Tensor:
-        """The logits of the token after each word's prefix, (n, tokens)."""
+    def _of_prefixes(self, tokens: list[int], spans: list[tuple[int, int]]) -> Iterator[_Reading]:
+        """What is before each word, of as many words together as begin within `around` tokens."""
         start = self._tokenizer.bos_token_id
-        ids = [self._tokenizer.eos_token_id if start is None else start]
-        places = []
-        for tokens in word_pieces(self._tokenizer, text):
-            places.append(len(ids) - 1)
-            ids += tokens
-        return self._model(torch.tensor([ids])).logits[0, places]
+        begin = self._tokenizer.eos_token_id if start is None else start
+        for first in range(0, len(tokens) + 1, self._around):
+            low, end = max(0, first - self._around), first + self._around
+            places = [at - low for at, _ in spans if first <= at < end]
+            if places:
+                ids = torch.tensor([[begin, *tokens[low : end - 1]]])
+                yield _Reading({"input_ids": ids}, [0] * len(places), places)
 
-    def _of_masks(self, text: list[str]) -> torch.Tensor:
-        """The logits of a mask in each word's place, (n, tokens)."""
-        places = range(len(text))
-        masked = [[*text[:at], self._tokenizer.mask_token, *text[at + 1 :]] for at in places]
-        batch = self._tokenizer(masked, is_split_into_words=True, padding=True, return_tensors="pt")
-        logits = self._model(**batch).logits
-        return logits[places, [batch.word_ids(at).index(at) for at in places]]
+    def _of_masks(self, tokens: list[int], spans: list[tuple[int, int]]) -> Iterator[_Reading]:
+        """What is around each word, with a mask in its place; some words together."""
+        longest = len(self._begin) + 2 * self._around + 1 + len(self._end)
+        together = max(1, ANSWER // (longest * self._model.config.vocab_size))
+        for start in range(0, len(spans), together):
+            some = spans[start : start + together]
+            masked = [
+                [
+                    *self._begin,
+                    *tokens[max(0, at - self._around) : at],
+                    self._tokenizer.mask_token_id,
+                    *tokens[after : after + self._around],
+                    *self._end,
+                ]
+                for at, after in some
+            ]
+            batch = self._tokenizer.pad(
+                {"input_ids": masked}, padding_side="right", return_tensors="pt"
+            )
+            places = [len(self._begin) + min(at, self._around) for at, _ in some]
+            yield _Reading(dict(batch), range(len(some)), places)
 
 
 def _kind(folder: Path) -> tuple[bool, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,9 +39,14 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
     """Read a task's source and make its examples.
 
     Rows go in this order: excluded values, unlabelled by the threshold, other attribute values,
-    unknown authors, empty texts, training rows that also stand in the evaluation split, rows not
-    drawn. All are counted. The draw depends on the seed, the task's name and the rows alone, so it
-    is the same on every machine, and a smaller number of rows is a part of a larger one.
+    unknown authors, empty texts, training rows that also stand in the evaluation split, values
+    that are none of the most frequent, rows not drawn. All are counted. The draw depends on the
+    seed, the task's name and the rows alone, so it is the same on every machine, and a smaller
+    number of rows is a part of a larger one.
+
+    Rows that are divided here are divided after the most frequent values are known, and only then
+    drop the training rows that stand in both splits. What is counted is therefore different texts:
+    of so many a copy stays, wherever the division goes.
 
     Where columns tell authors apart, a source's own splits are laid together and divided by whole
     authors. To drop from its training rows the authors of its evaluation rows would not do: where
@@ -61,14 +67,18 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
         rows.drop(rows.frame[f"exclude {column}"].isin(values), "excluded")
     if task.label:
         _label(rows, task.label, f"tasks.{name}.label")
-    _attributes(rows, name, task)
+    _attributes(rows, task)
     if task.authors:
         rows.drop(_is_blank(rows.frame, _author_columns(task)), "unknown author")
     texts = ["text", "text_pair"] if task.text_pair else ["text"]
     rows.drop(_is_blank(rows.frame, texts), "empty text")
     if "all" in loaded.splits or task.authors:
+        _most_frequent(rows, name, task)
         _divide(rows, name, task, seed)
-    rows.drop(_overlaps(rows.frame), "training text also in the evaluation split")
+        _overlaps(rows)
+    else:
+        _overlaps(rows)
+        _most_frequent(rows, name, task)
     drawn = {split: _draw(rows, name, task, seed, split) for split in SPLITS}
     counts = {split: len(frame) for split, frame in drawn.items()}
     rows.dropped["not drawn"] = len(rows.frame) - sum(counts.values())
@@ -138,21 +148,29 @@ def _frame(name: str, task: Task, loaded: sources.Loaded) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def _attributes(rows: _Rows, name: str, task: Task) -> None:
+def _attributes(rows: _Rows, task: Task) -> None:
     """Drop the rows without a value of each attribute; those to be binned become numbers."""
     for attribute, how in (task.attributes or {}).items():
-        column = f"attribute_{attribute}"
         match how:
             case Values():
-                allowed = set(how.values)
-            case MostFrequent():
-                key = f"tasks.{name}.attributes.{attribute}"
-                allowed = attributes.most_frequent(rows.frame[column], how, key)
+                _keep(rows, attribute, how.values)
             case Bins():
                 _numbers(rows, attribute, how)
-                continue
-        others = ~rows.frame[column].isin(allowed)
-        rows.drop(others, f"another value of attribute {attribute}")
+
+
+def _most_frequent(rows: _Rows, name: str, task: Task) -> None:
+    """Drop the rows with none of the values that most different texts have."""
+    for attribute, how in (task.attributes or {}).items():
+        if isinstance(how, MostFrequent):
+            column = f"attribute_{attribute}"
+            texts = rows.frame.assign(key=_keys(rows.frame)).drop_duplicates([column, "key"])
+            where = f"tasks.{name}.attributes.{attribute}"
+            _keep(rows, attribute, attributes.most_frequent(texts[column], how, where))
+
+
+def _keep(rows: _Rows, attribute: str, values: Iterable[str]) -> None:
+    others = ~rows.frame[f"attribute_{attribute}"].isin(set(values))
+    rows.drop(others, f"another value of attribute {attribute}")
 
 
 def _numbers(rows: _Rows, attribute: str, bins: Bins) -> None:
@@ -233,12 +251,18 @@ def _is_blank(frame: pd.DataFrame, columns: list[str]) -> pd.Series:
     return pd.Series(blank, index=frame.index, dtype=bool)
 
 
-def _overlaps(frame: pd.DataFrame) -> pd.Series:
-    """Which rows of the training split also stand in the evaluation split."""
+def _overlaps(rows: _Rows) -> None:
+    """Drop the rows of the training split that also stand in the evaluation split."""
+    keys = _keys(rows.frame)
+    is_train = rows.frame["split"] == "train"
+    seen = is_train & keys.isin(set(keys[~is_train]))
+    rows.drop(seen, "training text also in the evaluation split")
+
+
+def _keys(frame: pd.DataFrame) -> pd.Series:
+    """What equal examples share, of each row."""
     examples = zip(frame["text"], frame["text_pair"], strict=True)
-    keys = pd.Series([identity(*example) for example in examples], index=frame.index, dtype=object)
-    is_train = frame["split"] == "train"
-    return is_train & keys.isin(set(keys[~is_train]))
+    return pd.Series([identity(*example) for example in examples], index=frame.index, dtype=object)
 
 
 def _author_columns(task: Task) -> list[str]:

@@ -236,6 +236,37 @@ def test_the_most_frequent_authors_remain() -> None:
     assert sorted(found) == ["ann"] * 5 + ["bob"] * 4
 
 
+@pytest.mark.parametrize(
+    "gone",
+    [
+        ["eve,train,", "eve,train, ", "eve,train,"],  # empty
+        ["eve,train,seen", "eve,train,SEEN", "eve,train,also  seen"],  # in the evaluation split
+    ],
+)
+def test_rows_that_go_make_no_author_frequent(gone: list[str]) -> None:
+    rows = ["ann,train,a", "ann,train,b", "bob,train,c", "bob,train,d", "eve,train,e"]
+    rows += ["ann,test,seen", "bob,test,also seen", *gone]
+    for split in ("train", "test"):
+        write(f"{split}.csv", ["who,split,text", *(r for r in rows if r.split(",")[1] == split)])
+    most: dict[str, Any] = {"author": {"type": "most-frequent", "column": "who", "count": 2}}
+    files = {"train": "train.csv", "test": "test.csv"}
+    prepared = prepare("a", make_task(files, attributes=most), 0)
+    found = [v for t in prepared.tables.values() for v in t["attribute_author"].to_pylist()]
+    assert sorted(found) == ["ann"] * 3 + ["bob"] * 3
+    assert prepared.summary["dropped"]["another value of attribute author"] == 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_copies_of_a_text_make_no_author_frequent(seed: int) -> None:
+    """Where rows are divided here, a text that is drawn for evaluation takes all its copies."""
+    rows = ["eve,again"] * 6 + ["ann,a", "ann,b", "ann,c", "bob,d", "bob,e", "bob,f"]
+    write("a.csv", ["who,text", *rows])
+    most: dict[str, Any] = {"author": {"type": "most-frequent", "column": "who", "count": 2}}
+    prepared = prepare("a", make_task({"all": "a.csv"}, attributes=most), seed)
+    found = [v for t in prepared.tables.values() for v in t["attribute_author"].to_pylist()]
+    assert sorted(found) == ["ann"] * 3 + ["bob"] * 3
+
+
 @given(
     rows=st.lists(
         st.tuples(
