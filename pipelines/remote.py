@@ -104,9 +104,9 @@ class Desk:
         # Without a shell nothing runs here that the cache lacks.
         nothing = shutil.which("false") or "false"
         dvc(self._path, stage, "repro", "-q", *needs, logs=self._logs, SHELL=nothing)
-        paths = [path for outs in needs.values() for path in outs]
-        if any(_unprotected(self._path / path) for path in paths):
+        if self._is_bare(stage):
             return None
+        paths = [path for outs in needs.values() for path in outs]
         dvc(self._path, stage, "push", "-q", *paths, logs=self._logs)
         entries = YAML(typ="safe").load(self._path / "dvc.lock")["stages"]
         return {
@@ -117,10 +117,16 @@ class Desk:
             for name, outs in needs.items()
         }
 
+    def _is_bare(self, stage: str) -> bool:
+        """Whether a stage takes text that nothing protects, or what was made of such."""
+        needs = self._needs.get(stage, {})
+        releases = [self._path / path for outs in needs.values() for path in outs]
+        return any(map(_unprotected, releases)) or any(map(self._is_bare, needs))
 
-def _unprotected(path: Path) -> bool:
+
+def _unprotected(release: Path) -> bool:
     """Whether a release is the text itself, as at eta = inf."""
-    statement = path / "statement.json"
+    statement = release / "statement.json"
     return statement.exists() and files.read_json(statement)["protection"] == UNPROTECTED
 
 

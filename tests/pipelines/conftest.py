@@ -114,6 +114,11 @@ stages:
     cmd: exec python -m stages.make merge reports/cells/merged
     deps: [stages/make.py, models/1-a, models/2-a]
     outs: [reports/cells/merged]
+  compare:
+    meta: {side: provider}
+    cmd: exec python -m stages.make compare reports/cells/compared
+    deps: [stages/make.py, models/1-b, models/inf-a]
+    outs: [reports/cells/compared]
   attack:
     cmd: exec python -m stages.make attack reports/cells/attack
     deps: [stages/make.py, data/raw, models/1-a]
