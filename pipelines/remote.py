@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
+import httpx
 import typer
 from prefect import flow, get_client
 from prefect.client.schemas.filters import FlowRunFilter
@@ -314,6 +315,9 @@ def _look(pool: str) -> None:
         except ObjectNotFound:
             text = f"pool: {pool!r} given, allowed: one with a deployment (prefect deploy --all)"
             raise RaptError(text) from None
+        except httpx.HTTPError:
+            text = f"no Prefect server answers at {PREFECT_API_URL.value()}"
+            raise RaptError(f"{text}: prefect server start") from None
     if not any(worker.status == "ONLINE" for worker in workers):
         console.print(f"warning: no worker serves {pool!r}: prefect worker start --pool {pool}")
 
