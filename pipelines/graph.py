@@ -1,4 +1,4 @@
-"""What DVC says about the project: the only module that reads DVC from within Python."""
+"""What DVC says about the project."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 import networkx as nx
 from dvc.exceptions import DvcException
 from dvc.repo import Repo
+from dvc.stage import PipelineStage
 
-from rapt.errors import RaptError
+from rapt.errors import RaptError, not_allowed
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class Stage:
     upstream: tuple[str, ...]
     # Whether it gains from a GPU: `meta: {gpu: true}` in dvc.yaml.
     gpu: bool = False
+    # `provider` where it may run on the provider's machines: `meta: {side: provider}`.
+    side: str = "user"
 
     @property
     def kind(self) -> str:
@@ -29,6 +32,9 @@ class Stage:
 
 
 Plan = dict[str, Stage]
+# A stage's outs that others need, by the stage that makes them.
+Needs = dict[str, list[str]]
+SIDES = ("provider", "user")
 
 
 def plan(root: Path) -> Plan:
@@ -39,7 +45,8 @@ def plan(root: Path) -> Plan:
     looked into.
 
     Raises:
-        RaptError: DVC cannot read the project, or another DVC process holds its lock.
+        RaptError: DVC cannot read the project, another DVC process holds its lock, or a side is
+            misspelled.
     """
     try:
         with Repo(str(root)) as repo:
@@ -55,6 +62,7 @@ def plan(root: Path) -> Plan:
             stage.addressing,
             tuple(sorted(d.addressing for d in graph.successors(stage) if d in stale)),
             gpu=bool((stage.meta or {}).get("gpu")),
+            side=_side(stage),
         )
         for stage in stages
         if stage in stale
@@ -71,3 +79,45 @@ def cache_dir(root: Path) -> Path:
     """The folder of DVC's cache, wherever the user's configuration puts it."""
     with Repo(str(root)) as repo:
         return Path(repo.cache.local_cache_dir).resolve()
+
+
+def provider_side(root: Path) -> dict[str, Needs]:
+    """The stages that dvc.yaml gives to the provider (`meta: {side: provider}`), with their needs.
+
+    Raises:
+        RaptError: such a stage needs what is `push: false`, or there is no remote through which
+            needs and outs could travel.
+    """
+    found = {}
+    with Repo(str(root)) as repo:
+        graph = repo.index.graph
+        for stage in graph:
+            if isinstance(stage, PipelineStage) and _side(stage) == "provider":
+                found[stage.addressing] = _needs(stage, list(graph.successors(stage)))
+        try:
+            repo.cloud.get_remote()
+        except DvcException as error:
+            raise RaptError(f"dvc: {' '.join(str(error).split())}") from error
+    return found
+
+
+def _side(stage: PipelineStage) -> str:
+    side = (stage.meta or {}).get("side", "user")
+    if side not in SIDES:
+        raise RaptError(not_allowed(f"dvc.yaml: {stage.addressing}: meta.side", side, SIDES))
+    return str(side)
+
+
+def _needs(stage: PipelineStage, upstream: list[PipelineStage]) -> Needs:
+    needs: Needs = {}
+    deps = [Path(dep.fs_path) for dep in stage.deps]
+    for other in upstream:
+        for out in other.outs:
+            path = Path(out.fs_path)
+            if not any(path == dep or dep in path.parents or path in dep.parents for dep in deps):
+                continue
+            if not out.can_push:
+                text = f"{stage.addressing}: the provider's side given {out.def_path}, which is"
+                raise RaptError(f"{text} `push: false`; allowed: what may leave this machine")
+            needs.setdefault(other.addressing, []).append(out.def_path)
+    return needs

@@ -37,9 +37,19 @@ def reproduce(plan: graph.Plan, slots: int, experiment: params.Params) -> None:
     """
     root = Path.cwd()
     with Slots(root, slots) as pool:
-        if damaged := cache.remove_damaged(pool.cache, root / ".rapt/cache.json"):
-            console.print(f"warning: {damaged} damaged in DVC's cache: removed, made again")
+        check_cache(pool)
         walk.run(Schedule(plan, slots, gpus(), Durations(root)), pool)
+    finish(experiment)
+
+
+def check_cache(pool: Slots) -> None:
+    """Remove what is damaged in DVC's cache, which would pass for whole."""
+    if damaged := cache.remove_damaged(pool.cache, pool.root / ".rapt/cache.json"):
+        console.print(f"warning: {damaged} damaged in DVC's cache: removed, made again")
+
+
+def finish(experiment: params.Params) -> None:
+    """Show in MLflow and on Prefect's pages what a flow made, at its end."""
     run_in_mlflow = mirror(experiment)
     with _optional("Prefect's pages are not filled in"):
         artifacts.results(experiment, run_in_mlflow)

@@ -60,20 +60,29 @@ class Remaining:
 class Schedule:
     """The stages of a plan in the order of their dependencies, the longest first."""
 
-    def __init__(self, plan: Plan, slots: int, gpus: Sequence[str], durations: Durations) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        slots: int,
+        gpus: Sequence[str],
+        durations: Durations,
+        elsewhere: int = 0,
+    ) -> None:
         """Nothing runs yet.
 
         Args:
             plan: the stages.
-            slots: how many run at once.
+            slots: how many run here at once.
             gpus: ids of GPUs, each for one stage at a time; none: every stage runs without.
             durations: of earlier runs.
+            elsewhere: how many of the provider's stages run on other machines at once; 0: they
+                run here.
         """
         self.plan, self.durations = plan, durations
         self.running: dict[str, tuple[Lease, float]] = {}
         self.done: set[str] = set()
         self.failed: list[str] = []
-        self._slots, self._gpus = slots, list(gpus)
+        self._slots, self._elsewhere, self._gpus = slots, elsewhere, list(gpus)
         self._free_gpus = list(gpus)
         self._order = TopologicalSorter({stage.name: stage.upstream for stage in plan.values()})
         self._order.prepare()
@@ -82,10 +91,17 @@ class Schedule:
 
     def next(self) -> Lease | None:
         """Lease out the longest stage that can start now; None: wait for one that runs."""
-        if self._stopped or len(self.running) == self._slots:
+        if self._stopped:
             return None
         self._ready += [self.plan[name] for name in self._order.get_ready()]
-        can_start = [stage for stage in self._ready if self._free_gpus or not self._wants(stage)]
+        away = sum(self._leaves(self.plan[name]) for name in self.running)
+        here = len(self.running) - away
+        can_start = [
+            stage
+            for stage in self._ready
+            if (away < self._elsewhere if self._leaves(stage) else here < self._slots)
+            and (self._free_gpus or not self._wants(stage))
+        ]
         if not can_start:
             return None
         # One that never ran may be long: it goes first, and its kind is then known.
@@ -127,18 +143,22 @@ class Schedule:
             if name in left:
                 before = [chain[up] for up in self.plan[name].upstream if up in chain]
                 chain[name] = left[name] + max(before, default=0.0)
-        on_gpus = sum(seconds for name, seconds in left.items() if self._wants(self.plan[name]))
+        here = sum(s for name, s in left.items() if not self._leaves(self.plan[name]))
+        on_gpus = sum(s for name, s in left.items() if self._wants(self.plan[name]))
         return Remaining(
             max(
                 max(chain.values(), default=0.0),
-                sum(left.values()) / self._slots,
+                here / self._slots,
                 on_gpus / max(1, len(self._gpus)),
             ),
             at_least=any(self.durations.of(self.plan[name]) is None for name in left),
         )
 
+    def _leaves(self, stage: Stage) -> bool:
+        return self._elsewhere > 0 and stage.side == "provider"
+
     def _wants(self, stage: Stage) -> bool:
-        return stage.gpu and bool(self._gpus)
+        return stage.gpu and bool(self._gpus) and not self._leaves(stage)
 
     def _seconds(self, stage: Stage, unknown: float = 0.0) -> float:
         seconds = self.durations.of(stage)

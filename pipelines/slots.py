@@ -82,12 +82,12 @@ class Slots:
         """Take the snapshot and lay the slots out, those of a crashed flow reclaimed."""
         with ExitStack() as stack:
             stack.enter_context(_only_one(self.root))
-            self._commit = snapshot(self.root)
+            self.commit = snapshot(self.root)
             self._clear()
             stack.callback(self._clear)
             for number in range(self.count):
                 path = self._folder / str(number)
-                _worktree(self.root, path, self._commit, self.cache)
+                _worktree(self.root, path, self.commit, self.cache)
                 self._free.put(path)
             stack.callback(self.stop)
             self._open = stack.pop_all()
@@ -125,7 +125,7 @@ class Slots:
             CommandError: a stage failed.
             RaptError: files are no longer those of the snapshot, or the flow is stopping.
         """
-        if changed := _git(self.root, "diff", "--name-only", self._commit).splitlines():
+        if changed := _git(self.root, "diff", "--name-only", self.commit).splitlines():
             raise RaptError(
                 f"changed while the flow ran: {_listed(changed)}; what ran is in the cache, and "
                 "nothing else was touched: start again"

@@ -162,4 +162,6 @@ def _succeeded(future: PrefectFuture[None]) -> bool:
     error = future.state.result(raise_on_failure=False)
     if isinstance(error, CommandError):
         show(error)
+    elif isinstance(error, RaptError) and not isinstance(error, Stopped):
+        console.print(str(error), style="red", markup=False)
     return future.state.is_completed()

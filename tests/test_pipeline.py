@@ -16,7 +16,7 @@ STAGES: dict[str, dict[str, Any]] = {
     name: stage.get("do", {}) | stage if "do" in stage else stage
     for name, stage in YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"].items()
 }
-PROVIDER = ("train", "denoise", "study")
+PROVIDER = [name for name, s in STAGES.items() if s.get("meta", {}).get("side") == "provider"]
 # Computed from public vocabularies and the mechanism alone.
 PUBLIC = ("models/tables/", "models/channels/")
 # What cannot change a result: reading params, mapping and writing files, progress, mirroring.
@@ -85,6 +85,10 @@ def test_a_stage_says_what_it_does_and_can_be_cached(name: str) -> None:
     assert not {"always_changed", "frozen"} & set(STAGES[name])
     outs = [out for out in STAGES[name]["outs"] if isinstance(out, dict)]
     assert not [out for out in outs if "persist" in next(iter(out.values()))]
+
+
+def test_the_provider_s_stages_are_those_that_tune() -> None:
+    assert PROVIDER == ["train", "denoise", "study"]
 
 
 def test_no_provider_side_stage_depends_on_raw_or_tagged_data() -> None:

@@ -44,8 +44,11 @@ import os, sys
 from pathlib import Path
 from rapt import mark
 
+def home():  # of all machines, where there are several
+    return Path(os.environ.get("TOY_HOME", Path(os.environ.get("RAPT_HOME", ".")) / ".rapt"))
+
 def ran(name):
-    with (Path(os.environ.get("RAPT_HOME", ".")) / ".rapt" / "ran").open("a") as log:
+    with (home() / "ran").open("a") as log:
         log.write(f"{name} {os.getpid()} {Path(mark.__file__).parents[1]}\\n")
 
 def write(path, text):
@@ -85,6 +88,80 @@ stages.write("reports/metrics.json", '{"cells": %d}' % len(text.splitlines()))
     "data/.gitignore": "/*\n!.gitignore\n",
     "reports/.gitignore": "/*\n!.gitignore\n!metrics.json\n",
 }
+
+# Two sides: raw text and what is made of it stays, releases go to the provider, adapters come back.
+SIDES = FILES | {
+    "params.yaml": "eta: [1, 2, inf]\nseed: [a, b]\n",
+    "dvc.yaml": """\
+stages:
+  validate:
+    cmd: exec python -m stages.validate
+    deps: [stages/validate.py]
+    outs: [data/ok]
+  download:
+    cmd: exec python -m stages.make download data/raw
+    deps: [stages/make.py, data/ok]
+    outs: [data/raw: {push: false}]
+  privatize:
+    matrix: {eta: "${eta}"}
+    cmd: exec python -m stages.make privatize-${key} data/private/${item.eta} data/tags/${item.eta}
+    deps: [stages/make.py, data/raw]
+    outs: ["data/private/${item.eta}", "data/tags/${item.eta}"]
+  train:
+    meta: {side: provider}
+    matrix: {eta: "${eta}", seed: "${seed}"}
+    cmd: exec python -m stages.make train-${key} models/${key} reports/cells/${key}
+    deps: [stages/make.py, rapt/mark.py, "data/private/${item.eta}"]
+    outs: ["models/${key}", "reports/cells/${key}"]
+  merge:
+    meta: {side: provider}
+    cmd: exec python -m stages.make merge reports/cells/merged
+    deps: [stages/make.py, models/1-a, models/2-a]
+    outs: [reports/cells/merged]
+  compare:
+    meta: {side: provider}
+    cmd: exec python -m stages.make compare reports/cells/compared
+    deps: [stages/make.py, models/1-b, models/inf-a]
+    outs: [reports/cells/compared]
+  attack:
+    cmd: exec python -m stages.make attack reports/cells/attack
+    deps: [stages/make.py, data/raw, models/1-a]
+    outs: [reports/cells/attack: {push: false}]
+  report:
+    cmd: exec python -m stages.report
+    deps: [stages/report.py, reports/cells]
+    outs: [reports/report.txt]
+    metrics: [reports/metrics.json: {cache: false}]
+""",
+    "stages/make.py": """\
+import ctypes, json, sys, time
+from pathlib import Path
+import stages
+name, *outs = sys.argv[1:]
+home = stages.home()
+ctypes.CDLL(None).prctl(1, 9)  # as stages.run does: die with dvc
+stages.ran(name)
+if (home / f"break-{name}").exists():
+    sys.exit(f"no luck with {name}")
+while (home / f"wait-{name}").exists():
+    time.sleep(0.05)
+for out in outs:
+    stages.write(f"{out}/text", f"{name} made {out}")
+    if out.startswith("data/private"):
+        protection = "unprotected" if out.endswith("inf") else "d_X-privacy"
+        stages.write(f"{out}/statement.json", json.dumps({"protection": protection}))
+""",
+    "stages/report.py": """\
+from pathlib import Path
+import stages
+stages.ran("report")
+text = "".join(f"{p} {p.read_text()}\\n" for p in sorted(Path("reports/cells").rglob("text")))
+stages.write("reports/report.txt", text)
+stages.write("reports/metrics.json", '{"cells": %d}' % len(text.splitlines()))
+""",
+    "models/.gitignore": "/*\n!.gitignore\n",
+}
+del SIDES["stages/cell.py"]
 
 
 @dataclass(frozen=True)
@@ -138,7 +215,7 @@ class Toy:
         )
 
     def flow_command(self, slots: int) -> list[str]:
-        return [sys.executable, str(Path(__file__).with_name("toy_flow.py")), "--slots", str(slots)]
+        return toy_flow("reproduce", "--slots", str(slots))
 
     def flag(self, name: str) -> Path:
         path = self.root / ".rapt" / name
@@ -156,7 +233,8 @@ class Toy:
     def outcome(self) -> dict[str, str]:
         """The sha256 of dvc.lock and of every out."""
         files = [self.root / "dvc.lock"]
-        files += [p for d in ("data", "reports") for p in (self.root / d).rglob("*") if p.is_file()]
+        for folder in ("data", "models", "reports"):
+            files += [p for p in (self.root / folder).rglob("*") if p.is_file()]
         return {
             str(p.relative_to(self.root)): hashlib.sha256(p.read_bytes()).hexdigest()
             for p in sorted(files)
@@ -167,6 +245,10 @@ class Toy:
         """Slots, and worktrees that git knows of, beside the main workspace."""
         found = self.git("worktree", "list", "--porcelain").count("worktree ") - 1
         return [str(p) for p in self.root.glob(".rapt/slots/*")] + ["worktree"] * found
+
+
+def toy_flow(module: str, *arguments: str) -> list[str]:
+    return [sys.executable, str(Path(__file__).with_name("toy_flow.py")), module, *arguments]
 
 
 @pytest.fixture(scope="session")
@@ -185,12 +267,12 @@ def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("prefect")
 
 
-def make(root: Path, server: str) -> Toy:
-    for name, text in FILES.items():
+def make(root: Path, server: str, contents: dict[str, str] = FILES) -> Toy:
+    for name, text in contents.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    (root / ".rapt").mkdir()
+    (root / ".rapt").mkdir(parents=True)
     toy = Toy(root, server)
     toy.git("init", "-q")
     toy.run(sys.executable, "-m", "dvc", "init", "-q")
@@ -208,5 +290,13 @@ def toy(tmp_path: Path, server: str) -> Toy:
 def expected(tmp_path_factory: pytest.TempPathFactory, server: str) -> dict[str, str]:
     """What serial `dvc repro` leaves."""
     toy = make(tmp_path_factory.mktemp("serial"), server)
+    toy.serial()
+    return toy.outcome()
+
+
+@pytest.fixture(scope="session")
+def serial(tmp_path_factory: pytest.TempPathFactory, server: str) -> dict[str, str]:
+    """What serial `dvc repro` leaves of the toy with two sides."""
+    toy = make(tmp_path_factory.mktemp("serial"), server, SIDES)
     toy.serial()
     return toy.outcome()

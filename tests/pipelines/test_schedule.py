@@ -60,6 +60,16 @@ def test_a_gpu_is_one_stages_at_a_time(tmp_path: Path) -> None:
     assert (lease.stage.name, lease.gpu) == ("c", "g1")
 
 
+def test_the_providers_stages_take_no_slot_and_no_gpu_here(tmp_path: Path) -> None:
+    stages = {n: Stage(n, (), gpu=True, side="provider") for n in "abc"} | plan({"x": "", "y": ""})
+    known = durations(tmp_path, a=4, b=3, c=2, x=1, y=0)
+    schedule = Schedule(stages, 1, ["g0"], known, elsewhere=2)
+    leases = [schedule.next() for _ in range(4)]
+    held = [(lease.stage.name, lease.gpu) for lease in leases if lease]
+    assert held == [("a", None), ("b", None), ("x", None)]
+    assert schedule.remaining().seconds == pytest.approx(4, abs=0.5)
+
+
 def test_without_gpus_every_stage_runs_anywhere(tmp_path: Path) -> None:
     schedule = Schedule(plan(dict.fromkeys("ab", ""), gpu="ab"), 2, [], durations(tmp_path))
     assert started(schedule) == "ab"

@@ -1,0 +1,353 @@
+"""Reproduce the DVC graph on several machines: `python -m pipelines.remote --pool provider`.
+
+The provider's stages (`meta: {side: provider}` in dvc.yaml) run on the workers of a Prefect work
+pool (see pipelines.worker), all others here, in slots. What crosses over is the snapshot, by git,
+and the outs that a provider's stage needs or makes, by DVC's remote; what is `push: false` and
+releases that are unprotected stay here. The bytes left are those of `dvc repro` alone.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+import typer
+from prefect import flow, get_client
+from prefect.client.schemas.filters import FlowRunFilter
+from prefect.client.schemas.objects import FlowRun, State
+from prefect.deployments import run_deployment
+from prefect.exceptions import ObjectNotFound
+from prefect.settings import PREFECT_API_URL
+from prefect.states import Cancelling
+from prefect.task_runners import ThreadPoolTaskRunner
+from ruamel.yaml import YAML
+
+from pipelines import collect, graph, walk
+from pipelines.board import console, show
+from pipelines.reproduce import check_cache, finish, mirror
+from pipelines.schedule import Durations, Schedule
+from pipelines.slots import CommandError, Slots, Stopped, _git, _worktree, gpus, snapshot
+from pipelines.worker import PAUSES, dvc, patiently
+from rapt import check, files, params, process
+from rapt.errors import RaptError
+from rapt.privacy.statement import UNPROTECTED
+
+T = TypeVar("T")
+Lock = dict[str, dict[str, Any]]
+AHEAD = 32  # stages that run or wait on the pool at a time; the rest waits here
+SECONDS_BETWEEN_LOOKS = 1.0
+
+
+class Desk:
+    """A worktree of the snapshot through which outs go to DVC's remote and come back from it."""
+
+    def __init__(self, slots: Slots, needs: dict[str, graph.Needs]) -> None:
+        """Lay it out beside the slots, which are cleared together with it."""
+        root, cache = slots.root, slots.cache
+        self._logs = root / ".rapt/logs"
+        self._path = root / ".rapt/slots/desk"
+        self._needs = needs
+        self._sent: dict[str, Lock | None] = {}
+        self._guard = threading.Lock()
+        _worktree(root, self._path, slots.commit, cache)
+        if (own := root / ".dvc/config.local").exists():  # the remote's credentials may be there
+            shutil.copy(own, self._path / ".dvc/config.local")
+            dvc(self._path, "desk", "config", "--local", "cache.dir", str(cache), logs=self._logs)
+
+    def serves(self, stage: str) -> bool:
+        """Whether a stage is the provider's."""
+        return stage in self._needs
+
+    def send(self, stage: str) -> Lock | None:
+        """Push what a stage needs.
+
+        Returns:
+            the entries of dvc.lock with these outs alone; None where one of them is unprotected.
+
+        Raises:
+            CommandError: they are not here, or the remote is away.
+        """
+        needs = self._needs[stage]
+        key = repr(needs)  # the cells of a release need the same
+        with self._guard:
+            if key not in self._sent:
+                self._sent[key] = self._send(stage, needs)
+            return self._sent[key]
+
+    def fetch(self, stage: str) -> bool:
+        """Bring what a stage made into the cache here; False where nobody has made it yet.
+
+        Raises:
+            RaptError: the remote is away.
+        """
+        command = [*process.TETHER, sys.executable, "-P", collect.__file__, stage]
+        with self._guard:
+            done = subprocess.run(command, cwd=self._path, capture_output=True, text=True)
+        if done.returncode not in (0, collect.NOTHING):
+            reason = " ".join(done.stderr.strip().splitlines()[-1:])
+            raise RaptError(f"{stage}: not fetched from the remote: {reason}")
+        return done.returncode == 0
+
+    def _send(self, stage: str, needs: graph.Needs) -> Lock | None:
+        if not needs:
+            return {}
+        # Without a shell nothing runs here that the cache lacks.
+        nothing = shutil.which("false") or "false"
+        dvc(self._path, stage, "repro", "-q", *needs, logs=self._logs, SHELL=nothing)
+        if self._is_bare(stage):
+            return None
+        paths = [path for outs in needs.values() for path in outs]
+        dvc(self._path, stage, "push", "-q", *paths, logs=self._logs)
+        entries = YAML(typ="safe").load(self._path / "dvc.lock")["stages"]
+        return {
+            name: {
+                "cmd": entries[name]["cmd"],
+                "outs": [out for out in entries[name]["outs"] if out["path"] in outs],
+            }
+            for name, outs in needs.items()
+        }
+
+    def _is_bare(self, stage: str) -> bool:
+        """Whether a stage takes text that nothing protects, or what was made of such."""
+        needs = self._needs.get(stage, {})
+        releases = [self._path / path for outs in needs.values() for path in outs]
+        return any(map(_unprotected, releases)) or any(map(self._is_bare, needs))
+
+
+def _unprotected(release: Path) -> bool:
+    """Whether a release is the text itself, as at eta = inf."""
+    statement = release / "statement.json"
+    return statement.exists() and files.read_json(statement)["protection"] == UNPROTECTED
+
+
+class Sides:
+    """Runs each stage on its side: the provider's on the pool, all others in the slots here."""
+
+    def __init__(self, slots: Slots, desk: Desk, pool: str, repository: str, commit: str) -> None:
+        """Take what the runs of the pool's deployment are given, and where the others run."""
+        self._slots = slots
+        self._desk = desk
+        self._deployment = f"stage/{pool}"
+        self._given = {"repository": repository, "commit": commit}
+        self._stopped = threading.Event()
+
+    def reproduce(self, stage: str, gpu: str | None) -> bool:
+        """Reproduce a stage, unless somebody has; what it makes is in the cache here then.
+
+        Args:
+            stage: its name.
+            gpu: id of a GPU of this machine, for a stage that runs here.
+
+        Returns:
+            whether it ran.
+
+        Raises:
+            RaptError: it failed.
+        """
+        lock = self._lock(stage)
+        if lock is None:
+            return self._slots.reproduce(stage, gpu)
+        if self._patiently(lambda: self._desk.fetch(stage)):
+            return False
+        self._run(stage, lock)
+        self._patiently(lambda: self._bring(stage))
+        return True
+
+    def assemble(self) -> None:
+        """Collect what all sides made in the main workspace."""
+        self._slots.assemble()
+
+    def stop(self) -> None:
+        """Start nothing more, and kill what runs here; `published` cancels what the pool has."""
+        self._stopped.set()
+        self._slots.stop()
+
+    def _lock(self, stage: str) -> Lock | None:
+        """What the pool needs for a stage; None where that runs here."""
+        if not self._desk.serves(stage):
+            return None
+        return self._patiently(lambda: self._desk.send(stage))
+
+    def _bring(self, stage: str) -> None:
+        if not self._desk.fetch(stage):
+            raise RaptError(f"{stage}: done, but the remote has nothing of it")
+
+    def _run(self, stage: str, lock: Lock) -> None:
+        """Have the pool run a stage; again where its process died, not where the stage failed."""
+        for pause in (*PAUSES[:2], None):
+            self._pause(0)  # which raises if the flow has stopped meanwhile
+            parameters = self._given | {"stage": stage, "lock": lock}
+            tag = _tag(self._given["commit"])
+            run = run_deployment(self._deployment, parameters=parameters, tags=[tag], timeout=0)
+            assert isinstance(run, FlowRun)
+            state = self._end(run)
+            if state.is_completed():
+                return
+            if not state.is_crashed() or pause is None:
+                raise RaptError(f"{stage}: {' '.join((state.message or state.name or '').split())}")
+            self._pause(pause)
+
+    def _end(self, run: FlowRun) -> State[Any]:
+        with get_client(sync_client=True) as client:
+            while True:
+                state = client.read_flow_run(run.id).state
+                if state and state.is_final():
+                    return state
+                self._pause(SECONDS_BETWEEN_LOOKS)
+
+    def _patiently(self, call: Callable[[], T]) -> T:
+        return patiently(call, self._pause)
+
+    def _pause(self, seconds: float) -> None:
+        if self._stopped.wait(seconds):
+            raise Stopped("not started")
+
+
+@contextmanager
+def published(root: Path, commit: str, repository: str) -> Iterator[str]:
+    """Hold a snapshot's files for the workers, in a ref of the repository that they fetch from.
+
+    Yields:
+        a commit of these files without history, which no other flow has.
+
+    Raises:
+        RaptError: git cannot push to `repository`.
+    """
+    record = root / ".rapt/published.json"
+    if record.exists():  # by a flow that was killed
+        _retract(root, **files.read_json(record))
+    own = _git(root, "commit-tree", f"{commit}^{{tree}}", "-m", f"rapt {uuid.uuid4()}")
+    where = {"repository": repository, "commit": own}
+    files.write_json(record, where)
+    _git(root, "push", "--quiet", repository, f"{own}:refs/rapt/{own}")
+    try:
+        yield own
+    finally:
+        _retract(root, **where)
+        record.unlink()
+
+
+def _retract(root: Path, repository: str, commit: str) -> None:
+    """Cancel what a flow left on the pool, and remove its ref."""
+    unfinished = FlowRunFilter.model_validate(
+        {
+            "tags": {"all_": [_tag(commit)]},
+            "state": {"type": {"any_": ["SCHEDULED", "PENDING", "RUNNING"]}},
+        }
+    )
+    with get_client(sync_client=True) as client:
+        for run in client.read_flow_runs(flow_run_filter=unfinished):
+            client.set_flow_run_state(run.id, Cancelling())
+    with suppress(RaptError):  # the repository is away: a ref too many does no harm
+        _git(root, "push", "--quiet", repository, f":refs/rapt/{commit}")
+
+
+@flow(name="reproduce on a pool", validate_parameters=False, persist_result=False)
+def reproduce(
+    plan: graph.Plan, pool: str, repository: str, slots: int, experiment: params.Params
+) -> None:
+    """Run the stages of `plan` on their sides, then collect and show what they made.
+
+    Raises:
+        RaptError: stages failed, or what they need could not be prepared.
+    """
+    root = Path.cwd()
+    needs = graph.provider_side(root)
+    schedule = Schedule(plan, slots, gpus(), Durations(root), elsewhere=AHEAD)
+    with Slots(root, slots) as here:
+        check_cache(here)
+        desk = Desk(here, needs)
+        with published(root, here.commit, repository) as own:
+            walk.run(schedule, Sides(here, desk, pool, repository, own))
+    finish(experiment)
+
+
+def start(pool: str, slots: int, repository: str | None = None) -> None:
+    """Check, plan and run; a finished pipeline starts nothing.
+
+    Args:
+        pool: the provider's work pool, and the name of its deployment.
+        slots: stages side by side on this machine.
+        repository: the address that the workers fetch the snapshot from; else that of `origin`.
+
+    Raises:
+        RaptError: see its text.
+    """
+    experiment = check.check()
+    root = Path.cwd()
+    snapshot(root)  # refuses now rather than after the server was asked
+    plan = graph.plan(root)
+    if not plan:
+        console.print("up to date")
+        mirror(experiment)
+        return
+    graph.provider_side(root)
+    address = _address(root, repository)
+    _look(pool)
+    slots = min(slots, len(plan))
+    runner = ThreadPoolTaskRunner(max_workers=slots + AHEAD)  # type: ignore[var-annotated]
+    reproduce.with_options(task_runner=runner)(plan, pool, address, slots, experiment)  # type: ignore[arg-type]
+    console.print(f"{len(plan)} stages run, everything is up to date")
+
+
+def _address(root: Path, given: str | None) -> str:
+    address = given or _git(root, "remote", "get-url", "origin", check=False)
+    if not address:
+        raise RaptError("repository: none given, allowed: what the workers can fetch from")
+    if urlsplit(address).password:  # it would stand in every run's parameters
+        raise RaptError("repository: one with a password given, allowed: git's credential helpers")
+    return address
+
+
+def _look(pool: str) -> None:
+    """See whether the server has the pool's deployment, and any worker for it."""
+    if not PREFECT_API_URL.value():
+        raise RaptError("PREFECT_API_URL: none given, allowed: the server that the workers use")
+    with get_client(sync_client=True) as client:
+        try:
+            client.read_deployment_by_name(f"stage/{pool}")
+            workers = client.read_workers_for_work_pool(pool)
+        except ObjectNotFound:
+            text = f"pool: {pool!r} given, allowed: one with a deployment (prefect deploy --all)"
+            raise RaptError(text) from None
+        except httpx.HTTPError:
+            text = f"no Prefect server answers at {PREFECT_API_URL.value()}"
+            raise RaptError(f"{text}: prefect server start") from None
+    if not any(worker.status == "ONLINE" for worker in workers):
+        console.print(f"warning: no worker serves {pool!r}: prefect worker start --pool {pool}")
+
+
+def _tag(commit: str) -> str:
+    return f"rapt {commit}"
+
+
+def main(
+    pool: Annotated[str, typer.Option(help="The provider's work pool.")] = "provider",
+    slots: Annotated[int, typer.Option(min=1, help="Stages side by side here.")] = process.cores(),
+    repository: Annotated[
+        str | None, typer.Option(help="Where workers fetch the snapshot; else git's origin.")
+    ] = None,
+) -> None:
+    """Reproduce the DVC graph, the provider's stages on the workers of a Prefect pool."""
+    try:
+        start(pool, slots, repository)
+    except CommandError as error:
+        show(error)
+        sys.exit(1)
+    except RaptError as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit(walk.INTERRUPTED)
+
+
+if __name__ == "__main__":
+    typer.run(main)

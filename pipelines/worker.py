@@ -1,0 +1,125 @@
+"""What another machine does for a flow: one stage of one snapshot, in a folder of its own.
+
+A worker needs a checkout with this environment, and the DVC remote: `prefect worker start --pool
+provider`. The snapshot comes by git, what the stage needs from the remote, and what it makes goes
+there with its run-cache entry. Nothing upstream of the stage ever runs here.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeVar
+
+from prefect import flow
+
+from pipelines.slots import _PATH, DVC, CommandError, _git
+from rapt import files, process
+from rapt.errors import RaptError
+
+T = TypeVar("T")
+# What a remote is given to come back, in seconds: a minute and a half in all.
+PAUSES = (2, 4, 8, 16, 32, 32)
+
+
+@flow(name="stage", flow_run_name="{stage}", persist_result=False)
+def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None:
+    """Run a stage of the snapshot `commit` of `repository`, and push what it makes.
+
+    Args:
+        repository: the address that git fetches from.
+        commit: the snapshot, which the ref `refs/rapt/COMMIT` holds there.
+        stage: as DVC names it.
+        lock: what the stage needs: for stages upstream, their entries of dvc.lock.
+
+    Raises:
+        RaptError: git or DVC failed; its log stays on this machine.
+    """
+    with own_folder() as folder:
+        run = partial(dvc, folder, stage, logs=folder / ".rapt/logs", **_environment(folder))
+        patiently(lambda: _checkout(folder, repository, commit))
+        files.write_json(folder / "dvc.lock", {"schema": "2.0", "stages": lock})
+        if needs := [out["path"] for entry in lock.values() for out in entry["outs"]]:
+            patiently(lambda: run("pull", *needs))
+        # Alone: where something upstream is missing it fails, instead of making that here.
+        run("repro", "--single-item", stage)
+        patiently(lambda: run("push", "--run-cache", stage))
+        shutil.rmtree(folder / ".dvc/cache/runs")  # else the next push sends it again
+
+
+def patiently(call: Callable[[], T], pause: Callable[[float], object] = time.sleep) -> T:
+    """Call, and again after growing pauses where that fails: a remote may be gone for a minute.
+
+    Not for a stage, whose second try would fail like the first.
+    """
+    for seconds in PAUSES:
+        try:
+            return call()
+        except RaptError:
+            pause(seconds)
+    return call()
+
+
+@contextmanager
+def own_folder() -> Iterator[Path]:
+    """A folder under .rapt/worker that no other run uses meanwhile; its cache serves the next."""
+    base = Path(".rapt/worker").resolve()
+    base.mkdir(parents=True, exist_ok=True)
+    for number in count():
+        with (base / f"{number}.lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            yield base / str(number)
+            return
+
+
+def _checkout(folder: Path, repository: str, commit: str) -> None:
+    """Have in `folder` what the snapshot has, and the cache."""
+    folder.mkdir(exist_ok=True)
+    _git(folder, "init", "--quiet")
+    _git(folder, "fetch", "--quiet", "--depth", "1", repository, f"refs/rapt/{commit}")
+    _git(folder, "checkout", "--quiet", "--force", "--detach", commit)
+    _git(folder, "clean", "-ffdxq", "--exclude=/.rapt", "--exclude=/.dvc/cache")
+    local = f"[cache]\n    dir = {folder}/.dvc/cache\n    type = reflink,hardlink,copy\n"
+    (folder / ".dvc/config.local").write_text(local)
+
+
+def dvc(folder: Path, stage: str, *arguments: str, logs: Path, **environment: str) -> None:
+    """Run DVC in `folder` on behalf of `stage`, with a log in `logs`.
+
+    Raises:
+        CommandError: it failed.
+    """
+    log = logs / f"{stage.replace('/', '-')}.{arguments[0]}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as output:
+        done = subprocess.run(
+            [*process.TETHER, *DVC, *arguments],
+            cwd=folder,
+            env=os.environ | _PATH | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    if done.returncode:
+        raise CommandError(f"{stage}: dvc {arguments[0]}", done.returncode, log)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    # The snapshot's stages and rapt, before those of the worker's own checkout.
+    paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
+        "RAPT_HOME": str(folder),
+        "PYTHONHASHSEED": "0",
+        "PYTHONPATH": os.pathsep.join(paths),
+    }
