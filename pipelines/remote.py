@@ -41,7 +41,7 @@ from rapt.privacy.statement import UNPROTECTED
 
 T = TypeVar("T")
 Lock = dict[str, dict[str, Any]]
-AHEAD = 32  # stages that run or wait on the pool at a time; the rest waits here
+AHEAD = 32  # stages that run or wait on the pool at a time
 SECONDS_BETWEEN_LOOKS = 1.0
 
 
@@ -140,6 +140,7 @@ class Sides:
         self._desk = desk
         self._deployment = f"stage/{pool}"
         self._given = {"repository": repository, "commit": commit}
+        self._ahead = threading.Semaphore(AHEAD)
         self._stopped = threading.Event()
 
     def reproduce(self, stage: str) -> None:
@@ -163,7 +164,8 @@ class Sides:
             if lock is None:
                 return False
             if not self._patiently(lambda: self._desk.fetch(stage)):
-                self._run(stage, lock)
+                with self._ahead:
+                    self._run(stage, lock)
                 self._patiently(lambda: self._bring(stage))
             return True
         except (Stopped, CommandError):  # the second is shown with its log
@@ -179,6 +181,7 @@ class Sides:
     def _run(self, stage: str, lock: Lock) -> None:
         """Have the pool run a stage; again where its process died, not where the stage failed."""
         for pause in (*PAUSES[:2], None):
+            self._pause(0)  # which raises if the flow has stopped meanwhile
             parameters = self._given | {"stage": stage, "lock": lock}
             tag = _tag(self._given["commit"])
             run = run_deployment(self._deployment, parameters=parameters, tags=[tag], timeout=0)
@@ -289,7 +292,8 @@ def start(pool: str, slots: int, repository: str | None = None) -> None:
         address = _address(root, repository)
         _look(pool)
         slots = min(slots, len(plan))
-        runner = ThreadPoolTaskRunner(max_workers=slots + AHEAD)  # type: ignore[var-annotated]
+        # A thread for each, as most only wait: for a slot, or for the pool.
+        runner = ThreadPoolTaskRunner(max_workers=len(plan))  # type: ignore[var-annotated]
         reproduce.with_options(task_runner=runner)(plan, pool, address, slots)  # type: ignore[arg-type]
     console.print(f"{len(plan)} stages run, everything is up to date" if plan else "up to date")
     mirror(experiment)

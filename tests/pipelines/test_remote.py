@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import boto3
 import psutil
@@ -49,7 +50,7 @@ class Machines:
 
     toy: Toy
     folder: Path
-    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    started: list[subprocess.Popen[Any]] = field(default_factory=list)
     own: dict[str, str] = field(default_factory=dict)
 
     def use_remote(self, address: str, **options: str) -> None:
@@ -83,11 +84,11 @@ class Machines:
                 stderr=log,
                 start_new_session=True,
             )
-        self.workers.append(worker)
+        self.started.append(worker)
         return worker
 
     def start(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        flow = subprocess.Popen(
             toy_flow("remote", "--slots", "2"),
             cwd=self.toy.root,
             env=self.environment(),
@@ -96,6 +97,8 @@ class Machines:
             text=True,
             start_new_session=True,
         )
+        self.started.append(flow)
+        return flow
 
     def run(self) -> str:
         flow = self.start()
@@ -149,10 +152,10 @@ def machines(tmp_path: Path, server: str, pool: None) -> Iterator[Machines]:
     machines = Machines(toy, tmp_path)
     machines.use_remote(str(tmp_path / "remote"))
     yield machines
-    for started in machines.workers:
+    for started in machines.started:
         started.terminate()
-    for started in machines.workers:
-        started.wait(60)
+    for started in machines.started:
+        started.communicate(timeout=60)
 
 
 def test_what_may_not_leave_is_not_the_provider_s(
