@@ -31,19 +31,19 @@ from prefect.states import Cancelling
 from prefect.task_runners import ThreadPoolTaskRunner
 from ruamel.yaml import YAML
 
-from pipelines import collect, graph, walk
+from pipelines import exchange, graph, walk
 from pipelines.board import console, show
 from pipelines.reproduce import check_cache, finish, mirror
 from pipelines.schedule import Durations, Schedule
-from pipelines.slots import CommandError, Slots, Stopped, _git, _worktree, gpus, snapshot
-from pipelines.worker import PAUSES, dvc, patiently
+from pipelines.slots import DVC, CommandError, Slots, Stopped, _git, _worktree, gpus, snapshot
+from pipelines.worker import EXCHANGE, PAUSES, execute, patiently
 from rapt import check, files, params, process
 from rapt.errors import RaptError
 from rapt.privacy.statement import UNPROTECTED
 
 T = TypeVar("T")
 Lock = dict[str, dict[str, Any]]
-AHEAD = 32  # stages that run or wait on the pool at a time; the rest waits here
+AHEAD = 32  # stages that run or wait on the pool at a time
 SECONDS_BETWEEN_LOOKS = 1.0
 
 
@@ -61,7 +61,7 @@ class Desk:
         _worktree(root, self._path, slots.commit, cache)
         if (own := root / ".dvc/config.local").exists():  # the remote's credentials may be there
             shutil.copy(own, self._path / ".dvc/config.local")
-            dvc(self._path, "desk", "config", "--local", "cache.dir", str(cache), logs=self._logs)
+            self._dvc("desk", "config", "--local", "cache.dir", str(cache))
 
     def serves(self, stage: str) -> bool:
         """Whether a stage is the provider's."""
@@ -89,10 +89,10 @@ class Desk:
         Raises:
             RaptError: the remote is away.
         """
-        command = [*process.TETHER, sys.executable, "-P", collect.__file__, stage]
+        command = [*process.TETHER, *EXCHANGE, "bring", stage]
         with self._guard:
             done = subprocess.run(command, cwd=self._path, capture_output=True, text=True)
-        if done.returncode not in (0, collect.NOTHING):
+        if done.returncode not in (0, exchange.NOTHING):
             reason = " ".join(done.stderr.strip().splitlines()[-1:])
             raise RaptError(f"{stage}: not fetched from the remote: {reason}")
         return done.returncode == 0
@@ -102,11 +102,11 @@ class Desk:
             return {}
         # Without a shell nothing runs here that the cache lacks.
         nothing = shutil.which("false") or "false"
-        dvc(self._path, stage, "repro", "-q", *needs, logs=self._logs, SHELL=nothing)
+        self._dvc(stage, "repro", "-q", *needs, SHELL=nothing)
         if self._is_bare(stage):
             return None
         paths = [path for outs in needs.values() for path in outs]
-        dvc(self._path, stage, "push", "-q", *paths, logs=self._logs)
+        self._dvc(stage, "push", "-q", *paths)
         entries = YAML(typ="safe").load(self._path / "dvc.lock")["stages"]
         return {
             name: {
@@ -115,6 +115,9 @@ class Desk:
             }
             for name, outs in needs.items()
         }
+
+    def _dvc(self, stage: str, *arguments: str, **environment: str) -> None:
+        execute(self._path, stage, *DVC, *arguments, logs=self._logs, **environment)
 
     def _is_bare(self, stage: str) -> bool:
         """Whether a stage takes text that nothing protects, or what was made of such."""

@@ -11,6 +11,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,11 +22,13 @@ from typing import Any, TypeVar
 
 from prefect import flow
 
+from pipelines import exchange
 from pipelines.slots import _PATH, DVC, CommandError, _git
 from rapt import files, process
 from rapt.errors import RaptError
 
 T = TypeVar("T")
+EXCHANGE = (sys.executable, "-P", exchange.__file__)
 # What a remote is given to come back, in seconds: a minute and a half in all.
 PAUSES = (2, 4, 8, 16, 32, 32)
 
@@ -44,14 +47,14 @@ def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None
         RaptError: git or DVC failed; its log stays on this machine.
     """
     with own_folder() as folder:
-        run = partial(dvc, folder, stage, logs=folder / ".rapt/logs", **_environment(folder))
+        run = partial(execute, folder, stage, logs=folder / ".rapt/logs", **_environment(folder))
         patiently(lambda: _checkout(folder, repository, commit))
         files.write_json(folder / "dvc.lock", {"schema": "2.0", "stages": lock})
         if needs := [out["path"] for entry in lock.values() for out in entry["outs"]]:
-            patiently(lambda: run("pull", *needs))
+            patiently(lambda: run(*DVC, "pull", *needs))
         # Alone: where something upstream is missing it fails, instead of making that here.
-        run("repro", "--single-item", stage)
-        patiently(lambda: run("push", "--run-cache", stage))
+        run(*DVC, "repro", "--single-item", stage)
+        patiently(lambda: run(*EXCHANGE, "send", stage))
         shutil.rmtree(folder / ".dvc/cache/runs")  # else the next push sends it again
 
 
@@ -94,17 +97,18 @@ def _checkout(folder: Path, repository: str, commit: str) -> None:
     (folder / ".dvc/config.local").write_text(local)
 
 
-def dvc(folder: Path, stage: str, *arguments: str, logs: Path, **environment: str) -> None:
-    """Run DVC in `folder` on behalf of `stage`, with a log in `logs`.
+def execute(folder: Path, stage: str, *command: str, logs: Path, **environment: str) -> None:
+    """Run DVC or EXCHANGE in `folder` on behalf of `stage`, with a log in `logs`.
 
     Raises:
         CommandError: it failed.
     """
-    log = logs / f"{stage.replace('/', '-')}.{arguments[0]}.log"
+    step = command[len(DVC)]
+    log = logs / f"{stage.replace('/', '-')}.{step}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         done = subprocess.run(
-            [*process.TETHER, *DVC, *arguments],
+            [*process.TETHER, *command],
             cwd=folder,
             env=os.environ | _PATH | environment,
             stdin=subprocess.DEVNULL,
@@ -112,7 +116,7 @@ def dvc(folder: Path, stage: str, *arguments: str, logs: Path, **environment: st
             stderr=subprocess.STDOUT,
         )
     if done.returncode:
-        raise CommandError(f"{stage}: dvc {arguments[0]}", done.returncode, log)
+        raise CommandError(f"{stage}: {step}", done.returncode, log)
 
 
 def _environment(folder: Path) -> dict[str, str]:

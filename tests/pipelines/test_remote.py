@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import boto3
 import psutil
@@ -49,7 +50,7 @@ class Machines:
 
     toy: Toy
     folder: Path
-    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    started: list[subprocess.Popen[Any]] = field(default_factory=list)
     own: dict[str, str] = field(default_factory=dict)
 
     def use_remote(self, address: str, **options: str) -> None:
@@ -83,11 +84,11 @@ class Machines:
                 stderr=log,
                 start_new_session=True,
             )
-        self.workers.append(worker)
+        self.started.append(worker)
         return worker
 
     def start(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        flow = subprocess.Popen(
             toy_flow("remote", "--slots", "2"),
             cwd=self.toy.root,
             env=self.environment(),
@@ -96,6 +97,8 @@ class Machines:
             text=True,
             start_new_session=True,
         )
+        self.started.append(flow)
+        return flow
 
     def run(self) -> str:
         flow = self.start()
@@ -114,9 +117,9 @@ class Machines:
     def process_of(self, name: str) -> psutil.Process:
         return psutil.Process(next(int(pid) for n, pid, _ in self.toy.ran() if n == name))
 
-    def push_has_failed(self, stage: str) -> bool:
-        logs = self.folder.glob(f"*/.rapt/worker/0/.rapt/logs/{stage}.push.log")
-        return any("ERROR" in log.read_text() for log in logs)
+    def sending_has_failed(self, stage: str) -> bool:
+        logs = self.folder.glob(f"*/.rapt/worker/0/.rapt/logs/{stage}.send.log")
+        return any("Error" in log.read_text() for log in logs)
 
     def md5_of(self, *outs: str) -> set[str]:
         paths = [p for out in outs for p in (self.toy.root / out).rglob("*")]
@@ -149,10 +152,10 @@ def machines(tmp_path: Path, server: str, pool: None) -> Iterator[Machines]:
     machines = Machines(toy, tmp_path)
     machines.use_remote(str(tmp_path / "remote"))
     yield machines
-    for started in machines.workers:
+    for started in machines.started:
         started.terminate()
-    for started in machines.workers:
-        started.wait(60)
+    for started in machines.started:
+        started.communicate(timeout=60)
 
 
 def test_what_may_not_leave_is_not_the_provider_s(
@@ -214,6 +217,20 @@ def test_patience_is_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
         worker.patiently(gone, pauses.append)
     assert pauses[2:] == list(worker.PAUSES)
     assert sum(worker.PAUSES) > 60
+
+
+def test_an_entry_that_did_not_arrive_is_an_error(tmp_path: Path) -> None:
+    """`dvc push --run-cache` ends well there."""
+    toy = make(tmp_path / "toy", "", SIDES)
+    toy.run(sys.executable, "-m", "dvc", "remote", "add", "-d", "shared", str(tmp_path / "remote"))
+    toy.run(sys.executable, "-m", "dvc", "repro", "-q", "validate")
+    (tmp_path / "remote").mkdir()
+    (tmp_path / "remote/runs").touch()
+    send = [*worker.EXCHANGE, "send", "validate"]
+    assert toy.run(*send, check=False).returncode == 1
+    (tmp_path / "remote/runs").unlink()
+    assert toy.run(*send, check=False).returncode == 0
+    assert len([p for p in (tmp_path / "remote/runs").rglob("*") if p.is_file()]) == 1
 
 
 def test_two_runs_of_a_machine_have_a_folder_each(
@@ -341,7 +358,7 @@ def test_three_workers_leave_the_bytes_of_a_serial_run(
     wait_until(lambda: "train-1-a" in machines.toy.names(), 240)
     remote.go()
     flag.unlink()
-    wait_until(lambda: machines.push_has_failed("train@1-a"), 120)
+    wait_until(lambda: machines.sending_has_failed("train@1-a"), 120)
     remote.come_back()
     output = flow.communicate(timeout=400)[0]
     assert flow.returncode == 0, output
