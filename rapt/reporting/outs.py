@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,17 +28,12 @@ CATEGORIES = ("embedding", "category", "words", "mean", "variance")
 def write(results: Results) -> None:
     """Write the page, tables, figures, plots and metrics; equal results give equal bytes."""
     drawn = figures(results)
-    _write_texts("reports/tables", _tables(results))
-    _write_texts("reports/figures", {f"{figure.name}.svg": figure.svg for figure in drawn})
-    _write_texts("reports/plots", _plots(results))
+    _write_all("reports/tables", _tables(results))
+    _write_all("reports/figures", _figures(drawn))
+    _write_all("reports/plots", _plots(results))
     files.write_json("reports/metrics.json", tables.metrics(results))
     with files.atomic(REPORT) as scratch:
-        scratch.write_text(_page(results, drawn))
-
-
-def _page(results: Results, drawn: Sequence[Figure]) -> str:
-    lines = (line.rstrip() for line in render(results, drawn).splitlines())
-    return "\n".join(line for line in lines if line) + "\n"
+        scratch.write_text(render(results, drawn))
 
 
 def _tables(results: Results) -> dict[str, str]:
@@ -54,6 +49,11 @@ def _tables(results: Results) -> dict[str, str]:
         "neighbours.csv": tables.to_csv(tables.neighbours(results), NEIGHBOURS),
         "categories.csv": tables.to_csv(tables.categories(results), CATEGORIES),
     }
+
+
+def _figures(drawn: Sequence[Figure]) -> dict[str, str | bytes]:
+    vectors = {f"{figure.name}.svg": figure.svg for figure in drawn}
+    return vectors | {f"{figure.name}.png": figure.png for figure in drawn}
 
 
 def _plots(results: Results) -> dict[str, str]:
@@ -76,8 +76,9 @@ def _plots(results: Results) -> dict[str, str]:
     }
 
 
-def _write_texts(folder: str, contents: dict[str, str]) -> None:
+def _write_all(folder: str, contents: Mapping[str, str | bytes]) -> None:
     with files.atomic(folder) as scratch:
         scratch.mkdir()
         for name, content in contents.items():
-            (scratch / name).write_text(content)
+            data = content.encode() if isinstance(content, str) else content
+            (scratch / name).write_bytes(data)

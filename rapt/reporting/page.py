@@ -1,18 +1,23 @@
-"""The report as one static page: no network, no script."""
+"""The report as one page that opens from disk: its script is its own, and it loads nothing."""
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from importlib.resources import files
 from itertools import groupby
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
+from vl_convert import javascript_bundle
 
 from rapt.plan import is_unprotected, sorted_etas
 from rapt.reporting import tables, text
 from rapt.reporting.cells import Json, Results
+from rapt.reporting.charts import charts
 from rapt.reporting.figures import Figure
 from rapt.reporting.published import beside, published
 from rapt.reporting.readings import headline, readings
@@ -105,7 +110,8 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         unprotected=is_unprotected,
     )
     utility, privacy = tables.utility(results), tables.privacy(results)
-    return environment.get_template("report.html").render(
+    script = _script()
+    html = environment.get_template("report.html").render(
         results=results,
         params=results.params,
         headline=headline(results),
@@ -129,7 +135,23 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         examples=list(_examples(results.examples)),
         params_html=_commented(results.params_text),
         published=published(results.params),
+        charts=charts(results),
+        script=Markup(script),
+        script_sha256=b64encode(sha256(script.encode()).digest()).decode(),
     )
+    return _tidy(html)
+
+
+def _script() -> str:
+    """Vega, which draws the charts, and the page's own; the page names its hash, and no other."""
+    own = files("rapt.reporting").joinpath("report.js").read_text()
+    return _tidy(javascript_bundle() + "\n" + own)
+
+
+def _tidy(text: str) -> str:
+    """Without the lines and the spaces at their ends that templates leave."""
+    lines = (line.rstrip() for line in text.split("\n"))
+    return "\n".join(line for line in lines if line) + "\n"
 
 
 class Drawn:

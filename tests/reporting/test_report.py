@@ -194,9 +194,9 @@ def test_equal_cells_give_equal_bytes(experiment: Params) -> None:
     make(experiment)
     assert {path: files.sha256(path) for path in _outs()} == first
     for path in _outs():
-        text = path.read_text()
-        assert str(Path.cwd()) not in text
-        assert not re.search(r"20\d\d-\d\d-\d\dT|dc:date", text), path
+        content = path.read_bytes()
+        assert str(Path.cwd()).encode() not in content
+        assert not re.search(rb"20\d\d-\d\d-\d\dT|dc:date|tEXtSoftware", content), path
 
 
 def _outs() -> list[Path]:
@@ -242,7 +242,7 @@ def test_every_attack_stands_in_one_table_the_strongest_in_bold(experiment: Para
 
 def test_examples_mark_what_was_replaced(whole: Params) -> None:
     text = outs.REPORT.read_text()
-    assert f"<blockquote>{sentences()[0]['text']}</blockquote>" in text
+    assert f"<q>{sentences()[0]['text']}</q>" in text
     assert sentences()[0]["text"] == "the emotions are raw and will strike a nerve"
     assert "<mark>synthetic1</mark>" in text
     assert "Anna Berger, 54, was admitted on 12 March" in text
@@ -462,9 +462,9 @@ def test_deniability_and_geometry_are_shown(whole: Params) -> None:
     assert "t2t 75 300 sampled 80 50.0 47.0 – 53.0 500 125 – 750 21" in text
     nearest = rows("reports/tables/neighbours.csv")[0]
     assert float(nearest["eta"]) == pytest.approx(384 / float(nearest["mean"]), rel=1e-5)
-    assert {"n-w-minilm.svg", "s-w-minilm.svg", "geometry-minilm.svg"} <= {
-        path.name for path in Path("reports/figures").iterdir()
-    }
+    drawn = {path.name for path in Path("reports/figures").iterdir()}
+    names = ("n-w-minilm", "s-w-minilm", "geometry-minilm")
+    assert {f"{name}.{suffix}" for name in names for suffix in ("svg", "png")} <= drawn
 
 
 def test_a_sweep_without_channels_has_none(experiment: Params) -> None:

@@ -23,6 +23,16 @@ from rapt.reporting.tables import Privacy, Utility
 from rapt.reporting.text import attack_text, group_text
 
 
+def accuracy_name(group: Sequence[str]) -> str:
+    """The name of the panel of a tuned group."""
+    return "accuracy-" + "-".join(group)
+
+
+def privacy_name(group: Sequence[str]) -> str:
+    """The name of the panel of an attack on a target."""
+    return "privacy-" + "-".join(map(slug, group))
+
+
 def accuracy_curves(rows: Sequence[Utility]) -> Iterator[Figure]:
     """One panel for each group that is tuned."""
     for group in tables.groups(rows):
@@ -38,7 +48,7 @@ def accuracy_curves(rows: Sequence[Utility]) -> Iterator[Figure]:
             yield finish(
                 canvas,
                 "accuracy",
-                "accuracy-" + "-".join(group),
+                accuracy_name(group),
                 f"Accuracy by η, {group_text(group)}. Dotted: the most frequent class.",
                 spoken("Accuracy by η", {f"{m}, η {e}": (v[0],) for (m, e), v in values.items()}),
             )
@@ -61,7 +71,7 @@ def privacy_curves(rows: Sequence[Privacy], methods: Sequence[str]) -> Iterator[
             yield finish(
                 canvas,
                 "privacy",
-                "privacy-" + "-".join(map(slug, group)),
+                privacy_name(group),
                 f"Empirical privacy by η, {attack_text(*group)}. Dotted: the floor, where the "
                 "attack does no better than an answer without looking.",
                 spoken(

@@ -13,18 +13,28 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 
-from rapt.reporting.figures.style import DASHES, MARKERS, METADATA, MUTED, PALETTE, STYLE, VARIABLES
+from rapt.reporting.figures.style import (
+    DASHES,
+    DPI,
+    MARKERS,
+    METADATA,
+    MUTED,
+    PALETTE,
+    STYLE,
+    VARIABLES,
+)
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One panel: its file's name, what it shows in words, and the drawing."""
+    """One panel: its file's name, what it shows in words, and the drawing in two formats."""
 
     section: str
     name: str
     caption: str
     description: str
     svg: str
+    png: bytes
 
     def inline(self) -> str:
         """The drawing to stand in a page: recolourable, named for screen readers, ids its own."""
@@ -108,10 +118,12 @@ def finish(canvas: Canvas, section: str, name: str, caption: str, description: s
         fontsize=9,
         columnspacing=1.2,
     )
-    text = io.StringIO()
+    text, image = io.StringIO(), io.BytesIO()
     canvas.savefig(text, format="svg", metadata=METADATA)
+    canvas.set_layout_engine("none")  # it lies as the first drawing laid it
+    canvas.savefig(image, format="png", metadata={"Software": None}, dpi=DPI)
     svg = "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
-    return Figure(section, name, caption, description, svg)
+    return Figure(section, name, caption, description, svg, image.getvalue())
 
 
 def spoken(title: str, values: Mapping[str, tuple[float | None, ...]], scale: float = 100) -> str:

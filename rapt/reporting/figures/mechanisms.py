@@ -19,7 +19,8 @@ def calibrations(results: Results) -> Iterator[Figure]:
         if not content:
             continue
         with panel() as (canvas, axes):
-            for number, (mechanism, curve) in enumerate(content["curves"].items()):
+            for mechanism, curve in content["curves"].items():
+                number = _number(results, mechanism)
                 curve = sorted(curve, key=lambda point: float(point["eta"]))
                 x = [float(point["eta"]) for point in curve]
                 low, high = ([100 * p[f"replaced_{end}"] for p in curve] for end in ("low", "high"))
@@ -62,15 +63,15 @@ def deniabilities(results: Results) -> Iterator[Figure]:
         methods = list(dict.fromkeys(row["method"] for row in own))
         for statistic, (label, caption) in names.items():
             with panel() as (canvas, axes):
-                for number, method in enumerate(methods):
+                for place, method in enumerate(methods):
                     shown = [row for row in own if row["method"] == method]
-                    shift = 0.1 * (number - (len(methods) - 1) / 2)
+                    shift = 0.1 * (place - (len(methods) - 1) / 2)
                     middle, low, high = (
                         [row[f"{statistic}_{name}"] for row in shown] for name in ("median", 5, 95)
                     )
                     line(
                         axes,
-                        number,
+                        _number(results, method),
                         method,
                         [etas.index(row["eta"]) + shift for row in shown],
                         middle,
@@ -134,3 +135,11 @@ def geometries(results: Results) -> Iterator[Figure]:
                     scale=1,
                 ),
             )
+
+
+def _number(results: Results, name: str) -> int:
+    """Of a mechanism or method, so that it looks the same in every figure."""
+    methods = results.params.sweep.methods
+    others = [other for other in sorted(results.params.methods) if other not in methods]
+    known = [*methods, *others]
+    return known.index(name) if name in known else len(known)

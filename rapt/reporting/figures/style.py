@@ -1,4 +1,4 @@
-"""How every figure looks: what the page's style sheet and its charts show as well."""
+"""How every figure looks."""
 
 from __future__ import annotations
 
@@ -46,4 +46,6 @@ STYLE: Any = {  # matplotlib types the keys as literals
     "lines.linewidth": 1.8,
     "lines.markersize": 6.5,
 }
+# Of a PNG: a panel is some 900 pixels wide.
+DPI = 200
 METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
