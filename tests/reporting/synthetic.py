@@ -264,3 +264,20 @@ def infer_membership(content: dict[str, Any]) -> None:
     """Have membership inferred from the adapters of two tuners, and t2t denoised beside them."""
     denoise_t2t(content)
     content["sweep"].update(tuners=["lora", "prefix"], memberships=["loss"])
+
+
+def sweep_widely(content: dict[str, Any]) -> None:
+    """More than 300 cells: every kind of attack, three tuners, eight η."""
+    infer_membership(content)
+    content["sweep"].update(
+        tuners=["lora", "prefix", "p-tuning"],
+        recognitions=["ner"],
+        etas=[25, 47, 60, 75, 90, 110, 150, "inf"],
+    )
+
+
+def drop_half(params: Params) -> None:
+    """Every second cell, gate and statistic of a whole experiment has not run."""
+    for folder in ("cells", "gates", "statistics"):
+        for path in sorted(Path("reports", folder).rglob("*.json"))[::2]:
+            path.unlink()
