@@ -138,14 +138,12 @@ def _chart(
         color=alt.Color("method:N", title=None, scale=alt.Scale(domain=list(labels))),
         opacity=alt.condition(picked, alt.value(1), alt.value(0.12)),
     )
-    floors = (
-        alt.Chart().transform_aggregate(groupby=["floor"]).encode(y=alt.Y("floor", **_percents(y)))
-    )
     layers = [
-        floors.mark_rule(strokeDash=[1, 3]),
-        floors.mark_text(align="right", dx=-4, dy=-7, fontSize=11).encode(
-            x=alt.value("width"), text=alt.value(FLOORS[y])
-        ),
+        alt.Chart().mark_rule(strokeDash=[1, 3]).encode(y=alt.Y("floor", **_percents(y))),
+        alt.Chart()
+        .transform_aggregate(floor="max(floor)")
+        .mark_text(align="right", dx=-4, dy=-7, fontSize=11)
+        .encode(x=alt.value("width"), y=alt.Y("floor", **_percents(y)), text=alt.value(FLOORS[y])),
         marks.mark_line(strokeWidth=2).encode(
             strokeDash=alt.StrokeDash("method:N", title=None, scale=_styles(labels, DASHES)),
             order="step:Q",
@@ -181,12 +179,12 @@ def _eta_axis(etas: Sequence[str]) -> alt.X:
 
 
 def _percents(name: str) -> dict[str, Any]:
-    """Equal for all layers, as their axes are one."""
-    return {
-        "type": "quantitative",
-        "title": TITLES[name],
-        "scale": alt.Scale(zero=False, padding=16),
-    }
+    """Equal for all layers, as their axes are one; privacy's is whole, so that attacks compare."""
+    shown = alt.Scale(zero=False, padding=16)
+    whole = alt.Scale(domain=[-4, 104], nice=False)
+    axis = alt.Axis(values=list(range(0, 101, 20))) if name == "privacy" else alt.Undefined
+    scale = whole if name == "privacy" else shown
+    return {"type": "quantitative", "title": TITLES[name], "scale": scale, "axis": axis}
 
 
 def _styles(labels: Sequence[str], styles: Sequence[Any]) -> alt.Scale:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from itertools import groupby
@@ -102,6 +103,7 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         keep_trailing_newline=True,
     )
     environment.globals.update(
+        count=text.count,
         percent=text.percent,
         points=text.points,
         eta_number=text.eta_number,
@@ -142,6 +144,7 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
     return _tidy(html)
 
 
+@cache
 def _script() -> str:
     """Vega, which draws the charts, and the page's own; the page names its hash, and no other."""
     own = files("rapt.reporting").joinpath("report.js").read_text()

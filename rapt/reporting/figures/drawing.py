@@ -118,12 +118,20 @@ def finish(canvas: Canvas, section: str, name: str, caption: str, description: s
         fontsize=9,
         columnspacing=1.2,
     )
+    _lay_out(canvas)
     text, image = io.StringIO(), io.BytesIO()
     canvas.savefig(text, format="svg", metadata=METADATA)
-    canvas.set_layout_engine("none")  # it lies as the first drawing laid it
     canvas.savefig(image, format="png", metadata={"Software": None}, dpi=DPI)
     svg = "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
     return Figure(section, name, caption, description, svg, image.getvalue())
+
+
+def _lay_out(canvas: Canvas) -> None:
+    """Once for all formats: each would do it anew, and that takes longer than the drawing."""
+    engine = canvas.get_layout_engine()
+    assert engine is not None
+    engine.execute(canvas)
+    canvas.set_layout_engine(None)
 
 
 def spoken(title: str, values: Mapping[str, tuple[float | None, ...]], scale: float = 100) -> str:
