@@ -326,6 +326,17 @@ def results() -> None:
 
 
 @app.command()
+def compare(
+    a: Annotated[str, typer.Argument(help="A commit, branch, tag or DVC experiment.")],
+    b: Annotated[str | None, typer.Argument(help="Another; else the files as they lie.")] = None,
+) -> None:
+    """Say what changed from one revision to another, in params.yaml and in the results."""
+    from rapt.reporting.compare import compare
+
+    compare(a, b)
+
+
+@app.command()
 def sync() -> None:
     """Bring MLflow up to the cells: what is missing or changed is logged, nothing twice."""
     from rapt import tracking
