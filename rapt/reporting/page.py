@@ -148,7 +148,7 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
 def _script() -> str:
     """Vega, which draws the charts, and the page's own; the page names its hash, and no other."""
     own = files("rapt.reporting").joinpath("report.js").read_text()
-    return _tidy(javascript_bundle() + "\n" + own)
+    return _tidy(javascript_bundle("window.vegaEmbed = vegaEmbed;") + "\n" + own)
 
 
 def _tidy(text: str) -> str:
