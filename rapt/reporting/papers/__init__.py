@@ -1,0 +1,1 @@
+"""The tables and figures of the papers, each with what it prints beside what ran here."""

@@ -1,0 +1,75 @@
+"""What every table and figure of the papers comes to: rows of factors, published and ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PaperRow:
+    """One number of a paper, or of ours, or both side by side.
+
+    Attributes:
+        factors: column → what it varies, by our names where it is planned here.
+        published: what the paper prints, in the unit of its table; None: nothing.
+        beside: the setting of `published` where it is not this row's: it stands there for
+            orientation alone, and no difference is formed.
+        mean: ours over the seeds, in the same unit; None: it has not run, or cannot.
+        sd: over the seeds; None for one, and where there are none.
+        n: how many seeds; None where there are none.
+        command: what would run what is missing; None: nothing here does.
+    """
+
+    factors: dict[str, str]
+    published: float | None = None
+    beside: str | None = None
+    mean: float | None = None
+    sd: float | None = None
+    n: int | None = None
+    command: str | None = None
+
+    @property
+    def orientation(self) -> bool:
+        """Whether the published value is of another setting."""
+        return self.beside is not None
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the published value, where both are of one setting."""
+        if self.orientation or self.mean is None or self.published is None:
+            return None
+        return self.mean - self.published
+
+    @property
+    def missing(self) -> bool:
+        """Whether nothing of ours stands here."""
+        return self.mean is None
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table or a figure of a paper.
+
+    Attributes:
+        name: for files and anchors, as rapt-table-2.
+        title: what it shows.
+        source: which paper, and its own numbering.
+        unit: of published values and ours; empty where a row's factors are all there is.
+        differs: one sentence on what differs here from the paper.
+        columns: the factors, in the order in which they are shown.
+        note: what else has to be known, as that there is nothing; None: nothing.
+    """
+
+    name: str
+    title: str
+    source: str
+    unit: str
+    differs: str
+    columns: tuple[str, ...]
+    rows: tuple[PaperRow, ...]
+    note: str | None = None
+
+    @property
+    def ran(self) -> int:
+        """How many rows have a value of ours."""
+        return sum(not row.missing for row in self.rows)
