@@ -39,7 +39,7 @@ ON_QWEN = replace(differs.RAPT, tasks=("sst2",), backbones=("qwen2.5-3b",))
 LARGE = replace(differs.RAPT, tasks=("sst2",), backbones=("llama3-8b", "mistral-7b"))
 ACCURACY, PRIVACY = "accuracy, %", "empirical privacy, %"
 PRESETS = {BERT: "paper-nlu-bert", "qwen2.5-3b": "paper-nlu-qwen"}
-UNPRINTED = "Its numbers are drawn, not printed: none are shipped with this project."
+UNPRINTED = "No published numbers of it are shipped with this project."
 
 
 def tables_of(results: Results, benchmarks: Json | None) -> list[PaperTable]:
