@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rapt.reporting import tables, tex
+from rapt.reporting.text import MINUS, NBSP, PLUS_MINUS
+
+# What stands beside the factors in a file.
+CSV = ("unit", "published", "beside", "mean", "sd", "n", "difference", "command")
+STAR = "*"
+
 
 @dataclass(frozen=True)
 class PaperRow:
@@ -73,3 +80,48 @@ class PaperTable:
     def ran(self) -> int:
         """How many rows have a value of ours."""
         return sum(not row.missing for row in self.rows)
+
+
+def to_csv(table: PaperTable) -> str:
+    """A table as CSV, in its unit, with the command for what is missing."""
+    columns = (*table.columns, *CSV)
+    records = [
+        {
+            **row.factors,
+            "unit": table.unit,
+            **{name: getattr(row, name) for name in CSV if name not in ("unit", "command")},
+            "command": row.command if row.missing else None,
+        }
+        for row in table.rows
+    ]
+    return tables.to_csv(records, columns)
+
+
+def to_tex(table: PaperTable) -> str:
+    """A table for LaTeX; a published value of another setting has a star."""
+    about = f"{table.title}. {table.source}; {table.unit}.\n{table.differs}"
+    notes = [table.note or "", f"{STAR}: of another setting, for orientation alone"]
+    return tex.to_tex(
+        [*table.columns, "published", "ours", "seeds", "difference"],
+        [
+            [
+                *(row.factors.get(name, "") for name in table.columns),
+                _number(row.published) + (STAR if row.orientation else ""),
+                _ours(row),
+                str(row.n or "–"),
+                _number(row.difference, "+"),
+            ]
+            for row in table.rows
+        ],
+        above="\n".join([about, *filter(None, notes)]),
+        left=len(table.columns),
+    )
+
+
+def _ours(row: PaperRow) -> str:
+    spread = f"{NBSP}{PLUS_MINUS}{NBSP}{row.sd:.1f}" if row.sd is not None else ""
+    return f"{_number(row.mean)}{spread}"
+
+
+def _number(value: float | None, sign: str = "") -> str:
+    return "–" if value is None else f"{value:{sign}.1f}".replace("-", MINUS)
