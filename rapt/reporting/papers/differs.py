@@ -130,5 +130,5 @@ def _numbers(what: str, own: Iterable[float], paper: float | None) -> list[str]:
 
 def _sentence(parts: list[str]) -> str:
     if not parts:
-        return "Model, data, table of words and training are as the paper has them."
+        return "Nothing that params.yaml says of it differs from what the paper says."
     return f"Here, with the paper's in parentheses: {'; '.join(parts)}."

@@ -417,13 +417,16 @@ def _trade_off(results: Results) -> PaperTable:
             continue
         factors = {name: getattr(row, name) for name in ("task", "backbone", "tuner")}
         factors |= {"method": row.label, "eta": row.eta}
-        left = [
-            found.empirical_privacy
+        inverted = [
+            found
             for found in privacy
             if (found.kind, found.task, found.method, found.eta)
             == ("invert", row.task, row.method, row.eta)
-            and found.counts
-            and found.empirical_privacy is not None
+        ]
+        left = [
+            found.empirical_privacy
+            for found in inverted
+            if found.counts and found.empirical_privacy is not None
         ]
         rows += [
             PaperRow(
@@ -436,7 +439,7 @@ def _trade_off(results: Results) -> PaperTable:
             PaperRow(
                 {**factors, "measure": "empirical privacy"},
                 mean=_hundred(min(left, default=None)),
-                command="dvc repro invert",
+                command=inverted[0].command if inverted else "rapt preset attacks",
             ),
         ]
     return PaperTable(
