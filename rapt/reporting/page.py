@@ -19,8 +19,11 @@ from rapt.plan import is_unprotected, sorted_etas
 from rapt.reporting import tables, text
 from rapt.reporting.cells import Json, Results
 from rapt.reporting.charts import charts
+from rapt.reporting.claims import claims
 from rapt.reporting.figures import Figure
-from rapt.reporting.published import beside, published
+from rapt.reporting.papers import papers
+from rapt.reporting.provenance import origins
+from rapt.reporting.published import beside
 from rapt.reporting.readings import headline, readings
 from rapt.reporting.tables import Privacy, Utility
 
@@ -106,6 +109,7 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         count=text.count,
         percent=text.percent,
         points=text.points,
+        number=text.number,
         eta_number=text.eta_number,
         group_text=text.group_text,
         attack_text=text.attack_text,
@@ -136,7 +140,9 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         },
         examples=list(_examples(results.examples)),
         params_html=_commented(results.params_text),
-        published=published(results.params),
+        claims=claims(results),
+        papers=papers(results),
+        origins=origins(results),
         charts=charts(results),
         script=Markup(script),
         script_sha256=b64encode(sha256(script.encode()).digest()).decode(),

@@ -29,6 +29,11 @@ def points(difference: float) -> str:
     return _signed(100 * difference, "+.1f")
 
 
+def number(value: float | None, sign: str = "") -> str:
+    """A number in its own unit, to one place; with a sign where one is asked for."""
+    return "–" if value is None else _signed(value, f"{sign}.1f")
+
+
 def eta_text(eta: str) -> str:
     """η in a sentence."""
     return f"η{NBSP}={NBSP}{eta}"
