@@ -175,11 +175,11 @@ def test_categories_that_differ_either_way_are_found(folder: Path) -> None:
 
 
 def test_false_alarms_are_as_rare_as_stated() -> None:
-    """Without an effect 2.5 % of claims come out as supported: of 4,000, within five sd."""
-    noise = np.random.default_rng(0).normal(size=(4000, 5))
+    """Without an effect 2.5 % of claims come out as supported: of 2,000, within five sd."""
+    noise = np.random.default_rng(0).normal(size=(2000, 5))
     intervals = [tables.interval(list(values)) for values in noise]
     alarms = sum(found is not None and found[0] > 0 for found in intervals) / len(intervals)
-    assert alarms == pytest.approx(0.025, abs=5 * (0.025 * 0.975 / 4000) ** 0.5)
+    assert alarms == pytest.approx(0.025, abs=5 * (0.025 * 0.975 / 2000) ** 0.5)
 
 
 def test_a_claim_without_an_effect_is_rarely_supported(folder: Path) -> None:
