@@ -171,6 +171,23 @@ def planned(preset: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Param
     return params.load()
 
 
+def test_figure_9_has_every_layer_and_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    p = synthetic.write(tmp_path, synthetic.compare_layers)
+    name = "movies-minilm-lora-rapt-75"
+    Path(f"reports/statistics/layers/{name}.json").unlink()
+    rows = found(p)["rapt-figure-9"].rows
+    assert [row.command for row in rows if row.missing] == [f"dvc repro layers@{name}"]
+    own = [row for row in rows if not row.missing]
+    assert len(own) == 7 * 2
+    last = [row for row in own if row.factors["layer"] == "6"]
+    assert [row.factors["measure"] for row in last] == ["from clean", "between texts"]
+    assert last[0].mean == pytest.approx(0.5 * 7.05)
+    assert (last[0].n, last[0].factors["method"], last[0].factors["eta"]) == (2, "t2t", "75")
+
+
 def test_models_and_tuners_are_named_as_the_papers_do(whole: Params) -> None:
     assert model_name("google-bert/bert-base-uncased@" + "0" * 40) == "bert-base-uncased"
     assert model_name("meta-llama/Meta-Llama-3-8B@" + "0" * 40) == "llama3-8b"

@@ -38,7 +38,7 @@ def test_a_papers_table_marks_what_is_of_another_setting() -> None:
     assert to_tex(table) == (
         "% A title. A paper; accuracy, %.\n"
         "% Nothing.\n"
-        "% *: of another setting, for orientation alone\n"
+        "% *: of another setting, for orientation alone.\n"
         "\\begin{tabular}{lrrrr}\n"
         "\\toprule\n"
         "eta & published & ours & seeds & difference \\\\\n"
@@ -49,3 +49,12 @@ def test_a_papers_table_marks_what_is_of_another_setting() -> None:
         "\\bottomrule\n"
         "\\end{tabular}\n"
     )
+
+
+def test_other_units_keep_their_digits_and_words_have_no_numbers() -> None:
+    row = PaperRow({"words": "10"}, published=0.03, mean=0.0475, n=None)
+    timed = to_tex(PaperTable("t", "T", "P", "s", "Nothing.", ("words",), (row,)))
+    assert "10 & 0.03 & 0.0475 & -- & +0.0175" in timed
+    words = to_tex(PaperTable("t", "T", "P", "", "Nothing.", ("words",), (row,)))
+    assert words.startswith("% T. P.\n% Nothing.\n\\begin{tabular}{l}\n")
+    assert "\n10 \\\\\n" in words

@@ -57,6 +57,7 @@ def tables_of(results: Results, benchmarks: Json | None) -> list[PaperTable]:
         _plain_length(results),
         _categories(results),
         _trade_off(results),
+        _layers(results),
     ]
 
 
@@ -452,6 +453,38 @@ def _trade_off(results: Results) -> PaperTable:
         rows=tuple(rows),
         note="Empirical privacy is what the strongest inversion leaves of the protected words; "
         f"other systems are not built here. {UNPRINTED}",
+    )
+
+
+def _layers(results: Results) -> PaperTable:
+    """Figure 9."""
+    columns = (*TUNED, "layer", "measure")
+    rows = []
+    for name, content in results.layers.items():
+        command = f"dvc repro layers@{name}"
+        if not content:
+            rows.append(PaperRow({"task": name}, command=command))
+            continue
+        rows += [
+            PaperRow(
+                {**content["factors"], "layer": str(layer["layer"]), "measure": measure},
+                **layer[column],
+                command=command,
+            )
+            for layer in content["layers"]
+            for measure, column in (("from clean", "distance"), ("between texts", "spread"))
+        ]
+    return PaperTable(
+        name="rapt-figure-9",
+        title="Hidden states by layer: how far from those of the model of clean text",
+        source=f"{RAPT}, Figure 9",
+        unit="Euclidean distance",
+        differs=differs.trained(results.params, ON_BERT),
+        columns=columns,
+        rows=tuple(rows) or (PaperRow({}, command="rapt preset layers"),),
+        note="Of each text the mean state of its own tokens; layer 0 is what the first layer is "
+        "given. Between texts: of the clean model, what a distance is to be seen by. Points of a "
+        f"plane are in reports/statistics/layers. {UNPRINTED}",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rapt.reporting import tables, tex
-from rapt.reporting.text import NBSP, PLUS_MINUS, number
+from rapt.reporting.text import MINUS, NBSP, PLUS_MINUS
 
 # What stands beside the factors in a file.
 CSV = ("unit", "published", "beside", "mean", "sd", "n", "difference", "command")
@@ -99,25 +99,42 @@ def to_csv(table: PaperTable) -> str:
 
 def to_tex(table: PaperTable) -> str:
     """A table for LaTeX; a published value of another setting has a star."""
-    about = f"{table.title}. {table.source}; {table.unit}.\n{table.differs}"
-    notes = [table.note or "", f"{STAR}: of another setting, for orientation alone"]
+    unit = f"; {table.unit}" if table.unit else ""
+    starred = any(row.orientation for row in table.rows)
+    above = [
+        f"{table.title}. {table.source}{unit}.",
+        table.differs,
+        *([table.note] if table.note else []),
+        *([f"{STAR}: of another setting, for orientation alone."] if starred else []),
+    ]
+    numbers = ("published", "ours", "seeds", "difference") if table.unit else ()
     return tex.to_tex(
-        [*table.columns, "published", "ours", "seeds", "difference"],
+        [*table.columns, *numbers],
         [
-            [
-                *(row.factors.get(name, "") for name in table.columns),
-                number(row.published) + (STAR if row.orientation else ""),
-                _ours(row),
-                str(row.n or "–"),
-                number(row.difference, "+"),
-            ]
+            [*(row.factors.get(name, "") for name in table.columns), *numbers(row, table.unit)]
             for row in table.rows
         ],
-        above="\n".join([about, *filter(None, notes)]),
+        above="\n".join(above),
         left=len(table.columns),
     )
 
 
-def _ours(row: PaperRow) -> str:
-    spread = f"{NBSP}{PLUS_MINUS}{NBSP}{row.sd:.1f}" if row.sd is not None else ""
-    return f"{number(row.mean)}{spread}"
+def numbers(row: PaperRow, unit: str) -> tuple[str, ...]:
+    """Published, ours, seeds, difference as they are printed; without a unit there are none.
+
+    Percent have one place, others four digits.
+    """
+    if not unit:
+        return ()
+    places = ".1f" if "%" in unit else ".4g"
+
+    def shown(value: float | None, sign: str = "") -> str:
+        return "–" if value is None else f"{value:{sign}{places}}".replace("-", MINUS)
+
+    spread = f"{NBSP}{PLUS_MINUS}{NBSP}{shown(row.sd)}" if row.sd is not None else ""
+    return (
+        shown(row.published) + (STAR if row.orientation else ""),
+        shown(row.mean) + spread,
+        str(row.n or "–"),
+        shown(row.difference, "+"),
+    )
