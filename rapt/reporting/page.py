@@ -22,7 +22,7 @@ from rapt.reporting.charts import charts
 from rapt.reporting.claims import claims
 from rapt.reporting.figures import Figure
 from rapt.reporting.papers import papers
-from rapt.reporting.papers.table import numbers
+from rapt.reporting.papers.table import as_printed
 from rapt.reporting.provenance import origins
 from rapt.reporting.published import beside
 from rapt.reporting.readings import headline, readings
@@ -111,7 +111,7 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         percent=text.percent,
         points=text.points,
         number=text.number,
-        numbers=numbers,
+        as_printed=as_printed,
         eta_number=text.eta_number,
         group_text=text.group_text,
         attack_text=text.attack_text,

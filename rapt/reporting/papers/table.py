@@ -111,7 +111,7 @@ def to_tex(table: PaperTable) -> str:
     return tex.to_tex(
         [*table.columns, *numbers],
         [
-            [*(row.factors.get(name, "") for name in table.columns), *numbers(row, table.unit)]
+            [*(row.factors.get(name, "") for name in table.columns), *as_printed(row, table.unit)]
             for row in table.rows
         ],
         above="\n".join(above),
@@ -119,7 +119,7 @@ def to_tex(table: PaperTable) -> str:
     )
 
 
-def numbers(row: PaperRow, unit: str) -> tuple[str, ...]:
+def as_printed(row: PaperRow, unit: str) -> tuple[str, ...]:
     """Published, ours, seeds, difference as they are printed; without a unit there are none.
 
     Percent have one place, others four digits.
