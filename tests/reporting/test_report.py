@@ -212,8 +212,9 @@ def test_page_loads_nothing_and_can_be_read_aloud(whole: Params) -> None:
     text = outs.REPORT.read_text()
     page = Page(text)
     assert [load for load in page.loads if not load.startswith("#")] == []
-    assert all(u.startswith(("#", "'#", '"#')) for u in re.findall(r"url\(([^)]*)\)", text))
-    assert "@import" not in text
+    still = re.sub(r"<script>.*?</script>", "", text, flags=re.S)
+    assert all(u.startswith(("#", "'#", '"#')) for u in re.findall(r"url\(([^)]*)\)", still))
+    assert "@import" not in still
     assert not {"link", "iframe", "img"} & {tag for tag, _ in page.tags}
     ids = [a["id"] for _, a in page.tags if a.get("id")]
     assert len(ids) == len(set(ids))
@@ -428,7 +429,7 @@ def test_the_papers_and_their_claims_stand_in_the_page(whole: Params) -> None:
     # Table II: at η = inf for another setting, so it has a star and no difference.
     accuracy = files.read_json("reports/cells/train/movies-minilm-lora-t2t-inf.json")
     ours = f"{100 * accuracy['metrics']['accuracy']['mean']:.1f} ± "
-    row = "movies minilm lora t2t inf 91.4 * sst2 · bert-base-uncased · lora · η = inf"
+    row = "movies minilm lora t2t inf 91.4* sst2 · bert-base-uncased · lora · η = inf"
     assert f"{row} {ours}" in text
     results = cells.load(whole)
     for table in papers(results):
@@ -480,6 +481,31 @@ def test_deniability_and_geometry_are_shown(whole: Params) -> None:
     drawn = {path.name for path in Path("reports/figures").iterdir()}
     names = ("n-w-minilm", "s-w-minilm", "geometry-minilm")
     assert {f"{name}.{suffix}" for name in names for suffix in ("svg", "png")} <= drawn
+
+
+def test_hidden_states_are_drawn_where_they_were_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAPT_HOME", raising=False)
+    params = synthetic.write(tmp_path, synthetic.compare_layers)
+    drawn = {f.name: f for f in figures(cells.load(params)) if f.section == "layers"}
+    group = "movies-minilm-lora"
+    assert set(drawn) == {
+        f"layers-{group}",
+        f"states-{group}-t2t-75",
+        f"states-{group}-rapt-75",
+    }
+    last = files.read_json(f"reports/statistics/layers/{group}-t2t-75.json")["layers"][-1]
+    told = f"t2t, η 75, layer {last['layer']}: {last['distance']['mean']:.3g}"
+    assert told in drawn[f"layers-{group}"].description
+    assert 'id="layers"' in make(params)
+    (Path("reports/statistics/layers") / f"{group}-t2t-75.json").unlink()
+    assert len([f for f in figures(cells.load(params)) if f.section == "layers"]) == 2
+
+
+def test_no_hidden_states_leave_no_section(whole: Params) -> None:
+    assert 'id="layers"' not in outs.REPORT.read_text()
 
 
 def test_a_sweep_without_channels_has_none(experiment: Params) -> None:

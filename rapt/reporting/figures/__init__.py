@@ -6,6 +6,7 @@ from rapt.reporting import tables
 from rapt.reporting.cells import Results
 from rapt.reporting.figures.curves import accuracy_curves, privacy_curves
 from rapt.reporting.figures.drawing import Figure
+from rapt.reporting.figures.layers import hidden_states
 from rapt.reporting.figures.mechanisms import calibrations, deniabilities, geometries
 from rapt.reporting.figures.trade_offs import trade_offs
 from rapt.reporting.figures.training import trainings
@@ -23,5 +24,6 @@ def figures(results: Results) -> list[Figure]:
         *calibrations(results),
         *deniabilities(results),
         *geometries(results),
+        *hidden_states(results),
         *trainings(results),
     ]
