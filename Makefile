@@ -10,7 +10,11 @@ export MLFLOW_DISABLE_TELEMETRY := true
 export GX_ANALYTICS_ENABLED := false
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: help setup repro flow prefect report mlflow test benchmark quality style
+# What docs shows of the demo's report, as picture:figure.
+PICTURES := pareto.svg:pareto-movies-minilm-lora-nearest-movies-protected-words.svg \
+            calibration.svg:calibration-minilm.svg
+
+.PHONY: help setup repro flow prefect report mlflow test browser benchmark quality style
 
 help:  ## Show this
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -38,15 +42,21 @@ flow: setup  ## The same in parallel, by Prefect
 prefect: setup  ## A Prefect server for this project's flows, with its pages, on this machine only
 	python -m pipelines.server
 
-report: setup  ## Only what the report needs
+report: setup  ## Only what the report needs; of the demo, the pictures in docs as well
 	@rapt check
 	dvc repro report
+	@for name in $(PICTURES); do \
+	  if test -f reports/figures/$${name#*:}; then cp reports/figures/$${name#*:} docs/$${name%%:*}; fi; \
+	done
 
 mlflow: setup  ## Review the runs in a browser, on this machine only
 	mlflow ui --host 127.0.0.1 --backend-store-uri sqlite:///mlflow.db
 
 test: setup  ## All tests; `pytest -m "not slow"` runs the quick ones
 	python -m pytest
+
+browser:  ## Install Chromium from Debian's packages, for the tests that open the report
+	@command -v chromium > /dev/null || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 --no-install-recommends chromium; }
 
 benchmark: setup  ## Measure speed and memory: reports/benchmarks.json, minutes
 	dvc repro benchmarks/dvc.yaml

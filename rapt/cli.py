@@ -327,6 +327,34 @@ def results() -> None:
 
 
 @app.command()
+def compare(
+    a: Annotated[str, typer.Argument(help="A commit, branch, tag or DVC experiment.")],
+    b: Annotated[str | None, typer.Argument(help="Another; else the files as they lie.")] = None,
+) -> None:
+    """Say what changed from one revision to another, in params.yaml and in the results."""
+    from rapt.reporting.compare import compare
+
+    compare(a, b)
+
+
+@app.command()
+def report(
+    out: Annotated[Path, typer.Argument(help="Outside reports.")] = Path(".rapt/report.html"),
+    cells: Annotated[
+        list[str] | None,
+        typer.Option(help="Of these alone: KIND/CELL, with * and ?, or their JSON; repeatable."),
+    ] = None,
+    stamp: Annotated[
+        bool, typer.Option("--stamp", help="With commit, machine, and what each cell took.")
+    ] = False,
+) -> None:
+    """Write a copy of the report's page, of some cells or with a stamp; dvc repro makes its own."""
+    from rapt.reporting.command import report as reported
+
+    typer.echo(reported(out, chosen=cells or (), stamp=stamp))
+
+
+@app.command()
 def sync() -> None:
     """Bring MLflow up to the cells: what is missing or changed is logged, nothing twice."""
     from rapt import tracking

@@ -144,6 +144,7 @@ class Sweep(_Section):
     inferences: Names
     memberships: Names
     recognitions: Names
+    layers: Annotated[list[str], AfterValidator(_unique)]
 
     @property
     def channel_readers(self) -> str | None:
@@ -494,6 +495,14 @@ class Geometry(_Section):
     words: Annotated[int, Field(ge=2)]
 
 
+class Layers(_Section):
+    """Texts whose hidden states are compared with those of the method `clean` at η inf."""
+
+    clean: Name
+    texts: Annotated[int, Field(ge=2)]
+    points: PositiveInt
+
+
 Attack = Annotated[
     NearestNeighbour
     | MlpInversion
@@ -532,6 +541,7 @@ class Params(_Section):
     calibrate: Calibrate
     channel: Channel
     geometry: Geometry
+    layers: Layers
     attacks: dict[Name, Attack]
 
     @model_validator(mode="after")
@@ -576,6 +586,7 @@ class Params(_Section):
                 yield f"attacks.{name}.copies: {how.takes} given, allowed: at most {self.seeds}"
         yield from self._unfit_inversions()
         yield from self._untunable()
+        yield from self._unlike_clean()
         yield from self._collisions()
 
     def _allowed(self, swept: Mapping[str, Task], labelled: list[str]) -> dict[str, Iterable[str]]:
@@ -630,6 +641,24 @@ class Params(_Section):
             known = backbone in self.backbones and tuner in self.tuners
             if known and self.backbones[backbone].encoder and tuner not in fitting:
                 yield not_allowed(f"{key} (with backbone {backbone})", tuner, fitting)
+
+    def _unlike_clean(self) -> Iterable[str]:
+        """Hidden states are those of cells of the grid; the clean model is one, and no other's."""
+        sweep, clean = self.sweep, f"{self.layers.clean}-inf"
+        if not sweep.layers:
+            return
+        tuned = {f"{method}-{eta}" for method, eta in product(sweep.methods, sweep.etas)}
+        if clean not in tuned:
+            yield (
+                f"sweep.layers: given, which sets against {clean}, allowed: with "
+                f"{self.layers.clean} in sweep.methods and inf in sweep.etas"
+            )
+        for given in sweep.layers:
+            if given not in tuned - {clean}:
+                yield not_allowed("sweep.layers", given, tuned - {clean})
+        for name in sweep.backbones:
+            if name in self.backbones and self.backbones[name].encoder:
+                yield f"sweep.layers: given with backbone {name}, allowed: none with a bilstm"
 
     def _collisions(self) -> Iterable[str]:
         """Cells are named by their factors joined by hyphens: two must not come out the same."""

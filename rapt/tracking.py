@@ -27,6 +27,7 @@ from rapt.params import Params
 from rapt.plan import ATTACKED, TUNED
 from rapt.process import no_telemetry
 from rapt.reporting.cells import Cell, Results, load, release
+from rapt.reporting.text import flat
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -128,9 +129,9 @@ def _params(p: Params, cell: Cell) -> dict[str, str]:
         said["train"] = p.train
     models: dict[str, Mapping[str, Any]] = {"backbone": p.backbones, "embedding": p.embeddings}
     read = {name: of[factors[name]].model for name, of in models.items() if name in factors}
-    found = factors | _flat("model", read)
+    found = factors | flat("model", read)
     for name, section in said.items():
-        found |= _flat(name, section.model_dump())
+        found |= flat(name, section.model_dump())
     return found | {"seed": str(p.seed), "seeds": str(p.seeds)}
 
 
@@ -243,7 +244,7 @@ class Sweep:
         run_id = self.client.create_run(
             self.experiment, tags={SWEEP: self.id}, run_name=f"sweep {self.id[:8]}"
         ).info.run_id
-        swept = _flat("sweep", results.params.sweep.model_dump())
+        swept = flat("sweep", results.params.sweep.model_dump())
         for name, value in swept.items():
             self.client.log_param(run_id, name, value)
         self.client.log_text(run_id, results.params_text, "params.yaml")
@@ -316,20 +317,6 @@ def experiment_id(client: MlflowClient) -> str:
     if experiment.lifecycle_stage == "deleted":
         client.restore_experiment(experiment.experiment_id)
     return experiment.experiment_id
-
-
-def _flat(prefix: str, section: Mapping[str, Any]) -> dict[str, str]:
-    """Nested params under dotted names, as MLflow compares them."""
-    flat: dict[str, str] = {}
-    for key, value in section.items():
-        name = f"{prefix}.{key}"
-        if isinstance(value, Mapping):
-            flat |= _flat(name, value)
-        elif isinstance(value, list):
-            flat[name] = ", ".join(map(str, value))
-        else:
-            flat[name] = "null" if value is None else str(value)
-    return flat
 
 
 def _hash(content: Any) -> str:

@@ -188,6 +188,21 @@ def test_the_shipped_file_is_valid() -> None:
             "sweep.memberships: 'mlp' given, allowed: loss",
         ),
         (
+            lambda c: c["sweep"].update(layers=["t2t-76"]),
+            "sweep.layers: 't2t-76' given, allowed: pct2t-50, pct2t-75, pct2t-inf, rapt-50, "
+            "rapt-75, rapt-inf, t2t-50, t2t-75; did you mean 't2t-75'?",
+        ),
+        (
+            lambda c: c["sweep"].update(layers=["t2t-75"], etas=[75]),
+            "sweep.layers: given, which sets against t2t-inf",
+        ),
+        (
+            lambda c: c["sweep"].update(
+                layers=["t2t-75"], backbones=["bilstm"], tuners=["full"], denoisers=[]
+            ),
+            "sweep.layers: given with backbone bilstm, allowed: none with a bilstm",
+        ),
+        (
             lambda c: c["sweep"].update(recognitions=["nearest"]),
             "sweep.recognitions: 'nearest' given, allowed: ner",
         ),

@@ -87,8 +87,8 @@ def test_a_stage_says_what_it_does_and_can_be_cached(name: str) -> None:
     assert not [out for out in outs if "persist" in next(iter(out.values()))]
 
 
-def test_the_provider_s_stages_are_those_that_tune() -> None:
-    assert PROVIDER == ["train", "denoise", "study"]
+def test_the_provider_s_stages_are_those_that_tune_and_look_at_what_was_tuned() -> None:
+    assert PROVIDER == ["train", "denoise", "layers", "study"]
 
 
 def test_no_provider_side_stage_depends_on_raw_or_tagged_data() -> None:
@@ -99,7 +99,7 @@ def test_no_provider_side_stage_depends_on_raw_or_tagged_data() -> None:
             assert "data/raw" not in path
             assert "data/tagged" not in path
         data = [p for p in paths(stage, "deps") if p.startswith(("data", "models"))]
-        assert all(p.startswith(("data/private/", *PUBLIC)) for p in data)
+        assert all(p.startswith(("data/private/", "models/adapters/", *PUBLIC)) for p in data)
         for module in imported(module_of(stage)):
             source = (ROOT / module).read_text()
             if module.parts[0] == "stages" or "tuning" in module.parts:

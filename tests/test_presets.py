@@ -17,6 +17,7 @@ NAMES = [
     "attacks-categories",
     "attacks-language",
     "attributes",
+    "layers",
     "membership",
     "paper-llm",
     "paper-nlu-bert",

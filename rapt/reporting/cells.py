@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -90,6 +91,7 @@ class Results:
     calibrations: dict[str, Json | None]
     geometries: dict[str, Json | None]
     channels: dict[str, Json | None]
+    layers: dict[str, Json | None]
     examples: Json | None
 
     @property
@@ -152,6 +154,10 @@ def load(params: Params) -> Results:
         for method in sweep.channels
         for eta in sorted_etas(sweep.etas)
     ]
+    layers = [
+        "-".join(names)
+        for names in product(sweep.train, sweep.backbones, sweep.tuners, sweep.layers)
+    ]
     statistics = "reports/statistics"
     return Results(
         params=params,
@@ -162,6 +168,7 @@ def load(params: Params) -> Results:
         calibrations={name: _read(f"reports/calibration/{name}.json") for name in sweep.embeddings},
         geometries={name: _read(f"{statistics}/geometry/{name}.json") for name in sweep.embeddings},
         channels={name: _read(f"{statistics}/channels/{name}.json") for name in channels},
+        layers={name: _read(f"{statistics}/layers/{name}.json") for name in layers},
         examples=_read("reports/examples.json"),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,15 @@ from typing import Any
 from rapt import files
 from rapt.reporting import tables
 from rapt.reporting.cells import Results
+from rapt.reporting.claims import Claim, claims
 from rapt.reporting.figures import Figure, figures
 from rapt.reporting.page import render
+from rapt.reporting.papers import PaperTable, papers
+from rapt.reporting.papers.table import to_csv as table_csv
+from rapt.reporting.papers.table import to_tex as table_tex
 from rapt.reporting.tables import Difference, Privacy, Utility
+from rapt.reporting.tex import to_tex
+from rapt.reporting.text import percent
 
 REPORT = Path("reports/report.html")
 CALIBRATION = ("embedding", "mechanism", "eta", *tables.REPLACED, "n_w")
@@ -28,17 +34,12 @@ CATEGORIES = ("embedding", "category", "words", "mean", "variance")
 def write(results: Results) -> None:
     """Write the page, tables, figures, plots and metrics; equal results give equal bytes."""
     drawn = figures(results)
-    _write_texts("reports/tables", _tables(results))
-    _write_texts("reports/figures", {f"{figure.name}.svg": figure.svg for figure in drawn})
-    _write_texts("reports/plots", _plots(results))
+    _write_all("reports/tables", _tables(results))
+    _write_all("reports/figures", _figures(drawn))
+    _write_all("reports/plots", _plots(results))
     files.write_json("reports/metrics.json", tables.metrics(results))
     with files.atomic(REPORT) as scratch:
-        scratch.write_text(_page(results, drawn))
-
-
-def _page(results: Results, drawn: Sequence[Figure]) -> str:
-    lines = (line.rstrip() for line in render(results, drawn).splitlines())
-    return "\n".join(line for line in lines if line) + "\n"
+        scratch.write_text(render(results, drawn))
 
 
 def _tables(results: Results) -> dict[str, str]:
@@ -53,7 +54,69 @@ def _tables(results: Results) -> dict[str, str]:
         "channels.csv": tables.to_csv(tables.channels(results), CHANNELS),
         "neighbours.csv": tables.to_csv(tables.neighbours(results), NEIGHBOURS),
         "categories.csv": tables.to_csv(tables.categories(results), CATEGORIES),
+        "claims.csv": tables.to_csv(claims(results), tables.columns_of(Claim)),
+        "utility.tex": _utility_tex(tables.utility(results)),
+        "privacy.tex": _privacy_tex(tables.privacy(results)),
+        **_papers(papers(results)),
     }
+
+
+def _figures(drawn: Sequence[Figure]) -> dict[str, str | bytes]:
+    vectors = {f"{figure.name}.svg": figure.svg for figure in drawn}
+    return vectors | {f"{figure.name}.png": figure.png for figure in drawn}
+
+
+def _papers(found: Sequence[PaperTable]) -> dict[str, str]:
+    """What the papers print beside ours; Table X belongs to a machine, and to no out."""
+    return {f"{table.name}.csv": table_csv(table) for table in found} | {
+        f"{table.name}.tex": table_tex(table) for table in found
+    }
+
+
+def _utility_tex(rows: Sequence[Utility]) -> str:
+    return to_tex(
+        ["task", "backbone", "tuner", "method", "η", "accuracy", "seeds", "floor", "replaced"],
+        [
+            [
+                *(row.task, row.backbone, row.tuner, row.label, row.eta),
+                percent(row.accuracy, row.accuracy_sd),
+                str(row.seeds or "–"),
+                percent(row.majority),
+                percent(row.replaced_share),
+            ]
+            for row in rows
+        ],
+        above="Accuracy on the equally privatized test split, in percent.",
+        left=5,
+    )
+
+
+def _privacy_tex(rows: Sequence[Privacy]) -> str:
+    return to_tex(
+        [
+            "attack",
+            "task",
+            "target",
+            "method",
+            "η",
+            "empirical privacy",
+            "attack",
+            "clean",
+            "floor",
+        ],
+        [
+            [
+                *(row.attack, row.task, row.target, row.label, row.eta),
+                percent(row.empirical_privacy, row.empirical_privacy_sd),
+                percent(row.attack_accuracy),
+                percent(row.clean_accuracy),
+                percent(row.majority),
+            ]
+            for row in rows
+        ],
+        above="Empirical privacy, and what the attack learns, on clean text too, in percent.",
+        left=5,
+    )
 
 
 def _plots(results: Results) -> dict[str, str]:
@@ -76,8 +139,9 @@ def _plots(results: Results) -> dict[str, str]:
     }
 
 
-def _write_texts(folder: str, contents: dict[str, str]) -> None:
+def _write_all(folder: str, contents: Mapping[str, str | bytes]) -> None:
     with files.atomic(folder) as scratch:
         scratch.mkdir()
         for name, content in contents.items():
-            (scratch / name).write_text(content)
+            data = content.encode() if isinstance(content, str) else content
+            (scratch / name).write_bytes(data)

@@ -1,20 +1,30 @@
-"""The report as one static page: no network, no script."""
+"""The report as one page that opens from disk: its script is its own, and it loads nothing."""
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
 from itertools import groupby
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
+from vl_convert import javascript_bundle
 
 from rapt.plan import is_unprotected, sorted_etas
 from rapt.reporting import tables, text
 from rapt.reporting.cells import Json, Results
+from rapt.reporting.charts import charts
+from rapt.reporting.claims import claims
 from rapt.reporting.figures import Figure
-from rapt.reporting.published import beside, published
+from rapt.reporting.papers import papers
+from rapt.reporting.papers.table import as_printed
+from rapt.reporting.provenance import origins
+from rapt.reporting.published import beside
 from rapt.reporting.readings import headline, readings
 from rapt.reporting.tables import Privacy, Utility
 
@@ -97,15 +107,19 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         keep_trailing_newline=True,
     )
     environment.globals.update(
+        count=text.count,
         percent=text.percent,
         points=text.points,
+        number=text.number,
+        as_printed=as_printed,
         eta_number=text.eta_number,
         group_text=text.group_text,
         attack_text=text.attack_text,
         unprotected=is_unprotected,
     )
     utility, privacy = tables.utility(results), tables.privacy(results)
-    return environment.get_template("report.html").render(
+    script = _script()
+    html = environment.get_template("report.html").render(
         results=results,
         params=results.params,
         headline=headline(results),
@@ -128,8 +142,27 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         },
         examples=list(_examples(results.examples)),
         params_html=_commented(results.params_text),
-        published=published(results.params),
+        claims=claims(results),
+        papers=papers(results),
+        origins=origins(results),
+        charts=charts(results),
+        script=Markup(script),
+        script_sha256=b64encode(sha256(script.encode()).digest()).decode(),
     )
+    return _tidy(html)
+
+
+@cache
+def _script() -> str:
+    """Vega, which draws the charts, and the page's own; the page names its hash, and no other."""
+    own = files("rapt.reporting").joinpath("report.js").read_text()
+    return _tidy(javascript_bundle("window.vegaEmbed = vegaEmbed;") + "\n" + own)
+
+
+def _tidy(text: str) -> str:
+    """Without the lines and the spaces at their ends that templates leave."""
+    lines = (line.rstrip() for line in text.split("\n"))
+    return "\n".join(line for line in lines if line) + "\n"
 
 
 class Drawn:

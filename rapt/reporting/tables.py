@@ -308,12 +308,18 @@ def _difference(
     paired = [own[seed] - other[seed] for seed in sorted(own.keys() & other.keys())]
     if not paired:
         return None
-    mean, n = fmean(paired), len(paired)
-    low = high = None
-    if n >= FEWEST_SEEDS:
-        half = float(student.ppf(0.975, n - 1)) * stdev(paired) / sqrt(n)
-        low, high = mean - half, mean + half
-    return Difference(task, backbone, tuner, eta, method, against, mean, low, high, n)
+    low, high = interval(paired) or (None, None)
+    names = (task, backbone, tuner, eta, method, against)
+    return Difference(*names, fmean(paired), low, high, len(paired))
+
+
+def interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float] | None:
+    """Student's interval of the mean of one value a seed; None: with so few it says nothing."""
+    n = len(values)
+    if n < FEWEST_SEEDS:
+        return None
+    half = float(student.ppf((1 + confidence) / 2, n - 1)) * stdev(values) / sqrt(n)
+    return fmean(values) - half, fmean(values) + half
 
 
 def calibration(results: Results) -> list[dict[str, Any]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 MINUS = "\N{MINUS SIGN}"
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
@@ -26,6 +27,11 @@ def span(shares: Iterable[float | None]) -> str:
 def points(difference: float) -> str:
     """A difference of two shares in percentage points, with its sign."""
     return _signed(100 * difference, "+.1f")
+
+
+def number(value: float | None, sign: str = "") -> str:
+    """A number in its own unit, to one place; with a sign where one is asked for."""
+    return "–" if value is None else _signed(value, f"{sign}.1f")
 
 
 def eta_text(eta: str) -> str:
@@ -59,6 +65,20 @@ def listing(items: Sequence[str]) -> str:
 def count(number: int, noun: str) -> str:
     """`1 cell`, `2 cells`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def flat(prefix: str, section: Mapping[str, Any]) -> dict[str, str]:
+    """Nested params under dotted names, as MLflow and `rapt compare` show them."""
+    found: dict[str, str] = {}
+    for key, value in section.items():
+        name = f"{prefix}.{key}" if prefix else str(key)
+        if isinstance(value, Mapping):
+            found |= flat(name, value)
+        elif isinstance(value, list):
+            found[name] = ", ".join(map(str, value))
+        else:
+            found[name] = "null" if value is None else str(value)
+    return found
 
 
 def _signed(value: float, form: str) -> str:

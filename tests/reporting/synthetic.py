@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,11 @@ def write(folder: Path, edit: Callable[[dict[str, Any]], Any] | None = None) -> 
             for eta in p.sweep.etas:
                 path = f"reports/statistics/channels/{embedding}/{method}-{eta}.json"
                 files.write_json(path, _channel(embedding, method, eta))
+    for task, backbone, tuner in product(p.sweep.train, p.sweep.backbones, p.sweep.tuners):
+        for release in p.sweep.layers:
+            name = f"{task}-{backbone}-{tuner}-{release}"
+            found = _layers(p, task, backbone, tuner, *release.rsplit("-", 1))
+            files.write_json(f"reports/statistics/layers/{name}.json", found)
     files.write_json("reports/examples.json", _examples(p))
     return p
 
@@ -232,6 +238,29 @@ def _geometry(embedding: str) -> dict[str, Any]:
     }
 
 
+def _layers(
+    p: Params, task: str, backbone: str, tuner: str, method: str, eta: str
+) -> dict[str, Any]:
+    factors = {"task": task, "backbone": backbone, "tuner": tuner, "method": method, "eta": eta}
+    moved = share(method, eta)
+    points = [[_noise("point", n, axis) for axis in (0, 1)] for n in range(20)]
+    return {
+        "factors": factors,
+        "clean": p.layers.clean,
+        "texts": 200,
+        "layers": [
+            {
+                "layer": layer,
+                "distance": summary([moved * (1 + layer + 0.1 * k) for k in range(SEEDS)]),
+                "spread": summary([2.0 + layer + 0.1 * k for k in range(SEEDS)]),
+            }
+            for layer in range(7)
+        ],
+        "points": [{"clean": points, "own": [[x + moved, y] for x, y in points]} for _ in range(7)],
+        "labels": [n % 2 for n in range(20)],
+    }
+
+
 def _examples(p: Params) -> dict[str, Any]:
     shown = []
     for sentence in sentences():
@@ -264,3 +293,25 @@ def infer_membership(content: dict[str, Any]) -> None:
     """Have membership inferred from the adapters of two tuners, and t2t denoised beside them."""
     denoise_t2t(content)
     content["sweep"].update(tuners=["lora", "prefix"], memberships=["loss"])
+
+
+def sweep_widely(content: dict[str, Any]) -> None:
+    """More than 300 cells: every kind of attack, three tuners, eight η."""
+    infer_membership(content)
+    content["sweep"].update(
+        tuners=["lora", "prefix", "p-tuning"],
+        recognitions=["ner"],
+        etas=[25, 47, 60, 75, 90, 110, 150, "inf"],
+    )
+
+
+def drop_half(params: Params) -> None:
+    """Every second cell, gate and statistic of a whole experiment has not run."""
+    for folder in ("cells", "gates", "statistics"):
+        for path in sorted(Path("reports", folder).rglob("*.json"))[::2]:
+            path.unlink()
+
+
+def compare_layers(content: dict[str, Any]) -> None:
+    """Have the hidden states of two methods compared with those of clean text."""
+    content["sweep"].update(layers=["t2t-75", "rapt-75"])

@@ -6,6 +6,7 @@ import csv
 import html
 import re
 from dataclasses import replace
+from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,9 +16,11 @@ from rapt import files, tracking
 from rapt.params import Params
 from rapt.plan import PlannedCell, plan
 from rapt.reporting import cells, outs, readings, tables
+from rapt.reporting.claims import claims
 from rapt.reporting.figures import figures
 from rapt.reporting.page import Overview
-from rapt.reporting.published import beside, published
+from rapt.reporting.papers import papers
+from rapt.reporting.published import beside
 from rapt.reporting.sentences import sentences
 from rapt.reporting.summary import print_results
 from stages import report
@@ -194,9 +197,10 @@ def test_equal_cells_give_equal_bytes(experiment: Params) -> None:
     make(experiment)
     assert {path: files.sha256(path) for path in _outs()} == first
     for path in _outs():
-        text = path.read_text()
-        assert str(Path.cwd()) not in text
-        assert not re.search(r"20\d\d-\d\d-\d\dT|dc:date", text), path
+        content = path.read_bytes()
+        assert str(Path.cwd()).encode() not in content
+        assert f"{date.today():%Y-%m-%d}".encode() not in content
+        assert not re.search(rb"dc:date|tEXtSoftware", content), path
 
 
 def _outs() -> list[Path]:
@@ -208,9 +212,10 @@ def test_page_loads_nothing_and_can_be_read_aloud(whole: Params) -> None:
     text = outs.REPORT.read_text()
     page = Page(text)
     assert [load for load in page.loads if not load.startswith("#")] == []
-    assert all(u.startswith(("#", "'#", '"#')) for u in re.findall(r"url\(([^)]*)\)", text))
-    assert "@import" not in text
-    assert not {"script", "link", "iframe", "img"} & {tag for tag, _ in page.tags}
+    still = re.sub(r"<script>.*?</script>", "", text, flags=re.S)
+    assert all(u.startswith(("#", "'#", '"#')) for u in re.findall(r"url\(([^)]*)\)", still))
+    assert "@import" not in still
+    assert not {"link", "iframe", "img"} & {tag for tag, _ in page.tags}
     ids = [a["id"] for _, a in page.tags if a.get("id")]
     assert len(ids) == len(set(ids))
     anchors = {load[1:] for load in page.loads if load.startswith("#")}
@@ -242,7 +247,7 @@ def test_every_attack_stands_in_one_table_the_strongest_in_bold(experiment: Para
 
 def test_examples_mark_what_was_replaced(whole: Params) -> None:
     text = outs.REPORT.read_text()
-    assert f"<blockquote>{sentences()[0]['text']}</blockquote>" in text
+    assert f"<q>{sentences()[0]['text']}</q>" in text
     assert sentences()[0]["text"] == "the emotions are raw and will strike a nerve"
     assert "<mark>synthetic1</mark>" in text
     assert "Anna Berger, 54, was admitted on 12 March" in text
@@ -252,13 +257,16 @@ def test_text_from_files_is_escaped(experiment: Params) -> None:
     examples = files.read_json("reports/examples.json")
     examples["sentences"][0]["releases"][0]["words"][1] = "<script>alert(1)</script>"
     files.write_json("reports/examples.json", examples)
-    assert "<script>" not in make(experiment)
+    written = make(experiment)
+    assert "<script>alert" not in written
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in written
 
 
 def test_params_and_data_hashes_stand_in_the_report(whole: Params) -> None:
     text = outs.REPORT.read_text()
     yaml = Path("params.yaml").read_text()
-    shown = re.search(r'<pre tabindex="0" aria-label="params.yaml">(.*?)</pre>', text, re.S)
+    opening = '<pre tabindex="0" role="region" aria-label="params.yaml">'
+    shown = re.search(rf"{opening}(.*?)</pre>", text, re.S)
     assert shown
     lines = [line for line in yaml.splitlines() if line]
     assert html.unescape(re.sub(r"</?i>", "", shown[1])).splitlines() == lines
@@ -416,14 +424,22 @@ def test_two_seeds_are_too_few_and_three_decide(experiment: Params) -> None:
     assert "too few seeds to tell" in text
 
 
-def test_published_numbers_are_those_printed(whole: Params) -> None:
-    found = {table.title: table for table in published(whole)}
-    lora = found["accuracy, sst2, bert-base-uncased, lora (rapt-v3, table II)"]
-    assert lora.rows["rapt"]["150"] == "89.6"
-    assert lora.etas[-1] == "inf"
-    shares = found["replacement probability (rapt-v3, table III)"]
-    assert shares.rows["bert-base-uncased"]["75"] == "85"
-    assert "Another model's" in outs.REPORT.read_text()
+def test_the_papers_and_their_claims_stand_in_the_page(whole: Params) -> None:
+    text = Page(outs.REPORT.read_text()).text
+    # Table II: at η = inf for another setting, so it has a star and no difference.
+    accuracy = files.read_json("reports/cells/train/movies-minilm-lora-t2t-inf.json")
+    ours = f"{100 * accuracy['metrics']['accuracy']['mean']:.1f} ± "
+    row = "movies minilm lora t2t inf 91.4* sst2 · bert-base-uncased · lora · η = inf"
+    assert f"{row} {ours}" in text
+    results = cells.load(whole)
+    for table in papers(results):
+        assert f"{table.source}: {table.title} ({table.ran} of {len(table.rows)})" in text
+    for claim in claims(results):
+        assert claim.sentence in text
+    missing = next(
+        row for table in papers(results) for row in table.rows if row.command and row.missing
+    )
+    assert f"missing {missing.command}" in text
 
 
 def test_eta_stands_beside_the_papers_and_by_the_share(whole: Params) -> None:
@@ -462,9 +478,34 @@ def test_deniability_and_geometry_are_shown(whole: Params) -> None:
     assert "t2t 75 300 sampled 80 50.0 47.0 – 53.0 500 125 – 750 21" in text
     nearest = rows("reports/tables/neighbours.csv")[0]
     assert float(nearest["eta"]) == pytest.approx(384 / float(nearest["mean"]), rel=1e-5)
-    assert {"n-w-minilm.svg", "s-w-minilm.svg", "geometry-minilm.svg"} <= {
-        path.name for path in Path("reports/figures").iterdir()
+    drawn = {path.name for path in Path("reports/figures").iterdir()}
+    names = ("n-w-minilm", "s-w-minilm", "geometry-minilm")
+    assert {f"{name}.{suffix}" for name in names for suffix in ("svg", "png")} <= drawn
+
+
+def test_hidden_states_are_drawn_where_they_were_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAPT_HOME", raising=False)
+    params = synthetic.write(tmp_path, synthetic.compare_layers)
+    drawn = {f.name: f for f in figures(cells.load(params)) if f.section == "layers"}
+    group = "movies-minilm-lora"
+    assert set(drawn) == {
+        f"layers-{group}",
+        f"states-{group}-t2t-75",
+        f"states-{group}-rapt-75",
     }
+    last = files.read_json(f"reports/statistics/layers/{group}-t2t-75.json")["layers"][-1]
+    told = f"t2t, η 75, layer {last['layer']}: {last['distance']['mean']:.3g}"
+    assert told in drawn[f"layers-{group}"].description
+    assert 'id="layers"' in make(params)
+    (Path("reports/statistics/layers") / f"{group}-t2t-75.json").unlink()
+    assert len([f for f in figures(cells.load(params)) if f.section == "layers"]) == 2
+
+
+def test_no_hidden_states_leave_no_section(whole: Params) -> None:
+    assert 'id="layers"' not in outs.REPORT.read_text()
 
 
 def test_a_sweep_without_channels_has_none(experiment: Params) -> None:

@@ -1,0 +1,109 @@
+"""Hidden states of tuned models, layer by layer, against those of the model of clean text.
+
+RAPT's Figure 9: how far privatized words move what each layer makes of a text, and in a plane.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from peft import PeftModel
+from torch import Tensor
+
+from rapt.tuning.inputs import Split, by_length, collate, pooled
+from rapt.tuning.model import Classifier
+
+BATCH = 32
+# Of a point's coordinates: enough to draw it.
+DIGITS = 4
+
+
+@torch.no_grad()
+def hidden_states(model: Classifier, split: Split, pad: int) -> Tensor:
+    """What each layer makes of each text: the mean over its own tokens, float32 (L + 1, n, h).
+
+    Layer 0 is what the first layer is given.
+
+    Args:
+        model: on any device.
+        split: the n texts, as the model was tuned on them.
+        pad: the backbone's padding token.
+    """
+    model.eval()
+    bare: Any = model.backbone
+    if isinstance(bare, PeftModel):
+        bare = bare.get_base_model()
+    seen: list[Tensor] = []
+    hooks = (
+        bare.register_forward_pre_hook(_asking, with_kwargs=True),
+        bare.register_forward_hook(lambda _module, _inputs, out: seen.extend(out.hidden_states)),
+    )
+    found = None
+    try:
+        for rows in by_length(split, BATCH):
+            seen.clear()
+            batch = collate(split, rows, pad).to(model.head.weight.device)
+            model.activations(batch)
+            # Virtual tokens stand before the text's own.
+            own = [states[:, -batch.tokens.shape[1] :].float() for states in seen]
+            layers = torch.stack([pooled(states, batch.text).cpu() for states in own])
+            if found is None:
+                found = torch.empty(len(layers), len(split), layers.shape[2])
+            found[:, rows] = layers
+    finally:
+        for hook in hooks:
+            hook.remove()
+    assert found is not None  # a split has texts
+    return found
+
+
+def _asking(_module: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Ask for every layer: PEFT and prefixes do not hand such a wish on."""
+    return args, kwargs | {"output_hidden_states": True}
+
+
+def distances(clean: Tensor, own: Tensor) -> list[float]:
+    """For each layer the mean distance of a text's state from that of the same text, clean.
+
+    Args:
+        clean: (L + 1, n, h), by the model of clean text.
+        own: the same of another model, on its own words.
+    """
+    return (own - clean).norm(dim=2).mean(1).tolist()
+
+
+def spreads(clean: Tensor) -> list[float]:
+    """For each layer the mean distance between different texts: what a distance is to be seen by.
+
+    Args:
+        clean: (L + 1, n, h), of two texts or more.
+    """
+    return [torch.pdist(layer).mean().item() for layer in clean]
+
+
+def plane(clean: Tensor, own: Tensor, count: int) -> list[dict[str, list[list[float]]]]:
+    """For each layer the first texts as points of the plane that shows most of the clean states.
+
+    The axes are the two principal components of the clean states alone, so that what is set
+    against the same clean model shares them.
+
+    Args:
+        clean: (L + 1, n, h).
+        own: the same of another model.
+        count: of texts, at most.
+    """
+    return [_plane(*layer, count) for layer in zip(clean, own, strict=True)]
+
+
+def _plane(clean: Tensor, own: Tensor, count: int) -> dict[str, list[list[float]]]:
+    centre = clean.double().mean(0)
+    axes = torch.linalg.svd(clean.double() - centre, full_matrices=False).Vh[:2]
+    # An axis may point either way: its largest part is positive.
+    axes = axes * axes.take_along_dim(axes.abs().argmax(1, keepdim=True), 1).sign()
+
+    def drawn(states: Tensor) -> list[list[float]]:
+        points = (states[:count].double() - centre) @ axes.T
+        return [[round(x, DIGITS) for x in point] for point in points.tolist()]
+
+    return {"clean": drawn(clean), "own": drawn(own)}

@@ -1,0 +1,360 @@
+"""What the papers claim, as sentences that the cells support or do not.
+
+Every effect is paired over the seeds, which the cells share: for each seed it is the mean of the
+differences in all settings that have run on both sides, and its interval is Student's over the
+seeds. Where there is no effect a claim comes out as supported in 2.5 % of experiments; that
+categories differ, which is of every pair of them, in at most 5 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from math import inf
+from statistics import fmean
+from typing import Any, Literal, NamedTuple
+
+from rapt.params import Params, PrefixTuning
+from rapt.plan import is_unprotected
+from rapt.reporting import tables
+from rapt.reporting.cells import Cell, Results
+from rapt.reporting.text import count
+
+Verdict = Literal["supported", "not supported", "not enough data"]
+POINTS = "percentage points"
+# What an effect is told to be taken over; more settings are only counted.
+LISTED = 6
+FALSE_ALARMS = 0.05
+CHOICES = {"uniform": 0.0, "frequency": 1.0}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim and what the cells say to it.
+
+    Attributes:
+        name: for files and anchors.
+        sentence: the claim, so that it can be tested.
+        source: the paper, and where its numbers say so.
+        effect: the mean over the seeds, in `unit`; None without seeds.
+        low: where its 95 % confidence interval begins; None with too few seeds.
+        high: where it ends.
+        n: seeds, which everything is paired over.
+        unit: of effect, low and high.
+        verdict: supported where the whole interval is above 0.
+        basis: what the effect is of, and over which settings it was taken.
+    """
+
+    name: str
+    sentence: str
+    source: str
+    effect: float | None
+    low: float | None
+    high: float | None
+    n: int
+    unit: str
+    verdict: Verdict
+    basis: str
+
+
+class Pair(NamedTuple):
+    """One setting in which both sides of a claim have run: seed → metric."""
+
+    setting: str
+    more: dict[int, float]
+    less: dict[int, float]
+
+
+def claims(results: Results) -> list[Claim]:
+    """Every claim that cells of this project can hold, RAPT's first."""
+    params = results.params
+    tuned = [c for kind in ("train", "study") for c in results.of(kind)]
+    protected = [c for c in tuned if not is_unprotected(c.factors["eta"])]
+    rebuilt = [c for c in protected if c.factors["method"] == "rapt"]
+    inverted = results.of("invert")
+    return [
+        _claim(
+            "pct2t-over-t2t",
+            "At equal η, tuning on PCT2T's words is more accurate than on T2T's.",
+            "RAPT, Table II",
+            "accuracy with pct2t less t2t",
+            _pairs(protected, "method", _named("method", "t2t", "pct2t")),
+        ),
+        _claim(
+            "rapt-over-pct2t",
+            "At equal η, plain tokens and their reconstruction add accuracy to PCT2T.",
+            "RAPT, Tables II and VIII",
+            "accuracy with rapt less pct2t",
+            _pairs(protected, "method", _named("method", "pct2t", "rapt")),
+        ),
+        _claim(
+            "reconstruction",
+            "With the same plain tokens, reconstructing them adds accuracy.",
+            "RAPT, Table VIII",
+            "accuracy with the reconstruction less without",
+            _pairs(
+                protected,
+                "method",
+                _knob(
+                    params,
+                    "reconstruction",
+                    levels=_reconstructs,
+                ),
+            ),
+        ),
+        _claim(
+            "plain-length",
+            "More plain tokens add accuracy.",
+            "RAPT, Figure 5",
+            "accuracy with the most plain tokens less the fewest",
+            _pairs(
+                protected,
+                "method",
+                _knob(params, "plain_tokens", "length", levels=lambda own, _: float(own)),
+            ),
+        ),
+        _claim(
+            "plain-choice",
+            "Plain tokens that are drawn by their frequency add accuracy over uniform ones.",
+            "RAPT, Table VII",
+            "accuracy with frequent plain tokens less uniform ones",
+            _pairs(
+                protected,
+                "method",
+                _knob(params, "plain_tokens", "choice", levels=lambda own, _: CHOICES[own]),
+            ),
+        ),
+        _claim(
+            "prefix-length",
+            "A longer prefix adds accuracy to RAPT.",
+            "RAPT, Table VI",
+            "accuracy with the longest prefix less the shortest",
+            _pairs(rebuilt, "tuner", _prefix(params)),
+        ),
+        _claim(
+            "lora-over-prompt",
+            "LoRA is more accurate than prompt tuning.",
+            "RAPT, Table II",
+            "accuracy with LoRA less prompt tuning",
+            _pairs(tuned, "tuner", _tuner(params, "prompt-tuning", "lora")),
+        ),
+        _claim(
+            "utility-rises",
+            "Utility rises with η.",
+            "RAPT, Table II; Qu et al., Tables 4 and 5",
+            "accuracy at the largest finite η less the smallest",
+            _pairs(protected, "eta", _eta),
+        ),
+        _claim(
+            "inversion-rises",
+            "The smaller η, the fewer protected words the nearest neighbour recovers.",
+            "Qu et al., Table 3; RAPT, Figure 4",
+            "words recovered at the largest finite η less the smallest",
+            _pairs(_of(params, inverted, "nearest-neighbour"), "eta", _eta, "accuracy_protected"),
+        ),
+        _claim(
+            "learned-inversion-rises",
+            "The smaller η, the fewer protected words an attacker recovers who learns from pairs.",
+            "RAPT, Figure 4",
+            "words recovered at the largest finite η less the smallest",
+            _pairs(
+                _of(params, inverted, "mlp-inversion", "autoencoder"),
+                "eta",
+                _eta,
+                "accuracy_protected",
+            ),
+        ),
+        _claim(
+            "inference-rises",
+            "The smaller η, the less often a private attribute is inferred.",
+            "RAPT, Figure 4",
+            "attributes inferred at the largest finite η less the smallest",
+            _pairs(results.of("infer"), "eta", _eta, "accuracy_"),
+        ),
+        _categories(results),
+        _claim(
+            "words-over-vectors",
+            "At equal η, tuning on T2T's words is more accurate than on token representations.",
+            "Qu et al., Tables 4 and 5",
+            "accuracy with t2t less token-representation",
+            _pairs(protected, "method", _named("method", "token-representation", "t2t")),
+        ),
+    ]
+
+
+def _claim(
+    name: str,
+    sentence: str,
+    source: str,
+    effect: str,
+    pairs: Sequence[Pair],
+    confidence: float = 0.95,
+) -> Claim:
+    """A claim that one side is above the other."""
+    every = [seeds for pair in pairs for seeds in (set(pair.more), set(pair.less))]
+    shared = sorted(set.intersection(*every)) if every else []
+    values = [100 * fmean(pair.more[k] - pair.less[k] for pair in pairs) for k in shared]
+    low, high = tables.interval(values, confidence) or (None, None)
+    verdict: Verdict = "not enough data"
+    if low is not None:
+        verdict = "supported" if low > 0 else "not supported"
+    return Claim(
+        name=name,
+        sentence=sentence,
+        source=source,
+        effect=fmean(values) if values else None,
+        low=low,
+        high=high,
+        n=len(values),
+        unit=POINTS,
+        verdict=verdict,
+        basis=_basis(effect, [pair.setting for pair in pairs]),
+    )
+
+
+def _basis(effect: str, settings: Sequence[str]) -> str:
+    if not settings:
+        return f"{effect}: no setting has run on both sides"
+    more = f", and {len(settings) - LISTED} more" if len(settings) > LISTED else ""
+    over = f"in the mean over {count(len(settings), 'setting')}"
+    return f"{effect}, {over}: {'; '.join(settings[:LISTED])}{more}"
+
+
+def _pairs(
+    cells: Iterable[Cell],
+    varied: str,
+    level: Callable[[Cell], float | None],
+    metric: str = "accuracy",
+) -> list[Pair]:
+    """The cell of the highest level against that of the lowest, other factors being equal.
+
+    Args:
+        cells: of one kind.
+        varied: the factor that the two differ in.
+        level: of a cell; None: it is no part of the claim.
+        metric: what is compared, or with `_` at its end each that begins so.
+    """
+    groups: dict[tuple[tuple[str, str], ...], list[tuple[float, Cell]]] = {}
+    for cell in cells:
+        if cell.content and (found := level(cell)) is not None:
+            kept = sorted((k, v) for k, v in cell.factors.items() if k not in (varied, "study"))
+            groups.setdefault(tuple(kept), []).append((found, cell))
+    pairs = []
+    for group in groups.values():
+        (least, less), (most, more) = (
+            end(group, key=lambda ranked: ranked[0]) for end in (min, max)
+        )
+        if least < most:
+            pairs += [
+                Pair(_setting(more, less, varied), more.by_seed(name), less.by_seed(name))
+                for name in _metrics(more, metric)
+            ]
+    return pairs
+
+
+def _metrics(cell: Cell, metric: str) -> list[str]:
+    if not metric.endswith("_"):
+        return [metric]
+    names = cell.content["metrics"] if cell.content else ()
+    return [name for name in names if name.startswith(metric)]
+
+
+def _setting(more: Cell, less: Cell, varied: str) -> str:
+    """What both cells share, and what they differ in."""
+    names = ("attack", "task", "backbone", "tuner", "method", "eta")
+    shared = [
+        f"η = {more.factors[n]}" if n == "eta" else more.factors[n]
+        for n in names
+        if n in more.factors and n != varied
+    ]
+    return " · ".join([*shared, f"{more.factors[varied]} against {less.factors[varied]}"])
+
+
+def _categories(results: Results) -> Claim:
+    """That the categories differ, whichever way: the pair of them that is surest to."""
+    name, source = "categories-differ", "RAPT, Figures 6, 8 and 10"
+    sentence = "At equal η, which categories are replaced changes how much of them is recovered."
+    settings = _by_scheme(results)
+    schemes = sorted(set.intersection(*map(set, settings.values()))) if settings else []
+    pairs = list(permutations(schemes, 2))
+    judged = []
+    for more, less in pairs:
+        own = [Pair(setting, by[more], by[less]) for setting, by in settings.items()]
+        effect = (
+            f"protected words recovered with {more} less {less}, the surest of {len(pairs) // 2} "
+            "pairs, with an interval that holds for all of them together"
+        )
+        confidence = 1 - FALSE_ALARMS / (len(pairs) / 2)
+        judged.append(_claim(name, sentence, source, effect, own, confidence))
+    none = _claim(name, sentence, source, "protected words recovered by category", [])
+    return max(judged, key=lambda c: (-inf if c.low is None else c.low, c.effect), default=none)
+
+
+def _by_scheme(results: Results) -> dict[str, dict[str, dict[int, float]]]:
+    """Setting → method with categories of its own → seed → share that the nearest recovers."""
+    methods = results.params.methods.items()
+    schemes = [name for name, m in methods if m.categories and not m.plain_tokens]
+    found: dict[str, dict[str, dict[int, float]]] = {}
+    for cell in _of(results.params, results.of("invert"), "nearest-neighbour"):
+        attack, task, method, eta = (cell.factors[n] for n in ("attack", "task", "method", "eta"))
+        if cell.content and method in schemes and not is_unprotected(eta):
+            by = found.setdefault(f"{attack} · {task} · η = {eta}", {})
+            by[method] = cell.by_seed("accuracy_protected")
+    return {setting: by for setting, by in found.items() if len(by) > 1}
+
+
+def _of(params: Params, cells: Iterable[Cell], *types: str) -> list[Cell]:
+    """The cells of attacks of these types."""
+    return [cell for cell in cells if params.attacks[cell.factors["attack"]].type in types]
+
+
+def _named(factor: str, less: str, more: str) -> Callable[[Cell], float | None]:
+    levels = {less: 0.0, more: 1.0}
+    return lambda cell: levels.get(cell.factors[factor])
+
+
+def _eta(cell: Cell) -> float | None:
+    eta = cell.factors["eta"]
+    return None if is_unprotected(eta) else float(eta)
+
+
+def _tuner(params: Params, less: str, more: str) -> Callable[[Cell], float | None]:
+    levels = {less: 0.0, more: 1.0}
+    return lambda cell: levels.get(params.tuners[cell.factors["tuner"]].type)
+
+
+def _prefix(params: Params) -> Callable[[Cell], float | None]:
+    """Prefixes that learn at the same rate as the first of them."""
+    prefixes = {n: t for n, t in params.tuners.items() if isinstance(t, PrefixTuning)}
+    rates = [tuner.learning_rate for tuner in prefixes.values()]
+    levels = {n: float(t.tokens) for n, t in prefixes.items() if t.learning_rate == rates[0]}
+    return lambda cell: levels.get(cell.factors["tuner"])
+
+
+def _knob(
+    params: Params, *path: str, levels: Callable[[Any, Any], float | None]
+) -> Callable[[Cell], float | None]:
+    """Methods that differ from rapt in this knob alone; `levels` is given theirs and rapt's."""
+    known: dict[str, float | None] = {}
+    if base := params.methods.get("rapt"):
+        for name, method in params.methods.items():
+            content, like = method.model_dump(), base.model_dump()
+            own, other = _pop(content, path), _pop(like, path)
+            if content == like:
+                known[name] = levels(own, other)
+    return lambda cell: known.get(cell.factors["method"])
+
+
+def _reconstructs(own: Any, of_rapt: Any) -> float | None:
+    if own is None:
+        return 0.0
+    return 1.0 if own == of_rapt else None
+
+
+def _pop(content: dict[str, Any], path: Sequence[str]) -> Any:
+    """Take a knob out of a method."""
+    *outer, last = path
+    for key in outer:
+        content = content[key] or {}
+    return content.pop(last, None)

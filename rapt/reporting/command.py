@@ -1,0 +1,102 @@
+"""`rapt report`: a copy of the page, of some cells or with a stamp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from rapt import files, params
+from rapt.errors import RaptError
+from rapt.params import Params
+from rapt.plan import PlannedCell, plan
+from rapt.reporting import cells, provenance
+from rapt.reporting.figures import figures
+from rapt.reporting.page import render
+from rapt.reporting.papers import papers
+
+BENCHMARKS = Path("reports/benchmarks.json")
+# Before it the stamp goes: after the page's last section.
+END = "</main>"
+# The stages that ask for adapters.
+ADAPTED = ("train", "denoise", "membership")
+
+
+def report(out: Path, *, chosen: Sequence[str], stamp: bool) -> str:
+    """Write a copy of the page outside DVC.
+
+    Args:
+        out: where; not below reports, which belongs to `dvc repro report`.
+        chosen: cells as KIND/CELL, with * and ?, or the paths of their JSON; none: all.
+        stamp: whether to add commit, machine, times and costs.
+
+    Returns:
+        Where it lies, for the user.
+
+    Raises:
+        RaptError: `out` is DVC's, or something chosen is no cell of the plan.
+    """
+    if Path("reports").resolve() in out.resolve().parents:
+        raise RaptError(f"{out}: reports belongs to dvc repro report, give a path outside it")
+    p = params.load()
+    results = cells.load(narrowed(p, chosen) if chosen else p)
+    html = render(results, figures(results))
+    if stamp:
+        benchmarks = files.read_json(BENCHMARKS) if BENCHMARKS.is_file() else None
+        tables = {table.name: table for table in papers(results, benchmarks)}
+        made = str(provenance.section(provenance.stamp(results), tables["rapt-table-10"]))
+        html = html.replace(END, made + END, 1)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    files.write_bytes(out, [html.encode()])
+    return f"{out.resolve()}"
+
+
+def narrowed(params: Params, chosen: Sequence[str]) -> Params:
+    """Params whose plan has the chosen cells, and those beside them that their tables need.
+
+    A table has each of its methods at each of its η, so it may have more than was chosen.
+    """
+    planned = plan(params)
+    found = [cell for pattern in chosen for cell in _matching(planned, pattern)]
+    sweep, on_grid = params.sweep, [cell for cell in found if cell.kind != "study"]
+
+    def kept(given: list[str], factor: str, *stages: str) -> list[str]:
+        named = {cell.factors[factor] for cell in on_grid if cell.stage in stages}
+        return [name for name in given if name in named]
+
+    everywhere = tuple(cell.stage for cell in on_grid)
+    studies = {name: s for name, s in params.studies.items() if name in {c.cell for c in found}}
+    used = {cell.factors["task"] for cell in found}
+    narrow = sweep.model_copy(
+        update={
+            "tasks": [name for name in sweep.tasks if name in used],
+            "train": kept(sweep.train, "task", *ADAPTED),
+            "infer": kept(sweep.infer, "task", "infer"),
+            "backbones": kept(sweep.backbones, "backbone", *ADAPTED),
+            "tuners": kept(sweep.tuners, "tuner", *ADAPTED),
+            "methods": kept(sweep.methods, "method", *everywhere),
+            "etas": kept(sweep.etas, "eta", *everywhere),
+            "channels": kept(sweep.channels, "method", "denoise", "invert-channel"),
+            "denoisers": kept(sweep.denoisers, "denoiser", "denoise"),
+            "inversions": kept(sweep.inversions, "attack", "invert"),
+            "channel_inversions": kept(sweep.channel_inversions, "attack", "invert-channel"),
+            "inferences": kept(sweep.inferences, "attack", "infer"),
+            "memberships": kept(sweep.memberships, "attack", "membership"),
+            "recognitions": kept(sweep.recognitions, "attack", "recognize"),
+        }
+    )
+    return params.model_copy(update={"sweep": narrow, "studies": studies})
+
+
+def _matching(planned: Iterable[PlannedCell], pattern: str) -> list[PlannedCell]:
+    names = {f"{cell.kind}/{cell.cell}": cell for cell in planned}
+    wanted = pattern.removeprefix("reports/cells/").removesuffix(".json")
+    if found := [cell for name, cell in names.items() if fnmatchcase(name, wanted)]:
+        return found
+    nearest = get_close_matches(wanted, names, n=1, cutoff=0)
+    hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+    raise RaptError(
+        f"--cells: {pattern!r} given, allowed: KIND/CELL of one of the {len(names)} planned cells, "
+        f"with * and ?{hint}"
+    )

@@ -1,0 +1,153 @@
+"""A panel, what is drawn on every panel, and its SVG whose bytes depend on the cells alone."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
+
+from rapt.reporting.figures.style import (
+    DASHES,
+    DPI,
+    MARKERS,
+    METADATA,
+    MUTED,
+    PALETTE,
+    STYLE,
+    VARIABLES,
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One panel: its file's name, what it shows in words, and the drawing in two formats."""
+
+    section: str
+    name: str
+    caption: str
+    description: str
+    svg: str
+    png: bytes
+
+    def inline(self) -> str:
+        """The drawing to stand in a page: recolourable, named for screen readers, ids its own."""
+        svg = self.svg[self.svg.index("<svg") :]
+        svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{self.name}-", svg)
+        for colour, name in VARIABLES.items():
+            svg = svg.replace(colour, f"var(--{name}, {colour})")
+        svg = svg.replace("'DejaVu Sans'", "system-ui, sans-serif")
+        svg = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', self._opening, svg, count=1)
+        return svg
+
+    def _opening(self, match: re.Match[str]) -> str:
+        title = f"{self.name}-title"
+        return (
+            f'<svg viewBox="{match[1]}" role="img" aria-labelledby="{title}">'
+            f'<title id="{title}">{_escape(self.description)}</title>'
+        )
+
+
+@contextmanager
+def panel(width: float = 4.6, height: float = 3.5) -> Iterator[tuple[Canvas, Axes]]:
+    """A panel in the report's style, of a width that can be read on a phone."""
+    with mpl.rc_context(STYLE):
+        canvas = Canvas(figsize=(width, height), layout="constrained")
+        yield canvas, canvas.subplots()
+
+
+def line(
+    axes: Axes,
+    number: int,
+    label: str,
+    x: Sequence[float],
+    y: Sequence[float],
+    x_error: Sequence[float] | None = None,
+    y_error: Sequence[float] | Sequence[Sequence[float]] | None = None,
+    size: float | None = None,
+    width: float | None = None,
+) -> None:
+    """One series; its number chooses colour, marker and dashes together."""
+    if not x:
+        return
+    axes.errorbar(
+        x,
+        y,
+        xerr=x_error,
+        yerr=y_error,
+        label=label,
+        color=PALETTE[number % len(PALETTE)],
+        marker=MARKERS[number % len(MARKERS)],
+        linestyle=DASHES[number % len(DASHES)],
+        elinewidth=1,
+        markersize=size,
+        linewidth=width,
+    )
+
+
+def eta_steps(axes: Axes, etas: Sequence[str]) -> None:
+    """η as equal steps, as inf has no place on a scale."""
+    labels = ["inf\n(unprotected)" if eta == "inf" else eta for eta in etas]
+    axes.set_xticks(range(len(etas)), labels)
+    axes.set_xlim(-0.4, len(etas) - 0.6)
+    axes.set_xlabel("η")
+
+
+def floor_line(axes: Axes, share: float | None, label: str = "most frequent class") -> None:
+    """What is reached without looking."""
+    if share is not None:
+        axes.axhline(100 * share, color=MUTED, linewidth=1.1, linestyle=":", label=label)
+
+
+def finish(canvas: Canvas, section: str, name: str, caption: str, description: str) -> Figure:
+    """The figure, with its legend."""
+    # Below the axes, where it hides no point.
+    handles, labels = canvas.axes[0].get_legend_handles_labels()
+    order = sorted(range(len(labels)), key=lambda i: isinstance(handles[i], Line2D))  # floors last
+    canvas.legend(
+        [handles[i] for i in order],
+        [labels[i] for i in order],
+        loc="outside lower center",
+        ncols=4,
+        fontsize=9,
+        columnspacing=1.2,
+    )
+    _lay_out(canvas)
+    text, image = io.StringIO(), io.BytesIO()
+    canvas.savefig(text, format="svg", metadata=METADATA)
+    canvas.savefig(image, format="png", metadata={"Software": None}, dpi=DPI)
+    svg = "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
+    return Figure(section, name, caption, description, svg, image.getvalue())
+
+
+def _lay_out(canvas: Canvas) -> None:
+    """Once for all formats: each would do it anew, and that takes longer than the drawing."""
+    engine = canvas.get_layout_engine()
+    assert engine is not None
+    engine.execute(canvas)
+    canvas.set_layout_engine(None)
+
+
+def spoken(title: str, values: Mapping[str, tuple[float | None, ...]], scale: float = 100) -> str:
+    """The figure's numbers in words."""
+    form = "{:.1f}" if scale == 100 else "{:.3g}"
+    parts = [
+        f"{name}: {' and '.join(form.format(scale * v) for v in numbers if v is not None)}"
+        for name, numbers in values.items()
+    ]
+    return f"{title}. {'; '.join(parts)}."
+
+
+def slug(text: str) -> str:
+    """A part of a file's name."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower().replace("_", "-")).strip("-")
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,112 @@
+"""Accuracy against empirical privacy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+
+from rapt.reporting import tables
+from rapt.reporting.figures.drawing import Figure, finish, floor_line, line, panel, slug, spoken
+from rapt.reporting.figures.style import PALETTE, PAPER
+from rapt.reporting.tables import Privacy, Utility
+from rapt.reporting.text import attack_text, group_text
+
+
+@dataclass(frozen=True)
+class TradeOff:
+    """What was tuned, and one attack on it or on its release."""
+
+    group: tuple[str, str, str]
+    attack: tuple[str, str, str]
+    # Label → by η, where both have run.
+    points: dict[str, list[tuple[Privacy, Utility]]]
+    majority: float | None
+
+    @property
+    def name(self) -> str:
+        """The figure's."""
+        attack, task, target = self.attack
+        return "pareto-" + "-".join([*self.group, attack, slug(task), slug(target)])
+
+
+def pairs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterator[TradeOff]:
+    """For each tuned group, each attack that fits it and has run.
+
+    What is denoised has the privacy of its release; of its adapter it is another.
+    """
+    for group in tables.groups(utility):
+        own = [r for r in utility if r.on_grid and r.group == group and r.accuracy is not None]
+        own.sort(key=lambda row: float(row.eta))
+        for attack in tables.groups(privacy):
+            at = {(r.method, r.eta): r for r in privacy if r.group == attack}
+            points = {
+                label: [
+                    (p, r)
+                    for r in own
+                    if r.label == label
+                    and (p := at.get((r.method, r.eta))) is not None
+                    and p.concerns(r)
+                    and p.empirical_privacy is not None
+                ]
+                for label in tables.labels(utility)
+            }
+            if any(points.values()):
+                yield TradeOff(group, attack, points, own[0].majority)
+
+
+def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterator[Figure]:
+    """One panel for each tuned group and attack that fits it."""
+    for found in pairs(utility, privacy):
+        attack, _, target = found.attack
+        with panel() as (canvas, axes):
+            for number, (label, points) in enumerate(found.points.items()):
+                line(
+                    axes,
+                    number,
+                    label,
+                    [100 * (p.empirical_privacy or 0) for p, _ in points],
+                    [100 * (u.accuracy or 0) for _, u in points],
+                    [100 * (p.empirical_privacy_sd or 0) for p, _ in points],
+                    [100 * (u.accuracy_sd or 0) for _, u in points],
+                )
+                for p, u in points:
+                    _annotate(axes, number, p, u)
+            floor_line(axes, found.majority)
+            axes.set_xlabel(f"empirical privacy, % ({attack}: {target})")
+            axes.set_ylabel("accuracy, %")
+            axes.set_title(group_text(found.group))
+            axes.margins(0.12)
+            yield finish(
+                canvas,
+                "trade-off",
+                found.name,
+                f"{group_text(found.group)} against {attack_text(*found.attack)}. Up and to the "
+                "right is better; every point is one η, its bars one standard deviation over "
+                "seeds.",
+                spoken(
+                    "Accuracy against empirical privacy",
+                    {
+                        f"{label}, η {u.eta}": (p.empirical_privacy, u.accuracy)
+                        for label, points in found.points.items()
+                        for p, u in points
+                    },
+                ),
+            )
+
+
+def _annotate(axes: Axes, number: int, p: Privacy, u: Utility) -> None:
+    """The η beside its point; methods turn to different sides, as their points lie close."""
+    x, y = ((-10, -13), (13, 4), (0, 9), (-14, 4), (0, -16), (12, -13))[number % 6]
+    axes.annotate(
+        u.eta,
+        (100 * (p.empirical_privacy or 0), 100 * (u.accuracy or 0)),
+        (x, y),
+        textcoords="offset points",
+        ha="center",
+        fontsize=8.5,
+        color=PALETTE[number % len(PALETTE)],
+        # A drawn outline would turn the text into paths, a hundred kilobytes a figure.
+        bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.3, "alpha": 0.8},
+    )

@@ -1,0 +1,64 @@
+"""The curves of the training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from matplotlib.ticker import MaxNLocator
+
+from rapt.plan import sorted_etas
+from rapt.reporting import tables
+from rapt.reporting.cells import Cell, Results
+from rapt.reporting.figures.drawing import Figure, finish, line, panel, slug, spoken
+
+
+def trainings(results: Results) -> Iterator[Figure]:
+    """Small multiples: a panel for each method (or study) and curve, a line for each η."""
+    rows = tables.utility(results)
+    multiples: list[tuple[str, list[Cell]]] = [
+        (
+            " · ".join([*group, label]),
+            [
+                cell
+                for eta in sorted_etas(results.params.sweep.etas)
+                for kind in ("train", "denoise")
+                for cell in results.of(
+                    kind, **dict(zip(("task", "backbone", "tuner"), group, strict=True)), eta=eta
+                )
+                if cell.label == label
+            ],
+        )
+        for group in tables.groups(rows)
+        for label in tables.labels(rows)
+    ]
+    multiples += [(f"study · {cell.plan.cell}", [cell]) for cell in results.of("study")]
+    for title, cells in multiples:
+        names = dict.fromkeys(name for cell in cells for name in cell.curves())
+        # The loss that decides stands first.
+        for name in sorted(names, key=lambda n: (n != "task_loss", "loss" not in n, n)):
+            yield _training(title, name, cells)
+
+
+def _training(title: str, name: str, cells: Sequence[Cell]) -> Figure:
+    with panel(3.4, 2.5) as (canvas, axes):
+        for number, cell in enumerate(cells):
+            for seed, values in enumerate(cell.curves().get(name, [])):
+                epochs = list(range(1, len(values) + 1))
+                label = f"η {cell.factors['eta']}" if seed == 0 else "_"
+                line(axes, number, label, epochs, values, size=4, width=1.3)
+        axes.set_xlabel("epoch")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_title(title.split(" · ")[-1])
+        axes.set_ylabel(name.replace("_", " "))
+        last = {
+            f"η {cell.factors['eta']}, seed {seed}": (values[-1],)
+            for cell in cells
+            for seed, values in enumerate(cell.curves().get(name, []))
+        }
+        return finish(
+            canvas,
+            "training",
+            slug(f"training-{title}-{name}"),
+            f"{title}: {name.replace('_', ' ')}, one line a seed.",
+            spoken(f"{name.replace('_', ' ')} after the last epoch", last, scale=1),
+        )

@@ -1,0 +1,235 @@
+"""Tables and figures of Qu et al. (CIKM 2021)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rapt.plan import is_unprotected, sorted_etas
+from rapt.reporting import tables
+from rapt.reporting.cells import Results
+from rapt.reporting.papers import differs
+from rapt.reporting.papers.printed import (
+    BERT,
+    Printed,
+    beside,
+    of_tasks,
+    own,
+    read,
+    tuned,
+    tuner_name,
+)
+from rapt.reporting.papers.table import PaperRow, PaperTable
+
+QU = "Qu et al. (CIKM 2021)"
+TUNED = ("task", "backbone", "method", "eta")
+METHODS = ("t2t", "token-representation")
+INVERTED = ("task", "method", "eta")
+PRESET = "rapt preset paper-qu"
+ACCURACY = "accuracy, %"
+
+
+def tables_of(results: Results) -> list[PaperTable]:
+    """In the paper's order, tables first."""
+    return [
+        _examples(results),
+        _inversion(results),
+        _utility(results, "4", "sst2"),
+        _utility(results, "5", "qqp"),
+        *(_pretraining(table) for table in ("6", "7")),
+        _deniability(results),
+        _geometry(results),
+    ]
+
+
+def _examples(results: Results) -> PaperTable:
+    """Tables 1 and 2."""
+    sentences = results.examples["sentences"] if results.examples else []
+    rows = [
+        PaperRow(
+            {
+                "text": sentence["text"],
+                "method": release["method"],
+                "eta": release["eta"],
+                "released": " ".join(release["words"]),
+            }
+        )
+        for sentence in sentences
+        if sentence["source"].startswith("Qu et al.")
+        for release in sorted(sentence["releases"], key=lambda release: float(release["eta"]))
+        if release["method"] in METHODS
+    ]
+    return PaperTable(
+        name="qu-tables-1-2",
+        title="A sentence of the paper, perturbed at each η",
+        source=f"{QU}, Tables 1 and 2",
+        unit="",
+        differs=differs.privatized(results.params, differs.QU),
+        columns=("text", "method", "eta", "released"),
+        rows=tuple(rows) or (PaperRow({}, command="dvc repro examples"),),
+        note="The sentence is the paper's; its perturbed ones are not shipped with this project.",
+    )
+
+
+def _inversion(results: Results) -> PaperTable:
+    """Table 3."""
+    planned = [
+        own(results, cell, "accuracy", INVERTED)
+        for cell in results.of("invert", method="t2t")
+        if results.params.attacks[cell.factors["attack"]].type == "nearest-neighbour"
+    ]
+    rows = (row for row in read("utility.csv") if row["metric"] == "inversion_accuracy")
+    printed = [_printed(row, INVERTED) for row in of_tasks(rows, results.params.sweep.tasks)]
+    return PaperTable(
+        name="qu-table-3",
+        title="Words of T2T that the nearest neighbour recovers",
+        source=f"{QU}, Table 3",
+        unit="accuracy of the inversion, %",
+        differs=differs.attacked(results.params, differs.QU),
+        columns=INVERTED,
+        rows=beside(printed, planned),
+        note="The attacker takes the released word for the original, so it is right where the "
+        "word was kept.",
+    )
+
+
+def _utility(results: Results, table: str, task: str) -> PaperTable:
+    """Tables 4 (SST-2) and 5 (QQP); what is planned on another task stands in Table 4."""
+    params = results.params
+    columns = ("task", "backbone", "method", "eta")
+    others = {"sst2", "qqp"} - {task}
+    planned = [
+        own(results, cell, "accuracy", columns)
+        for cell in tuned(results)
+        if cell.factors["method"] in METHODS
+        and tuner_name(params, cell.factors["tuner"]) == "full"
+        and (cell.factors["task"] == task or (table == "4" and cell.factors["task"] not in others))
+    ]
+    rows = [
+        row for row in read("utility.csv") if row["source"] == "qu-2021" and row["table"] == table
+    ]
+    backbones = {row.printed_as["backbone"] for row in planned} & {BERT, "bilstm"} or {BERT}
+    printed = [_printed(row, columns) for row in rows if row["backbone"] in backbones]
+    return PaperTable(
+        name=f"qu-table-{table}",
+        title=f"Accuracy on {task}, of released words and of released vectors",
+        source=f"{QU}, Table {table}",
+        unit=ACCURACY,
+        differs=differs.trained(params, differs.QU),
+        columns=columns,
+        rows=beside(printed, planned),
+    )
+
+
+def _pretraining(table: str) -> PaperTable:
+    """Tables 6 and 7, of which nothing can run."""
+    columns = ("task", "method", "pretraining", "eta")
+    rows = [
+        PaperRow({**row, "method": row["mechanism"]}, float(row["value"]))
+        for row in read("pretraining.csv")
+        if (row["table"], row["task"]) == (table, "sst2")
+    ]
+    return PaperTable(
+        name=f"qu-table-{table}",
+        title="Accuracy after privacy-adaptive pretraining",
+        source=f"{QU}, Table {table}",
+        unit=ACCURACY,
+        differs="There is nothing to compare.",
+        columns=columns,
+        rows=tuple(
+            PaperRow({name: row.factors[name] for name in columns}, row.published) for row in rows
+        ),
+        note="Not built: this project does not pretrain.",
+    )
+
+
+def _deniability(results: Results) -> PaperTable:
+    """Figures 3 and 4: N_w and S_w."""
+    found = {
+        (row["embedding"], row["method"], row["eta"]): row
+        for row in tables.channels(results)
+        if row["choice"] == "sampled"
+    }
+    sweep = results.params.sweep
+    rows = [
+        PaperRow(
+            {"embedding": embedding, "method": method, "eta": eta, "measure": measure},
+            mean=found[key][column] if (key := (embedding, method, eta)) in found else None,
+            command=f"dvc repro channel@{embedding}-{method}-{eta}",
+        )
+        for embedding in sweep.embeddings
+        for method in sweep.channels
+        for eta in sorted_etas(sweep.etas)
+        for measure, column in (("N_w", "n_w_median"), ("S_w", "s_w_median"))
+    ]
+    return PaperTable(
+        name="qu-figures-3-4-deniability",
+        title="Plausible deniability of the median word: N_w and S_w",
+        source=f"{QU}, Figures 3 and 4",
+        unit="of 1,000 draws (N_w), distinct words (S_w)",
+        differs=differs.privatized(results.params, differs.QU),
+        columns=("embedding", "method", "eta", "measure"),
+        rows=tuple(rows) or (PaperRow({}, command="rapt preset paper-qu"),),
+        note=f"S_w is over {results.params.channel.draws:,} draws of a word, 1,000 in the paper.",
+    )
+
+
+def _geometry(results: Results) -> PaperTable:
+    """Figures 3 and 4: distances, and the noise that they are to be seen against."""
+    rows = []
+    for embedding, content in results.geometries.items():
+        command = f"dvc repro geometry@{embedding}"
+        if not content:
+            rows.append(PaperRow({"embedding": embedding}, command=command))
+            continue
+        rows += [
+            PaperRow(
+                {
+                    "embedding": embedding,
+                    "measure": "distance to the k-th nearest word",
+                    "at": f"k = {found['k']}",
+                },
+                mean=found["mean"],
+                command=command,
+            )
+            for found in content["neighbours"]
+        ]
+        rows += [
+            PaperRow(
+                {"embedding": embedding, "measure": "mean norm of the noise", "at": f"η = {eta}"},
+                mean=content["dimension"] / float(eta),
+                command=command,
+            )
+            for eta in sorted_etas(results.params.sweep.etas)
+            if not is_unprotected(eta)
+        ]
+    return PaperTable(
+        name="qu-figures-3-4-geometry",
+        title="Distances between words, and the noise",
+        source=f"{QU}, Figures 3 and 4",
+        unit="Euclidean distance",
+        differs=differs.privatized(results.params, differs.QU),
+        columns=("embedding", "measure", "at"),
+        rows=tuple(rows),
+        note="The noise in d dimensions has the mean norm d/η.",
+    )
+
+
+def _printed(row: Mapping[str, str], columns: tuple[str, ...]) -> Printed:
+    """A row of utility.csv; text that is not privatized stands under T2T at η inf here."""
+    method = "t2t" if row["method"] == "none" else row["method"]
+    return Printed(
+        factors={name: {**row, "method": method}[name] for name in columns},
+        value=float(row["value"]),
+        embedding=BERT,
+        replaced=_replaced().get(row["eta"]),
+        command=PRESET,
+    )
+
+
+def _replaced() -> dict[str, float]:
+    """Shares of SST-2's words that are replaced: those that Table 3's inversion misses."""
+    return {
+        row["eta"]: 1 - float(row["value"]) / 100
+        for row in read("utility.csv")
+        if (row["metric"], row["task"]) == ("inversion_accuracy", "sst2")
+    }

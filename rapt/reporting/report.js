@@ -1,0 +1,151 @@
+// What the page does beyond being read: its theme, its place in the navigation, its tables' order
+// and its charts. It loads nothing; without it the page stands as it is, with the figures drawn.
+"use strict";
+(() => {
+  const root = document.documentElement;
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+
+  // The theme: the system's, until the reader chooses; a page from disk may have no storage.
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const button = document.getElementById("theme");
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
+  const remember = (theme) => {
+    try {
+      localStorage.setItem("rapt-theme", theme);
+    } catch {}
+  };
+  const remembered = () => {
+    try {
+      return localStorage.getItem("rapt-theme");
+    } catch {
+      return null;
+    }
+  };
+  const themed = () => {
+    button.setAttribute("aria-pressed", isDark());
+    drawAll();
+  };
+  button.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    remember(root.dataset.theme);
+    themed();
+  });
+  dark.addEventListener("change", themed);
+
+  // The section that is read is marked in the navigation, and kept in its sight.
+  const links = all("nav a");
+  const sections = links.map((link) => document.getElementById(link.hash.slice(1)));
+  let current;
+  const mark = () => {
+    const line = innerHeight / 3;
+    const atEnd = scrollY + innerHeight >= root.scrollHeight - 2;
+    const above = sections.filter((section) => section.getBoundingClientRect().top < line);
+    const last = atEnd ? links.length - 1 : Math.max(above.length - 1, 0);
+    if (links[last] === current) return;
+    current?.removeAttribute("aria-current");
+    current = links[last];
+    current.setAttribute("aria-current", "true");
+    const list = current.closest("ul");
+    list.scrollLeft = current.offsetLeft - (list.clientWidth - current.offsetWidth) / 2;
+  };
+  addEventListener("scroll", () => requestAnimationFrame(mark), { passive: true });
+
+  // A link into what is folded opens it.
+  const unfold = () => document.getElementById(location.hash.slice(1))?.closest("details")?.setAttribute("open", "");
+  addEventListener("hashchange", unfold);
+
+  // Tables are sorted by a button in each column's heading.
+  const text = (cell) => (cell?.querySelector("b, code") ?? cell)?.firstChild?.textContent.trim() ?? "";
+  const value = (row, column) => {
+    const shown = text(row.cells[column]).replace(/^η = /, "").replace("\u2212", "-").replaceAll(",", "");
+    if (/^(–|missing|)$/.test(shown)) return null;
+    const number = /^[+-]?\d/.test(shown) ? parseFloat(shown) : { inf: Infinity, "∞": Infinity }[shown];
+    return number ?? shown;
+  };
+  const compare = (a, b) =>
+    typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+  const sort = (table, heading, column) => {
+    const direction = heading.ariaSort === "ascending" ? "descending" : "ascending";
+    all("thead th", table).forEach((other) => other.removeAttribute("aria-sort"));
+    heading.setAttribute("aria-sort", direction);
+    const sign = direction === "ascending" ? 1 : -1;
+    const rows = [...table.tBodies[0].rows].map((row) => [value(row, column), row]);
+    rows.sort(([a], [b]) => (a === null) - (b === null) || (a === null ? 0 : sign * compare(a, b)));
+    table.tBodies[0].append(...rows.map(([, row]) => row));
+  };
+  // Where each heading stands, as some span rows or columns.
+  const columns = (table) => {
+    const found = new Map();
+    const taken = [...table.tHead.rows].map(() => []);
+    [...table.tHead.rows].forEach((row, y) => {
+      for (const heading of row.cells) {
+        let x = 0;
+        while (taken[y][x]) x += 1;
+        for (let j = 0; j < heading.rowSpan; j += 1)
+          for (let i = 0; i < heading.colSpan; i += 1) taken[y + j][x + i] = true;
+        if (heading.colSpan === 1) found.set(heading, x);
+      }
+    });
+    return found;
+  };
+  for (const table of all("table.sortable").filter((table) => table.tBodies[0].rows.length > 2))
+    for (const [heading, column] of columns(table)) {
+      const control = document.createElement("button");
+      control.type = "button";
+      control.append(...heading.childNodes);
+      control.addEventListener("click", () => sort(table, heading, column));
+      heading.append(control);
+    }
+
+  // The charts: in the page's colours, one panel at a time, named as the figure they stand for.
+  const probe = document.createElement("i");
+  probe.hidden = true;
+  document.body.append(probe);
+  const colour = (name) => {
+    probe.style.color = `var(--${name})`;
+    return getComputedStyle(probe).color;
+  };
+  const look = () => {
+    const [ink, muted, rule] = ["ink", "muted", "rule"].map(colour);
+    const axis = { labelColor: muted, titleColor: ink, gridColor: rule, domainColor: muted, tickColor: muted };
+    return {
+      background: "transparent",
+      font: "system-ui, sans-serif",
+      view: { stroke: null },
+      axis: { ...axis, labelFontSize: 12, titleFontSize: 12, titleFontWeight: 600, tickCount: 6 },
+      legend: { orient: "bottom", direction: "horizontal", columns: innerWidth < 700 ? 2 : 4, labelColor: ink, labelFontSize: 12, labelLimit: 300, symbolSize: 90 },
+      rule: { color: muted },
+      text: { color: muted },
+      range: { category: [0, 1, 2, 3, 4, 5].map((number) => colour(`series-${number}`)) },
+    };
+  };
+  const draw = async (chart) => {
+    const canvas = chart.querySelector(".canvas");
+    const menu = chart.querySelector("select");
+    const spec = JSON.parse(chart.querySelector("script").textContent);
+    chart.parentElement.classList.add("live");
+    try {
+      const { view } = await vegaEmbed(canvas, spec, { actions: false, renderer: "svg", ast: true, config: look() });
+      const show = () => {
+        const panel = menu.value;
+        const figure = document.getElementById(panel);
+        canvas.setAttribute("aria-label", figure.querySelector("svg > title").textContent);
+        chart.querySelector(".caption").textContent = figure.querySelector("figcaption").textContent;
+        view.signal("panel", panel).runAsync();
+      };
+      menu.onchange = show;
+      show();
+    } catch (error) {
+      chart.parentElement.classList.remove("live");
+      console.error(error);
+    }
+  };
+  const drawAll = () => all(".chart").forEach(draw);
+
+  const chosen = remembered();
+  if (chosen === "dark" || chosen === "light") root.dataset.theme = chosen;
+  button.hidden = false;
+  themed();
+  mark();
+  unfold();
+})();

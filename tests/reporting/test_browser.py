@@ -1,0 +1,279 @@
+"""The page in a real browser, from disk: headless Chromium, driven by Playwright."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from rapt.params import load
+from rapt.reporting import cells, outs
+from rapt.reporting.charts import charts
+from tests.conftest import ROOT
+from tests.reporting import synthetic
+
+pytestmark = pytest.mark.slow
+
+SCREENSHOTS = ROOT / "reports/screenshots"
+PHONE, DESKTOP = (390, 844), (1280, 900)
+MOST_BYTES = 5_000_000
+Opener = Callable[..., AbstractContextManager[Page]]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium on this machine: apt-get install chromium")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="module")
+def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report over a sweep of which half has run."""
+    return _report(tmp_path_factory.mktemp("half"), None, synthetic.drop_half)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report over a sweep of more than 300 cells."""
+    return _report(tmp_path_factory.mktemp("large"), synthetic.sweep_widely)
+
+
+def _report(folder: Path, edit: Any, change: Callable[[Any], None] = lambda params: None) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        params = synthetic.write(folder, edit)
+        change(params)
+        outs.write(cells.load(params))
+    return folder
+
+
+@pytest.fixture
+def opened(browser: Browser, reported: Path) -> Opener:
+    """Open a report; whatever it complains of or asks for beside itself fails the test."""
+
+    @contextmanager
+    def open_page(
+        folder: Path = reported, size: tuple[int, int] = DESKTOP, **options: Any
+    ) -> Iterator[Page]:
+        viewport = {"width": size[0], "height": size[1]}
+        context = browser.new_context(viewport=viewport, **options)
+        page = context.new_page()
+        said: list[str] = []
+        asked: list[str] = []
+        page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        address = (folder / outs.REPORT).as_uri()
+        page.goto(address)
+        if options.get("java_script_enabled", True):
+            _drawn(page)
+        yield page
+        assert said == []
+        assert set(asked) == {address}
+        context.close()
+
+    return open_page
+
+
+def _drawn(page: Page) -> None:
+    """Wait until every chart is there."""
+    page.wait_for_function(
+        "document.querySelectorAll('.canvas svg').length"
+        " === document.querySelectorAll('.chart').length"
+    )
+
+
+def _unfold(page: Page) -> None:
+    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+
+
+def test_nothing_is_complained_of_and_nothing_loaded(
+    opened: Opener, reported: Path, half: Path, large: Path
+) -> None:
+    for folder in (reported, half, large):
+        with opened(folder) as page:
+            _unfold(page)
+            page.mouse.wheel(0, 50_000)
+
+
+def test_a_page_that_asked_for_something_would_be_found(opened: Opener) -> None:
+    with pytest.raises(AssertionError, match="Content Security Policy"), opened() as page:
+        page.evaluate("fetch('http://127.0.0.1:9/').catch(() => null)")
+
+
+def test_every_link_leads_to_a_place_in_the_page(opened: Opener, half: Path) -> None:
+    for folder in (None, half):
+        with opened(**({"folder": folder} if folder else {})) as page:
+            links = page.locator("a").evaluate_all("all => all.map(a => a.getAttribute('href'))")
+            assert len(links) > 10
+            for link in links:
+                assert link.startswith("#")
+                assert page.locator(f"[id='{link[1:]}']").count() == 1
+
+
+def test_the_section_that_is_read_is_marked(opened: Opener) -> None:
+    with opened() as page:
+        page.locator("nav a", has_text="Calibration").click()
+        page.wait_for_function(
+            "document.querySelector('nav [aria-current]').textContent === 'Calibration'"
+        )
+        assert page.locator("nav [aria-current]").count() == 1
+
+
+def test_tables_are_sorted_from_the_keyboard(opened: Opener) -> None:
+    def column(place: int) -> list[str]:
+        found = table.locator("tbody tr").evaluate_all(
+            "(rows, place) => rows.map(row => row.cells[place].innerText.trim())", place
+        )
+        return list(found)
+
+    with opened() as page:
+        table = page.get_by_role("region", name="Paired differences of accuracy").locator("table")
+        mean = table.locator("th", has_text="Mean")
+        numbers = [float(text.replace("−", "-")) for text in column(2)]
+        assert numbers != sorted(numbers)
+        mean.locator("button").focus()
+        for direction in ("ascending", "descending"):
+            page.keyboard.press("Enter")
+            assert mean.get_attribute("aria-sort") == direction
+            shown = [float(text.replace("−", "-")) for text in column(2)]
+            assert shown == sorted(numbers, reverse=direction == "descending")
+        table.locator("th", has_text="η").locator("button").press("Space")
+        etas = [float(text) for text in column(1)]
+        assert etas == sorted(etas)  # inf last
+        assert etas[-1] == float("inf")
+        assert table.locator("[aria-sort]").count() == 1
+
+
+def test_what_is_missing_is_sorted_last(opened: Opener, half: Path) -> None:
+    with opened(half) as page:
+        table = page.locator("#utility table").first
+        rows = "rows => rows.map(row => row.cells[1].innerText.startsWith('missing'))"
+        for _ in range(2):
+            table.locator("th button").nth(1).click()
+            missing = table.locator("tbody tr").evaluate_all(rows)
+            assert True in missing
+            assert False in missing
+            assert missing == sorted(missing)
+
+
+def test_charts_show_the_panel_that_is_chosen(opened: Opener) -> None:
+    with opened() as page:
+        for chart in page.locator(".chart").all():
+            options = chart.locator("option").evaluate_all("all => all.map(one => one.value)")
+            seen = set()
+            for option in options:
+                chart.locator("select").select_option(option)
+                figure = page.locator(f"[id='{option}']")
+                assert figure.is_hidden()  # the chart stands for it
+                label = chart.locator(".canvas").get_attribute("aria-label")
+                assert label == figure.locator("svg > title").text_content()
+                caption = figure.locator("figcaption").text_content()
+                assert chart.locator(".caption").text_content() == caption
+                page.wait_for_timeout(200)
+                seen.add(chart.locator(".canvas svg .mark-symbol").first.inner_html())
+            assert len(seen) == len(options)
+
+
+def test_the_theme_is_the_system_s_until_it_is_chosen(opened: Opener) -> None:
+    paper = "getComputedStyle(document.body).backgroundColor"
+    ink = "document.querySelector('.canvas svg .role-axis-label text').getAttribute('fill')"
+    with opened() as page, opened(color_scheme="dark") as dark:
+        light_look, dark_look = ([one.evaluate(e) for e in (paper, ink)] for one in (page, dark))
+        assert light_look[0] != dark_look[0]
+        assert light_look[1] != dark_look[1]
+        button = page.get_by_role("button", name="Dark")
+        assert button.get_attribute("aria-pressed") == "false"
+        button.click()
+        page.wait_for_function(f"{ink} === '{dark_look[1]}'")
+        assert page.evaluate(paper) == dark_look[0]
+        assert button.get_attribute("aria-pressed") == "true"
+        page.reload()
+        _drawn(page)
+        assert [page.evaluate(e) for e in (paper, ink)] == dark_look
+
+
+def test_figures_stand_in_without_the_script_and_on_paper(opened: Opener) -> None:
+    with opened(java_script_enabled=False) as page:
+        assert page.locator("#trade-off figure").first.is_visible()
+        assert page.locator(".chart").first.is_hidden()
+        assert page.locator("#theme").is_hidden()
+    with opened(color_scheme="dark") as page:
+        page.emulate_media(media="print")
+        assert page.locator("#trade-off figure").first.is_visible()
+        assert page.locator(".chart").first.is_hidden()
+        assert page.locator("nav").is_hidden()
+        folded = page.locator("details:not([open]) table").first
+        assert folded.evaluate("table => table.checkVisibility({contentVisibilityAuto: true})")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == (
+            "rgb(255, 255, 255)"
+        )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [PHONE, DESKTOP])
+def test_axe_finds_nothing_serious(
+    opened: Opener, half: Path, scheme: str, size: tuple[int, int]
+) -> None:
+    for folder in (None, half):
+        options = {"folder": folder} if folder else {}
+        with opened(size=size, color_scheme=scheme, **options) as page:
+            _unfold(page)
+            assert _serious(page) == []
+
+
+def test_axe_would_find_a_field_without_a_name(opened: Opener) -> None:
+    with opened() as page:
+        page.evaluate("document.querySelector('main').append(document.createElement('input'))")
+        assert [name for name, *_ in _serious(page)] == ["label"]
+
+
+def _serious(page: Page) -> list[tuple[str, str, list[str]]]:
+    return [
+        (one["id"], one["help"], [node["html"][:200] for node in one["nodes"][:3]])
+        for one in Axe().run(page).response["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+def test_a_phone_scrolls_tables_and_not_the_page(opened: Opener, large: Path) -> None:
+    with opened(large, size=(360, 740)) as page:
+        _unfold(page)
+        assert page.evaluate("document.documentElement.scrollWidth") == 360
+        wide = page.locator(".scroll").evaluate_all(
+            "all => all.filter(one => one.scrollWidth > one.clientWidth)"
+            ".map(one => [one.tabIndex, one.getAttribute('role'), one.getAttribute('aria-label')])"
+        )
+        assert wide
+        assert all(place == 0 and role == "region" and label for place, role, label in wide)
+
+
+def test_300_cells_stay_below_5_mb(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(large)
+    results = cells.load(load())
+    assert len(results.cells) >= 300
+    assert not results.missing()
+    assert set(charts(results)) == {"trade-off", "accuracy", "privacy"}
+    assert (large / outs.REPORT).stat().st_size < MOST_BYTES
+
+
+def test_screenshots_are_kept(opened: Opener, reported: Path, half: Path, large: Path) -> None:
+    SCREENSHOTS.mkdir(exist_ok=True)
+    for name, folder in {"whole": reported, "half": half, "large": large}.items():
+        for width, size in {"phone": PHONE, "desktop": DESKTOP}.items():
+            for scheme in ("light", "dark"):
+                with opened(folder, size=size, color_scheme=scheme) as page:
+                    path = SCREENSHOTS / f"{name}-{width}-{scheme}.png"
+                    page.screenshot(path=path, full_page=True)
+                    assert path.read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,68 @@
+"""The report, `dvc metrics`, `dvc plots` and MLflow show the same numbers under the same names."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from rapt import files, tracking
+from rapt.params import Params
+from rapt.reporting import cells
+from rapt.reporting.charts import charts
+from tests.conftest import ROOT
+
+METRIC = {"utility": "accuracy", "privacy": "empirical_privacy"}
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(Path(name).read_text().splitlines()))
+
+
+def test_mlflow_has_every_metric_of_dvc(whole: Params) -> None:
+    results = cells.load(whole)
+    metrics = files.read_json("reports/metrics.json")
+    for cell in results.cells:
+        logged = {name: value for name, value, _ in tracking.record(results, cell).metrics}
+        own = metrics[cell.plan.kind][cell.plan.cell]
+        assert {name: logged[name] for name in own} == pytest.approx(own, abs=5e-5)
+
+
+def test_the_plots_of_dvc_are_of_the_tables(whole: Params) -> None:
+    plots = YAML(typ="safe").load(ROOT / "dvc.yaml")["plots"]
+    drawn = {
+        path: column
+        for plot in plots
+        for body in plot.values()
+        for path, column in body["y"].items()
+    }
+    assert drawn == {f"reports/plots/{name}.csv": "mean" for name in METRIC}
+    for name, metric in METRIC.items():
+        ours = {row[metric] for row in rows(f"reports/tables/{name}.csv")}
+        assert {row["mean"] for row in rows(f"reports/plots/{name}.csv")} == ours
+
+
+def test_tables_show_the_metrics_of_dvc(whole: Params) -> None:
+    metrics = files.read_json("reports/metrics.json")
+    for row in rows("reports/tables/utility.csv"):
+        accuracy = metrics[row["kind"]][row["cell"]]["accuracy"]
+        assert float(row["accuracy"]) == pytest.approx(accuracy, abs=5e-5)
+
+
+def test_charts_draw_the_numbers_of_the_tables(whole: Params) -> None:
+    def values(section: str, name: str) -> list[float]:
+        spec: dict[str, Any] = drawn[section].spec
+        return sorted(row[name] for row in spec["data"]["values"])
+
+    drawn = charts(cells.load(whole))
+    utility = [row for row in rows("reports/tables/utility.csv") if row["kind"] != "study"]
+    accuracies = sorted(100 * float(row["accuracy"]) for row in utility)
+    assert values("accuracy", "accuracy") == pytest.approx(accuracies, abs=5e-3)
+    private = rows("reports/tables/privacy.csv")
+    found = sorted(100 * float(row["empirical_privacy"]) for row in private)
+    assert values("privacy", "privacy") == pytest.approx(found, abs=5e-3)
+    assert set(values("trade-off", "accuracy")) <= set(values("accuracy", "accuracy"))
+    assert set(values("trade-off", "privacy")) <= set(values("privacy", "privacy"))

@@ -1,0 +1,60 @@
+"""Tables for LaTeX."""
+
+from __future__ import annotations
+
+from rapt.reporting.papers.table import PaperRow, PaperTable, to_tex
+from rapt.reporting.tex import to_tex as tabular
+
+
+def test_a_tabular_is_escaped_and_ruled() -> None:
+    text = tabular(
+        ["task", "accuracy, %"],
+        [["a_b & {c} #1 $ ~ ^ \\", "71.0 ± 1.4"], ["η · x – y", "−2.0"]],
+        above="Two lines,\nboth comments: 100 %.",
+        left=1,
+    )
+    assert text == (
+        "% Two lines,\n"
+        "% both comments: 100 %.\n"
+        "\\begin{tabular}{lr}\n"
+        "\\toprule\n"
+        "task & accuracy, \\% \\\\\n"
+        "\\midrule\n"
+        "a\\_b \\& \\{c\\} \\#1 \\$ \\textasciitilde{} \\textasciicircum{} \\textbackslash{}"
+        " & 71.0 $\\pm$ 1.4 \\\\\n"
+        "$\\eta$ $\\cdot$ x -- y & $-$2.0 \\\\\n"
+        "\\bottomrule\n"
+        "\\end{tabular}\n"
+    )
+
+
+def test_a_papers_table_marks_what_is_of_another_setting() -> None:
+    rows = (
+        PaperRow({"eta": "75"}, published=53.1, mean=66.7, sd=0.3, n=5),
+        PaperRow({"eta": "50"}, published=53.1, beside="BERT", mean=60.0, n=1),
+        PaperRow({"eta": "inf"}, published=91.4, command="dvc repro x"),
+    )
+    table = PaperTable("t", "A title", "A paper", "accuracy, %", "Nothing.", ("eta",), rows)
+    assert to_tex(table) == (
+        "% A title. A paper; accuracy, %.\n"
+        "% Nothing.\n"
+        "% *: of another setting, for orientation alone.\n"
+        "\\begin{tabular}{lrrrr}\n"
+        "\\toprule\n"
+        "eta & published & ours & seeds & difference \\\\\n"
+        "\\midrule\n"
+        "75 & 53.1 & 66.7~$\\pm$~0.3 & 5 & +13.6 \\\\\n"
+        "50 & 53.1* & 60.0 & 1 & -- \\\\\n"
+        "inf & 91.4 & -- & -- & -- \\\\\n"
+        "\\bottomrule\n"
+        "\\end{tabular}\n"
+    )
+
+
+def test_other_units_keep_their_digits_and_words_have_no_numbers() -> None:
+    row = PaperRow({"words": "10"}, published=0.03, mean=0.0475, n=None)
+    timed = to_tex(PaperTable("t", "T", "P", "s", "Nothing.", ("words",), (row,)))
+    assert "10 & 0.03 & 0.0475 & -- & +0.0175" in timed
+    words = to_tex(PaperTable("t", "T", "P", "", "Nothing.", ("words",), (row,)))
+    assert words.startswith("% T. P.\n% Nothing.\n\\begin{tabular}{l}\n")
+    assert "\n10 \\\\\n" in words
