@@ -27,13 +27,16 @@ from rapt import cli, process
 from rapt.errors import RaptError
 from rapt.release import command
 from rapt.release.directory import Directory
+from rapt.release.formats import STREAM
 from rapt.release.text import TextPrivatizer
 
 if TYPE_CHECKING:
     from prefect_dask import DaskTaskRunner
 
-PATHS = ("path", "out", "table", "keep_map")  # options that workers elsewhere have to find
+PATHS = ("path", "out", "table", "keep_map")  # options that workers have to find
 SECONDS_TO_ANSWER = 10  # of a scheduler
+# Run by each worker as it starts: Ctrl-C in the terminal reaches the flow alone, which ends them.
+PRELOAD = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 
 
 def release(directory: Directory, privatizer: TextPrivatizer, runner: DaskTaskRunner) -> None:
@@ -116,6 +119,7 @@ def task_runner(workers: int, scheduler: str | None) -> DaskTaskRunner:
             "host": "127.0.0.1",
             "dashboard_address": None,
             "silence_logs": logging.CRITICAL,
+            "preload": [PRELOAD],
         }
     )
 
@@ -140,8 +144,9 @@ def start(workers: int, scheduler: str | None, **given: Any) -> str:
     Raises:
         RaptError: something given is not allowed, or files failed.
     """
-    absolute = {name: given[name].absolute() for name in PATHS if given[name]}
-    directory, privatizer = command.prepared(**given | absolute)
+    given["table"] = given["table"] or command.default_table()
+    here = {name: given[name].absolute() for name in PATHS if given[name] not in (None, STREAM)}
+    directory, privatizer = command.prepared(**given | here)
     if not isinstance(directory, Directory):
         raise RaptError(f"{given['path']}: a file given, allowed: a folder of Parquet files")
     runner = task_runner(min(workers, len(directory.names)), scheduler)

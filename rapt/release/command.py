@@ -69,7 +69,7 @@ def prepared(
         work = Job(kind(Input(path), columns, drop_others), out, keep_map, overwrite)
     work.check()
     privatizer = TextPrivatizer(
-        table=table or _table(),
+        table=table or default_table(),
         tagger=tagger or default_tagger(),
         categories=listed(categories or ()),
         parameters=dict(_parameter(given) for given in parameter or ()),
@@ -93,7 +93,12 @@ def _params() -> params.Params | None:
     return params.load(PARAMS) if PARAMS.exists() else None
 
 
-def _table() -> Path:
+def default_table() -> Path:
+    """The table that params.yaml names.
+
+    Raises:
+        RaptError: there is no params.yaml.
+    """
     p = _params()
     if p is None:
         raise RaptError("table: none given, and no params.yaml here names one; give --table")

@@ -207,11 +207,14 @@ def test_what_it_needs_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         privatize.task_runner(1, None)
 
 
-def test_a_file_is_for_rapt_privatize(tmp_path: Path, table: EmbeddingTable) -> None:
+def test_files_and_streams_are_for_rapt_privatize(tmp_path: Path, table: EmbeddingTable) -> None:
     path = tmp_path / "in.txt"
     path.write_text("nouna\n")
     options: dict[str, object] = dict.fromkeys(inspect.signature(cli.privatize).parameters)
     options |= {"path": path, "out": tmp_path / "out.txt", "eta": 1.0, "table": table.folder}
     options |= {"drop_others": False, "overwrite": False}
     with pytest.raises(RaptError, match=r"in.txt: a file given, allowed: a folder of Parquet"):
+        privatize.start(1, None, **options)
+    options |= {"path": tmp_path, "out": Path("-")}
+    with pytest.raises(RaptError, match=r"^OUT: - given, allowed: a folder"):
         privatize.start(1, None, **options)
