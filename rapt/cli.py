@@ -107,7 +107,10 @@ def init(
 @app.command()
 def privatize(
     path: Annotated[
-        Path, typer.Argument(metavar="IN", help="Text, CSV, TSV, JSONL or Parquet; - is stdin.")
+        Path,
+        typer.Argument(
+            metavar="IN", help="Text, CSV, TSV, JSONL, Parquet or a folder of Parquet; - is stdin."
+        ),
     ],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The same, privatized; - is stdout.")],
     eta: Annotated[float, typer.Option(help="Privacy parameter: smaller is more private.")],
@@ -142,20 +145,20 @@ def privatize(
         int | None, typer.Option(help="Repeatable noise, which anyone can undo: for tests.")
     ] = None,
 ) -> None:
-    """Privatize a file of any size; a run that was killed goes on where it stopped."""
+    """Privatize a file of any size, or many; a run that was killed goes on where it stopped."""
     from rapt.release.command import privatize as privatized
 
     done = privatized(
         path,
         out,
         eta=eta,
-        categories=categories or (),
+        categories=categories,
         mechanism=mechanism,
-        parameters=parameter or (),
+        parameter=parameter,
         table=table,
         tagger=tagger,
         format=format,
-        columns=column or (),
+        column=column,
         drop_others=drop_others,
         keep_identifiers=keep_identifiers,
         keep_spacing=keep_spacing,

@@ -10,6 +10,7 @@ from typing import Any
 from rapt import params
 from rapt.errors import RaptError
 from rapt.privacy.categories import listed
+from rapt.release.directory import FORMAT, Directory
 from rapt.release.formats import FORMATS, STREAM, TEXT, Input, format_name
 from rapt.release.job import Job
 from rapt.release.statement import Counts
@@ -18,26 +19,36 @@ from rapt.release.text import NOISE, PLACEHOLDER, TAGGER, TextPrivatizer
 PARAMS = Path("params.yaml")
 
 
-def privatize(
+def privatize(path: Path, out: Path, **options: Any) -> str:
+    """Privatize a file or a folder of Parquet files; see `rapt privatize --help` for what is what.
+
+    Returns:
+        one line on what became of the words; for the user alone, it tells more than the release.
+
+    Raises:
+        RaptError: something given is not allowed.
+    """
+    work, privatizer = prepared(path, out, **options)
+    return summary(out, work.run(privatizer))
+
+
+def prepared(
     path: Path,
     out: Path,
     *,
     format: str | None,
-    columns: Sequence[str],
+    column: Sequence[str] | None,
     drop_others: bool,
     keep_map: Path | None,
     overwrite: bool,
     table: Path | None,
     tagger: str | None,
     seed: int | None,
-    categories: Sequence[str],
-    parameters: Sequence[str],
+    categories: Sequence[str] | None,
+    parameter: Sequence[str] | None,
     **options: Any,
-) -> str:
-    """Privatize a file; see `rapt privatize --help` for what each means.
-
-    Returns:
-        one line on what became of the words; for the user alone, it tells more than the release.
+) -> tuple[Job | Directory, TextPrivatizer]:
+    """What is to be done and what does it, checked, from the options of `rapt privatize`.
 
     Raises:
         RaptError: something given is not allowed.
@@ -47,18 +58,24 @@ def privatize(
             "seed: given, allowed: none, as whoever knows it can repeat the noise and undo the "
             "release; --insecure-seed makes one for tests"
         )
-    kind = FORMATS[format_name(path, out, format)]
-    source = kind(Input(path), tuple(columns) or (TEXT,), drop_others)
-    job = Job(source, out, keep_map, overwrite)
-    job.check()
+    columns = tuple(column or (TEXT,))
+    work: Job | Directory
+    if path.is_dir():
+        if format not in (None, FORMAT):
+            raise RaptError(f"{path}: a folder given, allowed with format {format}: a file")
+        work = Directory(path, out, columns, drop_others, keep_map, overwrite)
+    else:
+        kind = FORMATS[format_name(path, out, format)]
+        work = Job(kind(Input(path), columns, drop_others), out, keep_map, overwrite)
+    work.check()
     privatizer = TextPrivatizer(
-        table=table or _table(),
+        table=table or default_table(),
         tagger=tagger or default_tagger(),
-        categories=listed(categories),
-        parameters=dict(_parameter(given) for given in parameters),
+        categories=listed(categories or ()),
+        parameters=dict(_parameter(given) for given in parameter or ()),
         **options,
     )
-    return _summary(out, job.run(privatizer))
+    return work, privatizer
 
 
 def _parameter(given: str) -> tuple[str, float]:
@@ -76,7 +93,12 @@ def _params() -> params.Params | None:
     return params.load(PARAMS) if PARAMS.exists() else None
 
 
-def _table() -> Path:
+def default_table() -> Path:
+    """The table that params.yaml names.
+
+    Raises:
+        RaptError: there is no params.yaml.
+    """
     p = _params()
     if p is None:
         raise RaptError("table: none given, and no params.yaml here names one; give --table")
@@ -89,7 +111,8 @@ def default_tagger() -> str:
     return TAGGER if p is None else p.tagger
 
 
-def _summary(out: Path, counts: Counts) -> str:
+def summary(out: Path, counts: Counts) -> str:
+    """One line on what became of the words; for the user alone, it tells more than the release."""
     noise, placeholders = counts.fates[NOISE], sum(counts.kinds(PLACEHOLDER).values())
     share = f" ({counts.replaced / noise:.0%} became another word)" if noise else ""
     where = "above" if out == STREAM else f"{out}.privacy.txt"

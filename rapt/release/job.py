@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from rapt import __version__, files
 from rapt.errors import RaptError
@@ -20,7 +20,7 @@ from rapt.release.parts import PRIVATE, Parts, beside
 from rapt.release.statement import Counts, statement
 from rapt.release.text import Released, TextPrivatizer
 
-Progress = Callable[[int], object]
+Progress = Callable[[int], object]  # told how many documents more are done
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,14 @@ class Job:
         out: where the release goes; `-` is the standard output.
         map: where the restoring map goes, if there shall be one.
         overwrite: whether `out` and `map` may exist.
+        stream: what the names of its random streams begin with, where there is an insecure seed.
     """
 
     source: Format
     out: Path
     map: Path | None = None
     overwrite: bool = False
+    stream: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Check the paths.
@@ -48,8 +50,6 @@ class Job:
         path = self.source.input.path
         if path != STREAM and not path.exists():
             raise RaptError(f"{path}: no such file")
-        if path.is_dir():
-            raise RaptError(f"{path}: a folder given, allowed: a file, or - for the standard input")
         named = [place for place in (path, self.out, self.map) if place and place != STREAM]
         if len({place.resolve() for place in named}) < len(named):
             raise RaptError("IN, OUT and the map are one file twice: it would overwrite itself")
@@ -61,19 +61,27 @@ class Job:
     def run(self, privatizer: TextPrivatizer) -> Counts:
         """Privatize the file and write its privacy statement beside it.
 
+        Raises:
+            RaptError: the input is not what it should be.
+        """
+        with counter("privatizing", self.read(), "documents") as progress:
+            run = self._to_stream if self.out == STREAM else self._to_file
+            return run(privatizer, progress.update)
+
+    def read(self) -> int | None:
+        """The number of documents; None: of a stream, which can be read once.
+
         A file is read whole before its first word is privatized, so that what is wrong with its
         last line does not show after hours.
 
         Raises:
             RaptError: the input is not what it should be.
         """
-        documents = None
-        if self.source.input.is_file:
-            documents = sum(len(_first(chunk)) for chunk in self.source.chunks())
-            self._check_rows(documents)
-        with counter("privatizing", documents, "documents") as progress:
-            run = self._to_stream if self.out == STREAM else self._to_file
-            return run(privatizer, progress.update)
+        if not self.source.input.is_file:
+            return None
+        documents = sum(len(_first(chunk)) for chunk in self.source.chunks())
+        self._check_rows(documents)
+        return documents
 
     def _to_file(self, privatizer: TextPrivatizer, progress: Progress) -> Counts:
         counts, parts = Counts(), Parts(self.out, self.map)
@@ -96,16 +104,16 @@ class Job:
         return counts
 
     def _finish(self, parts: Parts, privatizer: TextPrivatizer, counts: Counts) -> None:
-        """Move everything into place, the release last: where it is, its statement is."""
-        content = statement(privatizer, self.source.columns, counts)
-        text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-        write_bytes(beside(self.out, ".privacy.json"), [text.encode()])
-        write_bytes(beside(self.out, ".privacy.txt"), [plain_words(content).encode()])
+        """Move everything into place, the release last: where it is, what describes it is."""
+        self._describe(privatizer, counts)
         parts.join_map()
         whole = parts.folder / "whole"
         self.source.join(parts.contents(), whole)
         os.replace(whole, self.out)
         parts.remove()
+
+    def _describe(self, privatizer: TextPrivatizer, counts: Counts) -> None:
+        write_statement(self.out, statement(privatizer, self.source.columns, counts))
 
     def _to_stream(self, privatizer: TextPrivatizer, progress: Progress) -> Counts:
         counts = Counts()
@@ -129,7 +137,9 @@ class Job:
     ) -> tuple[bytes, bytes, Counts]:
         """A chunk's part of the release, of the map, and its counts."""
         released = {
-            column: privatizer.release([text or "" for text in texts], chunk.number, column)
+            column: privatizer.release(
+                [text or "" for text in texts], *self.stream, chunk.number, column
+            )
             for column, texts in chunk.texts.items()
         }
         counts = Counts(others=set(chunk.others))
@@ -147,21 +157,37 @@ class Job:
 
     def _identity(self, privatizer: TextPrivatizer) -> dict[str, object]:
         source = self.source
-        return asdict(privatizer.options) | {
-            "categories": list(privatizer.options.categories or ()),
-            "parameters": dict(privatizer.options.parameters),
-            "table": privatizer.privatizer.table.sha256,
+        return how(privatizer, source, self.map) | {
             "input": files.sha256(source.input.path) if source.input.is_file else None,
-            "format": type(source).__name__,
-            "columns": list(source.columns),
-            "drop_others": source.drop_others,
-            "keep_map": self.map and str(self.map.resolve()),
-            "version of rapt": __version__,
         }
 
     def _check_rows(self, documents: int) -> None:
         if not documents:
             raise RaptError(f"{self.source.input.where}: holds no rows")
+
+
+def how(privatizer: TextPrivatizer, source: Format, map: Path | None) -> dict[str, object]:
+    """All that decides what becomes of an input, as JSON: parts of one release have it in common.
+
+    The noise is another each time, but with an insecure seed.
+    """
+    return asdict(privatizer.options) | {
+        "categories": list(privatizer.options.categories or ()),
+        "parameters": dict(privatizer.options.parameters),
+        "table": privatizer.privatizer.table.sha256,
+        "format": type(source).__name__,
+        "columns": list(source.columns),
+        "drop_others": source.drop_others,
+        "keep_map": map and str(map.resolve()),
+        "version of rapt": __version__,
+    }
+
+
+def write_statement(out: Path, content: dict[str, Any]) -> None:
+    """Write the privacy statement of a release beside it, for programs and in plain words."""
+    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    write_bytes(beside(out, ".privacy.json"), [text.encode()])
+    write_bytes(beside(out, ".privacy.txt"), [plain_words(content).encode()])
 
 
 def _first(chunk: Chunk) -> list[str | None]:

@@ -157,7 +157,8 @@ class TextPrivatizer:
 
     @cached_property
     def _tagger(self) -> Tagger:
-        return Tagger(self.options.tagger)
+        # Where every word is of one group its tag makes no difference.
+        return Tagger(self.options.tagger, tags=self.options.categories is not None)
 
     def __call__(self, texts: Iterable[str | None]) -> list[str | None]:
         """Privatize texts one for one; null stays null, and a text without words is empty."""

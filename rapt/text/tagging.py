@@ -47,16 +47,19 @@ class Tagged(NamedTuple):
 class Tagger:
     """A spaCy model that comes as an importable package."""
 
-    def __init__(self, package: str) -> None:
+    def __init__(self, package: str, tags: bool = True) -> None:
         """Load the model's tagger.
 
         Args:
             package: name of the package that holds the model.
+            tags: whether `texts` tags words, which takes most of its time; else it splits texts
+                into the same words, and every tag is empty.
 
         Raises:
             RaptError: the package is not installed, or is no spaCy model.
         """
         self._nlp = load(package, exclude=["parser", "ner", "lemmatizer"])
+        self._tags = tags
 
     def texts(self, texts: Iterable[str]) -> Iterator[Tagged]:
         """Tag whole texts, every word in its context.
@@ -65,7 +68,8 @@ class Tagger:
         """
         for batch in _batches(texts):
             with self._nlp.memory_zone():
-                taken = [read(doc) for doc in self._nlp.pipe(batch)]
+                docs = self._nlp.pipe(batch) if self._tags else map(self._nlp.make_doc, batch)
+                taken = [read(doc) for doc in docs]
             yield from taken
 
     def words(self, words: Iterable[str]) -> Iterator[str]:

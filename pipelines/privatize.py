@@ -1,0 +1,189 @@
+"""Privatize a folder of Parquet files by many processes: `python -m pipelines.privatize IN OUT …`.
+
+Takes the options of `rapt privatize` and leaves what it leaves. Every file is one Prefect task on a
+Dask worker, which reads and writes the folders itself: what passes through Prefect and Dask are the
+names of files and numbers of documents. A file whose worker was killed goes on where it stopped,
+in another worker.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from prefect import flow, task
+from prefect.cache_policies import NO_CACHE
+from prefect.futures import PrefectFuture, as_completed
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pipelines import server
+from rapt import cli, process
+from rapt.errors import RaptError
+from rapt.release import command
+from rapt.release.directory import Directory
+from rapt.release.formats import STREAM
+from rapt.release.text import TextPrivatizer
+
+if TYPE_CHECKING:
+    from prefect_dask import DaskTaskRunner
+
+PATHS = ("path", "out", "table", "keep_map")  # options that workers have to find
+SECONDS_TO_ANSWER = 10  # of a scheduler
+# Run by each worker as it starts: Ctrl-C in the terminal reaches the flow alone, which ends them.
+PRELOAD = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+
+
+def release(directory: Directory, privatizer: TextPrivatizer, runner: DaskTaskRunner) -> None:
+    """Release every file of the folder; `directory.finish` then makes the release of them.
+
+    Raises:
+        RaptError: files failed; the others are done.
+    """
+
+    @task(name="file", task_run_name="{name}", cache_policy=NO_CACHE, persist_result=False)
+    def file(name: str) -> int:
+        try:
+            return directory.release(name, privatizer).documents
+        except RaptError:
+            raise
+        except Exception as error:  # whose text may quote the file's
+            raise RaptError(f"{directory.path / name}: {type(error).__name__}") from None
+
+    @flow(name="privatize", task_runner=runner)  # type: ignore[arg-type]
+    def privatize(names: list[str]) -> None:
+        failed = []
+        with _progress() as progress:
+            line = progress.add_task("files", total=len(names))
+            futures = dict(zip(file.map(names), names, strict=True))
+            for future in as_completed(list(futures)):
+                if problem := _problem(future, directory.path / futures[future]):
+                    failed.append(problem)
+                    progress.console.print(problem, style="red", markup=False, soft_wrap=True)
+                progress.advance(line)
+        if failed:
+            raise RaptError(f"failed: {len(failed)} of {len(names)} files; the others are done")
+
+    privatize(directory.names)
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=_console(),
+    )
+
+
+def _console() -> Console:
+    # No global: Dask sends the flow with all that it refers to, and a terminal cannot be sent.
+    return Console(stderr=True, highlight=False)
+
+
+def _problem(future: PrefectFuture[int], path: Path) -> str | None:
+    try:
+        future.result()
+    except RaptError as error:
+        return str(error)
+    except Exception as error:  # Dask's own: a file that killed its worker again and again
+        return f"{path}: {type(error).__name__}"
+    return None
+
+
+def task_runner(workers: int, scheduler: str | None) -> DaskTaskRunner:
+    """Workers on this machine, or those of a scheduler.
+
+    Raises:
+        RaptError: Prefect's integration with Dask is not installed, or there is no such scheduler,
+            or its workers run several tasks at a time.
+    """
+    try:
+        from prefect_dask import DaskTaskRunner
+    except ImportError:
+        raise RaptError("Dask needs one more package: pip install 'rapt[scale]'") from None
+    if scheduler:
+        _check(scheduler)
+        return DaskTaskRunner(address=scheduler)
+    return DaskTaskRunner(
+        cluster_kwargs={
+            "n_workers": workers,
+            "threads_per_worker": 1,
+            "processes": True,
+            "host": "127.0.0.1",
+            "dashboard_address": None,
+            "silence_logs": logging.CRITICAL,
+            "preload": [PRELOAD],
+        }
+    )
+
+
+def _check(scheduler: str) -> None:
+    from distributed import Client
+
+    try:
+        with Client(scheduler, timeout=SECONDS_TO_ANSWER, set_as_default=False) as client:
+            workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    except (OSError, ValueError):
+        raise RaptError(f"scheduler: {scheduler!r} given, where none answers") from None
+    if any(worker["nthreads"] > 1 for worker in workers):  # spaCy tags in one thread at a time
+        raise RaptError(
+            "scheduler: workers of several threads given, allowed: dask worker --nthreads 1"
+        )
+
+
+def start(workers: int, scheduler: str | None, **given: Any) -> str:
+    """Check, privatize and tell how it went, as `rapt privatize` does.
+
+    Raises:
+        RaptError: something given is not allowed, or files failed.
+    """
+    given["table"] = given["table"] or command.default_table()
+    here = {name: given[name].absolute() for name in PATHS if given[name] not in (None, STREAM)}
+    directory, privatizer = command.prepared(**given | here)
+    if not isinstance(directory, Directory):
+        raise RaptError(f"{given['path']}: a file given, allowed: a folder of Parquet files")
+    runner = task_runner(min(workers, len(directory.names)), scheduler)
+    with ExitStack() as stack:
+        stack.enter_context(directory.opened(privatizer))
+        with _console().status("starting Prefect"):
+            stack.enter_context(server.running())
+        release(directory, privatizer, runner)
+        return command.summary(directory.out, directory.finish(privatizer))
+
+
+def main(
+    *,
+    workers: Annotated[int, typer.Option(min=1, help="Processes side by side.")] = process.cores(),
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler; else workers start here.")
+    ] = None,
+    **given: Any,
+) -> None:
+    """Privatize a folder of Parquet files, several files at a time."""
+    try:
+        typer.echo(start(workers, scheduler, **given), err=True)
+    except RaptError as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit("interrupted: the same command goes on where it stopped")
+
+
+def _with_options_of(other: Any, own: Any) -> inspect.Signature:
+    """The parameters of both, for typer."""
+    theirs, ours = (inspect.signature(function, eval_str=True) for function in (other, own))
+    named = (p for p in ours.parameters.values() if p.kind is p.KEYWORD_ONLY)
+    kept = (p.replace(kind=p.KEYWORD_ONLY) for p in theirs.parameters.values())
+    return ours.replace(parameters=[*kept, *named])
+
+
+main.__signature__ = _with_options_of(cli.privatize, main)  # type: ignore[attr-defined]
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,195 @@
+"""Privatizing a folder of Parquet files: a job for each of them, one release and one statement."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from rapt import files
+from rapt.errors import RaptError
+from rapt.files import read_json, write_bytes
+from rapt.progress import counter
+from rapt.release.formats import STREAM, SUFFIXES, Input, Parquet
+from rapt.release.job import Job, Progress, how, write_statement
+from rapt.release.parts import Parts
+from rapt.release.statement import Counts, statement
+from rapt.release.text import TextPrivatizer
+
+FORMAT = "parquet"
+IGNORED = (".", "_")  # what names begin with that no reader of Parquet takes for data: _SUCCESS
+
+
+@dataclass(frozen=True)
+class Directory:
+    """A folder of Parquet files to privatize, to a folder with files of the same names.
+
+    `release` is the unit of work: any process may do it for any of the files, in any order, and
+    again if it was killed. What is finished lies in OUT.parts until `finish` makes OUT of it.
+
+    Attributes:
+        path: the folder to read.
+        out: the folder to write.
+        columns: what to privatize, in every file.
+        drop_others: whether other columns are left out.
+        map: the folder where the restoring maps go, one a file, if there shall be some.
+        overwrite: whether `out` and `map` may exist.
+    """
+
+    path: Path
+    out: Path
+    columns: tuple[str, ...]
+    drop_others: bool = False
+    map: Path | None = None
+    overwrite: bool = False
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The files, in order.
+
+        Raises:
+            RaptError: something else lies in the folder, or nothing.
+        """
+        names = sorted(n for n in os.listdir(self.path) if not n.startswith(IGNORED))
+        _check_parquet(self.path, names)
+        if not names:
+            raise RaptError(f"{self.path}: holds no Parquet files")
+        return names
+
+    def check(self) -> None:
+        """Check the paths, and of each file its columns and its first rows.
+
+        Raises:
+            RaptError: there is something else in the folder than Parquet files with these columns,
+                or something to write is there, or would lie in what is read.
+        """
+        if self.out == STREAM:
+            raise RaptError(f"OUT: - given, allowed: a folder, as {self.path} is one")
+        folders = [folder.resolve() for folder in (self.path, self.out, self.map) if folder]
+        if any(one == other or one in other.parents for one, other in permutations(folders, 2)):
+            raise RaptError("IN, OUT and the map lie in one another, allowed: apart")
+        for folder in (self.out, *([self.map] if self.map and not self._parts.begun else [])):
+            if folder.exists() and not (self.overwrite and folder.is_dir()):
+                raise RaptError(f"{folder}: exists; give --overwrite to replace it (a folder only)")
+        if self.out.exists():
+            _check_parquet(self.out, os.listdir(self.out))  # nothing else is ever removed
+        for name in self.names:
+            if not any(self._source(name).chunks()):
+                raise RaptError(f"{self.path / name}: holds no rows")
+
+    def run(self, privatizer: TextPrivatizer) -> Counts:
+        """Privatize the files, one after the other, and write the statement beside the folder.
+
+        Raises:
+            RaptError: a file is not what it should be.
+        """
+        documents = sum(pq.read_metadata(self.path / name).num_rows for name in self.names)
+        with self.opened(privatizer), counter("privatizing", documents, "documents") as progress:
+            for name in self.names:
+                self.release(name, privatizer, progress.update)
+            return self.finish(privatizer)
+
+    @contextmanager
+    def opened(self, privatizer: TextPrivatizer) -> Iterator[None]:
+        """Begin the release, or go on with it; one run at a time.
+
+        Raises:
+            RaptError: it was begun with other options or other files, or another run works on it.
+        """
+        identity = how(privatizer, self._source(self.names[0]), self.map) | {
+            "list of files": self.names
+        }
+        with self._parts.opened(identity, resumable=True):
+            self._files.mkdir(exist_ok=True)
+            if self.map:
+                self.map.mkdir(mode=0o700, parents=True, exist_ok=True)
+            yield
+
+    def release(
+        self, name: str, privatizer: TextPrivatizer, progress: Progress = lambda _: None
+    ) -> Counts:
+        """Privatize one of the files, unless that is done.
+
+        Raises:
+            RaptError: it is not what it should be, or is not what it was when it was privatized.
+        """
+        return self._member(name).release(privatizer, progress)
+
+    def finish(self, privatizer: TextPrivatizer) -> Counts:
+        """Make the release of its files, all of which are done: where it is, its statement is."""
+        counts = Counts()
+        for name in self.names:
+            counts.update(self._member(name).counts())
+        write_statement(self.out, statement(privatizer, self.columns, counts))
+        if self.out.exists():
+            shutil.rmtree(self.out)
+        os.replace(self._files, self.out)
+        self._parts.remove()
+        return counts
+
+    @property
+    def _parts(self) -> Parts:
+        return Parts(self.out, None)
+
+    @property
+    def _files(self) -> Path:
+        return self._parts.folder / "files"
+
+    def _member(self, name: str) -> _Member:
+        map = self.map / f"{name}.jsonl" if self.map else None
+        return _Member(self._source(name), self._files / name, map, self.overwrite, (name,))
+
+    def _source(self, name: str) -> Parquet:
+        return Parquet(Input(self.path / name), self.columns, self.drop_others)
+
+
+class _Member(Job):
+    """A file of the folder: its counts wait beside it for the statement."""
+
+    def release(self, privatizer: TextPrivatizer, progress: Progress) -> Counts:
+        """Privatize it, unless that is done."""
+        if not self.out.exists():
+            self.read()
+            return self._to_file(privatizer, progress)
+        if self._facts()["input"] != files.sha256(self.source.input.path):
+            raise RaptError(
+                f"{self.source.input.where}: changed since it was privatized; remove "
+                f"{self.out.parents[1]} to begin anew"
+            )
+        Parts(self.out, self.map).remove()  # killed before it could
+        counts = self.counts()
+        progress(counts.documents)
+        return counts
+
+    def counts(self) -> Counts:
+        """Those of a finished file."""
+        return Counts.from_json(self._facts()["counts"])
+
+    def _describe(self, privatizer: TextPrivatizer, counts: Counts) -> None:
+        facts = {"input": files.sha256(self.source.input.path), "counts": counts.as_json()}
+        write_bytes(self._place, [json.dumps(facts).encode()])
+
+    def _facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = read_json(self._place)
+        return facts
+
+    @property
+    def _place(self) -> Path:
+        return self.out.parents[1] / f"{self.out.name}.json"
+
+
+def _check_parquet(folder: Path, names: Iterable[str]) -> None:
+    for name in names:
+        path = folder / name
+        if not path.is_file() or SUFFIXES.get(path.suffix.lower()) != FORMAT:
+            what = "a folder" if path.is_dir() else "no Parquet file"
+            raise RaptError(f"{path}: {what}, allowed in {folder}: files with suffix .parquet, .pq")
