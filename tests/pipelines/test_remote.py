@@ -416,13 +416,13 @@ def test_what_failed_runs_again_and_nothing_else(
 ) -> None:
     machines.add_worker("one")
     machines.add_worker("two")
-    flag = machines.toy.flag("break-train-1-b")
+    flag = machines.toy.flag("break-train-2-b")
     flow = machines.start()
     output = flow.communicate(timeout=400)[0]
     assert flow.returncode == 1
     assert "Traceback" not in output
-    assert output.strip().splitlines()[-1].startswith("failed: train@1-b; skipped")
-    failed = sorted([*EVERY_STAGE, "train-1-b"])
+    assert output.strip().splitlines()[-1].startswith("failed: train@2-b; skipped")
+    failed = sorted([*EVERY_STAGE, "train-2-b"])
     assert machines.toy.names() == [name for name in EVERY_STAGE if name != "report"]
     assert not (machines.toy.root / "dvc.lock").exists()
     assert machines.toy.git("ls-remote", "origin") == ""
