@@ -93,15 +93,7 @@ def claims(results: Results) -> list[Claim]:
             "With the same plain tokens, reconstructing them adds accuracy.",
             "RAPT, Table VIII",
             "accuracy with the reconstruction less without",
-            _pairs(
-                protected,
-                "method",
-                _knob(
-                    params,
-                    "reconstruction",
-                    levels=_reconstructs,
-                ),
-            ),
+            _pairs(protected, "method", _knob(params, "reconstruction", levels=_reconstructs)),
         ),
         _claim(
             "plain-length",

@@ -95,39 +95,37 @@ def _inversion(results: Results) -> PaperTable:
 def _utility(results: Results, table: str, task: str) -> PaperTable:
     """Tables 4 (SST-2) and 5 (QQP); what is planned on another task stands in Table 4."""
     params = results.params
-    columns = ("task", "backbone", "method", "eta")
-    others = {"sst2", "qqp"} - {task}
+
+    def belongs(name: str) -> bool:
+        return name == task or (table == "4" and name != "qqp")
+
     planned = [
-        own(results, cell, "accuracy", columns)
+        own(results, cell, "accuracy", TUNED)
         for cell in tuned(results)
         if cell.factors["method"] in METHODS
         and tuner_name(params, cell.factors["tuner"]) == "full"
-        and (cell.factors["task"] == task or (table == "4" and cell.factors["task"] not in others))
-    ]
-    rows = [
-        row for row in read("utility.csv") if row["source"] == "qu-2021" and row["table"] == table
+        and belongs(cell.factors["task"])
     ]
     backbones = {row.printed_as["backbone"] for row in planned} & {BERT, "bilstm"} or {BERT}
-    printed = [_printed(row, columns) for row in rows if row["backbone"] in backbones]
+    printed = [
+        _printed(row, TUNED)
+        for row in read("utility.csv")
+        if (row["source"], row["table"]) == ("qu-2021", table) and row["backbone"] in backbones
+    ]
     return PaperTable(
         name=f"qu-table-{table}",
         title=f"Accuracy on {task}, of released words and of released vectors",
         source=f"{QU}, Table {table}",
         unit=ACCURACY,
         differs=differs.trained(params, differs.QU),
-        columns=columns,
+        columns=TUNED,
         rows=beside(printed, planned),
     )
 
 
 def _pretraining(table: str) -> PaperTable:
     """Tables 6 and 7, of which nothing can run."""
-    columns = ("task", "method", "pretraining", "eta")
-    rows = [
-        PaperRow({**row, "method": row["mechanism"]}, float(row["value"]))
-        for row in read("pretraining.csv")
-        if (row["table"], row["task"]) == (table, "sst2")
-    ]
+    columns = ("task", "mechanism", "pretraining", "eta")
     return PaperTable(
         name=f"qu-table-{table}",
         title="Accuracy after privacy-adaptive pretraining",
@@ -136,7 +134,9 @@ def _pretraining(table: str) -> PaperTable:
         differs="There is nothing to compare.",
         columns=columns,
         rows=tuple(
-            PaperRow({name: row.factors[name] for name in columns}, row.published) for row in rows
+            PaperRow({name: row[name] for name in columns}, float(row["value"]))
+            for row in read("pretraining.csv")
+            if (row["table"], row["task"]) == (table, "sst2")
         ),
         note="Not built: this project does not pretrain.",
     )
