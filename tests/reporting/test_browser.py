@@ -209,8 +209,10 @@ def test_figures_stand_in_without_the_script_and_on_paper(opened: Opener) -> Non
         assert page.locator("#trade-off figure").first.is_visible()
         assert page.locator(".chart").first.is_hidden()
         assert page.locator("#theme").is_hidden()
-    with opened(color_scheme="dark") as page:
+    paper = (794, 1123)  # A4 at 96 dots an inch
+    with opened(size=paper, color_scheme="dark") as page:
         page.emulate_media(media="print")
+        assert page.evaluate("document.documentElement.scrollWidth") == paper[0]
         assert page.locator("#trade-off figure").first.is_visible()
         assert page.locator(".chart").first.is_hidden()
         assert page.locator("nav").is_hidden()

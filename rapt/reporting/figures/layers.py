@@ -19,9 +19,9 @@ def hidden_states(results: Results) -> Iterator[Figure]:
     ran = [content for content in results.layers.values() if content]
     for group, members in groupby(ran, key=_group):
         found = list(members)
-        yield _distances(group, found)
-        for content in found:
-            number = results.params.sweep.methods.index(content["factors"]["method"])
+        numbers = _numbers(results, found)
+        yield _distances(group, found, numbers)
+        for content, number in zip(found, numbers, strict=True):
             yield _points(group, content, number)
 
 
@@ -29,13 +29,19 @@ def _group(content: Json) -> tuple[str, ...]:
     return tuple(content["factors"][name] for name in ("task", "backbone", "tuner"))
 
 
+def _numbers(results: Results, found: list[Json]) -> list[int]:
+    """Each looks as its method in every figure, unless a method stands here at two η."""
+    methods = [results.params.sweep.methods.index(c["factors"]["method"]) for c in found]
+    return methods if len(set(methods)) == len(methods) else list(range(len(found)))
+
+
 def _label(content: Json) -> str:
     return f"{content['factors']['method']}, η {content['factors']['eta']}"
 
 
-def _distances(group: tuple[str, ...], found: list[Json]) -> Figure:
+def _distances(group: tuple[str, ...], found: list[Json], numbers: list[int]) -> Figure:
     with panel() as (canvas, axes):
-        for number, content in enumerate(found):
+        for number, content in zip(numbers, found, strict=True):
             layers = content["layers"]
             line(
                 axes,

@@ -46,6 +46,6 @@ STYLE: Any = {  # matplotlib types the keys as literals
     "lines.linewidth": 1.8,
     "lines.markersize": 6.5,
 }
-# Of a PNG: a panel is some 900 pixels wide.
-DPI = 200
+# Of a PNG: a panel is some 700 pixels wide.
+DPI = 150
 METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
