@@ -31,7 +31,7 @@ from prefect.states import Cancelling
 from prefect.task_runners import ThreadPoolTaskRunner
 from ruamel.yaml import YAML
 
-from pipelines import exchange, graph, walk
+from pipelines import exchange, graph, server, walk
 from pipelines.board import console, show
 from pipelines.reproduce import check_cache, finish, mirror
 from pipelines.schedule import Durations, Schedule
@@ -298,7 +298,8 @@ def start(pool: str, slots: int, repository: str | None = None) -> None:
     _look(pool)
     slots = min(slots, len(plan))
     runner = ThreadPoolTaskRunner(max_workers=slots + AHEAD)  # type: ignore[var-annotated]
-    reproduce.with_options(task_runner=runner)(plan, pool, address, slots, experiment)  # type: ignore[arg-type]
+    with server.needed():
+        reproduce.with_options(task_runner=runner)(plan, pool, address, slots, experiment)  # type: ignore[arg-type]
     console.print(f"{len(plan)} stages run, everything is up to date")
 
 

@@ -15,7 +15,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import httpx
 import typer
 from prefect import flow
 from prefect.task_runners import ThreadPoolTaskRunner
@@ -92,12 +91,8 @@ def start(slots: int) -> None:
     with ExitStack() as stack:
         with console.status("starting Prefect"):
             stack.enter_context(server.running())
-        try:
-            reproduce.with_options(task_runner=runner)(plan, slots, experiment)  # type: ignore[arg-type]
-        except httpx.TransportError as error:
-            raise RaptError(
-                "Prefect's server is lost; what is finished stays in the cache: start again"
-            ) from error
+        stack.enter_context(server.needed())
+        reproduce.with_options(task_runner=runner)(plan, slots, experiment)  # type: ignore[arg-type]
     console.print(f"{len(plan)} stages run, everything is up to date")
 
 

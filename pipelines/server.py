@@ -47,6 +47,21 @@ def running() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def needed() -> Iterator[None]:
+    """Run a flow; where its server dies meanwhile, say so in one line.
+
+    Raises:
+        RaptError: the server is lost.
+    """
+    try:
+        yield
+    except httpx.TransportError as error:
+        raise RaptError(
+            "Prefect's server is lost; what is finished stays in the cache: start again"
+        ) from error
+
+
 def _of_project() -> str | None:
     address = ADDRESS.read_text().strip() if ADDRESS.exists() else None
     return address if address and _healthy(address) else None
