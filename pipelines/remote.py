@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -32,10 +31,10 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from ruamel.yaml import YAML
 
 from pipelines import exchange, graph, server, walk
-from pipelines.board import console, show
+from pipelines.board import console
 from pipelines.reproduce import check_cache, finish, mirror
 from pipelines.schedule import Durations, Schedule
-from pipelines.slots import DVC, CommandError, Slots, Stopped, _git, _worktree, gpus, snapshot
+from pipelines.slots import DVC, Slots, Stopped, _git, _worktree, gpus, snapshot
 from pipelines.worker import EXCHANGE, PAUSES, execute, patiently
 from rapt import check, files, params, process
 from rapt.errors import RaptError
@@ -342,15 +341,7 @@ def main(
     ] = None,
 ) -> None:
     """Reproduce the DVC graph, the provider's stages on the workers of a Prefect pool."""
-    try:
-        start(pool, slots, repository)
-    except CommandError as error:
-        show(error)
-        sys.exit(1)
-    except RaptError as error:
-        sys.exit(str(error))
-    except KeyboardInterrupt:
-        sys.exit(walk.INTERRUPTED)
+    walk.told(lambda: start(pool, slots, repository))
 
 
 if __name__ == "__main__":

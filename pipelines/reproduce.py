@@ -9,7 +9,6 @@ stages that run end, twice stops them.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -20,11 +19,10 @@ from prefect import flow
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from pipelines import artifacts, cache, graph, server, walk
-from pipelines.board import console, show
+from pipelines.board import console
 from pipelines.schedule import Durations, Schedule
-from pipelines.slots import CommandError, Slots, gpus, snapshot
+from pipelines.slots import Slots, gpus, snapshot
 from rapt import check, params, process
-from rapt.errors import RaptError
 
 
 @flow(name="reproduce", validate_parameters=False)
@@ -100,15 +98,7 @@ def main(
     slots: Annotated[int, typer.Option(min=1, help="Stages side by side.")] = process.cores(),
 ) -> None:
     """Reproduce the DVC graph, several stages at a time."""
-    try:
-        start(slots)
-    except CommandError as error:
-        show(error)
-        sys.exit(1)
-    except RaptError as error:
-        sys.exit(str(error))
-    except KeyboardInterrupt:
-        sys.exit(walk.INTERRUPTED)
+    walk.told(lambda: start(slots))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import queue
 import signal
+import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol, Self
 
@@ -71,6 +73,19 @@ def run(schedule: Schedule, runner: Runner) -> None:
             )
         with console.status("collecting from the cache"):
             _collect(runner, events)
+
+
+def told(start: Callable[[], None]) -> None:
+    """Start a flow from the command line: what a user can mend ends with one line."""
+    try:
+        start()
+    except CommandError as error:
+        show(error)
+        sys.exit(1)
+    except RaptError as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
 
 
 class _Events:
