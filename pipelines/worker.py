@@ -8,6 +8,7 @@ there with its run-cache entry. Nothing upstream of the stage ever runs here.
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import shutil
 import subprocess
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from prefect import flow
+from ruamel.yaml import YAML
 
 from pipelines import exchange
 from pipelines.slots import _PATH, DVC, CommandError, _git
@@ -49,13 +51,20 @@ def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None
     with own_folder() as folder:
         run = partial(execute, folder, stage, logs=folder / ".rapt/logs", **_environment(folder))
         patiently(lambda: _checkout(folder, repository, commit))
-        files.write_json(folder / "dvc.lock", {"schema": "2.0", "stages": lock})
+        files.write_bytes(folder / "dvc.lock", [_lock_file(lock)])
         if needs := [out["path"] for entry in lock.values() for out in entry["outs"]]:
             patiently(lambda: run(*DVC, "pull", *needs))
         # Alone: where something upstream is missing it fails, instead of making that here.
         run(*DVC, "repro", "--single-item", stage)
         patiently(lambda: run(*EXCHANGE, "send", stage))
         shutil.rmtree(folder / ".dvc/cache/runs")  # else the next push sends it again
+
+
+def _lock_file(stages: dict[str, Any]) -> bytes:
+    # Not as JSON, though YAML may be that: what DVC then adds to it, it cannot read again.
+    text = io.BytesIO()
+    YAML().dump({"schema": "2.0", "stages": stages}, text)
+    return text.getvalue()
 
 
 def patiently(call: Callable[[], T], pause: Callable[[float], object] = time.sleep) -> T:

