@@ -8,6 +8,7 @@ from pathlib import Path
 import networkx as nx
 from dvc.exceptions import DvcException
 from dvc.repo import Repo
+from dvc.rwlock import RWLOCK_FILE, RWLockFileCorruptedError, rwlock
 from dvc.stage import PipelineStage
 
 from rapt.errors import RaptError, not_allowed
@@ -49,6 +50,7 @@ def plan(root: Path) -> Plan:
             misspelled.
     """
     try:
+        _mend(root)
         with Repo(str(root)) as repo:
             graph = repo.index.graph  # edges point from a stage to what it depends on
             status = repo.status()
@@ -67,6 +69,20 @@ def plan(root: Path) -> Plan:
         for stage in stages
         if stage in stale
     }
+
+
+def _mend(root: Path) -> None:
+    """Remove DVC's record of who reads and writes what, where a killed DVC left it half-written.
+
+    DVC reads it under a lock, so what it finds broken is nobody's unfinished work; no DVC would
+    start again.
+    """
+    with Repo(str(root)) as repo:
+        try:
+            with rwlock(repo.tmp_dir, repo.fs, "rapt", [], [], False):
+                pass
+        except RWLockFileCorruptedError:
+            Path(repo.tmp_dir, RWLOCK_FILE).unlink(missing_ok=True)
 
 
 def downstream(plan: Plan, names: set[str]) -> set[str]:

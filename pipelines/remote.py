@@ -34,7 +34,7 @@ from pipelines import exchange, graph, server, walk
 from pipelines.board import console
 from pipelines.reproduce import check_cache, finish, mirror
 from pipelines.schedule import Durations, Schedule
-from pipelines.slots import DVC, Slots, Stopped, _git, _worktree, gpus, snapshot
+from pipelines.slots import DVC, Slots, Stopped, _git, _worktree, gpus, recover, snapshot
 from pipelines.worker import EXCHANGE, PAUSES, execute, patiently
 from rapt import check, files, params, process
 from rapt.errors import RaptError
@@ -286,6 +286,7 @@ def start(pool: str, slots: int, repository: str | None = None) -> None:
     """
     experiment = check.check()
     root = Path.cwd()
+    recover(root)
     snapshot(root)  # refuses now rather than after the server was asked
     plan = graph.plan(root)
     if not plan:

@@ -21,7 +21,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from pipelines import artifacts, cache, graph, server, walk
 from pipelines.board import console
 from pipelines.schedule import Durations, Schedule
-from pipelines.slots import Slots, gpus, snapshot
+from pipelines.slots import Slots, gpus, recover, snapshot
 from rapt import check, params, process
 
 
@@ -78,6 +78,7 @@ def start(slots: int) -> None:
     """
     experiment = check.check()
     root = Path.cwd()
+    recover(root)
     snapshot(root)  # refuses now rather than after Prefect's start
     plan = graph.plan(root)
     if not plan:

@@ -30,6 +30,8 @@ _PATH = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.g
 # `git stash create` and `ls-files --others` see nothing of these: a slot would miss them.
 CODE = ("stages", "pipelines", "rapt", "dvc.yaml", "params.yaml")
 LINES_SHOWN = 20
+# dvc.lock as it was, while one is written: DVC writes it in place. Empty: there was none.
+BEFORE = Path(".rapt/dvc.lock")
 # What DVC prints of a stage whose outs it has from an earlier run.
 RESTORED = "is cached - skipping run"
 # A stage that was killed, by the kernel where memory was short, too little memory on a GPU, and
@@ -130,13 +132,15 @@ class Slots:
                 f"changed while the flow ran: {_listed(changed)}; what ran is in the cache, and "
                 "nothing else was touched: start again"
             )
-        lock = self.root / "dvc.lock"
-        before = lock.read_bytes() if lock.exists() else None
+        lock, before = self.root / "dvc.lock", self.root / BEFORE
+        files.write_bytes(before, [lock.read_bytes() if lock.exists() else b""])
         try:
             self._run("dvc repro", [], self.root, {})
         except Stopped:
-            _restore(lock, before)
+            _take_back(self.root)
             raise
+        finally:
+            before.unlink(missing_ok=True)
 
     def stop(self) -> None:
         """Kill everything that runs, and start nothing more."""
@@ -259,11 +263,25 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
 
 
-def _restore(path: Path, content: bytes | None) -> None:
-    if content is None:
-        path.unlink(missing_ok=True)
-    else:
-        files.write_bytes(path, [content])
+def recover(root: Path) -> None:
+    """Take back what a flow that was killed while it collected may have left half-written.
+
+    Raises:
+        RaptError: another flow runs.
+    """
+    with _only_one(root):
+        _take_back(root)
+
+
+def _take_back(root: Path) -> None:
+    """Give dvc.lock the content it had before the collecting, if that did not end."""
+    lock, before = root / "dvc.lock", root / BEFORE
+    if before.exists():
+        if content := before.read_bytes():
+            files.write_bytes(lock, [content])
+        else:
+            lock.unlink(missing_ok=True)
+        before.unlink()
 
 
 def _inherited(variable: str) -> list[str]:

@@ -58,6 +58,17 @@ def test_the_coordinator_killed_while_it_collects(toy: Toy, expected: dict[str, 
     assert toy.names() == EVERY_STAGE
 
 
+@pytest.mark.parametrize("path", [".dvc/tmp/rwlock", "dvc.lock"])
+def test_what_dvc_writes_in_place_cut_off(toy: Toy, expected: dict[str, str], path: str) -> None:
+    """As a kill leaves it once in a while: neither DVC nor a user can read it any more."""
+    flow, lock = toy.start(), toy.root / "dvc.lock"
+    wait_until(lock.exists, 120)
+    flow.kill()
+    flow.communicate(timeout=60)
+    (toy.root / path).write_text('{"sta')
+    completes(toy, expected)
+
+
 def test_the_prefect_server_killed(toy: Toy, expected: dict[str, str], prefect_home: Path) -> None:
     flag = toy.flag("wait-1-b")
     flow = toy.without_server(prefect_home).start()
