@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -52,7 +53,7 @@ def run(_: Path) -> list[Figure]:
 def _overhead(cells: int, each: float) -> Figure:
     with tempfile.TemporaryDirectory() as folder:
         root = _project(Path(folder), cells, _busy(each))
-        bare = seconds(lambda: _shell(root, f"{_busy(each)} 0"))
+        bare = seconds(lambda: _call(root, f"{_busy(each)} 0"))
         whole = seconds(lambda: _flow(root))
     over = 2 * whole / cells - bare
     return figure(f"flow less bare command, {cells} cells on 2 slots", over, "s a cell", most=3)
@@ -115,7 +116,7 @@ def _project(root: Path, cells: int, command: str) -> Path:
         "git add -A",
         "git -c user.name=rapt -c user.email=rapt@localhost commit -q -m project",
     ):
-        _shell(root, line)
+        _call(root, line)
     return root
 
 
@@ -128,11 +129,11 @@ def _flow(root: Path) -> None:
 
 
 def _serial(root: Path) -> None:
-    _shell(root, f"{sys.executable} -m dvc repro -q")
+    _call(root, f"{sys.executable} -m dvc repro -q")
 
 
-def _shell(root: Path, line: str) -> None:
-    subprocess.run(line, shell=True, cwd=root, env=_environment(root), check=True)
+def _call(root: Path, line: str) -> None:
+    subprocess.run(shlex.split(line), cwd=root, env=_environment(root), check=True)
 
 
 def _environment(root: Path) -> dict[str, str]:

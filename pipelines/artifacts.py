@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import cast
 from uuid import UUID
 
+import httpx
 from prefect.artifacts import (
     create_image_artifact,
     create_link_artifact,
@@ -18,6 +19,7 @@ from prefect.artifacts import (
     create_table_artifact,
     update_progress_artifact,
 )
+from prefect.exceptions import PrefectException
 
 from pipelines.board import remaining_text
 from pipelines.schedule import Schedule
@@ -44,7 +46,7 @@ class Bars:
             return
         try:
             self._update()
-        except Exception:
+        except (httpx.HTTPError, PrefectException):
             self._lost = True
 
     def _update(self) -> None:

@@ -103,7 +103,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     root.mkdir()
     mounted = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(root)]
     if subprocess.run(mounted, capture_output=True).returncode:
-        pytest.skip("may not mount a file system")
+        pytest.skip("needs root, to mount a file system")
     yield root
     subprocess.run(["umount", "--lazy", str(root)], check=True)
 
