@@ -278,6 +278,7 @@ class Task(_Section):
     format: Format | None
     text: str
     text_pair: str | None
+    entities: str | None
     label: Label | None
     attributes: dict[Name, Attribute] | None
     authors: Annotated[list[str], Field(min_length=1), AfterValidator(_unique)] | None
@@ -288,6 +289,8 @@ class Task(_Section):
     def _consistent(self) -> Task:
         if self.source.type != "hub" and self.format is None:
             raise problem(f"format null given, allowed: a format for a {self.source.type} source")
+        if self.entities and self.text_pair:
+            raise problem("entities and text_pair given, allowed: one of them, the other null")
         single = self.source.type == "package" or "all" in getattr(self.source, "files", {})
         if (single or self.authors) and self.rows.test is None:
             divided = "authors are" if self.authors else "one file is"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 from great_expectations import expectations as gxe
 
@@ -23,6 +25,9 @@ def main(task: str) -> None:
     for split, table in tables.items():
         frame = table.to_pandas()
         rules = _rules(p.tasks[task], p.gate)
+        if p.tasks[task].entities:
+            frame["is_tagged"] = list(map(_is_tagged, frame["text"], frame["entities"]))
+            rules.append(flagged("every word has its tag", "as many tags as words", "is_tagged"))
         if split == "train":
             frame["is_new"] = [key not in evaluation for key in _identities(table)]
             rules.append(flagged("no evaluation text in training", "no such row", "is_new"))
@@ -106,6 +111,10 @@ def _set_rules(column: str, name: str, values: list[int] | list[str], allowed: s
             gxe.ExpectColumnValuesToBeInSet(column=column, value_set=values),
         ),
     ]
+
+
+def _is_tagged(text: str | None, tags: Sequence[str] | None) -> bool:
+    return text is not None and tags is not None and len(text.split(" ")) == len(tags)
 
 
 def _identities(table: pa.Table) -> list[str]:

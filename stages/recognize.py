@@ -7,7 +7,7 @@ from rapt.attacks.base import Release
 from rapt.attacks.entities import Found, blind, intervals
 from rapt.attacks.ner import Ner
 from rapt.progress import bar
-from rapt.text.entities import bio_tags
+from rapt.text.entities import entities
 from stages import run
 
 
@@ -22,8 +22,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     factors["embedding"] = statement["embedding"]
     cell = cells.Cell("recognize", f"{attack}-{task}-{method}-{eta}", factors)
     victims = files.read_parquet(f"data/tagged/{task}/test.parquet")
-    words, spaces = (victims[column].to_pylist() for column in ("words", "space_after"))
-    truth = bio_tags(p.tagger, words, spaces)
+    truth = entities(victims, p.tagger)
     recognizer = how.load(Path(f"models/attackers/{attack}-{task}"))
     found = [
         Found.of(truth, recognizer.tags(Release.read(f"{release}/seed-{k}/test.parquet").words))

@@ -2,7 +2,7 @@
 
 from rapt import files, params
 from rapt.attacks.ner import Ner
-from rapt.text.entities import bio_tags
+from rapt.text.entities import entities
 from stages import run
 
 
@@ -12,8 +12,7 @@ def main(attack: str, task: str) -> None:
     how = p.attacks[attack]
     assert isinstance(how, Ner)
     own = files.read_parquet(f"data/tagged/{task}/train.parquet")
-    words, spaces = (own[column].to_pylist() for column in ("words", "space_after"))
-    recognizer = how.fit(words, bio_tags(p.tagger, words, spaces), p.seed)
+    recognizer = how.fit(own["words"].to_pylist(), entities(own, p.tagger), p.seed)
     with files.atomic(f"models/attackers/{attack}-{task}") as folder:
         recognizer.save(folder)
 

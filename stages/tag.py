@@ -21,7 +21,8 @@ def main(task: str) -> None:
 
 def _tagged(raw: pa.Table, tagger: Tagger, name: str) -> pa.Table:
     """The columns of `raw` with words in the place of texts; a pair's words follow one another."""
-    first = list(bar(tagger.texts(raw["text"].to_pylist()), name, len(raw)))
+    texts = tagger.texts(raw["text"].to_pylist(), split="entities" in raw.column_names)
+    first = list(bar(texts, name, len(raw)))
     second = list(tagger.texts(text or "" for text in raw["text_pair"].to_pylist()))
     joined = [a.then(b) for a, b in zip(first, second, strict=True)]
     segments = [[0] * len(a.words) + [1] * len(b.words) for a, b in zip(first, second, strict=True)]
@@ -33,7 +34,7 @@ def _tagged(raw: pa.Table, tagger: Tagger, name: str) -> pa.Table:
         "identifier": pa.array([text.identifiers for text in joined], pa.list_(pa.string())),
         "segment": pa.array(segments, pa.list_(pa.int8())),
     }
-    whole = ("label", "author")
+    whole = ("label", "author", "entities")
     kept = [name for name in raw.column_names if name in whole or name.startswith("attribute_")]
     return pa.table(columns | {name: raw[name] for name in kept})
 

@@ -17,6 +17,7 @@ NAMES = [
     "attacks-categories",
     "attacks-language",
     "attributes",
+    "entities",
     "layers",
     "membership",
     "paper-llm",
@@ -42,6 +43,7 @@ NAMES = [
         )
     ),
 ]
+OF_ATTACKS = {"attacks": "invert", "attributes": "infer", "entities": "recognize"}
 ETAS = ["25", "75", "125", "150", "175", "inf"]
 
 
@@ -94,7 +96,7 @@ def test_the_shipped_params_are_the_demo() -> None:
 def test_a_preset_is_valid_and_plans(name: str) -> None:
     p = loaded(name)
     cells = plan.plan(p)
-    kind = {"attacks": "invert", "attributes": "infer"}.get(name.split("-")[0], "train")
+    kind = OF_ATTACKS.get(name.split("-")[0], "train")
     assert any(cell.kind == kind for cell in cells)
     assert len(cells) <= 250, "split it: dvc.lock is written anew for every cell"
 

@@ -238,7 +238,7 @@ def _block(
     paths = {split: _as_given(path) for split, path in table.paths.items()}
     block["source"] = CommentedMap(type="files", files=paths, sha256=table.sha256)
     block["format"] = CommentedMap(table.format.model_dump())
-    block["text"], block["text_pair"] = text, text_pair
+    block["text"], block["text_pair"], block["entities"] = text, text_pair, None
     block["label"] = None
     if label:
         names = _quoted(table.classes(label, "label"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from rapt.errors import RaptError
 from rapt.params import Bins, Label, MostFrequent, Task, Values
 
 SPLITS = ("train", "test")
+BIO = re.compile(r"O|[BI]-\S+")  # Ramshaw and Marcus (1995)
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ class _Rows:
 def _frame(name: str, task: Task, loaded: sources.Loaded) -> pd.DataFrame:
     """The rows of all splits, in the columns of the pipeline, all of them strings or None."""
     key = f"tasks.{name}"
-    used = {"text": (task.text, f"{key}.text")}
+    used = {} if task.entities else {"text": (task.text, f"{key}.text")}
     if task.text_pair:
         used["text_pair"] = (task.text_pair, f"{key}.text_pair")
     if task.label:
@@ -136,6 +138,7 @@ def _frame(name: str, task: Task, loaded: sources.Loaded) -> pd.DataFrame:
             {
                 "split": split,
                 "text_pair": None,
+                **(_tagged(table, task, task.entities, key) if task.entities else {}),
                 **{
                     column: read.strings(table.columns, theirs, where, table.where)
                     for column, (theirs, where) in used.items()
@@ -146,6 +149,26 @@ def _frame(name: str, task: Task, loaded: sources.Loaded) -> pd.DataFrame:
         for split, table in loaded.splits.items()
     ]
     return pd.concat(frames, ignore_index=True)
+
+
+def _tagged(split: sources.Split, task: Task, entities: str, key: str) -> dict[str, list[Any]]:
+    """Texts that come as words with their BIO tags: a space between words tells them apart."""
+    words = read.word_lists(split.columns, task.text, f"{key}.text", split.where)
+    tags = read.word_lists(split.columns, entities, f"{key}.entities", split.where)
+    pairs = list(zip(words, tags, strict=True))
+    if bad := sum(not _are_tags(*pair) for pair in pairs):
+        raise RaptError(
+            f"{split.where}: {key}.entities: {bad} of {len(pairs)} rows hold something else, "
+            "allowed: O, B-TYPE or I-TYPE for each word"
+        )
+    texts = [None if text is None else " ".join(text) for text in words]
+    return {"text": texts, "entities": tags}
+
+
+def _are_tags(words: list[str] | None, tags: list[str] | None) -> bool:
+    if words is None or tags is None:
+        return words is tags
+    return len(words) == len(tags) and all(BIO.fullmatch(tag) for tag in tags)
 
 
 def _attributes(rows: _Rows, task: Task) -> None:
@@ -332,6 +355,8 @@ def _table(frame: pd.DataFrame, split: str, task: Task, edges: dict[str, list[fl
         "text_pair": pa.array(list(frame["text_pair"]), pa.string()),
         "label": pa.array(list(frame["label"]) if task.label else [None] * len(frame), pa.int64()),
     }
+    if task.entities:
+        columns["entities"] = pa.array(list(frame["entities"]), pa.list_(pa.string()))
     for attribute in task.attributes or {}:
         values = list(frame[f"attribute_{attribute}"])
         if attribute in edges:

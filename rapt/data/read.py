@@ -50,13 +50,26 @@ def strings(columns: Columns, name: str, key: str, where: str) -> list[str | Non
     Raises:
         RaptError: There is no such column (`key` of params.yaml names it), or it holds lists.
     """
-    if name not in columns:
-        raise RaptError(f"{where}: {missing_column(key, name, list(columns))}")
-    column = columns[name]
-    values = column.to_pylist() if isinstance(column, pa.ChunkedArray) else column
+    values = _column(columns, name, key, where)
     if any(isinstance(value, list | tuple | dict | bytes) for value in values):
         raise RaptError(f"{where}: {key}: column {name!r} holds lists, allowed: text or numbers")
     return [None if _is_null(value) else str(value) for value in values]
+
+
+def word_lists(columns: Columns, name: str, key: str, where: str) -> list[list[str] | None]:
+    """One column of lists of words, null where there is none.
+
+    Raises:
+        RaptError: There is no such column (`key` of params.yaml names it), or it holds anything
+            else than lists of words without white space.
+    """
+    column = _column(columns, name, key, where)
+    if others := sum(not _is_words(value) for value in column if value is not None):
+        raise RaptError(
+            f"{where}: {key}: {others} of {len(column)} rows of column {name!r} hold something "
+            "else, allowed: a list of words without white space in each"
+        )
+    return [value if value is None else list(value) for value in column]
 
 
 def missing_column(key: str, name: str, columns: list[str]) -> str:
@@ -77,6 +90,19 @@ def is_header(names: Sequence[str]) -> bool:
     """Whether names read like column names: short, few words, no sentence, none twice."""
     return len(set(names)) == len(names) and all(
         len(name) <= 32 and len(name.split()) <= 3 and re.match(r"[^\W\d]", name) for name in names
+    )
+
+
+def _column(columns: Columns, name: str, key: str, where: str) -> Sequence[Any]:
+    if name not in columns:
+        raise RaptError(f"{where}: {missing_column(key, name, list(columns))}")
+    column = columns[name]
+    return column.to_pylist() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _is_words(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(
+        isinstance(word, str) and word and not any(map(str.isspace, word)) for word in value
     )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from rapt import files
 from rapt.data import fetch, read
 from rapt.errors import RaptError, not_allowed
@@ -99,9 +101,20 @@ def _from_hub(source: HubSource) -> Loaded:
         if theirs not in data:
             raise RaptError(f"{source.dataset}: {not_allowed(f'splits.{split}', theirs, data)}")
         table = data[theirs].with_format("arrow")[:]
-        columns = {name: table[name] for name in table.column_names}
+        columns = {
+            name: _tags(table[name], feature) for name, feature in data[theirs].features.items()
+        }
         splits[split] = Split(columns, f"{source.dataset}, split {theirs}")
     return Loaded(splits, source.model_dump())
+
+
+def _tags(column: pa.ChunkedArray, feature: Any) -> pa.ChunkedArray | list[list[str | None]]:
+    """Tags of words that a data set stores by number, by their names; all others as they are."""
+    names = getattr(getattr(feature, "feature", None), "names", None)
+    if names is None:
+        return column
+    by_number = dict(enumerate(names))
+    return [[by_number.get(number) for number in row] for row in column.to_pylist()]
 
 
 def _load_dataset() -> Callable[..., Any]:

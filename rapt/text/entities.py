@@ -1,13 +1,30 @@
-"""The entities that tagged words name, by spaCy."""
+"""The entities that tagged words name: by the task's own tags, or by spaCy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
 from spacy.tokens import Doc, Token
 
 from rapt.errors import RaptError
 from rapt.text.tagging import load
+
+
+def entities(tagged: pa.Table, package: str) -> list[list[str]]:
+    """The BIO tags of tagged texts: those that the task has, else those of a spaCy model.
+
+    Args:
+        tagged: words, the space after each and, where the task has them, entities.
+        package: as in `bio_tags`.
+
+    Raises:
+        RaptError: as in `bio_tags`.
+    """
+    if "entities" in tagged.column_names:
+        gold: list[list[str]] = tagged["entities"].to_pylist()
+        return gold
+    return bio_tags(package, tagged["words"].to_pylist(), tagged["space_after"].to_pylist())
 
 
 def bio_tags(

@@ -61,21 +61,30 @@ class Tagger:
         self._nlp = load(package, exclude=["parser", "ner", "lemmatizer"])
         self._tags = tags
 
-    def texts(self, texts: Iterable[str]) -> Iterator[Tagged]:
+    def texts(self, texts: Iterable[str], *, split: bool = False) -> Iterator[Tagged]:
         """Tag whole texts, every word in its context.
 
         What spaCy stores of new words goes with their batch, so that memory stays flat.
+
+        Args:
+            texts: as they are.
+            split: whether they are words already, with a space between, each to stay one.
         """
+        make = self._as_split if split else self._nlp.make_doc
         for batch in _batches(texts):
             with self._nlp.memory_zone():
-                docs = self._nlp.pipe(batch) if self._tags else map(self._nlp.make_doc, batch)
-                taken = [read(doc) for doc in docs]
+                docs = map(make, batch)
+                taken = [read(doc) for doc in (self._nlp.pipe(docs) if self._tags else docs)]
             yield from taken
 
     def words(self, words: Iterable[str]) -> Iterator[str]:
         """The most likely tag of each word out of context: the word is the whole document."""
         for doc in self._nlp.pipe(Doc(self._nlp.vocab, words=[word]) for word in words):
             yield doc[0].pos_
+
+    def _as_split(self, text: str) -> Doc:
+        words = text.split(" ")
+        return Doc(self._nlp.vocab, words=words, spaces=[True] * (len(words) - 1) + [False])
 
 
 def load(package: str, exclude: Sequence[str]) -> Language:

@@ -37,6 +37,7 @@ def make_task(files: dict[str, str], type: str = "csv", **changes: Any) -> Task:
         "format": format,
         "text": "text",
         "text_pair": None,
+        "entities": None,
         "label": None,
         "attributes": None,
         "authors": None,

@@ -79,6 +79,7 @@ def test_a_table_is_read_from_an_archive_in_a_wheel(wheel: Path) -> None:
             "format": {"type": "tsv", "names": None, "skip_rows": 0, "quoted": False},
             "text": "text",
             "text_pair": None,
+            "entities": None,
             "label": None,
             "attributes": None,
             "authors": None,

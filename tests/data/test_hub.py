@@ -24,6 +24,7 @@ def hub_task(dataset: str, **changes: Any) -> Task:
         "format": None,
         "text": "sentence",
         "text_pair": None,
+        "entities": None,
         "label": label("label", "negative", "positive"),
         "attributes": None,
         "authors": None,
@@ -49,6 +50,25 @@ def test_a_hub_data_set_goes_the_same_way(dataset: str) -> None:
     assert sorted(prepared.tables["train"]["text"].to_pylist()) == ["a b", "c d"]
     assert prepared.summary["rows"] == {"train": 2, "test": 2}
     assert prepared.summary["source"]["revision"] == "a" * 40
+
+
+def test_tags_that_stand_as_numbers_get_their_names(dataset: str) -> None:
+    import datasets
+
+    names = ["O", "B-person"]
+    features = datasets.Features(
+        {
+            "tokens": datasets.List(datasets.Value("string")),
+            "tags": datasets.List(datasets.ClassLabel(names=names)),
+        }
+    )
+    for split, word in {"train": "Anna", "validation": "Bob"}.items():
+        rows = {"tokens": [[word, "sang"]], "tags": [[1, 0]]}
+        table = datasets.Dataset.from_dict(rows, features)
+        table.to_parquet(f"{dataset}/{split}.parquet")
+    task = hub_task(dataset, text="tokens", entities="tags", label=None)
+    for split, table in prepare("tiny", task, 0).tables.items():
+        assert table["entities"].to_pylist() == [["B-person", "O"]], split
 
 
 def test_an_unknown_split_and_column(dataset: str) -> None:

@@ -470,3 +470,62 @@ def test_qqp_pairs(shared: Path) -> None:
     assert prepared.summary["dropped"][EVALUATION] == 1
     assert prepared.summary["rows"] == {"train": 500, "test": 200}
     assert prepared.tables["train"]["text_pair"].null_count == 0
+
+
+def write_tagged(path: str, rows: list[dict[str, Any]]) -> str:
+    return write(path, [json.dumps(row) for row in rows])
+
+
+def test_words_that_come_with_tags_stay_words_with_tags() -> None:
+    train = [
+        {
+            "tokens": ["Anna", "isn't", "in", "New", "York."],
+            "tags": ["B-p", "O", "O", "B-l", "I-l"],
+        },
+        {"tokens": [], "tags": []},
+        {"tokens": ["here"], "tags": ["O"]},
+    ]
+    test = [{"tokens": ["@you", ":)"], "tags": ["O", "O"]}]
+    files = {"train": write_tagged("a.jsonl", train), "test": write_tagged("b.jsonl", test)}
+    task = make_task(files, "jsonl", text="tokens", entities="tags")
+    prepared = prepare("a", task, 0)
+    assert prepared.tables["train"].schema.field("entities").type == pa.list_(pa.string())
+    rows = [row for table in prepared.tables.values() for row in table.to_pylist()]
+    expected = {tuple(row["tokens"]): row["tags"] for row in train + test if row["tokens"]}
+    assert {tuple(row["text"].split(" ")): row["entities"] for row in rows} == expected
+    assert prepared.summary["dropped"]["empty text"] == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "where"),
+    [
+        ({"tokens": ["secret", "two words"], "tags": ["O", "O"]}, "text"),
+        ({"tokens": ["secret", ""], "tags": ["O", "O"]}, "text"),
+        ({"tokens": "secret", "tags": ["O"]}, "text"),
+        ({"tokens": ["secret"], "tags": ["O", "O"]}, "entities"),
+        ({"tokens": ["secret"], "tags": ["person"]}, "entities"),
+        ({"tokens": ["secret"], "tags": [3]}, "entities"),
+        ({"tokens": ["secret"], "tags": None}, "entities"),
+    ],
+)
+def test_what_is_no_tagged_text_is_counted_and_not_shown(row: dict[str, Any], where: str) -> None:
+    good = {"tokens": ["here"], "tags": ["O"]}
+    path = write_tagged("a.jsonl", [good, row, good])
+    task = make_task({"all": path}, "jsonl", text="tokens", entities="tags")
+    with pytest.raises(RaptError, match=rf"tasks\.a\.{where}: 1 of 3 rows") as error:
+        prepare("a", task, 0)
+    assert "secret" not in str(error.value) and "two words" not in str(error.value)
+
+
+def test_wnut_17_keeps_every_word_and_its_tag(shared: Path) -> None:
+    files = real(shared / "wnut17", "test")
+    task = make_task(files, "parquet", text="tokens", entities="ner_tags")
+    prepared = prepare("wnut17", task, 0)
+    source = {
+        (tuple(row["tokens"]), tuple(row["ner_tags"]))
+        for path in files.values()
+        for row in pq.read_table(path).to_pylist()
+    }
+    rows = [row for table in prepared.tables.values() for row in table.to_pylist()]
+    assert len(rows) > 4_500
+    assert {(tuple(row["text"].split(" ")), tuple(row["entities"])) for row in rows} <= source

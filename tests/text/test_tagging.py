@@ -29,6 +29,15 @@ def test_without_tags_the_words_are_the_same(tagger: Tagger) -> None:
     assert "email" in split[2].identifiers
 
 
+def test_words_that_are_given_stay_as_they_are(tagger: Tagger) -> None:
+    words = ["can't", "@bob", "http://x.y/z?a=b", "..", "New-York's", "7"]
+    (tagged,) = tagger.texts([" ".join(words)], split=True)
+    assert tagged.words == words
+    assert tagged.space_after == [True] * 5 + [False]
+    assert tagged.identifiers == [None, "handle", "url", None, None, "number"]
+    assert all(tagged.pos)
+
+
 def test_no_text_has_no_words(tagger: Tagger) -> None:
     assert [t.words for t in tagger.texts(["", " \n\t"])] == [[], []]
 
