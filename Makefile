@@ -53,7 +53,7 @@ mlflow: setup  ## Review the runs in a browser, on this machine only
 	mlflow ui --host 127.0.0.1 --backend-store-uri sqlite:///mlflow.db
 
 test: setup  ## All tests; `pytest -m "not slow"` runs the quick ones
-	python -m pytest
+	OMP_NUM_THREADS=1 python -m pytest --numprocesses auto --dist loadfile
 
 browser:  ## Install Chromium from Debian's packages, for the tests that open the report
 	@command -v chromium > /dev/null || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 --no-install-recommends chromium; }

@@ -244,6 +244,7 @@ def test_a_moved_database_says_what_to_do(
         tracking.sync(experiment)
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_leave_no_duplicates(tmp_path: Path) -> None:
     """Without a database at first: creating it together would break it."""
     with pytest.MonkeyPatch.context() as patch:

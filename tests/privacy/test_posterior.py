@@ -164,6 +164,7 @@ def test_no_draw_weighs_more_than_its_share(
     assert (prior / taken <= prior.sum() / shared * (1 + 1e-9)).all()
 
 
+@pytest.mark.slow
 def test_draws_by_frequency_find_the_posterior_of_rare_words(table: EmbeddingTable) -> None:
     """Against many draws of all; where one word is a million times as frequent as another."""
     privatizer = Privatizer(table=table, mechanism=T2T(), eta=3.0)

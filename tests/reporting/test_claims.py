@@ -109,7 +109,9 @@ def of(p: Params, name: str) -> Claim:
     return next(claim for claim in claims(cells.load(p)) if claim.name == name)
 
 
-@pytest.mark.parametrize(("name", "preset", "kind", "level"), PLANTED, ids=lambda v: str(v)[:30])
+@pytest.mark.parametrize(
+    ("name", "preset", "kind", "level"), PLANTED, ids=[claim[0] for claim in PLANTED]
+)
 def test_a_planted_effect_is_found_and_its_opposite_is_not(
     name: str, preset: str, kind: str, level: Level, folder: Path
 ) -> None:

@@ -63,6 +63,7 @@ def test_the_adapter_serves_without_this_project(run: Run) -> None:
     assert accuracy == result["metrics"]["accuracy"]
 
 
+@pytest.mark.slow
 def test_equal_runs_give_equal_bytes_side_by_side_or_not(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
