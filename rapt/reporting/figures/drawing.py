@@ -81,6 +81,8 @@ def line(
     """One series; its number chooses colour, marker and dashes together."""
     if not x:
         return
+    # Where the colours begin anew, the other two do not.
+    turned = number + number // len(PALETTE)
     axes.errorbar(
         x,
         y,
@@ -88,8 +90,8 @@ def line(
         yerr=y_error,
         label=label,
         color=PALETTE[number % len(PALETTE)],
-        marker=MARKERS[number % len(MARKERS)],
-        linestyle=DASHES[number % len(DASHES)],
+        marker=MARKERS[turned % len(MARKERS)],
+        linestyle=DASHES[turned % len(DASHES)],
         elinewidth=1,
         markersize=size,
         linewidth=width,
