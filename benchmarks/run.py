@@ -7,7 +7,7 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import edge, flow, peer, products, scale, training
+from benchmarks import edge, flow, peer, products, report, scale, training
 from rapt import files
 
 TABLES = Path(".rapt/benchmarks/tables")  # tens of MB, random: made once, never committed
@@ -18,6 +18,7 @@ SUBJECTS = {
     "scale": scale,
     "training": training,
     "flow": flow,
+    "report": report,
 }
 FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
 

@@ -188,7 +188,8 @@ def _percents(name: str) -> dict[str, Any]:
 
 
 def _styles(labels: Sequence[str], styles: Sequence[Any]) -> alt.Scale:
-    chosen = [styles[number % len(styles)] for number in range(len(labels))]
+    # Where the colours begin anew, dashes and shapes do not.
+    chosen = [styles[(n + n // len(styles)) % len(styles)] for n in range(len(labels))]
     return alt.Scale(domain=list(labels), range=chosen)
 
 

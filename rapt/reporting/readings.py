@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rapt.plan import sorted_etas
+from rapt.plan import is_unprotected, sorted_etas
 from rapt.reporting import tables
 from rapt.reporting.cells import Results
 from rapt.reporting.tables import Difference, Privacy, Utility
@@ -19,6 +19,9 @@ from rapt.reporting.text import (
     points,
     span,
 )
+
+# As many protected η are all told of in a sentence; of more, three are.
+TOLD = 4
 
 
 def headline(results: Results) -> list[tuple[str, str]]:
@@ -50,12 +53,14 @@ def readings(results: Results) -> list[str]:
 
 def _what_ran(results: Results) -> str:
     sweep = results.params.sweep
+    etas = sorted_etas(sweep.etas)
     denoised = f", read with {listing(sweep.denoisers)} too" if sweep.denoisers else ""
     return (
         f"{listing(sweep.backbones)} tuned with {listing(sweep.tuners)} on {listing(sweep.train)}; "
         f"words privatized by {listing(sweep.methods)} at η{NBSP}={NBSP}"
-        f"{listing(sorted_etas(sweep.etas))}{denoised}; "
+        f"{listing(etas)}{denoised}; "
         f"{count(results.params.seeds, 'seed')} a cell."
+        + (" Sentences tell of some η, the tables of all." if len(told(etas)) < len(etas) else "")
     )
 
 
@@ -138,6 +143,8 @@ def _comparisons(rows: Sequence[Difference]) -> Iterator[str]:
     """The methods side by side; equal seeds share the words' noise, so they are paired."""
     for group, method, against in dict.fromkeys((r.group, r.method, r.against) for r in rows):
         own = [r for r in rows if (r.group, r.method, r.against) == (group, method, against)]
+        etas = _etas(own)
+        own = [row for row in own if row.eta in etas]
         verdicts = list(dict.fromkeys(_verdict(row) for row in own))
         parts = [
             f"{points(row.mean)} at {eta_text(row.eta)}"
@@ -189,5 +196,12 @@ def _attacks(rows: Sequence[Privacy]) -> Iterator[str]:
             )
 
 
-def _etas(rows: Sequence[Utility] | Sequence[Privacy]) -> list[str]:
-    return sorted_etas(list({row.eta for row in rows}))
+def _etas(rows: Sequence[Utility] | Sequence[Privacy] | Sequence[Difference]) -> list[str]:
+    return told(list({row.eta for row in rows}))
+
+
+def told(etas: Sequence[str]) -> list[str]:
+    """The η that a sentence tells of: all of a few, else the ends and the middle, and inf."""
+    finite = sorted_etas([eta for eta in etas if not is_unprotected(eta)])
+    ends = finite if len(finite) <= TOLD else [finite[0], finite[len(finite) // 2], finite[-1]]
+    return ends + [eta for eta in etas if is_unprotected(eta)]

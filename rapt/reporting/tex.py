@@ -6,12 +6,18 @@ from collections.abc import Sequence
 
 from rapt.reporting.text import MINUS, NBSP, PLUS_MINUS
 
+# What a bare article shows as it stands: other letters need packages, or fonts.
+KNOWN = frozenset("’‘”“—…€£§°×" + "".join(set(map(chr, range(0xC0, 0x100))) - set("ÐÞð÷þ")))
 SPECIAL = str.maketrans(
     {character: rf"\{character}" for character in "&%$#_{}"}
     | {
         "\\": r"\textbackslash{}",
         "~": r"\textasciitilde{}",
         "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        "[": "{[}",  # at a row's beginning it would be an option of the row before
         "η": r"$\eta$",
         "·": r"$\cdot$",
         "–": "--",
@@ -46,4 +52,12 @@ def to_tex(header: Sequence[str], rows: Sequence[Sequence[str]], *, above: str, 
 
 
 def _line(cells: Sequence[str]) -> str:
-    return " & ".join(cell.translate(SPECIAL) for cell in cells) + r" \\"
+    return " & ".join("".join(map(_shown, cell)) for cell in cells) + r" \\"
+
+
+def _shown(character: str) -> str:
+    """As LaTeX writes it; what it cannot is named, as U+4E2D."""
+    written = character.translate(SPECIAL)
+    if character.isascii() or written != character or character in KNOWN:
+        return written
+    return rf"\texttt{{U+{ord(character):04X}}}"

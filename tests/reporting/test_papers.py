@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from rapt.params import Params
 from rapt.plan import plan
 from rapt.reporting import cells
 from rapt.reporting.papers import PaperTable, papers
-from rapt.reporting.papers.printed import backbone_name, model_name, read, tuner_name
+from rapt.reporting.papers.printed import UNPRINTED, backbone_name, model_name, read, tuner_name
 from rapt.reporting.papers.table import to_csv
 from tests.conftest import ROOT
 from tests.reporting import synthetic
@@ -186,6 +187,22 @@ def test_figure_9_has_every_layer_and_what_is_missing(
     assert [row.factors["measure"] for row in last] == ["from clean", "between texts"]
     assert last[0].mean == pytest.approx(0.5 * 7.05)
     assert (last[0].n, last[0].factors["method"], last[0].factors["eta"]) == (2, "t2t", "75")
+
+
+def test_a_figure_says_that_nothing_is_printed_and_shows_ours_or_what_runs_it(
+    whole: Params,
+) -> None:
+    figures = {name: table for name, table in found(whole).items() if "figure" in name}
+    shown = {"rapt": set(range(4, 11)), "qu": {3, 4}}
+    for paper, numbers in shown.items():
+        names = " ".join(name for name in figures if name.startswith(paper))
+        assert {int(n) for n in re.findall(r"\d+", names)} == numbers
+    for table in figures.values():
+        assert table.note and table.note.endswith(UNPRINTED)
+        assert table.rows
+        for row in table.rows:
+            assert row.published is None
+            assert row.mean is not None or row.command
 
 
 def test_models_and_tuners_are_named_as_the_papers_do(whole: Params) -> None:

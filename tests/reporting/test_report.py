@@ -17,7 +17,7 @@ from rapt.params import Params
 from rapt.plan import PlannedCell, plan
 from rapt.reporting import cells, outs, readings, tables
 from rapt.reporting.claims import claims
-from rapt.reporting.figures import figures
+from rapt.reporting.figures import drawing, figures
 from rapt.reporting.page import Overview
 from rapt.reporting.papers import papers
 from rapt.reporting.published import beside
@@ -184,6 +184,7 @@ def test_nothing_but_params_makes_a_report(experiment: Params) -> None:
     assert "Nothing yet: no cell has run." in text
     for stage in ("calibrate", "channel", "geometry"):
         assert f"Missing: dvc repro {stage}" in text
+    assert text.count("dvc repro examples") == 2  # the sentences, and Qu's Tables 1 and 2
     assert f"0 of {len(plan(experiment))} planned cells have run" in text
     assert files.read_json("reports/metrics.json") == {}
     print_results(experiment)
@@ -422,6 +423,26 @@ def test_two_seeds_are_too_few_and_three_decide(experiment: Params) -> None:
     text = " ".join(readings.readings(cells.load(experiment)))
     assert "pct2t less t2t" in text
     assert "too few seeds to tell" in text
+
+
+def test_a_sentence_tells_of_all_eta_where_they_are_few() -> None:
+    assert readings.told(["inf", "75", "50"]) == ["50", "75", "inf"]
+    assert readings.told(["25", "50", "75", "100"]) == ["25", "50", "75", "100"]
+    assert readings.told(["110", "25", "inf", "47", "60", "75"]) == ["25", "60", "110", "inf"]
+
+
+def test_a_figure_has_room_for_its_legend_and_tells_seven_series_apart() -> None:
+    names = [f"a method with a long name, {n}" for n in range(7)]
+    with drawing.panel() as (canvas, axes):
+        for number, name in enumerate(names):
+            drawing.line(axes, number, name, [0, 1], [number, number])
+        drawing.finish(canvas, "", "", "", "")
+        (legend,) = canvas.legends
+        assert legend.get_window_extent().x0 >= 0
+        assert legend.get_window_extent().x1 <= canvas.bbox.x1
+        assert legend.get_window_extent().y1 < axes.xaxis.get_tightbbox().y0
+        looks = {(o.get_color(), o.get_marker(), o.get_linestyle()) for o in axes.lines}
+        assert len(looks) == len(names)
 
 
 def test_the_papers_and_their_claims_stand_in_the_page(whole: Params) -> None:

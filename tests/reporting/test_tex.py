@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from rapt.params import Params
 from rapt.reporting.papers.table import PaperRow, PaperTable, to_tex
+from rapt.reporting.tex import KNOWN
 from rapt.reporting.tex import to_tex as tabular
 
 
@@ -26,6 +30,24 @@ def test_a_tabular_is_escaped_and_ruled() -> None:
         "\\bottomrule\n"
         "\\end{tabular}\n"
     )
+
+
+def test_what_a_bare_article_cannot_show_is_named() -> None:
+    text = tabular(["released"], [["[CLS] <unk> | café “naïve” 中 α ð ©"]], above="", left=1)
+    assert (
+        "\n{[}CLS] \\textless{}unk\\textgreater{} \\textbar{} café “naïve” "
+        "\\texttt{U+4E2D} \\texttt{U+03B1} \\texttt{U+00F0} \\texttt{U+00A9} \\\\\n"
+    ) in text
+
+
+def test_every_table_has_only_what_a_bare_article_can_show(whole: Params) -> None:
+    found = list(Path("reports/tables").glob("*.tex"))
+    assert found
+    for path in found:
+        lines = path.read_text().splitlines()
+        shown = set("".join(line for line in lines if not line.startswith("%")))
+        assert {c for c in shown if not c.isascii()} <= KNOWN, path
+        assert not shown & set("<>|"), path
 
 
 def test_a_papers_table_marks_what_is_of_another_setting() -> None:

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
+from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
+from matplotlib.transforms import Bbox
 
 from rapt.reporting.figures.style import (
     DASHES,
@@ -23,6 +25,9 @@ from rapt.reporting.figures.style import (
     STYLE,
     VARIABLES,
 )
+
+# In the hundredths of an inch that a canvas is measured in.
+GAP, TITLE = 5, 25
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ class Figure:
 def panel(width: float = 4.6, height: float = 3.5) -> Iterator[tuple[Canvas, Axes]]:
     """A panel in the report's style, of a width that can be read on a phone."""
     with mpl.rc_context(STYLE):
-        canvas = Canvas(figsize=(width, height), layout="constrained")
+        canvas = Canvas(figsize=(width, height))
         yield canvas, canvas.subplots()
 
 
@@ -76,6 +81,8 @@ def line(
     """One series; its number chooses colour, marker and dashes together."""
     if not x:
         return
+    # Where the colours begin anew, the other two do not.
+    turned = number + number // len(PALETTE)
     axes.errorbar(
         x,
         y,
@@ -83,8 +90,8 @@ def line(
         yerr=y_error,
         label=label,
         color=PALETTE[number % len(PALETTE)],
-        marker=MARKERS[number % len(MARKERS)],
-        linestyle=DASHES[number % len(DASHES)],
+        marker=MARKERS[turned % len(MARKERS)],
+        linestyle=DASHES[turned % len(DASHES)],
         elinewidth=1,
         markersize=size,
         linewidth=width,
@@ -107,18 +114,7 @@ def floor_line(axes: Axes, share: float | None, label: str = "most frequent clas
 
 def finish(canvas: Canvas, section: str, name: str, caption: str, description: str) -> Figure:
     """The figure, with its legend."""
-    # Below the axes, where it hides no point.
-    handles, labels = canvas.axes[0].get_legend_handles_labels()
-    order = sorted(range(len(labels)), key=lambda i: isinstance(handles[i], Line2D))  # floors last
-    canvas.legend(
-        [handles[i] for i in order],
-        [labels[i] for i in order],
-        loc="outside lower center",
-        ncols=4,
-        fontsize=9,
-        columnspacing=1.2,
-    )
-    _lay_out(canvas)
+    _lay_out(canvas, _legend(canvas))
     text, image = io.StringIO(), io.BytesIO()
     canvas.savefig(text, format="svg", metadata=METADATA)
     canvas.savefig(image, format="png", metadata={"Software": None}, dpi=DPI)
@@ -126,12 +122,38 @@ def finish(canvas: Canvas, section: str, name: str, caption: str, description: s
     return Figure(section, name, caption, description, svg, image.getvalue())
 
 
-def _lay_out(canvas: Canvas) -> None:
-    """Once for all formats: each would do it anew, and that takes longer than the drawing."""
-    engine = canvas.get_layout_engine()
-    assert engine is not None
-    engine.execute(canvas)
-    canvas.set_layout_engine(None)
+def _legend(canvas: Canvas) -> Legend:
+    """Below the axes, where it hides no point, in as many columns as there is room for."""
+    handles, labels = canvas.axes[0].get_legend_handles_labels()
+    order = sorted(range(len(labels)), key=lambda i: isinstance(handles[i], Line2D))  # floors last
+    shown = [handles[i] for i in order], [labels[i] for i in order]
+    for columns in (4, 3, 2, 1):
+        legend = canvas.legend(
+            *shown, loc="lower center", ncols=columns, fontsize=9, columnspacing=1.2
+        )
+        if columns == 1 or legend.get_window_extent().width <= canvas.bbox.width:
+            break
+        legend.remove()
+    return legend
+
+
+def _lay_out(canvas: Canvas, legend: Legend) -> None:
+    """Leave room around the axes, measured once.
+
+    The layouts of matplotlib measure everything, and twice: a third of all the drawing.
+    """
+    axes = canvas.axes[0]
+    inner = axes.bbox
+    around = (axes.xaxis.get_tightbbox(), axes.yaxis.get_tightbbox())
+    outer = Bbox.union([inner, *(box for box in around if box)])
+    below = legend.get_window_extent().height + inner.y0 - outer.y0
+    width, height = canvas.bbox.size
+    canvas.subplots_adjust(
+        left=(inner.x0 - outer.x0 + GAP) / width,
+        bottom=(below + 2 * GAP) / height,
+        right=1 - (outer.x1 - inner.x1 + GAP) / width,
+        top=1 - (TITLE + GAP) / height,
+    )
 
 
 def spoken(title: str, values: Mapping[str, tuple[float | None, ...]], scale: float = 100) -> str:

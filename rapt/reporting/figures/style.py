@@ -26,6 +26,8 @@ STYLE: Any = {  # matplotlib types the keys as literals
     "axes.titlesize": 10,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
+    # Where it is put anyway, without a look at what could be in its way.
+    "axes.titley": 1.0,
     "axes.edgecolor": MUTED,
     "axes.labelcolor": INK,
     "axes.titlecolor": INK,

@@ -16,6 +16,8 @@ from rapt.reporting.text import percent
 BERT = "bert-base-uncased"
 # The task that stands for orientation where the params share none with a paper.
 SST2 = "sst2"
+# Of a figure.
+UNPRINTED = "The paper prints no numbers for it, so there is no difference to show."
 MODELS = {"meta-llama-3-8b": "llama3-8b", "mistral-7b-v0.1": "mistral-7b"}
 
 

@@ -10,6 +10,7 @@ from rapt.reporting.cells import Results
 from rapt.reporting.papers import differs
 from rapt.reporting.papers.printed import (
     BERT,
+    UNPRINTED,
     Printed,
     beside,
     of_tasks,
@@ -169,7 +170,8 @@ def _deniability(results: Results) -> PaperTable:
         differs=differs.privatized(results.params, differs.QU),
         columns=("embedding", "method", "eta", "measure"),
         rows=tuple(rows) or (PaperRow({}, command="rapt preset paper-qu"),),
-        note=f"S_w is over {results.params.channel.draws:,} draws of a word, 1,000 in the paper.",
+        note=f"S_w is over {results.params.channel.draws:,} draws of a word, 1,000 in the paper. "
+        f"{UNPRINTED}",
     )
 
 
@@ -210,7 +212,7 @@ def _geometry(results: Results) -> PaperTable:
         differs=differs.privatized(results.params, differs.QU),
         columns=("embedding", "measure", "at"),
         rows=tuple(rows),
-        note="The noise in d dimensions has the mean norm d/η.",
+        note=f"The noise in d dimensions has the mean norm d/η. {UNPRINTED}",
     )
 
 

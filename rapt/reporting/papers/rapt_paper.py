@@ -11,6 +11,7 @@ from rapt.reporting.cells import Cell, Json, Results
 from rapt.reporting.papers import differs
 from rapt.reporting.papers.printed import (
     BERT,
+    UNPRINTED,
     Own,
     Printed,
     beside,
@@ -39,7 +40,6 @@ ON_QWEN = replace(differs.RAPT, tasks=("sst2",), backbones=("qwen2.5-3b",))
 LARGE = replace(differs.RAPT, tasks=("sst2",), backbones=("llama3-8b", "mistral-7b"))
 ACCURACY, PRIVACY = "accuracy, %", "empirical privacy, %"
 PRESETS = {BERT: "paper-nlu-bert", "qwen2.5-3b": "paper-nlu-qwen"}
-UNPRINTED = "No published numbers of it are shipped with this project."
 
 
 def tables_of(results: Results, benchmarks: Json | None) -> list[PaperTable]:

@@ -78,8 +78,8 @@ class PaperTable:
 
     @property
     def ran(self) -> int:
-        """How many rows have a value of ours."""
-        return sum(not row.missing for row in self.rows)
+        """How many rows have a value of ours, or words where there are no values."""
+        return sum(not row.missing if self.unit else row.command is None for row in self.rows)
 
 
 def to_csv(table: PaperTable) -> str:
