@@ -32,9 +32,10 @@ from ruamel.yaml import YAML
 
 from pipelines import exchange, graph, server, walk
 from pipelines.board import console
+from pipelines.checkout import DVC, git, worktree
 from pipelines.reproduce import check_cache, finish, mirror
 from pipelines.schedule import Durations, Schedule
-from pipelines.slots import DVC, Slots, Stopped, _git, _worktree, gpus, recover, snapshot
+from pipelines.slots import Slots, Stopped, gpus, recover, snapshot
 from pipelines.worker import EXCHANGE, PAUSES, execute, patiently
 from rapt import check, files, params, process
 from rapt.errors import RaptError
@@ -57,7 +58,7 @@ class Desk:
         self._needs = needs
         self._sent: dict[str, Lock | None] = {}
         self._guard = threading.Lock()
-        _worktree(root, self._path, slots.commit, cache)
+        worktree(root, self._path, slots.commit, cache)
         if (own := root / ".dvc/config.local").exists():  # the remote's credentials may be there
             shutil.copy(own, self._path / ".dvc/config.local")
             self._dvc("desk", "config", "--local", "cache.dir", str(cache))
@@ -227,10 +228,10 @@ def published(root: Path, commit: str, repository: str) -> Iterator[str]:
     record = root / ".rapt/published.json"
     if record.exists():  # by a flow that was killed
         _retract(root, **files.read_json(record))
-    own = _git(root, "commit-tree", f"{commit}^{{tree}}", "-m", f"rapt {uuid.uuid4()}")
+    own = git(root, "commit-tree", f"{commit}^{{tree}}", "-m", f"rapt {uuid.uuid4()}")
     where = {"repository": repository, "commit": own}
     files.write_json(record, where)
-    _git(root, "push", "--quiet", repository, f"{own}:refs/rapt/{own}")
+    git(root, "push", "--quiet", repository, f"{own}:refs/rapt/{own}")
     try:
         yield own
     finally:
@@ -250,7 +251,7 @@ def _retract(root: Path, repository: str, commit: str) -> None:
         for run in client.read_flow_runs(flow_run_filter=unfinished):
             client.set_flow_run_state(run.id, Cancelling())
     with suppress(RaptError):  # the repository is away: a ref too many does no harm
-        _git(root, "push", "--quiet", repository, f":refs/rapt/{commit}")
+        git(root, "push", "--quiet", repository, f":refs/rapt/{commit}")
 
 
 @flow(name="reproduce on a pool", validate_parameters=False, persist_result=False)
@@ -304,7 +305,7 @@ def start(pool: str, slots: int, repository: str | None = None) -> None:
 
 
 def _address(root: Path, given: str | None) -> str:
-    address = given or _git(root, "remote", "get-url", "origin", check=False)
+    address = given or git(root, "remote", "get-url", "origin", check=False)
     if not address:
         raise RaptError("repository: none given, allowed: what the workers can fetch from")
     if urlsplit(address).password:  # it would stand in every run's parameters
