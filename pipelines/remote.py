@@ -34,7 +34,7 @@ from pipelines import exchange, graph, server, walk
 from pipelines.board import console
 from pipelines.checkout import DVC, git, worktree
 from pipelines.reproduce import check_cache, finish, mirror
-from pipelines.schedule import Durations, Schedule
+from pipelines.schedule import Durations, Lease, Schedule
 from pipelines.slots import Slots, Stopped, gpus, recover, snapshot
 from pipelines.worker import EXCHANGE, PAUSES, execute, patiently
 from rapt import check, files, params, process
@@ -62,10 +62,6 @@ class Desk:
         if (own := root / ".dvc/config.local").exists():  # the remote's credentials may be there
             shutil.copy(own, self._path / ".dvc/config.local")
             self._dvc("desk", "config", "--local", "cache.dir", str(cache))
-
-    def serves(self, stage: str) -> bool:
-        """Whether a stage is the provider's."""
-        return stage in self._needs
 
     def send(self, stage: str) -> Lock | None:
         """Push what a stage needs.
@@ -143,27 +139,27 @@ class Sides:
         self._given = {"repository": repository, "commit": commit}
         self._stopped = threading.Event()
 
-    def reproduce(self, stage: str, gpu: str | None) -> bool:
+    def reproduce(self, lease: Lease) -> float | None:
         """Reproduce a stage, unless somebody has; what it makes is in the cache here then.
 
-        Args:
-            stage: its name.
-            gpu: id of a GPU of this machine, for a stage that runs here.
-
         Returns:
-            whether it ran.
+            the seconds that it ran; None: somebody had made it.
 
         Raises:
             RaptError: it failed.
+            walk.Stays: it was leased to the pool, and takes text that nothing protects.
         """
-        lock = self._lock(stage)
+        if not lease.elsewhere:
+            return self._slots.reproduce(lease)
+        stage = lease.stage.name
+        lock = self._patiently(lambda: self._desk.send(stage))
         if lock is None:
-            return self._slots.reproduce(stage, gpu)
+            raise walk.Stays
         if self._patiently(lambda: self._desk.fetch(stage)):
-            return False
-        self._run(stage, lock)
+            return None
+        seconds = self._run(stage, lock)
         self._patiently(lambda: self._bring(stage))
-        return True
+        return seconds
 
     def assemble(self) -> None:
         """Collect what all sides made in the main workspace."""
@@ -174,37 +170,36 @@ class Sides:
         self._stopped.set()
         self._slots.stop()
 
-    def _lock(self, stage: str) -> Lock | None:
-        """What the pool needs for a stage; None where that runs here."""
-        if not self._desk.serves(stage):
-            return None
-        return self._patiently(lambda: self._desk.send(stage))
-
     def _bring(self, stage: str) -> None:
         if not self._desk.fetch(stage):
             raise RaptError(f"{stage}: done, but the remote has nothing of it")
 
-    def _run(self, stage: str, lock: Lock) -> None:
-        """Have the pool run a stage; again where its process died, not where the stage failed."""
-        for pause in (*PAUSES[:2], None):
+    def _run(self, stage: str, lock: Lock) -> float:
+        """Have the pool run a stage; again where its process died, not where the stage failed.
+
+        Returns:
+            the seconds that it ran, without those that it waited for a worker.
+        """
+        parameters = self._given | {"stage": stage, "lock": lock}
+        tag = _tag(self._given["commit"])
+        pauses = list(PAUSES[:2])
+        while True:
             self._pause(0)  # which raises if the flow has stopped meanwhile
-            parameters = self._given | {"stage": stage, "lock": lock}
-            tag = _tag(self._given["commit"])
             run = run_deployment(self._deployment, parameters=parameters, tags=[tag], timeout=0)
             assert isinstance(run, FlowRun)
-            state = self._end(run)
+            run, state = self._ended(run)
             if state.is_completed():
-                return
-            if not state.is_crashed() or pause is None:
+                return run.total_run_time.total_seconds()
+            if not state.is_crashed() or not pauses:
                 raise RaptError(f"{stage}: {' '.join((state.message or state.name or '').split())}")
-            self._pause(pause)
+            self._pause(pauses.pop(0))
 
-    def _end(self, run: FlowRun) -> State[Any]:
+    def _ended(self, run: FlowRun) -> tuple[FlowRun, State[Any]]:
         with get_client(sync_client=True) as client:
             while True:
-                state = client.read_flow_run(run.id).state
-                if state and state.is_final():
-                    return state
+                run = client.read_flow_run(run.id)
+                if run.state and run.state.is_final():
+                    return run, run.state
                 self._pause(SECONDS_BETWEEN_LOOKS)
 
     def _patiently(self, call: Callable[[], T]) -> T:

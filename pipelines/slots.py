@@ -15,12 +15,14 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
 
 from pipelines import graph
 from pipelines.checkout import DVC, PATH, git, worktree
+from pipelines.schedule import Lease
 from rapt import files, process
 from rapt.errors import RaptError
 
@@ -96,26 +98,27 @@ class Slots:
         """Kill what still runs, then remove the slots."""
         self._open.close()
 
-    def reproduce(self, stage: str, gpu: str | None = None) -> bool:
+    def reproduce(self, lease: Lease) -> float | None:
         """Reproduce a stage in a free slot; what is upstream of it comes from the cache.
 
-        Args:
-            stage: its name.
-            gpu: id of the GPU that it has to itself; None: it sees none.
+        Of this machine's GPUs it sees that of the lease, or none.
 
         Returns:
-            whether it ran; else it came from the cache.
+            the seconds that it ran; None: it came from the cache.
 
         Raises:
             CommandError: the stage failed.
         """
-        slot = self._free.get()
+        stage, slot = lease.stage.name, self._free.get()
+        started = time.monotonic()
         try:
-            environment = _environment(self.root, slot, self.count, gpu)
+            environment = _environment(self.root, slot, self.count, lease.gpu)
             log = self._run(stage, [stage], slot, environment)
         finally:
             self._free.put(slot)
-        return RESTORED not in log.read_text(errors="replace")
+        if RESTORED in log.read_text(errors="replace"):
+            return None
+        return time.monotonic() - started
 
     def assemble(self) -> None:
         """Reproduce everything in the main workspace: the only writer of dvc.lock.
