@@ -1,4 +1,4 @@
-"""Reproduce the DVC graph on several machines: `python -m pipelines.remote --pool provider`.
+"""Reproduce the DVC graph on several machines: `rapt flow --pool provider`.
 
 The provider's stages (`meta: {side: provider}` in dvc.yaml) run on the workers of a Prefect work
 pool (see pipelines.worker), all others here, in slots. What crosses over is the snapshot, by git,
@@ -15,11 +15,10 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
-import typer
 from prefect import flow, get_client
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.client.schemas.objects import FlowRun, State
@@ -328,18 +327,3 @@ def _look(pool: str) -> None:
 
 def _tag(commit: str) -> str:
     return f"rapt {commit}"
-
-
-def main(
-    pool: Annotated[str, typer.Option(help="The provider's work pool.")] = "provider",
-    slots: Annotated[int, typer.Option(min=1, help="Stages side by side here.")] = process.cores(),
-    repository: Annotated[
-        str | None, typer.Option(help="Where workers fetch the snapshot; else git's origin.")
-    ] = None,
-) -> None:
-    """Reproduce the DVC graph, the provider's stages on the workers of a Prefect pool."""
-    walk.told(lambda: start(pool, slots, repository))
-
-
-if __name__ == "__main__":
-    typer.run(main)
