@@ -36,7 +36,7 @@ repro: setup  ## Run what changed, one stage after the other, then show the resu
 
 flow: setup  ## The same in parallel, by Prefect
 	@rapt check
-	python -m pipelines.reproduce
+	@rapt flow
 	@rapt results
 
 prefect: setup  ## A Prefect server for this project's flows, with its pages, on this machine only

@@ -17,12 +17,10 @@ from benchmarks.measure import Figure, figure, seconds
 PROJECT = Path(__file__).parents[1]
 # The flow of a project without rapt's params and report.
 DRIVER = """\
-import sys
-import typer
-from pipelines import reproduce
+from pipelines import reproduce, walk
 reproduce.check.check = lambda: None
 reproduce.finish = reproduce.mirror = lambda _: None
-typer.run(reproduce.main)
+walk.told(lambda: reproduce.start(slots=2))
 """
 PIPELINE = """\
 stages:
@@ -121,7 +119,7 @@ def _project(root: Path, cells: int, command: str) -> Path:
 
 
 def _command(root: Path) -> list[str]:
-    return [sys.executable, str(root / "driver.py"), "--slots", "2"]
+    return [sys.executable, str(root / "driver.py")]
 
 
 def _flow(root: Path) -> None:

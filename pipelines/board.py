@@ -50,7 +50,7 @@ class Board:
 
 
 def remaining_text(remaining: Remaining) -> str:
-    """`about 3 min left`; of stages that never ran here nothing is known."""
+    """`about 3 min left`; where not all is known, `at least`."""
     if remaining.at_least:
         return f"at least {_span(remaining.seconds)} left" if remaining.seconds >= 1 else ""
     return f"about {_span(remaining.seconds)} left"

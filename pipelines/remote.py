@@ -1,4 +1,4 @@
-"""Reproduce the DVC graph on several machines: `python -m pipelines.remote --pool provider`.
+"""Reproduce the DVC graph on several machines: `rapt flow --pool provider`.
 
 The provider's stages (`meta: {side: provider}` in dvc.yaml) run on the workers of a Prefect work
 pool (see pipelines.worker), all others here, in slots. What crosses over is the snapshot, by git,
@@ -15,11 +15,10 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
-import typer
 from prefect import flow, get_client
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.client.schemas.objects import FlowRun, State
@@ -32,9 +31,10 @@ from ruamel.yaml import YAML
 
 from pipelines import exchange, graph, server, walk
 from pipelines.board import console
+from pipelines.checkout import DVC, git, worktree
 from pipelines.reproduce import check_cache, finish, mirror
-from pipelines.schedule import Durations, Schedule
-from pipelines.slots import DVC, Slots, Stopped, _git, _worktree, gpus, recover, snapshot
+from pipelines.schedule import Durations, Lease, Schedule
+from pipelines.slots import Slots, Stopped, gpus, recover, snapshot
 from pipelines.worker import EXCHANGE, PAUSES, execute, patiently
 from rapt import check, files, params, process
 from rapt.errors import RaptError
@@ -57,14 +57,10 @@ class Desk:
         self._needs = needs
         self._sent: dict[str, Lock | None] = {}
         self._guard = threading.Lock()
-        _worktree(root, self._path, slots.commit, cache)
+        worktree(root, self._path, slots.commit, cache)
         if (own := root / ".dvc/config.local").exists():  # the remote's credentials may be there
             shutil.copy(own, self._path / ".dvc/config.local")
             self._dvc("desk", "config", "--local", "cache.dir", str(cache))
-
-    def serves(self, stage: str) -> bool:
-        """Whether a stage is the provider's."""
-        return stage in self._needs
 
     def send(self, stage: str) -> Lock | None:
         """Push what a stage needs.
@@ -142,27 +138,27 @@ class Sides:
         self._given = {"repository": repository, "commit": commit}
         self._stopped = threading.Event()
 
-    def reproduce(self, stage: str, gpu: str | None) -> bool:
+    def reproduce(self, lease: Lease) -> float | None:
         """Reproduce a stage, unless somebody has; what it makes is in the cache here then.
 
-        Args:
-            stage: its name.
-            gpu: id of a GPU of this machine, for a stage that runs here.
-
         Returns:
-            whether it ran.
+            the seconds that it ran; None: somebody had made it.
 
         Raises:
             RaptError: it failed.
+            walk.Stays: it was leased to the pool, and takes text that nothing protects.
         """
-        lock = self._lock(stage)
+        if not lease.elsewhere:
+            return self._slots.reproduce(lease)
+        stage = lease.stage.name
+        lock = self._patiently(lambda: self._desk.send(stage))
         if lock is None:
-            return self._slots.reproduce(stage, gpu)
+            raise walk.Stays
         if self._patiently(lambda: self._desk.fetch(stage)):
-            return False
-        self._run(stage, lock)
+            return None
+        seconds = self._run(stage, lock)
         self._patiently(lambda: self._bring(stage))
-        return True
+        return seconds
 
     def assemble(self) -> None:
         """Collect what all sides made in the main workspace."""
@@ -173,37 +169,36 @@ class Sides:
         self._stopped.set()
         self._slots.stop()
 
-    def _lock(self, stage: str) -> Lock | None:
-        """What the pool needs for a stage; None where that runs here."""
-        if not self._desk.serves(stage):
-            return None
-        return self._patiently(lambda: self._desk.send(stage))
-
     def _bring(self, stage: str) -> None:
         if not self._desk.fetch(stage):
             raise RaptError(f"{stage}: done, but the remote has nothing of it")
 
-    def _run(self, stage: str, lock: Lock) -> None:
-        """Have the pool run a stage; again where its process died, not where the stage failed."""
-        for pause in (*PAUSES[:2], None):
+    def _run(self, stage: str, lock: Lock) -> float:
+        """Have the pool run a stage; again where its process died, not where the stage failed.
+
+        Returns:
+            the seconds that it ran, without those that it waited for a worker.
+        """
+        parameters = self._given | {"stage": stage, "lock": lock}
+        tag = _tag(self._given["commit"])
+        pauses = list(PAUSES[:2])
+        while True:
             self._pause(0)  # which raises if the flow has stopped meanwhile
-            parameters = self._given | {"stage": stage, "lock": lock}
-            tag = _tag(self._given["commit"])
             run = run_deployment(self._deployment, parameters=parameters, tags=[tag], timeout=0)
             assert isinstance(run, FlowRun)
-            state = self._end(run)
+            run, state = self._ended(run)
             if state.is_completed():
-                return
-            if not state.is_crashed() or pause is None:
+                return run.total_run_time.total_seconds()
+            if not state.is_crashed() or not pauses:
                 raise RaptError(f"{stage}: {' '.join((state.message or state.name or '').split())}")
-            self._pause(pause)
+            self._pause(pauses.pop(0))
 
-    def _end(self, run: FlowRun) -> State[Any]:
+    def _ended(self, run: FlowRun) -> tuple[FlowRun, State[Any]]:
         with get_client(sync_client=True) as client:
             while True:
-                state = client.read_flow_run(run.id).state
-                if state and state.is_final():
-                    return state
+                run = client.read_flow_run(run.id)
+                if run.state and run.state.is_final():
+                    return run, run.state
                 self._pause(SECONDS_BETWEEN_LOOKS)
 
     def _patiently(self, call: Callable[[], T]) -> T:
@@ -227,10 +222,10 @@ def published(root: Path, commit: str, repository: str) -> Iterator[str]:
     record = root / ".rapt/published.json"
     if record.exists():  # by a flow that was killed
         _retract(root, **files.read_json(record))
-    own = _git(root, "commit-tree", f"{commit}^{{tree}}", "-m", f"rapt {uuid.uuid4()}")
+    own = git(root, "commit-tree", f"{commit}^{{tree}}", "-m", f"rapt {uuid.uuid4()}")
     where = {"repository": repository, "commit": own}
     files.write_json(record, where)
-    _git(root, "push", "--quiet", repository, f"{own}:refs/rapt/{own}")
+    git(root, "push", "--quiet", repository, f"{own}:refs/rapt/{own}")
     try:
         yield own
     finally:
@@ -250,7 +245,7 @@ def _retract(root: Path, repository: str, commit: str) -> None:
         for run in client.read_flow_runs(flow_run_filter=unfinished):
             client.set_flow_run_state(run.id, Cancelling())
     with suppress(RaptError):  # the repository is away: a ref too many does no harm
-        _git(root, "push", "--quiet", repository, f":refs/rapt/{commit}")
+        git(root, "push", "--quiet", repository, f":refs/rapt/{commit}")
 
 
 @flow(name="reproduce on a pool", validate_parameters=False, persist_result=False)
@@ -304,7 +299,7 @@ def start(pool: str, slots: int, repository: str | None = None) -> None:
 
 
 def _address(root: Path, given: str | None) -> str:
-    address = given or _git(root, "remote", "get-url", "origin", check=False)
+    address = given or git(root, "remote", "get-url", "origin", check=False)
     if not address:
         raise RaptError("repository: none given, allowed: what the workers can fetch from")
     if urlsplit(address).password:  # it would stand in every run's parameters
@@ -332,18 +327,3 @@ def _look(pool: str) -> None:
 
 def _tag(commit: str) -> str:
     return f"rapt {commit}"
-
-
-def main(
-    pool: Annotated[str, typer.Option(help="The provider's work pool.")] = "provider",
-    slots: Annotated[int, typer.Option(min=1, help="Stages side by side here.")] = process.cores(),
-    repository: Annotated[
-        str | None, typer.Option(help="Where workers fetch the snapshot; else git's origin.")
-    ] = None,
-) -> None:
-    """Reproduce the DVC graph, the provider's stages on the workers of a Prefect pool."""
-    walk.told(lambda: start(pool, slots, repository))
-
-
-if __name__ == "__main__":
-    typer.run(main)

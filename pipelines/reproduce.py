@@ -1,4 +1,4 @@
-"""Reproduce the DVC graph in parallel: `python -m pipelines.reproduce --slots 2`.
+"""Reproduce the DVC graph in parallel: `rapt flow --slots 2`.
 
 Leaves the same bytes, dvc.lock included, as `dvc repro` alone. Every stage that is not up to
 date is one Prefect task that runs in a slot (see pipelines.slots); when all succeeded, one plain
@@ -12,9 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from prefect import flow
 from prefect.task_runners import ThreadPoolTaskRunner
 
@@ -22,7 +20,7 @@ from pipelines import artifacts, cache, graph, server, walk
 from pipelines.board import console
 from pipelines.schedule import Durations, Schedule
 from pipelines.slots import Slots, gpus, recover, snapshot
-from rapt import check, params, process
+from rapt import check, params
 
 
 @flow(name="reproduce", validate_parameters=False)
@@ -93,14 +91,3 @@ def start(slots: int) -> None:
         stack.enter_context(server.needed())
         reproduce.with_options(task_runner=runner)(plan, slots, experiment)  # type: ignore[arg-type]
     console.print(f"{len(plan)} stages run, everything is up to date")
-
-
-def main(
-    slots: Annotated[int, typer.Option(min=1, help="Stages side by side.")] = process.cores(),
-) -> None:
-    """Reproduce the DVC graph, several stages at a time."""
-    walk.told(lambda: start(slots))
-
-
-if __name__ == "__main__":
-    typer.run(main)

@@ -15,7 +15,7 @@ from rapt import files
 
 
 class Durations:
-    """How long each stage took when it last ran here."""
+    """How long each stage took when it last ran."""
 
     def __init__(self, root: Path) -> None:
         """Read what earlier flows measured."""
@@ -25,7 +25,7 @@ class Durations:
             self._seconds = files.read_json(self._path)
 
     def add(self, stage: Stage, seconds: float) -> None:
-        """Remember that `stage` took so long."""
+        """Remember that `stage` took so long, wherever it ran."""
         self._seconds[stage.name] = round(seconds, 1)
 
     def save(self) -> None:
@@ -33,7 +33,7 @@ class Durations:
         files.write_json(self._path, self._seconds)
 
     def of(self, stage: Stage) -> float | None:
-        """As last time, else as others of its kind; None: none of these has run here."""
+        """As last time, else as others of its kind; None: none of these has run."""
         if stage.name in self._seconds:
             return self._seconds[stage.name]
         start = f"{stage.kind}@"
@@ -43,15 +43,16 @@ class Durations:
 
 @dataclass(frozen=True)
 class Lease:
-    """A stage that may start, and the GPU that is its own meanwhile."""
+    """A stage that may start: elsewhere, or here with a GPU that is its own meanwhile."""
 
     stage: Stage
     gpu: str | None
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True)
 class Remaining:
-    """How many seconds are left; `at_least`, where some stages never ran here."""
+    """How many seconds are left; `at_least`, where stages never ran yet or run elsewhere."""
 
     seconds: float
     at_least: bool
@@ -87,6 +88,7 @@ class Schedule:
         self._order = TopologicalSorter({stage.name: stage.upstream for stage in plan.values()})
         self._order.prepare()
         self._ready: list[Stage] = []
+        self._staying: set[str] = set()
         self._stopped = False
 
     def next(self) -> Lease | None:
@@ -107,7 +109,8 @@ class Schedule:
         # One that never ran may be long: it goes first, and its kind is then known.
         stage = max(can_start, key=lambda stage: self._seconds(stage, unknown=math.inf))
         self._ready.remove(stage)
-        lease = Lease(stage, self._free_gpus.pop(0) if self._wants(stage) else None)
+        gpu = self._free_gpus.pop(0) if self._wants(stage) else None
+        lease = Lease(stage, gpu, self._leaves(stage))
         self.running[stage.name] = lease, time.monotonic()
         return lease
 
@@ -122,6 +125,12 @@ class Schedule:
         else:
             self.failed.append(name)
 
+    def keep(self, name: str) -> None:
+        """Take back a lease for elsewhere whose stage may not leave: it waits for its turn here."""
+        lease, _ = self.running.pop(name)
+        self._staying.add(name)
+        self._ready.append(lease.stage)
+
     def stop(self) -> None:
         """Lease out nothing more."""
         self._stopped = True
@@ -132,7 +141,10 @@ class Schedule:
         return downstream(self.plan, set(self.failed)) - set(self.failed)
 
     def remaining(self) -> Remaining:
-        """As long as the longest chain of stages, or as all together on what there is to run on."""
+        """As long as the longest chain of stages, or as all together on what there is to run on.
+
+        Nobody knows how many machines a pool has: of what runs there only the chain counts.
+        """
         now = time.monotonic()
         lost = self.done | self.skipped | set(self.failed)
         left = {name: self._seconds(s) for name, s in self.plan.items() if name not in lost}
@@ -143,19 +155,21 @@ class Schedule:
             if name in left:
                 before = [chain[up] for up in self.plan[name].upstream if up in chain]
                 chain[name] = left[name] + max(before, default=0.0)
-        here = sum(s for name, s in left.items() if not self._leaves(self.plan[name]))
-        on_gpus = sum(s for name, s in left.items() if self._wants(self.plan[name]))
+        rest = [self.plan[name] for name in left]
+        here = sum(left[stage.name] for stage in rest if not self._leaves(stage))
+        on_gpus = sum(left[stage.name] for stage in rest if self._wants(stage))
         return Remaining(
             max(
                 max(chain.values(), default=0.0),
                 here / self._slots,
                 on_gpus / max(1, len(self._gpus)),
             ),
-            at_least=any(self.durations.of(self.plan[name]) is None for name in left),
+            at_least=any(self._leaves(stage) or self.durations.of(stage) is None for stage in rest),
         )
 
     def _leaves(self, stage: Stage) -> bool:
-        return self._elsewhere > 0 and stage.side == "provider"
+        provided = self._elsewhere > 0 and stage.side == "provider"
+        return provided and stage.name not in self._staying
 
     def _wants(self, stage: Stage) -> bool:
         return stage.gpu and bool(self._gpus) and not self._leaves(stage)

@@ -14,19 +14,18 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import threading
+import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
 
 from pipelines import graph
+from pipelines.checkout import DVC, PATH, git, worktree
+from pipelines.schedule import Lease
 from rapt import files, process
 from rapt.errors import RaptError
 
-DVC = (sys.executable, "-m", "dvc")
-# The stages' commands say `python`: the one that runs this.
-_PATH = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
 # `git stash create` and `ls-files --others` see nothing of these: a slot would miss them.
 CODE = ("stages", "pipelines", "rapt", "dvc.yaml", "params.yaml")
 LINES_SHOWN = 20
@@ -89,7 +88,7 @@ class Slots:
             stack.callback(self._clear)
             for number in range(self.count):
                 path = self._folder / str(number)
-                _worktree(self.root, path, self.commit, self.cache)
+                worktree(self.root, path, self.commit, self.cache)
                 self._free.put(path)
             stack.callback(self.stop)
             self._open = stack.pop_all()
@@ -99,26 +98,27 @@ class Slots:
         """Kill what still runs, then remove the slots."""
         self._open.close()
 
-    def reproduce(self, stage: str, gpu: str | None = None) -> bool:
+    def reproduce(self, lease: Lease) -> float | None:
         """Reproduce a stage in a free slot; what is upstream of it comes from the cache.
 
-        Args:
-            stage: its name.
-            gpu: id of the GPU that it has to itself; None: it sees none.
+        Of this machine's GPUs it sees that of the lease, or none.
 
         Returns:
-            whether it ran; else it came from the cache.
+            the seconds that it ran; None: it came from the cache.
 
         Raises:
             CommandError: the stage failed.
         """
-        slot = self._free.get()
+        stage, slot = lease.stage.name, self._free.get()
+        started = time.monotonic()
         try:
-            environment = _environment(self.root, slot, self.count, gpu)
+            environment = _environment(self.root, slot, self.count, lease.gpu)
             log = self._run(stage, [stage], slot, environment)
         finally:
             self._free.put(slot)
-        return RESTORED not in log.read_text(errors="replace")
+        if RESTORED in log.read_text(errors="replace"):
+            return None
+        return time.monotonic() - started
 
     def assemble(self) -> None:
         """Reproduce everything in the main workspace: the only writer of dvc.lock.
@@ -127,7 +127,7 @@ class Slots:
             CommandError: a stage failed.
             RaptError: files are no longer those of the snapshot, or the flow is stopping.
         """
-        if changed := _git(self.root, "diff", "--name-only", self.commit).splitlines():
+        if changed := git(self.root, "diff", "--name-only", self.commit).splitlines():
             raise RaptError(
                 f"changed while the flow ran: {_listed(changed)}; what ran is in the cache, and "
                 "nothing else was touched: start again"
@@ -158,7 +158,7 @@ class Slots:
         for path in self._folder.glob("*"):
             shutil.rmtree(path)
             # Forgets the folder; twice forced, as one whose making was broken off is locked.
-            _git(self.root, "worktree", "remove", "--force", "--force", str(path), check=False)
+            git(self.root, "worktree", "remove", "--force", "--force", str(path), check=False)
 
     def _run(self, name: str, target: list[str], cwd: Path, environment: dict[str, str]) -> Path:
         log = self.root / ".rapt/logs" / f"{name.replace('/', '-')}.log"
@@ -170,7 +170,7 @@ class Slots:
                 running = subprocess.Popen(
                     [*process.TETHER, *DVC, "repro", *target],
                     cwd=cwd,
-                    env=os.environ | _PATH | environment,
+                    env=os.environ | PATH | environment,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -193,35 +193,14 @@ def snapshot(root: Path) -> str:
     Raises:
         RaptError: code lies there that git neither tracks nor ignores.
     """
-    others = _git(root, "ls-files", "--others", "--exclude-standard", "--", *CODE).splitlines()
+    others = git(root, "ls-files", "--others", "--exclude-standard", "--", *CODE).splitlines()
     if others:
         raise RaptError(
             f"untracked files given: {_listed(others)}; allowed: tracked (git add) or ignored"
         )
     # Else `stash create` fails without a word where a file was edited and is as before again.
-    _git(root, "update-index", "-q", "--refresh", check=False)
-    return _git(root, "stash", "create") or _git(root, "rev-parse", "HEAD")
-
-
-_IDENTITY = {
-    f"GIT_{role}_{field}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for field, value in (("NAME", "rapt"), ("EMAIL", "rapt@localhost"))
-}
-
-
-def _git(root: Path, *arguments: str, check: bool = True) -> str:
-    # Without hooks: `dvc install` sets one that checks everything out into a new worktree.
-    done = subprocess.run(
-        ["git", "-c", f"core.hooksPath={os.devnull}", *arguments],
-        cwd=root,
-        env=os.environ | _IDENTITY,
-        capture_output=True,
-        text=True,
-    )
-    if check and done.returncode:
-        raise RaptError(f"git {arguments[0]}: {' '.join(done.stderr.split())}")
-    return done.stdout.strip()
+    git(root, "update-index", "-q", "--refresh", check=False)
+    return git(root, "stash", "create") or git(root, "rev-parse", "HEAD")
 
 
 def _only_one(root: Path) -> ExitStack:
@@ -236,13 +215,6 @@ def _only_one(root: Path) -> ExitStack:
         stack.close()
         raise RaptError("a second flow given, allowed: one at a time in a workspace") from None
     return stack
-
-
-def _worktree(root: Path, path: Path, commit: str, cache: Path) -> None:
-    _git(root, "worktree", "add", "--detach", "--force", "--force", str(path), commit)
-    # Links save copies; DVC removes a stage's outs before it runs, so none is written through.
-    local = f"[cache]\n    dir = {cache}\n    type = reflink,hardlink,copy\n"
-    (path / ".dvc/config.local").write_text(local)
 
 
 def _environment(root: Path, slot: Path, count: int, gpu: str | None) -> dict[str, str]:

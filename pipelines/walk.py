@@ -5,7 +5,6 @@ from __future__ import annotations
 import queue
 import signal
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol, Self
@@ -17,7 +16,7 @@ from prefect.futures import PrefectFuture
 
 from pipelines.artifacts import Bars
 from pipelines.board import Board, console, show
-from pipelines.schedule import Schedule
+from pipelines.schedule import Lease, Schedule
 from pipelines.slots import CommandError, Stopped
 from rapt.errors import RaptError
 
@@ -28,11 +27,19 @@ CTRL_C = "Ctrl-C"
 INTERRUPTED = "interrupted: nothing here has changed; what is finished stays in the cache"
 
 
+class Stays(Exception):
+    """What a stage takes may not leave this machine, as it turned out."""
+
+
 class Runner(Protocol):
     """What runs stages."""
 
-    def reproduce(self, stage: str, gpu: str | None) -> bool:
-        """Reproduce a stage; return whether it ran, else it was made before."""
+    def reproduce(self, lease: Lease) -> float | None:
+        """Reproduce a stage; return the seconds that it ran, None where it was made before.
+
+        Raises:
+            Stays: the lease is for elsewhere, and the stage may not leave.
+        """
 
     def assemble(self) -> None:
         """Collect what the stages made in the main workspace."""
@@ -106,7 +113,7 @@ class _Events:
         """Give Ctrl-C back."""
         signal.signal(signal.SIGINT, self._before)
 
-    def watch(self, name: str, future: PrefectFuture[None]) -> None:
+    def watch(self, name: str, future: PrefectFuture[Any]) -> None:
         """Hear of the end of `future`."""
         future.add_done_callback(lambda _: self._heard.put(name))
 
@@ -131,25 +138,29 @@ class _Events:
 def _walk(schedule: Schedule, runner: Runner, events: _Events) -> None:
     """Run every stage whose dependencies succeeded, as the schedule says."""
     board, bars = Board(schedule), Bars(schedule)
-    futures: dict[str, PrefectFuture[None]] = {}
+    futures: dict[str, PrefectFuture[bool]] = {}
 
     @stage_task
-    def run(stage: str, gpu: str | None) -> None:
-        started = time.monotonic()
+    def run(stage: str, lease: Lease) -> bool:
+        """False: it may not run where it was leased to."""
         try:
-            if runner.reproduce(stage, gpu):
-                schedule.durations.add(schedule.plan[stage], time.monotonic() - started)
+            seconds = runner.reproduce(lease)
+        except Stays:
+            return False
         except CommandError as error:
             if error.may_pass:
                 console.print(f"{error}, which may pass", style="yellow")
             raise
+        if seconds is not None:
+            schedule.durations.add(lease.stage, seconds)
+        return True
 
     with board.progress:
         while True:
             while lease := schedule.next():
                 stage = lease.stage
                 upstream = [futures[name] for name in stage.upstream]
-                future = run.submit(stage.name, lease.gpu, return_state=False, wait_for=upstream)
+                future = run.submit(stage.name, lease, return_state=False, wait_for=upstream)
                 futures[stage.name] = future
                 events.watch(stage.name, future)
             board.show()
@@ -157,7 +168,7 @@ def _walk(schedule: Schedule, runner: Runner, events: _Events) -> None:
             if not schedule.running:
                 break
             if name := events.next():
-                schedule.end(name, success=_succeeded(futures[name]))
+                _end(schedule, name, futures[name])
     schedule.durations.save()
 
 
@@ -172,11 +183,15 @@ def _collect(runner: Runner, events: _Events) -> None:
     future.result()
 
 
-def _succeeded(future: PrefectFuture[None]) -> bool:
+def _end(schedule: Schedule, name: str, future: PrefectFuture[bool]) -> None:
+    """Tell the schedule, and of an error the user, how a stage's task ended."""
     future.wait()  # else `state` asks the server, which lags behind
-    error = future.state.result(raise_on_failure=False)
-    if isinstance(error, CommandError):
-        show(error)
-    elif isinstance(error, RaptError) and not isinstance(error, Stopped):
-        console.print(str(error), style="red", markup=False)
-    return future.state.is_completed()
+    result = future.state.result(raise_on_failure=False)
+    if isinstance(result, CommandError):
+        show(result)
+    elif isinstance(result, RaptError) and not isinstance(result, Stopped):
+        console.print(str(result), style="red", markup=False)
+    if result is False:
+        schedule.keep(name)
+    else:
+        schedule.end(name, success=future.state.is_completed())

@@ -25,7 +25,8 @@ from prefect import flow
 from ruamel.yaml import YAML
 
 from pipelines import exchange
-from pipelines.slots import _PATH, DVC, CommandError, _git
+from pipelines.checkout import DVC, PATH, git, use_cache
+from pipelines.slots import CommandError
 from rapt import files, process
 from rapt.errors import RaptError
 
@@ -98,12 +99,11 @@ def own_folder() -> Iterator[Path]:
 def _checkout(folder: Path, repository: str, commit: str) -> None:
     """Have in `folder` what the snapshot has, and the cache."""
     folder.mkdir(exist_ok=True)
-    _git(folder, "init", "--quiet")
-    _git(folder, "fetch", "--quiet", "--depth", "1", repository, f"refs/rapt/{commit}")
-    _git(folder, "checkout", "--quiet", "--force", "--detach", commit)
-    _git(folder, "clean", "-ffdxq", "--exclude=/.rapt", "--exclude=/.dvc/cache")
-    local = f"[cache]\n    dir = {folder}/.dvc/cache\n    type = reflink,hardlink,copy\n"
-    (folder / ".dvc/config.local").write_text(local)
+    git(folder, "init", "--quiet")
+    git(folder, "fetch", "--quiet", "--depth", "1", repository, f"refs/rapt/{commit}")
+    git(folder, "checkout", "--quiet", "--force", "--detach", commit)
+    git(folder, "clean", "-ffdxq", "--exclude=/.rapt", "--exclude=/.dvc/cache")
+    use_cache(folder, folder / ".dvc/cache")
 
 
 def execute(folder: Path, stage: str, *command: str, logs: Path, **environment: str) -> None:
@@ -119,7 +119,7 @@ def execute(folder: Path, stage: str, *command: str, logs: Path, **environment: 
         done = subprocess.run(
             [*process.TETHER, *command],
             cwd=folder,
-            env=os.environ | _PATH | environment,
+            env=os.environ | PATH | environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

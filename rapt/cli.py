@@ -373,10 +373,10 @@ def sync() -> None:
     }
 )
 def flow(context: typer.Context) -> None:
-    """Reproduce the DVC graph in parallel by Prefect: `rapt flow --help`."""
-    if not Path("pipelines/reproduce.py").exists():
-        raise RaptError("no pipelines/reproduce.py here; allowed: the project's folder")
-    command = [sys.executable, "-m", "pipelines.reproduce", *context.args]
+    """Reproduce the DVC graph in parallel by Prefect, on other machines too: `rapt flow --help`."""
+    if not Path("pipelines/__main__.py").exists():
+        raise RaptError("no pipelines/__main__.py here; allowed: the project's folder")
+    command = [sys.executable, "-m", "pipelines", *context.args]
     os.execv(sys.executable, command)
 
 

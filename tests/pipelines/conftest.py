@@ -215,7 +215,7 @@ class Toy:
         )
 
     def flow_command(self, slots: int) -> list[str]:
-        return toy_flow("reproduce", "--slots", str(slots))
+        return toy_flow("--slots", str(slots))
 
     def flag(self, name: str) -> Path:
         path = self.root / ".rapt" / name
@@ -247,8 +247,8 @@ class Toy:
         return [str(p) for p in self.root.glob(".rapt/slots/*")] + ["worktree"] * found
 
 
-def toy_flow(module: str, *arguments: str) -> list[str]:
-    return [sys.executable, str(Path(__file__).with_name("toy_flow.py")), module, *arguments]
+def toy_flow(*arguments: str) -> list[str]:
+    return [sys.executable, str(Path(__file__).with_name("toy_flow.py")), *arguments]
 
 
 @pytest.fixture(scope="session")

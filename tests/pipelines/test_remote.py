@@ -21,12 +21,13 @@ from typing import Any
 import boto3
 import psutil
 import pytest
+import typer
 from dvc.utils.serialize import load_yaml, modify_yaml
 from moto.server import ThreadedMotoServer
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from pipelines import graph, remote, worker
-from rapt import files
+from pipelines import __main__, graph, remote, worker
+from rapt import cli, files
 from rapt.errors import RaptError
 from tests.conftest import ROOT
 from tests.pipelines.conftest import SIDES, Toy, make, toy_flow
@@ -91,7 +92,7 @@ class Machines:
 
     def start(self) -> subprocess.Popen[str]:
         flow = subprocess.Popen(
-            toy_flow("remote", "--slots", "2"),
+            toy_flow("--pool", "provider", "--slots", "2"),
             cwd=self.toy.root,
             env=self.environment(),
             stdout=subprocess.PIPE,
@@ -280,6 +281,22 @@ def test_a_flow_says_what_it_lacks(server: str) -> None:
         pytest.raises(RaptError, match="PREFECT_API_URL: none given"),
     ):
         remote._look("provider")
+
+
+def test_rapt_flow_takes_a_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    command: list[str] = []
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(os, "execv", lambda _, given: command.extend(given))
+    cli.app(["flow", "--pool", "cluster", "--slots", "3"], standalone_mode=False)
+    assert command[1:3] == ["-m", "pipelines"]
+    given: list[object] = []
+    monkeypatch.setattr(remote, "start", lambda *options: given.extend(options))
+    app = typer.Typer()
+    app.command()(__main__.main)
+    app(command[3:], standalone_mode=False)
+    assert given == ["cluster", 3, None]
+    with pytest.raises(RaptError, match=r"^repository: 'there' given, allowed: with --pool$"):
+        __main__.start(1, None, "there")
 
 
 def test_two_flows_publish_beside_each_other(tmp_path: Path, server: str) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipelines.board import remaining_text
 from pipelines.graph import Plan, Stage
-from pipelines.schedule import Durations, Remaining, Schedule
+from pipelines.schedule import Durations, Lease, Remaining, Schedule
 
 
 def plan(upstream: Mapping[str, str], gpu: str = "") -> Plan:
@@ -67,7 +67,25 @@ def test_the_providers_stages_take_no_slot_and_no_gpu_here(tmp_path: Path) -> No
     leases = [schedule.next() for _ in range(4)]
     held = [(lease.stage.name, lease.gpu) for lease in leases if lease]
     assert held == [("a", None), ("b", None), ("x", None)]
-    assert schedule.remaining().seconds == pytest.approx(4, abs=0.5)
+    assert schedule.remaining() == Remaining(pytest.approx(4, abs=0.5), at_least=True)
+
+
+def test_what_may_not_leave_waits_for_its_turn_here(tmp_path: Path) -> None:
+    """With a GPU of this machine; in its place on the pool another goes."""
+    stages = {n: Stage(n, (), gpu=True, side="provider") for n in "abc"} | plan({"x": ""})
+    known = durations(tmp_path, a=4, b=3, c=2, x=9)
+    schedule = Schedule(stages, 1, ["g0"], known, elsewhere=2)
+    assert started(schedule) == "xab"
+    schedule.keep("a")
+    assert started(schedule) == "c"
+    schedule.end("x", success=True)
+    assert schedule.next() == Lease(stages["a"], "g0")
+    assert schedule.next() is None
+    for name in "bc":
+        schedule.end(name, success=True)
+    assert schedule.remaining() == Remaining(pytest.approx(4, abs=0.5), at_least=False)
+    schedule.end("a", success=True)
+    assert schedule.done == set(stages)
 
 
 def test_without_gpus_every_stage_runs_anywhere(tmp_path: Path) -> None:

@@ -1,0 +1,51 @@
+"""Folders that git fills from a commit, and that share DVC's cache."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from rapt.errors import RaptError
+
+DVC = (sys.executable, "-m", "dvc")
+# The stages' commands say `python`: the one that runs this.
+PATH = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
+_IDENTITY = {
+    f"GIT_{role}_{field}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for field, value in (("NAME", "rapt"), ("EMAIL", "rapt@localhost"))
+}
+
+
+def git(root: Path, *arguments: str, check: bool = True) -> str:
+    """What git says in `root`.
+
+    Raises:
+        RaptError: it failed, and `check`.
+    """
+    # Without hooks: `dvc install` sets one that checks everything out into a new worktree.
+    done = subprocess.run(
+        ["git", "-c", f"core.hooksPath={os.devnull}", *arguments],
+        cwd=root,
+        env=os.environ | _IDENTITY,
+        capture_output=True,
+        text=True,
+    )
+    if check and done.returncode:
+        raise RaptError(f"git {arguments[0]}: {' '.join(done.stderr.split())}")
+    return done.stdout.strip()
+
+
+def worktree(root: Path, path: Path, commit: str, cache: Path) -> None:
+    """Make `path` a worktree of the project at `root`, at `commit`."""
+    git(root, "worktree", "add", "--detach", "--force", "--force", str(path), commit)
+    use_cache(path, cache)
+
+
+def use_cache(path: Path, cache: Path) -> None:
+    """Have DVC in the checkout `path` use `cache`."""
+    # Links save copies; DVC removes a stage's outs before it runs, so none is written through.
+    local = f"[cache]\n    dir = {cache}\n    type = reflink,hardlink,copy\n"
+    (path / ".dvc/config.local").write_text(local)
