@@ -38,7 +38,12 @@ def start(slots: int, pool: str | None, repository: str | None) -> None:
         reproduce.start(slots)
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Read the options of the command line."""
     app = typer.Typer(add_completion=False)
     app.command()(main)
     app(prog_name="rapt flow")
+
+
+if __name__ == "__main__":
+    run()

@@ -1,4 +1,4 @@
-"""Reproduce the DVC graph in parallel: `rapt flow --slots 2`.
+"""Reproduce the DVC graph in parallel: `rapt flow --slots 2`, or `python -m pipelines.reproduce`.
 
 Leaves the same bytes, dvc.lock included, as `dvc repro` alone. Every stage that is not up to
 date is one Prefect task that runs in a slot (see pipelines.slots); when all succeeded, one plain
@@ -91,3 +91,9 @@ def start(slots: int) -> None:
         stack.enter_context(server.needed())
         reproduce.with_options(task_runner=runner)(plan, slots, experiment)  # type: ignore[arg-type]
     console.print(f"{len(plan)} stages run, everything is up to date")
+
+
+if __name__ == "__main__":
+    from pipelines.__main__ import run
+
+    run()

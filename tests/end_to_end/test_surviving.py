@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("slots", ["1", "2"])
 def test_the_flow_leaves_the_same_bytes(serial: Workspace, tmp_path: Path, slots: str) -> None:
     parallel = Workspace(tmp_path, small)
-    parallel.run(sys.executable, "-m", "pipelines", "--slots", slots)
+    parallel.run(sys.executable, "-m", "pipelines.reproduce", "--slots", slots)
     assert parallel.read("dvc.lock") == serial.read("dvc.lock")
     assert "up to date" in parallel.dvc("repro")
 

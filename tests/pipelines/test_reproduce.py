@@ -33,7 +33,7 @@ def alive(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
-@pytest.mark.parametrize("slots", [1, 2])
+@pytest.mark.parametrize("slots", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_same_bytes_as_serial_then_nothing_to_do(
     toy: Toy, expected: dict[str, str], slots: int
 ) -> None:
