@@ -25,13 +25,14 @@ from prefect.client.schemas.objects import FlowRun, State
 from prefect.deployments import run_deployment
 from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_API_URL
-from prefect.states import Cancelling
+from prefect.states import Cancelling, Crashed
 from prefect.task_runners import ThreadPoolTaskRunner
 from ruamel.yaml import YAML
 
 from pipelines import exchange, graph, server, walk
 from pipelines.board import console
 from pipelines.checkout import DVC, git, worktree
+from pipelines.pulse import Pulse
 from pipelines.reproduce import check_cache, finish, mirror
 from pipelines.schedule import Durations, Lease, Schedule
 from pipelines.slots import Slots, Stopped, gpus, recover, snapshot
@@ -194,11 +195,17 @@ class Sides:
             self._pause(pauses.pop(0))
 
     def _ended(self, run: FlowRun) -> tuple[FlowRun, State[Any]]:
+        """Wait for the end of a run, of which nothing may be heard any more."""
+        pulse = Pulse()
         with get_client(sync_client=True) as client:
             while True:
                 run = client.read_flow_run(run.id)
                 if run.state and run.state.is_final():
                     return run, run.state
+                if pulse.lost(run):
+                    # Should it live on it does no harm: it writes to a folder of its own, what it
+                    # pushes is named by its content, and the entry that tells of it comes last.
+                    client.set_flow_run_state(run.id, Crashed(message="no sign of life"))
                 self._pause(SECONDS_BETWEEN_LOOKS)
 
     def _patiently(self, call: Callable[[], T]) -> T:

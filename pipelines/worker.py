@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from prefect import flow
 from ruamel.yaml import YAML
 
-from pipelines import exchange
+from pipelines import exchange, pulse
 from pipelines.checkout import DVC, PATH, git, use_cache
 from pipelines.slots import CommandError
 from rapt import files, process
@@ -49,7 +49,7 @@ def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None
     Raises:
         RaptError: git or DVC failed; its log stays on this machine.
     """
-    with own_folder() as folder:
+    with pulse.beating(), own_folder() as folder:
         run = partial(execute, folder, stage, logs=folder / ".rapt/logs", **_environment(folder))
         patiently(lambda: _checkout(folder, repository, commit))
         files.write_bytes(folder / "dvc.lock", [_lock_file(lock)])

@@ -16,7 +16,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import boto3
 import psutil
@@ -24,9 +26,10 @@ import pytest
 import typer
 from dvc.utils.serialize import load_yaml, modify_yaml
 from moto.server import ThreadedMotoServer
+from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from pipelines import __main__, graph, remote, worker
+from pipelines import __main__, graph, pulse, remote, worker
 from rapt import cli, files
 from rapt.errors import RaptError
 from tests.conftest import ROOT
@@ -478,6 +481,57 @@ def test_a_killed_run_is_started_again(machines: Machines, serial: dict[str, str
     assert flow.returncode == 0, output
     assert machines.toy.outcome() == serial
     assert machines.toy.names() == sorted([*EVERY_STAGE, "train-1-a"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_a_run_of_a_machine_that_is_gone_is_started_on_another(
+    machines: Machines, serial: dict[str, str], comes_back: bool
+) -> None:
+    """Also where the machine only slept, and its run ends beside the other."""
+    machines.own["TOY_SILENCE"] = "40"
+    machine = machines.add_worker("one")
+    flag = machines.toy.flag("wait-train-1-a")
+    flow = machines.start()
+    wait_until(lambda: "train-1-a" in machines.toy.names(), 240)
+    top = psutil.Process(machine.pid)
+    gone = [*top.children(recursive=True), top]
+    for process in gone:
+        process.send_signal(signal.SIGSTOP if comes_back else signal.SIGKILL)
+    machines.add_worker("two")
+    wait_until(lambda: machines.toy.names().count("train-1-a") == 2, 300)
+    assert machines.ran_on("two").count("train-1-a") == 1
+    for process in gone if comes_back else ():
+        process.send_signal(signal.SIGCONT)
+    flag.unlink()
+    output = flow.communicate(timeout=400)[0]
+    assert flow.returncode == 0, output
+    assert machines.toy.outcome() == serial
+    assert machines.toy.names() == sorted([*EVERY_STAGE, "train-1-a"])
+
+
+def test_a_run_is_lost_when_nothing_new_is_heard_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(pulse, "time", SimpleNamespace(monotonic=lambda: now))
+    heard = pulse.Pulse()
+
+    def lost(state: StateType, beat: int | None = None) -> bool:
+        labels: dict[str, Any] = {} if beat is None else {pulse.LABEL: beat}
+        return heard.lost(FlowRun(flow_id=uuid4(), state_type=state, labels=labels))
+
+    for now, state, beat, expected in (
+        (0.0, StateType.SCHEDULED, None, False),
+        (9e9, StateType.SCHEDULED, None, False),  # no worker is free
+        (9e9, StateType.PENDING, None, False),
+        (9e9 + 800, StateType.PENDING, None, False),
+        (9e9 + 1000, StateType.PENDING, None, True),
+        (9e9 + 1000, StateType.RUNNING, None, False),
+        (9e9 + 1100, StateType.RUNNING, 0, False),
+        (9e9 + 1200, StateType.RUNNING, 1, False),
+        (9e9 + 1300, StateType.RUNNING, 1, False),
+        (9e9 + 1330, StateType.RUNNING, 1, True),
+    ):
+        assert lost(state, beat) is expected, (now, state)
 
 
 @pytest.mark.slow
