@@ -13,7 +13,7 @@ import logging
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from prefect import flow, task
@@ -32,11 +32,14 @@ from rapt.release.text import TextPrivatizer
 
 if TYPE_CHECKING:
     from prefect_dask import DaskTaskRunner
+    from prefect_dask.task_runners import PrefectDaskFuture
 
 PATHS = ("path", "out", "table", "keep_map")  # options that workers have to find
 SECONDS_TO_ANSWER = 10  # of a scheduler
 # Run by each worker as it starts: Ctrl-C in the terminal reaches the flow alone, which ends them.
 PRELOAD = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+# Of every second of the last quarter of an hour a worker would keep what ran.
+NO_PROFILE = {"distributed.worker.profile.enabled": False}
 
 
 def release(directory: Directory, privatizer: TextPrivatizer, runner: DaskTaskRunner) -> None:
@@ -65,6 +68,7 @@ def release(directory: Directory, privatizer: TextPrivatizer, runner: DaskTaskRu
                 if problem := _problem(future, directory.path / futures[future]):
                     failed.append(problem)
                     progress.console.print(problem, style="red", markup=False, soft_wrap=True)
+                _forget(future)
                 progress.advance(line)
         if failed:
             raise RaptError(f"failed: {len(failed)} of {len(names)} files; the others are done")
@@ -97,6 +101,11 @@ def _problem(future: PrefectFuture[int], path: Path) -> str | None:
     return None
 
 
+def _forget(future: PrefectFuture[int]) -> None:
+    """Have its worker forget a task that ended: it would keep what it was given, flow and all."""
+    cast("PrefectDaskFuture[int]", future).wrapped_future.release()
+
+
 def task_runner(workers: int, scheduler: str | None) -> DaskTaskRunner:
     """Workers on this machine, or those of a scheduler.
 
@@ -120,6 +129,7 @@ def task_runner(workers: int, scheduler: str | None) -> DaskTaskRunner:
             "dashboard_address": None,
             "silence_logs": logging.CRITICAL,
             "preload": [PRELOAD],
+            "config": NO_PROFILE,
         }
     )
 

@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 import pytest
 import typer
 from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
-from prefect.task_runners import ThreadPoolTaskRunner
 
 from pipelines import privatize
 from rapt import cli
@@ -173,7 +172,7 @@ def test_an_error_that_quotes_the_text_is_named_without_it(
     failing = Failing(tmp_path, tmp_path / "out", ("text",))
     privatizer = TextPrivatizer(table=table.folder, eta=1)
     with pytest.raises(RaptError, match=r"^failed: 1 of 1 files"):
-        privatize.release(failing, privatizer, ThreadPoolTaskRunner())  # type: ignore[arg-type]
+        privatize.release(failing, privatizer, privatize.task_runner(1, None))
     said = "".join(capfd.readouterr())
     assert f"{tmp_path / 'a.parquet'}: ValueError" in said.splitlines()
     assert SECRET not in said
