@@ -165,6 +165,7 @@ class Failing(Directory):
         raise ValueError(f"could not read {SECRET}")
 
 
+@pytest.mark.slow
 def test_an_error_that_quotes_the_text_is_named_without_it(
     tmp_path: Path, server: str, table: EmbeddingTable, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -268,6 +268,7 @@ def test_a_password_is_no_parameter_of_a_run(tmp_path: Path) -> None:
     assert remote._address(tmp_path, "ssh://git@example.org/rapt.git")
 
 
+@pytest.mark.slow
 def test_a_flow_says_what_it_lacks(server: str) -> None:
     with temporary_settings({PREFECT_API_URL: server}), pytest.raises(RaptError) as error:
         remote._look("nobody")
@@ -302,6 +303,7 @@ def test_rapt_flow_takes_a_pool(monkeypatch: pytest.MonkeyPatch) -> None:
         __main__.start(1, None, "there")
 
 
+@pytest.mark.slow
 def test_two_flows_publish_beside_each_other(tmp_path: Path, server: str) -> None:
     toys = [make(tmp_path / name, server, SIDES) for name in ("one", "two")]
     shared = str(tmp_path / "shared.git")
