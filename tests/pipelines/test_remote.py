@@ -132,6 +132,15 @@ class Machines:
         return {md5(p.read_bytes()) for p in paths if p.is_file() and p.name[0] != "."}
 
 
+def kill(pid: int, number: int = signal.SIGKILL) -> None:
+    """Send a signal to a process and all below it, whatever of them still runs."""
+    with suppress(psutil.NoSuchProcess):
+        top = psutil.Process(pid)
+        for process in [top, *top.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+
+
 @pytest.fixture(scope="session")
 def pool(server: str) -> None:
     """The work pool and the deployment that prefect.yaml describes."""
@@ -159,8 +168,7 @@ def machines(tmp_path: Path, server: str, pool: None) -> Iterator[Machines]:
     machines.use_remote(str(tmp_path / "remote"))
     yield machines
     for started in machines.started:
-        started.terminate()
-    for started in machines.started:
+        kill(started.pid)  # told to end, an idle worker of Prefect's sometimes does not
         started.communicate(timeout=60)
 
 
@@ -496,15 +504,12 @@ def test_a_run_of_a_machine_that_is_gone_is_started_on_another(
     flag = machines.toy.flag("wait-train-1-a")
     flow = machines.start()
     wait_until(lambda: "train-1-a" in machines.toy.names(), 240)
-    top = psutil.Process(machine.pid)
-    gone = [*top.children(recursive=True), top]
-    for process in gone:
-        process.send_signal(signal.SIGSTOP if comes_back else signal.SIGKILL)
+    kill(machine.pid, signal.SIGSTOP if comes_back else signal.SIGKILL)
     machines.add_worker("two")
     wait_until(lambda: machines.toy.names().count("train-1-a") == 2, 300)
     assert machines.ran_on("two").count("train-1-a") == 1
-    for process in gone if comes_back else ():
-        process.send_signal(signal.SIGCONT)
+    if comes_back:
+        kill(machine.pid, signal.SIGCONT)
     flag.unlink()
     output = flow.communicate(timeout=400)[0]
     assert flow.returncode == 0, output
@@ -560,10 +565,7 @@ def test_the_next_start_completes_what_was_broken_off(
     flow = machines.start()
     wait_until(lambda: machines.toy.names().count("train-1-a") == 2, 240)
     for pid in (started.pid, flow.pid):
-        top = psutil.Process(pid)
-        for process in [*top.children(recursive=True), top]:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
+        kill(pid)
     flow.communicate(timeout=60)
     assert machines.toy.git("ls-remote", "origin").count("refs/rapt/") == 1
     assert not (machines.toy.root / "dvc.lock").exists()
