@@ -1,9 +1,12 @@
-"""Damaged objects in DVC's cache: DVC trusts any that is read-only, whatever stands in it."""
+"""What DVC's cache lacks: damaged objects, which DVC would trust, and lost ones."""
 
 from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
 
 from rapt import files
 
@@ -34,6 +37,40 @@ def remove_damaged(cache: Path, seen: Path) -> int:
             removed += 1
     files.write_json(seen, whole)
     return removed
+
+
+def forget_lost(lock: Path, cache: Path) -> None:
+    """Take out of a dvc.lock the outs of stages that have lost some, so that these may be restored.
+
+    Where a stage's deps are as in its entry, DVC looks for the entry's own outs alone and runs the
+    stage where they are lost, although it may have run since, to other bytes on another processor:
+    every slot would run it anew. Without outs in its entry the run-cache is asked.
+
+    Args:
+        lock: the file, in the workspace that it is of.
+        cache: DVC's cache on this machine.
+    """
+    yaml = YAML()
+    content = (yaml.load(lock) if lock.exists() else None) or {}
+    lost = [
+        entry
+        for entry in content.get("stages", {}).values()
+        if any(_is_lost(out, lock.parent, cache) for out in entry.get("outs", []))
+    ]
+    for entry in lost:
+        del entry["outs"]
+    if lost:
+        with files.atomic(lock) as scratch:
+            yaml.dump(content, scratch)
+
+
+def _is_lost(out: dict[str, Any], workspace: Path, cache: Path) -> bool:
+    """Whether an out is neither in the cache nor, as what is not cached, in the workspace."""
+    md5 = str(out.get("md5", ""))
+    return (
+        not (cache / "files/md5" / md5[:2] / md5[2:]).is_file()
+        and not (workspace / out["path"]).exists()
+    )
 
 
 def _md5(path: Path) -> str:

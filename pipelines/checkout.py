@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from pipelines.cache import forget_lost
 from rapt.errors import RaptError
 
 DVC = (sys.executable, "-m", "dvc")
@@ -39,9 +40,10 @@ def git(root: Path, *arguments: str, check: bool = True) -> str:
 
 
 def worktree(root: Path, path: Path, commit: str, cache: Path) -> None:
-    """Make `path` a worktree of the project at `root`, at `commit`."""
+    """Make `path` a worktree of the project at `root`, at `commit`, where DVC uses `cache`."""
     git(root, "worktree", "add", "--detach", "--force", "--force", str(path), commit)
     use_cache(path, cache)
+    forget_lost(path / "dvc.lock", cache)
 
 
 def use_cache(path: Path, cache: Path) -> None:

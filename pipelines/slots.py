@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Self
 
 from pipelines import graph
+from pipelines.cache import forget_lost
 from pipelines.checkout import DVC, PATH, git, worktree
 from pipelines.schedule import Lease
 from rapt import files, process
@@ -135,6 +136,7 @@ class Slots:
         lock, before = self.root / "dvc.lock", self.root / BEFORE
         files.write_bytes(before, [lock.read_bytes() if lock.exists() else b""])
         try:
+            forget_lost(lock, self.cache)
             self._run("dvc repro", [], self.root, {})
         except Stopped:
             _take_back(self.root)

@@ -73,7 +73,9 @@ if (home / f"fill-{key}").exists():
     Path("reports/cells").mkdir(parents=True, exist_ok=True)
     Path(f"reports/cells/{key}.txt").write_text("half of it")
     Path("/dev/full").write_text("the other half")
-stages.write(f"reports/cells/{key}.txt", f"{key} {MARK}")
+processor = home / "processor"
+text = f"{key} {MARK}" + (processor.read_text() if processor.exists() else "")
+stages.write(f"reports/cells/{key}.txt", text)
 """,
     "stages/report.py": """\
 from pathlib import Path

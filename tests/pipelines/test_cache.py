@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
-from pipelines.cache import remove_damaged
+from ruamel.yaml import YAML
+
+from pipelines.cache import forget_lost, remove_damaged
 
 
 def put(cache: Path, content: bytes, suffix: str = "") -> Path:
@@ -40,3 +43,21 @@ def test_damaged_objects_go_and_whole_ones_stay(tmp_path: Path) -> None:
 
 def test_an_empty_project_has_no_cache(tmp_path: Path) -> None:
     assert remove_damaged(tmp_path / "none", tmp_path / "seen.json") == 0
+
+
+def test_the_outs_of_what_is_lost_leave_the_lock(tmp_path: Path) -> None:
+    cache, lock = tmp_path / "cache", tmp_path / "dvc.lock"
+    there = put(cache, b"there")
+    (tmp_path / "uncached").touch()
+    outs = {"there": there.parent.name + there.name, "uncached": "0" * 32, "lost": "1" * 32}
+    stages: dict[str, dict[str, Any]] = {
+        name: {"cmd": "make", "outs": [{"path": name, "md5": md5}]} for name, md5 in outs.items()
+    }
+    yaml = YAML(typ="safe")
+    yaml.dump({"schema": "2.0", "stages": stages}, lock)
+    forget_lost(lock, cache)
+    del stages["lost"]["outs"]
+    assert yaml.load(lock) == {"schema": "2.0", "stages": stages}
+    (tmp_path / "none").mkdir()
+    forget_lost(tmp_path / "none/dvc.lock", cache)
+    assert not list((tmp_path / "none").iterdir())

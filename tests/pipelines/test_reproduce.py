@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -48,6 +49,21 @@ def test_same_bytes_as_serial_then_nothing_to_do(
     assert second.returncode == 0
     assert "up to date" in second.stderr
     assert toy.names() == EVERY_STAGE
+
+
+def test_what_is_lost_runs_once_though_it_comes_out_otherwise(toy: Toy) -> None:
+    """As in a clone on a machine whose processor rounds otherwise: the deps are the lock's."""
+    toy.serial()
+    toy.commit()
+    shutil.rmtree(toy.root / ".dvc/cache")
+    toy.git("clean", "-ffdXq", "--exclude=!/.dvc/**")
+    (toy.root / ".rapt").mkdir()
+    toy.flag("processor").write_text(" by another")
+    done = toy.flow()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert toy.names() == EVERY_STAGE
+    assert " by another" in (toy.root / "reports/cells/1-a.txt").read_text()
+    assert "up to date" in toy.flow().stderr
 
 
 @pytest.mark.slow
