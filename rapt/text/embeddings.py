@@ -21,6 +21,22 @@ from rapt.text.tagging import Tagger
 WORD_START = ("Ġ", "▁")
 UNKNOWN = "[UNK]"
 LANGUAGE = "en"  # of the public word frequencies
+# Marks for each 1,000 words of English text, which wordfreq has no figures of (Cook, 2013, Standard
+# punctuation and the punctuation of the street; viviancook.uk/Punctuation/PunctFigs.htm).
+PUNCTUATION = {
+    ".": 65.3,
+    ",": 61.6,
+    ";": 3.2,
+    ":": 3.4,
+    "!": 3.3,
+    "?": 5.6,
+    "'": 24.3,
+    "’": 24.3,
+    '"': 26.7,
+    "“": 26.7,
+    "”": 26.7,
+    "-": 15.3,
+}
 
 
 def candidates(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
@@ -69,13 +85,18 @@ def build_table(
             [tag, *extra_pos.get(word, ())]
             for word, tag in zip(vocabulary.words, tags, strict=True)
         ],
-        "frequency": [word_frequency(word, LANGUAGE) for word in vocabulary.words],
+        "frequency": [frequency(word) for word in vocabulary.words],
     }
     folder.mkdir(parents=True)
     files.write_json(folder / "words.json", words)
     np.save(folder / "vectors.npy", vocabulary.vectors, allow_pickle=False)
     np.save(folder / "pieces.npy", vocabulary.pieces, allow_pickle=False)
     vocabulary.tokenizer.save(str(folder / "tokenizer.json"))
+
+
+def frequency(word: str) -> float:
+    """How often a word stands in public text, for each word there is; 0 where nobody knows."""
+    return word_frequency(word, LANGUAGE) or PUNCTUATION.get(word, 0.0) / 1000
 
 
 class _Vocabulary(NamedTuple):
