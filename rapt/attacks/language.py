@@ -11,7 +11,6 @@ from pydantic import Field, PositiveInt
 from rapt.attacks.base import Attack, Inversion, Inverter, Pairs, Public, Release
 from rapt.attacks.bayesian import Prior, likeliest, posterior
 from rapt.param_types import Model, Sha256
-from rapt.privacy.categories import VERBATIM
 
 if TYPE_CHECKING:
     from rapt.attacks.predictor import WordPredictor
@@ -33,7 +32,11 @@ class LanguageModel(Attack):
 
 
 class MaskedToken(LanguageModel, Inversion):
-    """The word that fits best among the released words around it, whichever was released."""
+    """The word that fits best among the released words around it, whichever was released.
+
+    That of a word that stays as it is by its category is guessed, too: in a text it may have
+    another category than in the table, and the attack is not to be credited with copying it.
+    """
 
     source: ClassVar[str] = "Yue et al., 2021 (arXiv 2106.01221)"
     knows: ClassVar[str] = "a public language model"
@@ -46,14 +49,12 @@ class MaskedToken(LanguageModel, Inversion):
         table, groups = public.table, public.groups
 
         def guess(text: Sequence[str]) -> list[str]:
-            guesses = list(text)
+            guesses: list[str] = []
             rows = table.rows([table.form(word) for word in text])
-            for at, (row, chances) in enumerate(zip(rows, predictor(text), strict=True)):
-                if row < 0:  # released as it was; the attack is not to be credited with that
-                    guesses[at] = table.words[chances.argmax()]
-                elif groups[row] != VERBATIM:  # a word becomes one of its own group
-                    own = groups == groups[row]
-                    guesses[at] = table.words[np.where(own, chances, -1).argmax()]
+            for row, chances in zip(rows, predictor(text), strict=True):
+                if row >= 0:  # a word becomes one of its own group
+                    chances = np.where(groups == groups[row], chances, -1)
+                guesses.append(table.words[chances.argmax()])
             return guesses
 
         return Inverter(lambda copies: [guess(text) for text in copies[0].words])

@@ -87,17 +87,18 @@ def test_a_model_that_counts_for_little_changes_nothing(alternating: Public) -> 
     assert guessed == [["nouna", "nouna"]]
 
 
-def test_words_released_as_they_are_stay(alternating: Public) -> None:
+def test_words_released_as_they_are_stay_but_for_who_masks_them(alternating: Public) -> None:
+    """The model has no chances for the words of the group that stays: the first will do."""
     release = Release([["the", "unheard", "nounb"]])
     assert CONTEXT.fit(alternating, NONE, 0).words([release]) == [["the", "unheard", "nouna"]]
-    # A masked word that no mechanism can have released was not guessed: it may not count as such.
-    assert MASKED.fit(alternating, NONE, 0).words([release]) == [["the", "nounb", "nouna"]]
+    assert MASKED.fit(alternating, NONE, 0).words([release]) == [["nounc", "nounb", "nouna"]]
 
 
 def test_clean_text_is_no_success_of_an_attack_that_masks_it(alternating: Public) -> None:
-    clean = Release([["Nounb", "Unheard"], ["Nouna", "nounb"]])
+    """Nor are words that the table has in a group that stays: in a text they may be of another."""
+    clean = Release([["Nounb", "Unheard", "The"], ["Nouna", "nounb"]])
     guessed = MASKED.fit(alternating, NONE, 0).words([clean])
-    assert guessed == [["nouna", "nounb"], ["nouna", "nounb"]]
+    assert guessed == [["nouna", "nounb", "nounc"], ["nouna", "nounb"]]
 
 
 @pytest.fixture(scope="session")
