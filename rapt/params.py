@@ -29,6 +29,7 @@ from ruamel.yaml import YAML, YAMLError
 
 from rapt import param_errors
 from rapt.attacks.attribute import AttributeHidden, AttributeMlp, Authorship
+from rapt.attacks.averaging import Averaging
 from rapt.attacks.base import Inference, Inversion, Membership
 from rapt.attacks.bayesian import Bayesian
 from rapt.attacks.black_box import Autoencoder, MlpInversion
@@ -508,6 +509,7 @@ class Layers(_Section):
 
 Attack = Annotated[
     NearestNeighbour
+    | Averaging
     | MlpInversion
     | Autoencoder
     | Bayesian
@@ -583,7 +585,7 @@ class Params(_Section):
             for factor, names in factors.items():
                 if (given := getattr(cell, factor)) not in names:
                     yield not_allowed(f"studies.{study}.{factor}", given, names)
-        for name in self.sweep.channel_inversions:
+        for name in (*self.sweep.inversions, *self.sweep.channel_inversions):
             how = self.attacks.get(name)
             if isinstance(how, Inversion) and how.takes > self.seeds:
                 yield f"attacks.{name}.copies: {how.takes} given, allowed: at most {self.seeds}"

@@ -174,7 +174,7 @@ def test_the_shipped_file_is_valid() -> None:
         ),
         (
             lambda c: c["sweep"].update(inversions=["bayes"]),
-            "sweep.inversions: 'bayes' given, allowed: autoencoder, mlp-words, nearest",
+            "sweep.inversions: 'bayes' given, allowed: autoencoder, averaged, mlp-words, nearest",
         ),
         (
             lambda c: (

@@ -15,6 +15,7 @@ NAMES = [
     "demo",
     "attacks",
     "attacks-categories",
+    "attacks-categories-bayes",
     "attacks-language",
     "attributes",
     "entities",
@@ -201,7 +202,8 @@ def test_the_others_differ_as_the_papers_do() -> None:
         ("bilstm", "sst2", 1e-3),
         ("bilstm", "qqp", 1e-3),
     }
-    assert len(plan.plan(qu)) == 2 * 2 * 2 * 7 + 2 * 2 * 7  # two backbones, and inversions
+    # Two backbones on two tasks; nearest neighbour against both methods, Bayes against t2t.
+    assert len(plan.plan(qu)) == 2 * 2 * 2 * 7 + 2 * 2 * 7 + 2 * 7
     assert qu.backbones["bilstm"].model == qu.backbones["bert"].model
     mine = loaded("sst2-minilm")
     assert mine.sweep.etas[-1] == "inf"

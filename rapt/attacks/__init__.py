@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rapt.attacks.attribute import AttributeHidden, AttributeMlp, Authorship
+from rapt.attacks.averaging import Averaging
 from rapt.attacks.base import Attack
 from rapt.attacks.bayesian import Bayesian
 from rapt.attacks.black_box import Autoencoder, MlpInversion
@@ -14,6 +15,7 @@ from rapt.attacks.replay import SeedReplay
 
 ATTACKS: tuple[type[Attack], ...] = (
     NearestNeighbour,
+    Averaging,
     MlpInversion,
     Autoencoder,
     Bayesian,

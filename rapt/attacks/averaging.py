@@ -1,0 +1,58 @@
+"""White-box inversion of several releases of a text, by their mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Release
+
+
+class Averaging(Inversion):
+    """The word nearest to the mean of what several releases of the same texts have in its place.
+
+    The mean of k vectors has 1 / √k of the noise. Where words are released their vectors stand for
+    them; a word that all releases agree on is taken as it is. Each release costs η anew.
+    """
+
+    source: ClassVar[str] = "ours: independent noise averages out"
+    knows: ClassVar[str] = "the embedding table"
+
+    type: Literal["averaging"]
+    copies: Annotated[int, Field(ge=2, description="releases of the same texts that it has")]
+
+    @property
+    def takes(self) -> int:
+        """How many releases of the same texts the attacker has."""
+        return self.copies
+
+    @property
+    def given(self) -> str:
+        """Every further release of a text costs its η anew."""
+        return f"{self.copies} releases"
+
+    def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
+        """Nothing is learned."""
+        from rapt.privacy.neighbours import ExactSearch
+
+        table = public.table
+        search = ExactSearch(table.vectors)
+
+        def invert(copies: Sequence[Release]) -> list[list[str]]:
+            seen = [copy.seen(table) for copy in copies]
+            mean = np.mean([vectors[places] for vectors, places in seen], axis=0)
+            nearest = iter(search(mean.astype(np.float32)))
+            texts = zip(*(copy.words for copy in copies), strict=True)
+            return [
+                [
+                    words[0] if len(set(words)) == 1 else table.words[row]
+                    for *words, row in zip(*copied, islice(nearest, len(copied[0])), strict=True)
+                ]
+                for copied in texts
+            ]
+
+        return Inverter(invert)
