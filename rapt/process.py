@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import sys
+from multiprocessing import parent_process
 from pathlib import Path
 
 NO_TELEMETRY = {
@@ -34,7 +35,9 @@ def die_with_parent() -> None:
     """
     if sys.platform != "linux":
         return
-    parent = os.getppid()
+    # A process of a pool takes seconds to come here; its parent may have died by then.
+    pool = parent_process()
+    parent = pool.pid if pool else os.getppid()
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before the call
         os.kill(os.getpid(), signal.SIGKILL)
