@@ -142,9 +142,21 @@ class Privacy:
         return self.clean_accuracy_low <= self.majority
 
     @property
+    def sound(self) -> bool:
+        """Whether it is known to work: what it fails to learn says something."""
+        return self.broken is False
+
+    @property
+    def doubt(self) -> str | None:
+        """The word that marks its figure wherever it is shown; None: it works on clean text."""
+        if self.sound:
+            return None
+        return "broken" if self.broken else "unproven"
+
+    @property
     def counts(self) -> bool:
         """Whether it may be the strongest attack on a release at its η, and no more than that."""
-        return self.given is None and not self.broken
+        return self.given is None and self.sound
 
 
 @dataclass(frozen=True)
@@ -220,6 +232,28 @@ def privacy(results: Results) -> list[Privacy]:
     ]
 
 
+def sound(results: Results) -> set[tuple[str, str]]:
+    """The cells of attacks that are known to work, and the metric that each has of a target."""
+    return {
+        (cell.plan.cell, target.accuracy)
+        for kind in ATTACKED
+        for cell in results.of(kind)
+        for target in _targets(results, cell)
+        if _privacy(results, cell, target).sound
+    }
+
+
+def drawn(rows: Sequence[Privacy]) -> list[Privacy]:
+    """What a figure shows of rows that have run: an attack that is broken has no point in it."""
+    return [row for row in rows if row.empirical_privacy is not None and not row.broken]
+
+
+def doubted(rows: Sequence[Privacy], word: str) -> list[str]:
+    """The methods with which attacks that have run are broken, or unproven."""
+    ran = [row for row in rows if row.empirical_privacy is not None]
+    return list(dict.fromkeys(row.method for row in ran if row.doubt == word))
+
+
 def _targets(results: Results, cell: Cell) -> list[Target]:
     match cell.plan.kind:
         case "invert":
@@ -241,8 +275,8 @@ def _targets(results: Results, cell: Cell) -> list[Target]:
 def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
     kind, accuracy = cell.plan.kind, cell.metric(target.accuracy)
     empirical = cell.metric(target.privacy)
-    clean = results.of(kind, **{**cell.factors, "eta": "inf"})
-    baseline = clean[0].metric(target.accuracy) if clean else None
+    clean = results.baseline(cell)
+    baseline = clean.metric(target.accuracy) if clean else None
     return Privacy(
         kind=kind,
         cell=cell.plan.cell,

@@ -52,6 +52,7 @@ class Own:
         mean: in the paper's unit, like `sd`; None: it has not run.
         n: seeds.
         command: what runs it.
+        remark: a word that marks it, as that its attack is broken; None: nothing to be said.
     """
 
     factors: dict[str, str]
@@ -62,6 +63,7 @@ class Own:
     sd: float | None
     n: int | None
     command: str | None
+    remark: str | None = None
 
 
 def read(name: str) -> list[dict[str, str]]:
@@ -156,6 +158,7 @@ def _row(row: Own, same: Printed | None, printed: Sequence[Printed]) -> PaperRow
         sd=row.sd,
         n=row.n,
         command=row.command,
+        remark=row.remark,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from rapt.plan import is_unprotected, sorted_etas
 from rapt.reporting import tables
@@ -73,10 +74,12 @@ def _examples(results: Results) -> PaperTable:
 
 def _inversion(results: Results) -> PaperTable:
     """Table 3."""
+    doubts = {row.cell: row.doubt for row in tables.privacy(results)}
     planned = [
-        own(results, cell, "accuracy", INVERTED)
+        replace(found, remark=doubts[cell.plan.cell] if found.n else None)
         for cell in results.of("invert", method="t2t")
         if results.params.attacks[cell.factors["attack"]].type == "nearest-neighbour"
+        for found in [own(results, cell, "accuracy", INVERTED)]
     ]
     rows = (row for row in read("utility.csv") if row["metric"] == "inversion_accuracy")
     printed = [_printed(row, INVERTED) for row in of_tasks(rows, results.params.sweep.tasks)]

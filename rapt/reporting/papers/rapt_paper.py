@@ -25,7 +25,7 @@ from rapt.reporting.papers.printed import (
     varied,
 )
 from rapt.reporting.papers.table import PaperRow, PaperTable
-from rapt.reporting.tables import Privacy
+from rapt.reporting.tables import Privacy, Utility
 
 RAPT = "RAPT (arXiv 2305.06212v3)"
 TUNED = ("task", "backbone", "tuner", "method", "eta")
@@ -418,17 +418,6 @@ def _trade_off(results: Results) -> PaperTable:
             continue
         factors = {name: getattr(row, name) for name in ("task", "backbone", "tuner")}
         factors |= {"method": row.label, "eta": row.eta}
-        inverted = [
-            found
-            for found in privacy
-            if (found.kind, found.task, found.method, found.eta)
-            == ("invert", row.task, row.method, row.eta)
-        ]
-        left = [
-            found.empirical_privacy
-            for found in inverted
-            if found.counts and found.empirical_privacy is not None
-        ]
         rows += [
             PaperRow(
                 {**factors, "measure": "accuracy"},
@@ -437,11 +426,7 @@ def _trade_off(results: Results) -> PaperTable:
                 n=row.seeds,
                 command=row.command,
             ),
-            PaperRow(
-                {**factors, "measure": "empirical privacy"},
-                mean=_hundred(min(left, default=None)),
-                command=inverted[0].command if inverted else "rapt preset attacks",
-            ),
+            _strongest({**factors, "measure": "empirical privacy"}, row, privacy),
         ]
     return PaperTable(
         name="rapt-figure-7",
@@ -451,8 +436,28 @@ def _trade_off(results: Results) -> PaperTable:
         differs=differs.trained(results.params, differs.RAPT),
         columns=(*TUNED, "measure"),
         rows=tuple(rows),
-        note="Empirical privacy is what the strongest inversion leaves of the protected words; "
-        f"other systems are not built here. {UNPRINTED}",
+        note="Empirical privacy is what the strongest inversion that works on clean text leaves of "
+        f"the protected words; other systems are not built here. {UNPRINTED}",
+    )
+
+
+def _strongest(factors: dict[str, str], row: Utility, privacy: Sequence[Privacy]) -> PaperRow:
+    """What the strongest inversion leaves of a tuned cell's release, or what shows it."""
+    inverted = [
+        found
+        for found in privacy
+        if (found.kind, found.task, found.method, found.given)
+        == ("invert", row.task, row.method, None)
+    ]
+    own = [found for found in inverted if found.eta == row.eta]
+    left = [found.empirical_privacy for found in own if found.counts and found.seeds]
+    lacking = [f for f in inverted if not f.seeds and (f.eta == row.eta or f.unprotected)]
+    command = lacking[0].command if lacking else None
+    return PaperRow(
+        factors,
+        mean=_hundred(min((value for value in left if value is not None), default=None)),
+        command=command if own else "rapt preset attacks",
+        remark="broken" if own and not left and not lacking else None,
     )
 
 
@@ -507,6 +512,7 @@ def _attack_row(row: Privacy) -> PaperRow:
         sd=_hundred(row.empirical_privacy_sd),
         n=row.seeds,
         command=row.command,
+        remark=row.doubt if row.seeds else None,
     )
 
 
