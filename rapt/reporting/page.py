@@ -65,6 +65,12 @@ class Overview:
         self.groups = sorted(tables.groups(rows), key=lambda group: group[1:])
         self._rows = {(row.group, row.method, row.eta): row for row in rows}
 
+    @property
+    def knowledge(self) -> dict[str, str]:
+        """Attack → what its attacker has beside the release, of those with results."""
+        ran = [row for row in self._rows.values() if row.empirical_privacy is not None]
+        return {row.attack: row.knows + (f"; {row.given}" if row.given else "") for row in ran}
+
     def privacy(self, group: tuple[str, str, str], method: str, eta: str) -> float | None:
         """What an attack leaves of privacy; None: it has not run, or is none of the sweep's."""
         row = self._rows.get((group, method, eta))

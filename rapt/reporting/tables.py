@@ -79,7 +79,9 @@ class Privacy:
     attack: str
     task: str
     target: str
-    # What the attacker is handed beyond the release; None: nothing.
+    # What the attacker has beside the release.
+    knows: str
+    # What it is handed beyond a release and what is public; None: nothing.
     given: str | None
     # Of the adapter that is attacked; None: the release is.
     backbone: str | None
@@ -274,6 +276,7 @@ def _targets(results: Results, cell: Cell) -> list[Target]:
 
 def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
     kind, accuracy = cell.plan.kind, cell.metric(target.accuracy)
+    attack = results.params.attacks[cell.factors["attack"]]
     empirical = cell.metric(target.privacy)
     clean = results.baseline(cell)
     baseline = clean.metric(target.accuracy) if clean else None
@@ -282,7 +285,8 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         cell=cell.plan.cell,
         **{"backbone": None, "tuner": None, **cell.factors},  # type: ignore[arg-type]
         target=target.name,
-        given=results.params.attacks[cell.factors["attack"]].given,
+        knows=attack.knows,
+        given=attack.given,
         protection=cell.protection,
         empirical_privacy=_mean(empirical),
         empirical_privacy_sd=empirical.sd if empirical else None,

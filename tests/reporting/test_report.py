@@ -235,6 +235,20 @@ def test_the_trade_off_of_the_papers_has_attacks_that_work_alone(experiment: Par
     assert row().command == "dvc repro invert-channel@bayes-movies-t2t-inf"
 
 
+def test_what_the_attacker_knows_stands_beside_every_result(experiment: Params) -> None:
+    for cell in plan(experiment):
+        if cell.factors.get("attack") == "bayes":
+            cell.path.unlink()
+    text = Page(make(experiment)).text
+    known = {name: experiment.attacks[name].knows for name in ("nearest", "bayes-twice", "mlp")}
+    assert f"What each attacker knows beside the release: nearest: {known['nearest']} " in text
+    assert f"bayes-twice: {known['bayes-twice']}; 2 releases" in text
+    assert f"mlp: {known['mlp']}" in text
+    assert f"bayes: {experiment.attacks['bayes'].knows}" not in text  # it has no results
+    for row in rows("reports/tables/privacy.csv"):
+        assert row["knows"] == experiment.attacks[row["attack"]].knows
+
+
 def test_missing_cells_show_the_command_that_runs_them(experiment: Params) -> None:
     for cell in ("train/movies-minilm-lora-rapt-75", "invert/nearest-movies-t2t-inf"):
         Path(f"reports/cells/{cell}.json").unlink()
