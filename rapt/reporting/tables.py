@@ -109,6 +109,11 @@ class Privacy:
     clean_accuracy_low: float | None
     # What on average no attack exceeds that looks at one word at a time, where that is known.
     accuracy_ceiling: float | None
+    # Of an inversion that guesses vectors: its own metric, over the numbers of a vector; always
+    # guessing their mean; and on clean text.
+    squared_error: float | None
+    squared_error_floor: float | None
+    clean_squared_error: float | None
     command: str
 
     @property
@@ -301,6 +306,9 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         clean_accuracy=baseline.mean if baseline else None,
         clean_accuracy_low=baseline.low if baseline else None,
         accuracy_ceiling=cell.ceiling(target.accuracy),
+        squared_error=_squared_error(cell),
+        squared_error_floor=cell.content["floors"].get("squared_error") if cell.content else None,
+        clean_squared_error=_squared_error(clean),
         command=cell.plan.command,
     )
 
@@ -464,6 +472,12 @@ def _derived(row: Any) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
+
+
+def _squared_error(cell: Cell | None) -> float | None:
+    """None: the cell has not run, or its attack guesses no vectors."""
+    has_one = cell and cell.content and "squared_error" in cell.content["metrics"]
+    return _mean(cell.metric("squared_error")) if cell and has_one else None
 
 
 def _mean(metric: Metric | None) -> float | None:

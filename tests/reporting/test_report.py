@@ -249,6 +249,27 @@ def test_what_the_attacker_knows_stands_beside_every_result(experiment: Params) 
         assert row["knows"] == experiment.attacks[row["attack"]].knows
 
 
+def test_the_error_of_guessed_vectors_stands_beside_clean_text_and_its_floor(
+    experiment: Params,
+) -> None:
+    for eta, error in {"50": 0.0123, "75": 0.0087, "inf": 0.0009}.items():
+        cell = planned(experiment, f"nearest-movies-t2t-{eta}")
+        content = synthetic.write_cell(cell)
+        found = {"squared_error": {"mean": error, "sd": 0.0, "n": 2}}
+        floors = content["floors"] | {"squared_error": 0.0234}
+        synthetic.write_cell(cell, metrics=content["metrics"] | found, floors=floors)
+    text = Page(make(experiment)).text
+    own = [r for r in rows("reports/tables/privacy.csv") if r["squared_error"]]
+    names = ("eta", "squared_error", "clean_squared_error", "squared_error_floor")
+    assert [tuple(row[name] for name in names) for row in own] == [
+        ("50", "0.0123", "0.0009", "0.0234"),
+        ("75", "0.0087", "0.0009", "0.0234"),
+        ("inf", "0.0009", "0.0009", "0.0234"),
+    ]
+    for value, times in {"0.0123": 1, "0.0087": 1, "0.0009": 2, "0.0234": 1}.items():
+        assert text.count(f"squared error {value}") == times
+
+
 def test_missing_cells_show_the_command_that_runs_them(experiment: Params) -> None:
     for cell in ("train/movies-minilm-lora-rapt-75", "invert/nearest-movies-t2t-inf"):
         Path(f"reports/cells/{cell}.json").unlink()
