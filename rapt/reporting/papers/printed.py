@@ -173,7 +173,7 @@ def _nearest(printed: Sequence[Printed], row: Own) -> Printed | None:
 
     What the table asks about, its method and setting, has to be the same.
     """
-    asked = {"method", "setting"} & row.printed_as.keys()
+    asked = {"method", "setting", "attack"} & row.printed_as.keys()
     near = [
         p
         for p in printed
@@ -204,7 +204,11 @@ def _distance(printed: Printed, row: Own) -> float | None:
 
 def _setting(printed: Printed) -> str:
     """A printed number's setting in words, without what the row beside it shares."""
-    shown = {name: v for name, v in printed.factors.items() if name not in ("method", "setting")}
+    shown = {
+        name: v
+        for name, v in printed.factors.items()
+        if name not in ("method", "setting", "attack")
+    }
     names = " · ".join(f"η = {v}" if name == "eta" else v for name, v in shown.items())
     if printed.replaced is None or is_unprotected(printed.factors["eta"]):
         return names

@@ -25,7 +25,8 @@ from rapt.reporting.papers.table import PaperRow, PaperTable
 QU = "Qu et al. (CIKM 2021)"
 TUNED = ("task", "backbone", "method", "eta")
 METHODS = ("t2t", "token-representation")
-INVERTED = ("task", "method", "eta")
+INVERTED = ("attack", "task", "method", "eta")
+NEAREST = "nearest-neighbour"
 PRESET = "rapt preset paper-qu"
 ACCURACY = "accuracy, %"
 
@@ -73,26 +74,35 @@ def _examples(results: Results) -> PaperTable:
 
 
 def _inversion(results: Results) -> PaperTable:
-    """Table 3."""
+    """Table 3, and beside it the Bayesian attacks on one release."""
+    attacks = results.params.attacks
     doubts = {row.cell: row.doubt for row in tables.privacy(results)}
     planned = [
-        replace(found, remark=doubts[cell.plan.cell] if found.n else None)
+        replace(
+            found,
+            printed_as={**found.printed_as, "attack": attack.type},
+            remark=doubts[cell.plan.cell] if found.n else None,
+        )
         for cell in results.of("invert", method="t2t")
-        if results.params.attacks[cell.factors["attack"]].type == "nearest-neighbour"
+        if (attack := attacks[cell.factors["attack"]]).type in (NEAREST, "bayesian")
+        and not attack.given
         for found in [own(results, cell, "accuracy", INVERTED)]
     ]
     rows = (row for row in read("utility.csv") if row["metric"] == "inversion_accuracy")
-    printed = [_printed(row, INVERTED) for row in of_tasks(rows, results.params.sweep.tasks)]
+    printed = [
+        _printed({**row, "attack": NEAREST}, INVERTED)
+        for row in of_tasks(rows, results.params.sweep.tasks)
+    ]
     return PaperTable(
         name="qu-table-3",
-        title="Words of T2T that the nearest neighbour recovers",
+        title="Words of T2T that the nearest neighbour recovers, and the Bayesian attack",
         source=f"{QU}, Table 3",
         unit="accuracy of the inversion, %",
         differs=differs.attacked(results.params, differs.QU),
         columns=INVERTED,
         rows=beside(printed, planned),
-        note="The attacker takes the released word for the original, so it is right where the "
-        "word was kept.",
+        note="The nearest neighbour takes the released word for the original, so it is right where "
+        "the word was kept. The paper prints nothing of Bayesian attacks.",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from rapt.params import Method, Params, PrefixTuning
+from rapt.params import Attack, Method, Params, PrefixTuning
 from rapt.reporting import tables
 from rapt.reporting.cells import Cell, Json, Results
 from rapt.reporting.papers import differs
@@ -332,23 +332,29 @@ def _overhead(benchmarks: Json | None) -> PaperTable:
 
 
 def _attacks(results: Results) -> PaperTable:
-    """Figure 4."""
+    """Figure 4, and beside it the Bayesian attacks on one release."""
     params = results.params
     rows = [
         _attack_row(row)
         for row in tables.privacy(results)
-        if row.method in METHODS and "RAPT, figure 4" in type(params.attacks[row.attack]).source
+        if row.method in METHODS
+        and ("RAPT, figure 4" in (attack := params.attacks[row.attack]).source or _bayesian(attack))
     ]
     return PaperTable(
         name="rapt-figure-4",
-        title="Empirical privacy against the papers' attacks, by η",
+        title="Empirical privacy against the papers' attacks and the Bayesian one, by η",
         source=f"{RAPT}, Figure 4",
         unit=PRIVACY,
         differs=differs.attacked(params, differs.ATTACKED),
         columns=("attack", "task", "target", "method", "eta"),
         rows=tuple(rows) or _unplanned("attack", ("nearest", "mlp-words", "mlp"), "attacks"),
-        note=UNPRINTED,
+        note=f"Bayesian attacks are none of the paper's. {UNPRINTED}",
     )
+
+
+def _bayesian(attack: Attack) -> bool:
+    """Whether it is one on a single release."""
+    return attack.type == "bayesian" and not attack.given
 
 
 def _plain_length(results: Results) -> PaperTable:
