@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -14,8 +14,6 @@ from rapt.reporting.papers.table import PaperRow
 from rapt.reporting.text import percent
 
 BERT = "bert-base-uncased"
-# The task that stands for orientation where the params share none with a paper.
-SST2 = "sst2"
 # Of a figure.
 UNPRINTED = "The paper prints no numbers for it, so there is no difference to show."
 MODELS = {"meta-llama-3-8b": "llama3-8b", "mistral-7b-v0.1": "mistral-7b"}
@@ -70,6 +68,11 @@ def read(name: str) -> list[dict[str, str]]:
     """A file of published numbers, row by row."""
     text = files("rapt.reporting").joinpath("published", name).read_text()
     return list(csv.DictReader(text.splitlines()))
+
+
+def with_preset(name: str, stages: str) -> str:
+    """What runs cells that no cell of these params covers."""
+    return f"rapt preset {name}, then dvc repro {stages}"
 
 
 def model_name(model: str) -> str:
@@ -228,10 +231,3 @@ def varied(planned: Sequence[Own], printed: Sequence[Printed]) -> list[Own]:
     """Rows of a study that is planned here: with several settings, or one that is printed."""
     several = len({row.printed_as["setting"] for row in planned}) > 1
     return [row for row in planned if several or _same(printed, row)]
-
-
-def of_tasks(rows: Iterable[Mapping[str, str]], tasks: Sequence[str]) -> Iterator[dict[str, str]]:
-    """The rows of the tasks that are tuned here, else those of SST-2."""
-    listed = [dict(row) for row in rows]
-    shared = {row["task"] for row in listed} & set(tasks) or {SST2}
-    return (row for row in listed if row["task"] in shared)

@@ -16,13 +16,13 @@ from rapt.reporting.papers.printed import (
     Printed,
     beside,
     embedding_name,
-    of_tasks,
     own,
     read,
     replaced_by,
     tuned,
     tuner_name,
     varied,
+    with_preset,
 )
 from rapt.reporting.papers.table import PaperRow, PaperTable
 from rapt.reporting.tables import Privacy, Utility
@@ -39,6 +39,8 @@ ON_BERT = replace(differs.RAPT, tasks=("sst2",), backbones=(BERT,))
 ON_QWEN = replace(differs.RAPT, tasks=("sst2",), backbones=("qwen2.5-3b",))
 LARGE = replace(differs.RAPT, tasks=("sst2",), backbones=("llama3-8b", "mistral-7b"))
 ACCURACY, PRIVACY = "accuracy, %", "empirical privacy, %"
+ATTACKS = "invert infer"
+GENERATION = "WebNLG is a task of generating text, which nothing here runs; its values are BLEU."
 PRESETS = {BERT: "paper-nlu-bert", "qwen2.5-3b": "paper-nlu-qwen"}
 
 
@@ -63,31 +65,25 @@ def tables_of(results: Results, benchmarks: Json | None) -> list[PaperTable]:
 
 def _utility(results: Results) -> PaperTable:
     """Table II."""
-    params = results.params
     planned = [
         own(results, cell, "accuracy", TUNED)
         for cell in tuned(results)
         if cell.factors["method"] in METHODS
     ]
-    rows = [
-        row for row in read("utility.csv") if (row["source"], row["table"]) == ("rapt-v3", "II")
-    ]
-    backbones = {row.printed_as["backbone"] for row in planned} & set(PRESETS) or {BERT}
-    tuners = {tuner_name(params, name) for name in params.sweep.tuners}
-    tuners = tuners & {row["tuner"] for row in rows} or {"lora"}
     printed = [
         _printed(row, TUNED, None if row["task"] == "tpuk" else PRESETS[row["backbone"]])
-        for row in of_tasks(rows, params.sweep.train)
-        if row["backbone"] in backbones and row["tuner"] in tuners
+        for row in read("utility.csv")
+        if (row["source"], row["table"]) == ("rapt-v3", "II")
     ]
     return PaperTable(
         name="rapt-table-2",
         title="Accuracy by tuning method, way of privatizing and η",
         source=f"{RAPT}, Table II",
         unit=ACCURACY,
-        differs=differs.trained(params, differs.RAPT),
+        differs=differs.trained(results.params, differs.RAPT),
         columns=TUNED,
         rows=beside(printed, planned),
+        note="TP-UK is not public: the preset paper-nlu-bert says how to take in a copy.",
     )
 
 
@@ -115,7 +111,11 @@ def _replacement(results: Results) -> PaperTable:
                 )
             )
     rows += [
-        PaperRow({"embedding": BERT, "eta": eta}, value, command="rapt preset paper-nlu-bert")
+        PaperRow(
+            {"embedding": BERT, "eta": eta},
+            value,
+            command=with_preset("paper-nlu-bert", "calibrate"),
+        )
         for eta, value in printed.items()
         if not met
     ]
@@ -153,7 +153,7 @@ def _embeddings(results: Results) -> PaperTable:
             value=float(row["accuracy_sst2"]),
             embedding=row["embedding"],
             replaced=float(row["replacement_probability"]),
-            command="rapt preset paper-nlu-bert" if row["embedding"] == BERT else None,
+            command=with_preset("paper-nlu-bert", "train") if row["embedding"] == BERT else None,
         )
         for row in read("replacement.csv")
         if row["accuracy_sst2"]
@@ -205,7 +205,7 @@ def _choice(results: Results) -> PaperTable:
         name="rapt-table-7",
         title="Accuracy by how plain tokens are drawn",
         note="Setting is the choice of plain tokens. The preset has BERT; the paper's backbone is "
-        "a line of it.",
+        f"a line of it. {GENERATION}",
     )
 
 
@@ -219,7 +219,7 @@ def _objective(results: Results) -> PaperTable:
         name="rapt-table-8",
         title="What plain tokens and their reconstruction bring",
         note="Without plain tokens there is nothing to reconstruct here: that row is PCT2T. The "
-        "preset has BERT; the paper's backbone is a line of it.",
+        f"preset has BERT; the paper's backbone is a line of it. {GENERATION}",
     )
 
 
@@ -233,7 +233,7 @@ def _study(
     title: str,
     note: str,
 ) -> PaperTable:
-    """A study of the paper on the tasks that are tuned here; `setting` is None off the study."""
+    """A study of the paper; `setting` is None off the study."""
     params = results.params
     columns = ("setting", *TUNED)
     planned = [
@@ -244,7 +244,9 @@ def _study(
     ]
     printed = [
         _printed({**row, "method": "rapt"}, columns, preset)
-        for row in of_tasks(read("ablations.csv"), params.sweep.train)
+        if row["metric"] == "accuracy"
+        else _generated({**row, "method": "rapt"}, columns)
+        for row in read("ablations.csv")
         if (row["source"], row["table"]) == ("rapt-v3", numeral)
     ]
     return PaperTable(
@@ -347,7 +349,8 @@ def _attacks(results: Results) -> PaperTable:
         unit=PRIVACY,
         differs=differs.attacked(params, differs.ATTACKED),
         columns=("attack", "task", "target", "method", "eta"),
-        rows=tuple(rows) or _unplanned("attack", ("nearest", "mlp-words", "mlp"), "attacks"),
+        rows=tuple(rows)
+        or _unplanned("attack", ("nearest", "mlp-words", "mlp"), "attacks", ATTACKS),
         note=f"Bayesian attacks are none of the paper's. {UNPRINTED}",
     )
 
@@ -375,7 +378,8 @@ def _plain_length(results: Results) -> PaperTable:
         unit=ACCURACY,
         differs=differs.trained(params, ON_BERT),
         columns=columns,
-        rows=tuple(rows) or _unplanned("setting", ("10", "20", "40", "80"), "study-length"),
+        rows=tuple(rows)
+        or _unplanned("setting", ("10", "20", "40", "80"), "study-length", "train"),
         note=f"Setting is the number of plain tokens, each with its reconstruction. {UNPRINTED}",
     )
 
@@ -410,7 +414,9 @@ def _categories(results: Results) -> PaperTable:
         unit=PRIVACY,
         differs=differs.attacked(params, differs.ATTACKED),
         columns=("setting", "attack", "task", "target", "method", "eta"),
-        rows=tuple(found) if several else _unplanned("setting", SCHEMES, "attacks-categories"),
+        rows=tuple(found)
+        if several
+        else _unplanned("setting", SCHEMES, "attacks-categories", ATTACKS),
         note=f"Setting is the list of categories. {UNPRINTED}",
     )
 
@@ -462,7 +468,7 @@ def _strongest(factors: dict[str, str], row: Utility, privacy: Sequence[Privacy]
     return PaperRow(
         factors,
         mean=_hundred(min((value for value in left if value is not None), default=None)),
-        command=command if own else "rapt preset attacks",
+        command=command if own else with_preset("attacks", "invert"),
         remark="broken" if own and not left and not lacking else None,
     )
 
@@ -492,7 +498,7 @@ def _layers(results: Results) -> PaperTable:
         unit="Euclidean distance",
         differs=differs.trained(results.params, ON_BERT),
         columns=columns,
-        rows=tuple(rows) or (PaperRow({}, command="rapt preset layers"),),
+        rows=tuple(rows) or (PaperRow({}, command=with_preset("layers", "layers")),),
         note="Of each text the mean state of its own tokens; layer 0 is what the first layer is "
         "given. Between texts: of the clean model, what a distance is to be seen by. Points of a "
         f"plane are in reports/statistics/layers. {UNPRINTED}",
@@ -506,8 +512,14 @@ def _printed(row: Mapping[str, str], columns: Iterable[str], preset: str | None)
         value=float(row["value"]),
         embedding=BERT,
         replaced=replaced_by(BERT).get(row["eta"]),
-        command=f"rapt preset {preset}" if preset else None,
+        command=with_preset(preset, "train") if preset else None,
     )
+
+
+def _generated(row: Mapping[str, str], columns: Iterable[str]) -> Printed:
+    """A row on a task that generates text: it stands for itself, and beside no accuracy."""
+    shown = _printed({**row, "task": f"{row['task']}, BLEU"}, columns, None)
+    return replace(shown, replaced=None)
 
 
 def _attack_row(row: Privacy) -> PaperRow:
@@ -526,9 +538,11 @@ def _unprinted(row: Own) -> PaperRow:
     return PaperRow(row.factors, mean=row.mean, sd=row.sd, n=row.n, command=row.command)
 
 
-def _unplanned(column: str, settings: Sequence[str], preset: str) -> tuple[PaperRow, ...]:
+def _unplanned(
+    column: str, settings: Sequence[str], preset: str, stages: str
+) -> tuple[PaperRow, ...]:
     """What a preset has and these params do not."""
-    return tuple(PaperRow({column: s}, command=f"rapt preset {preset}") for s in settings)
+    return tuple(PaperRow({column: s}, command=with_preset(preset, stages)) for s in settings)
 
 
 def _hundred(share: float | None) -> float | None:
