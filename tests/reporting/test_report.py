@@ -12,19 +12,22 @@ from pathlib import Path
 
 import pytest
 
-from rapt import files, tracking
-from rapt.params import Params
+from rapt import files, presets, tracking
+from rapt.params import Params, load
 from rapt.plan import PlannedCell, plan
 from rapt.reporting import cells, outs, readings, tables
 from rapt.reporting.claims import claims
 from rapt.reporting.figures import drawing, figures
+from rapt.reporting.figures.settings import settings
 from rapt.reporting.page import Overview
 from rapt.reporting.papers import PaperRow, papers
+from rapt.reporting.papers.rapt_paper import plain_length
 from rapt.reporting.papers.table import as_printed
 from rapt.reporting.published import beside
 from rapt.reporting.sentences import sentences
 from rapt.reporting.summary import print_results
 from stages import report
+from tests.conftest import ROOT
 from tests.reporting import synthetic
 
 
@@ -184,7 +187,9 @@ def test_an_attack_that_is_not_known_to_work_never_comforts(
         assert said in figure.caption and said in page
         assert ("99.8" in figure.description) == (word == "unproven")
     ours = [shown for _, shown, *_ in _paper_rows(results, "rapt-figure-4")]
-    assert ours.count(f"99.8\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.0 ({word})") == 2
+    assert (
+        ours.count(f"99.8\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.0 ({word})") == 4
+    )  # nearest and bayes, at two η
     tex = Path("reports/tables/privacy.tex").read_text()
     assert tex.count(f"99.8~$\\pm$~0.0 ({word})") == 6 and "99.8~$\\pm$~0.0 &" not in tex
     series = {row["series"] for row in rows("reports/plots/privacy.csv") if row["mean"] == "0.998"}
@@ -645,6 +650,45 @@ def test_hidden_states_are_drawn_where_they_were_compared(
 
 def test_no_hidden_states_leave_no_section(whole: Params) -> None:
     assert 'id="layers"' not in outs.REPORT.read_text()
+
+
+def _of_preset(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(presets, "FOLDER", ROOT / "presets")
+    Path("params.yaml").write_text(presets.text(name), encoding="utf-8")
+    p = load()
+    for cell in plan(p):
+        synthetic.write_cell(cell)
+    return p
+
+
+def test_the_figures_of_a_study_are_drawn_over_its_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    p = _of_preset("study-length", tmp_path, monkeypatch)
+    (drawn,) = (f for f in figures(cells.load(p)) if f.section == "papers")
+    lengths = ("0", "10", "20", "40", "80")
+    places = [drawn.description.index(f"{length}, η 75: ") for length in lengths]
+    assert "RAPT (arXiv 2305.06212v3), Figure 5" in drawn.caption and len(set(places)) == 5
+    assert f'<figure id="{drawn.name}">' in make(p)
+
+
+def test_categories_are_drawn_without_broken_attacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    p = _of_preset("attacks-categories", tmp_path, monkeypatch)
+    synthetic.break_attack(planned(p, "nearest-movies-pct2t-verb-inf"))
+    drawn = [f for f in settings(cells.load(p)) if "nearest-movies" in f.name]
+    (figure,) = drawn
+    assert "Left out: pct2t-verb, where the attack is broken." in figure.caption
+    assert "noun, η 75: " in figure.description and "; verb, η" not in figure.description
+    assert "noun, verb, pronoun, preposition, η 75: " in figure.description
+
+
+def test_two_settings_are_no_figure(whole: Params) -> None:
+    """The demo has no plain tokens, as PCT2T, and those of RAPT."""
+    assert [row for row in plain_length(cells.load(whole)).rows if not row.missing]
+    assert list(settings(cells.load(whole))) == []
 
 
 def test_a_sweep_without_channels_has_none(experiment: Params) -> None:

@@ -56,8 +56,8 @@ def tables_of(results: Results, benchmarks: Json | None) -> list[PaperTable]:
         _large(results),
         _overhead(benchmarks),
         _attacks(results),
-        _plain_length(results),
-        _categories(results),
+        plain_length(results),
+        categories(results),
         _trade_off(results),
         _layers(results),
     ]
@@ -360,8 +360,8 @@ def _bayesian(attack: Attack) -> bool:
     return attack.type == "bayesian" and not attack.given
 
 
-def _plain_length(results: Results) -> PaperTable:
-    """Figure 5."""
+def plain_length(results: Results) -> PaperTable:
+    """Figure 5, as a table; figures/settings.py draws it."""
     params = results.params
     columns = ("setting", *TUNED)
     planned = [
@@ -392,8 +392,8 @@ def _length(method: Method) -> int | None:
     return method.plain_tokens.length if part == "rapt" and method.plain_tokens else None
 
 
-def _categories(results: Results) -> PaperTable:
-    """Figures 6, 8 and 10."""
+def categories(results: Results) -> PaperTable:
+    """Figures 6, 8 and 10, as a table; figures/settings.py draws them."""
     params = results.params
     schemes = {
         name: ", ".join(method.categories)
