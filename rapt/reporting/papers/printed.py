@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 
 from rapt.params import Lora, Params
@@ -64,10 +65,11 @@ class Own:
     remark: str | None = None
 
 
-def read(name: str) -> list[dict[str, str]]:
+@cache
+def read(name: str) -> Sequence[Mapping[str, str]]:
     """A file of published numbers, row by row."""
     text = files("rapt.reporting").joinpath("published", name).read_text()
-    return list(csv.DictReader(text.splitlines()))
+    return tuple(csv.DictReader(text.splitlines()))
 
 
 def with_preset(name: str, stages: str) -> str:
