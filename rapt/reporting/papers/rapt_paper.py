@@ -351,7 +351,7 @@ def _attacks(results: Results) -> PaperTable:
         columns=("attack", "task", "target", "method", "eta"),
         rows=tuple(rows)
         or _unplanned("attack", ("nearest", "mlp-words", "mlp"), "attacks", ATTACKS),
-        note=f"Bayesian attacks are none of the paper's. {UNPRINTED}",
+        note=f"The paper has no Bayesian attack. {UNPRINTED}",
     )
 
 
