@@ -11,7 +11,7 @@ from typing import Any
 
 from rapt import files
 from rapt.params import Params
-from rapt.plan import KINDS, PlannedCell, is_unprotected, plan, sorted_etas
+from rapt.plan import ATTACKED, KINDS, PlannedCell, is_unprotected, plan, sorted_etas
 
 Json = dict[str, Any]
 UNPROTECTED = "unprotected"
@@ -93,6 +93,8 @@ class Results:
     channels: dict[str, Json | None]
     layers: dict[str, Json | None]
     examples: Json | None
+    # Of each planned attack, whether this report has it or not, the cell on clean text.
+    baselines: dict[str, Cell]
 
     @property
     def params_sha256(self) -> str:
@@ -103,6 +105,10 @@ class Results:
         """The planned cells of one kind that have these factors."""
         wanted = factors.items()
         return [c for c in self.cells if c.plan.kind == kind and wanted <= c.factors.items()]
+
+    def baseline(self, cell: Cell) -> Cell | None:
+        """The same attack on clean text; None: the sweep has none."""
+        return self.baselines.get(_attacked(cell.plan))
 
     def missing(self) -> list[Cell]:
         """The planned cells that have not run."""
@@ -137,8 +143,14 @@ def prune(params: Params) -> list[Path]:
     return outside
 
 
-def load(params: Params) -> Results:
-    """Read what is there of the planned cells, gates, statistics and examples."""
+def load(params: Params, whole: Params | None = None) -> Results:
+    """Read what is there of the planned cells, gates, statistics and examples.
+
+    Args:
+        params: whose plan it is.
+        whole: the params that these are a part of: attacks are held against clean text of theirs.
+            None: these are whole.
+    """
     planned = plan(params)
     sweep = params.sweep
     grid = [
@@ -170,7 +182,17 @@ def load(params: Params) -> Results:
         channels={name: _read(f"{statistics}/channels/{name}.json") for name in channels},
         layers={name: _read(f"{statistics}/layers/{name}.json") for name in layers},
         examples=_read("reports/examples.json"),
+        baselines={
+            _attacked(cell): Cell(cell, _read(cell.path))
+            for cell in (plan(whole) if whole else planned)
+            if cell.kind in ATTACKED and is_unprotected(cell.factors["eta"])
+        },
     )
+
+
+def _attacked(cell: PlannedCell) -> str:
+    """An attack and all that it is made on but η."""
+    return " ".join([cell.kind, *(v for name, v in sorted(cell.factors.items()) if name != "eta")])
 
 
 def _read(path: str | Path) -> Json | None:

@@ -96,8 +96,7 @@ def _privacies(privacy: Sequence[Privacy]) -> Iterator[tuple[Panel, list[Row]]]:
                 **_point(r.label, r.eta, None if r.majority is None else 1 - r.majority),
                 **_spread("privacy", r.empirical_privacy, r.empirical_privacy_sd),
             }
-            for r in privacy
-            if r.group == group and r.empirical_privacy is not None
+            for r in tables.drawn([row for row in privacy if row.group == group])
         ]
         yield Panel(privacy_name(group), group[1], attack_text(*group)), rows
 

@@ -8,7 +8,7 @@ categories differ, which is of every pair of them, in at most 5 %.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from math import inf
@@ -26,6 +26,7 @@ POINTS = "percentage points"
 # What an effect is told to be taken over; more settings are only counted.
 LISTED = 6
 FALSE_ALARMS = 0.05
+WORKS = "by attacks that work on clean text"
 CHOICES = {"uniform": 0.0, "frequency": 1.0}
 
 
@@ -73,6 +74,7 @@ def claims(results: Results) -> list[Claim]:
     protected = [c for c in tuned if not is_unprotected(c.factors["eta"])]
     rebuilt = [c for c in protected if c.factors["method"] == "rapt"]
     inverted = results.of("invert")
+    works = tables.sound(results)
     return [
         _claim(
             "pct2t-over-t2t",
@@ -142,27 +144,34 @@ def claims(results: Results) -> list[Claim]:
             "inversion-rises",
             "The smaller η, the fewer protected words the nearest neighbour recovers.",
             "Qu et al., Table 3; RAPT, Figure 4",
-            "words recovered at the largest finite η less the smallest",
-            _pairs(_of(params, inverted, "nearest-neighbour"), "eta", _eta, "accuracy_protected"),
+            f"words recovered at the largest finite η less the smallest, {WORKS}",
+            _pairs(
+                _of(params, inverted, "nearest-neighbour"),
+                "eta",
+                _eta,
+                "accuracy_protected",
+                works,
+            ),
         ),
         _claim(
             "learned-inversion-rises",
             "The smaller η, the fewer protected words an attacker recovers who learns from pairs.",
             "RAPT, Figure 4",
-            "words recovered at the largest finite η less the smallest",
+            f"words recovered at the largest finite η less the smallest, {WORKS}",
             _pairs(
                 _of(params, inverted, "mlp-inversion", "autoencoder"),
                 "eta",
                 _eta,
                 "accuracy_protected",
+                works,
             ),
         ),
         _claim(
             "inference-rises",
             "The smaller η, the less often a private attribute is inferred.",
             "RAPT, Figure 4",
-            "attributes inferred at the largest finite η less the smallest",
-            _pairs(results.of("infer"), "eta", _eta, "accuracy_"),
+            f"attributes inferred at the largest finite η less the smallest, {WORKS}",
+            _pairs(results.of("infer"), "eta", _eta, "accuracy_", works),
         ),
         _categories(results),
         _claim(
@@ -218,6 +227,7 @@ def _pairs(
     varied: str,
     level: Callable[[Cell], float | None],
     metric: str = "accuracy",
+    works: Collection[tuple[str, str]] | None = None,
 ) -> list[Pair]:
     """The cell of the highest level against that of the lowest, other factors being equal.
 
@@ -226,6 +236,7 @@ def _pairs(
         varied: the factor that the two differ in.
         level: of a cell; None: it is no part of the claim.
         metric: what is compared, or with `_` at its end each that begins so.
+        works: of attacks, the cells and metrics of those that work on clean text: no others count.
     """
     groups: dict[tuple[tuple[str, str], ...], list[tuple[float, Cell]]] = {}
     for cell in cells:
@@ -241,6 +252,7 @@ def _pairs(
             pairs += [
                 Pair(_setting(more, less, varied), more.by_seed(name), less.by_seed(name))
                 for name in _metrics(more, metric)
+                if works is None or {(more.plan.cell, name), (less.plan.cell, name)} <= set(works)
             ]
     return pairs
 
@@ -274,12 +286,13 @@ def _categories(results: Results) -> Claim:
     for more, less in pairs:
         own = [Pair(setting, by[more], by[less]) for setting, by in settings.items()]
         effect = (
-            f"protected words recovered with {more} less {less}, the surest of {len(pairs) // 2} "
-            "pairs, with an interval that holds for all of them together"
+            f"protected words recovered with {more} less {less}, {WORKS}, the surest of "
+            f"{len(pairs) // 2} pairs, with an interval that holds for all of them together"
         )
         confidence = 1 - FALSE_ALARMS / (len(pairs) / 2)
         judged.append(_claim(name, sentence, source, effect, own, confidence))
-    none = _claim(name, sentence, source, "protected words recovered by category", [])
+    effect = f"protected words recovered by category, {WORKS}"
+    none = _claim(name, sentence, source, effect, [])
     return max(judged, key=lambda c: (-inf if c.low is None else c.low, c.effect), default=none)
 
 
@@ -288,9 +301,11 @@ def _by_scheme(results: Results) -> dict[str, dict[str, dict[int, float]]]:
     methods = results.params.methods.items()
     schemes = [name for name, m in methods if m.categories and not m.plain_tokens]
     found: dict[str, dict[str, dict[int, float]]] = {}
+    works = tables.sound(results)
     for cell in _of(results.params, results.of("invert"), "nearest-neighbour"):
         attack, task, method, eta = (cell.factors[n] for n in ("attack", "task", "method", "eta"))
-        if cell.content and method in schemes and not is_unprotected(eta):
+        sound = (cell.plan.cell, "accuracy_protected") in works
+        if cell.content and sound and method in schemes and not is_unprotected(eta):
             by = found.setdefault(f"{attack} · {task} · η = {eta}", {})
             by[method] = cell.by_seed("accuracy_protected")
     return {setting: by for setting, by in found.items() if len(by) > 1}

@@ -40,7 +40,7 @@ def report(out: Path, *, chosen: Sequence[str], stamp: bool) -> str:
     if Path("reports").resolve() in out.resolve().parents:
         raise RaptError(f"{out}: reports belongs to dvc repro report, give a path outside it")
     p = params.load()
-    results = cells.load(narrowed(p, chosen) if chosen else p)
+    results = cells.load(narrowed(p, chosen) if chosen else p, p)
     html = render(results, figures(results))
     if stamp:
         benchmarks = files.read_json(BENCHMARKS) if BENCHMARKS.is_file() else None

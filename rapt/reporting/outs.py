@@ -107,29 +107,38 @@ def _privacy_tex(rows: Sequence[Privacy]) -> str:
         [
             [
                 *(row.attack, row.task, row.target, row.label, row.eta),
-                percent(row.empirical_privacy, row.empirical_privacy_sd),
+                _empirical(row),
                 percent(row.attack_accuracy),
                 percent(row.clean_accuracy),
                 percent(row.majority),
             ]
             for row in rows
         ],
-        above="Empirical privacy, and what the attack learns, on clean text too, in percent.",
+        above="Empirical privacy, and what the attack learns, on clean text too, in percent.\n"
+        "Broken: on clean text the attack does not beat its floor. Unproven: it has not run there.",
         left=5,
     )
 
 
+def _empirical(row: Privacy) -> str:
+    shown = percent(row.empirical_privacy, row.empirical_privacy_sd)
+    return shown if row.empirical_privacy is None or not row.doubt else f"{shown} ({row.doubt})"
+
+
 def _plots(results: Results) -> dict[str, str]:
-    """Tidy for `dvc plots`: η as a category, one series for each group and method."""
+    """Tidy for `dvc plots`: η as a category, one series for each group and method.
+
+    A broken attack has no series, an unproven one is called so.
+    """
     rows: dict[str, tuple[Sequence[Any], str]] = {
         "utility": (tables.utility(results), "accuracy"),
-        "privacy": (tables.privacy(results), "empirical_privacy"),
+        "privacy": (tables.drawn(tables.privacy(results)), "empirical_privacy"),
     }
     columns = ("eta", "method", "mean", "series")
     return {
         f"{name}.csv": tables.to_csv(
             [
-                asdict(row) | {"mean": value, "series": " ".join([*row.group, row.label])}
+                asdict(row) | {"mean": value, "series": _series(row)}
                 for row in sorted(own, key=lambda row: float(row.eta))
                 if (value := getattr(row, metric)) is not None
             ],
@@ -137,6 +146,11 @@ def _plots(results: Results) -> dict[str, str]:
         )
         for name, (own, metric) in rows.items()
     }
+
+
+def _series(row: Utility | Privacy) -> str:
+    doubt = row.doubt if isinstance(row, Privacy) else None
+    return " ".join([*row.group, row.label, *([f"({doubt})"] if doubt else [])])
 
 
 def _write_all(folder: str, contents: Mapping[str, str | bytes]) -> None:

@@ -50,10 +50,9 @@ class Grid:
         """What an answer without looking reaches; methods protect different words."""
         return next((row.majority for row in self.rows[method] if row.seeds), None)
 
-    @property
-    def broken(self) -> list[str]:
-        """The methods on which this attack does not beat its floor on clean text."""
-        return [method for method, rows in self.rows.items() if any(row.broken for row in rows)]
+    def doubted(self, word: str) -> list[str]:
+        """The methods with which this attack is broken, or unproven."""
+        return tables.doubted([row for rows in self.rows.values() for row in rows], word)
 
 
 class Overview:
@@ -65,6 +64,12 @@ class Overview:
         self.etas = sorted_etas(list({row.eta for row in rows}))
         self.groups = sorted(tables.groups(rows), key=lambda group: group[1:])
         self._rows = {(row.group, row.method, row.eta): row for row in rows}
+
+    @property
+    def knowledge(self) -> dict[str, str]:
+        """Attack → what its attacker has beside the release, of those with results."""
+        ran = [row for row in self._rows.values() if row.empirical_privacy is not None]
+        return {row.attack: row.knows + (f"; {row.given}" if row.given else "") for row in ran}
 
     def privacy(self, group: tuple[str, str, str], method: str, eta: str) -> float | None:
         """What an attack leaves of privacy; None: it has not run, or is none of the sweep's."""
@@ -79,12 +84,17 @@ class Overview:
         own = self._rows.get((group, method, eta))
         return own in counting and own.empirical_privacy == min(left, default=None)
 
-    def remark(self, group: tuple[str, str, str]) -> str | None:
-        """Why an attack never counts, or not with every method."""
+    def doubt(self, group: tuple[str, str, str], method: str, eta: str) -> str | None:
+        """Whether the attack is broken with this method, or unproven."""
+        row = self._rows.get((group, method, eta))
+        return row.doubt if row and row.empirical_privacy is not None else None
+
+    def remarks(self, group: tuple[str, str, str]) -> list[str]:
+        """Why an attack never counts, and with which methods it does not."""
         rows = [row for (g, _, _), row in self._rows.items() if g == group]
-        if given := next((row.given for row in rows if row.given), None):
-            return f"with {given}"
-        return "broken" if any(row.broken for row in rows) else None
+        given = dict.fromkeys(f"with {row.given}" for row in rows if row.given)
+        doubts = [(word, tables.doubted(rows, word)) for word in ("broken", "unproven")]
+        return [*given, *(f"{word} with {text.listing(names)}" for word, names in doubts if names)]
 
 
 @dataclass(frozen=True)

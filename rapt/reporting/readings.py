@@ -82,7 +82,7 @@ def _accuracies(rows: Sequence[Utility]) -> str:
 
 
 def _attacked(rows: Sequence[Privacy]) -> Iterator[str]:
-    """The attack of each kind that is furthest above its floor, over its methods."""
+    """The attack of each kind that is furthest above its floor, over the methods it works with."""
     verbs = {
         "invert": "recovers",
         "infer": "infers",
@@ -90,18 +90,23 @@ def _attacked(rows: Sequence[Privacy]) -> Iterator[str]:
         "membership": "infers",
     }
     for kind, verb in verbs.items():
-        against = [r for r in rows if r.kind == kind and not r.unprotected and r.counts]
-        if against:
+        ran = [row for row in rows if row.kind == kind and not row.unprotected]
+        if against := [row for row in ran if row.counts]:
             first = max(against, key=lambda row: (row.attack_accuracy or 0) - (row.majority or 0))
-            own = [row for row in rows if row.group == first.group]
+            group = [row for row in rows if row.group == first.group]
+            own = [row for row in group if row.sound]
+            over = "the methods" if own == group else listing(_methods(own))
             parts = [
                 f"{span(r.attack_accuracy for r in own if r.eta == eta)}{NBSP}% at {eta_text(eta)}"
                 for eta in _etas(own)
             ]
             yield (
                 f"{first.attack} {verb} the {first.target} of {first.task}: {listing(parts)}, over "
-                f"the methods (floor {span(r.majority for r in own)}{NBSP}%)."
+                f"{over} (floor {span(r.majority for r in own)}{NBSP}%)."
             )
+        elif handed_no_more := [row for row in ran if row.given is None]:
+            names = listing(list(dict.fromkeys(row.attack for row in handed_no_more)))
+            yield f"No clean text shows yet that it can be attacked: nothing counts of {names}."
 
 
 def _whole(results: Results) -> str:
@@ -169,13 +174,13 @@ def _attacks(rows: Sequence[Privacy]) -> Iterator[str]:
     """Each attack against its floor and its clean baseline; a broken one is called so."""
     for group in tables.groups(rows):
         ran = [r for r in rows if r.group == group and r.attack_accuracy is not None]
-        if broken := list(dict.fromkeys(row.method for row in ran if row.broken)):
+        if broken := tables.doubted(ran, "broken"):
             yield (
                 f"{attack_text(*group)}: broken with {listing(broken)}. On clean text it does not "
                 f"beat its floor of {span(r.majority for r in ran if r.broken)}{NBSP}%, so what it "
                 "fails to learn says nothing about privacy."
             )
-        if sound := [row for row in ran if row.broken is False]:
+        if sound := [row for row in ran if row.sound]:
             parts = [
                 f"{eta_text(eta)}: "
                 + ", ".join(
@@ -189,11 +194,15 @@ def _attacks(rows: Sequence[Privacy]) -> Iterator[str]:
                 f"{attack_text(*group)}: success at {'; at '.join(parts)}. "
                 f"Its floor: {span(r.majority for r in sound)}{NBSP}%."
             )
-        if unknown := list(dict.fromkeys(row.method for row in ran if row.broken is None)):
+        if unknown := tables.doubted(ran, "unproven"):
             yield (
                 f"{attack_text(*group)}: no cell on clean text ({eta_text('inf')}) shows yet "
                 f"whether it works with {listing(unknown)}."
             )
+
+
+def _methods(rows: Sequence[Privacy]) -> list[str]:
+    return list(dict.fromkeys(row.method for row in rows))
 
 
 def _etas(rows: Sequence[Utility] | Sequence[Privacy] | Sequence[Difference]) -> list[str]:

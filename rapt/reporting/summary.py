@@ -14,7 +14,7 @@ from rapt.plan import sorted_etas
 from rapt.reporting import tables
 from rapt.reporting.cells import load
 from rapt.reporting.outs import REPORT
-from rapt.reporting.text import attack_text, count, group_text, percent, span
+from rapt.reporting.text import attack_text, count, group_text, listing, percent, span
 
 
 def print_results(params: Params) -> None:
@@ -35,8 +35,12 @@ def print_results(params: Params) -> None:
     for group in tables.groups(privacy):
         own_attack = [row for row in privacy if row.group == group]
         floor = span(row.majority for row in own_attack)
-        broken = ", broken: see the report" if any(r.broken for r in own_attack) else ""
-        title = f"{attack_text(*group)}: empirical privacy, % (attack's floor {floor}{broken})"
+        doubts = "".join(
+            f"; {word} with {listing(names)}"
+            for word in ("broken", "unproven")
+            if (names := tables.doubted(own_attack, word))
+        )
+        title = f"{attack_text(*group)}: empirical privacy, % (attack's floor {floor}{doubts})"
         console.print(_grid(title, own_attack, "empirical_privacy"))
     if missing := results.missing():
         console.print(

@@ -79,7 +79,9 @@ class Privacy:
     attack: str
     task: str
     target: str
-    # What the attacker is handed beyond the release; None: nothing.
+    # What the attacker has beside the release.
+    knows: str
+    # What it is handed beyond a release and what is public; None: nothing.
     given: str | None
     # Of the adapter that is attacked; None: the release is.
     backbone: str | None
@@ -107,6 +109,11 @@ class Privacy:
     clean_accuracy_low: float | None
     # What on average no attack exceeds that looks at one word at a time, where that is known.
     accuracy_ceiling: float | None
+    # Of an inversion that guesses vectors: its own metric, over the numbers of a vector; always
+    # guessing their mean; and on clean text.
+    squared_error: float | None
+    squared_error_floor: float | None
+    clean_squared_error: float | None
     command: str
 
     @property
@@ -142,9 +149,21 @@ class Privacy:
         return self.clean_accuracy_low <= self.majority
 
     @property
+    def sound(self) -> bool:
+        """Whether it is known to work: what it fails to learn says something."""
+        return self.broken is False
+
+    @property
+    def doubt(self) -> str | None:
+        """The word that marks its figure wherever it is shown; None: it works on clean text."""
+        if self.sound:
+            return None
+        return "broken" if self.broken else "unproven"
+
+    @property
     def counts(self) -> bool:
         """Whether it may be the strongest attack on a release at its η, and no more than that."""
-        return self.given is None and not self.broken
+        return self.given is None and self.sound
 
 
 @dataclass(frozen=True)
@@ -220,6 +239,28 @@ def privacy(results: Results) -> list[Privacy]:
     ]
 
 
+def sound(results: Results) -> set[tuple[str, str]]:
+    """The cells of attacks that are known to work, and the metric that each has of a target."""
+    return {
+        (cell.plan.cell, target.accuracy)
+        for kind in ATTACKED
+        for cell in results.of(kind)
+        for target in _targets(results, cell)
+        if _privacy(results, cell, target).sound
+    }
+
+
+def drawn(rows: Sequence[Privacy]) -> list[Privacy]:
+    """What a figure shows of rows that have run: an attack that is broken has no point in it."""
+    return [row for row in rows if row.empirical_privacy is not None and not row.broken]
+
+
+def doubted(rows: Sequence[Privacy], word: str) -> list[str]:
+    """The methods with which attacks that have run are broken, or unproven."""
+    ran = [row for row in rows if row.empirical_privacy is not None]
+    return list(dict.fromkeys(row.method for row in ran if row.doubt == word))
+
+
 def _targets(results: Results, cell: Cell) -> list[Target]:
     match cell.plan.kind:
         case "invert":
@@ -240,15 +281,17 @@ def _targets(results: Results, cell: Cell) -> list[Target]:
 
 def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
     kind, accuracy = cell.plan.kind, cell.metric(target.accuracy)
+    attack = results.params.attacks[cell.factors["attack"]]
     empirical = cell.metric(target.privacy)
-    clean = results.of(kind, **{**cell.factors, "eta": "inf"})
-    baseline = clean[0].metric(target.accuracy) if clean else None
+    clean = results.baseline(cell)
+    baseline = clean.metric(target.accuracy) if clean else None
     return Privacy(
         kind=kind,
         cell=cell.plan.cell,
         **{"backbone": None, "tuner": None, **cell.factors},  # type: ignore[arg-type]
         target=target.name,
-        given=results.params.attacks[cell.factors["attack"]].given,
+        knows=attack.knows,
+        given=attack.given,
         protection=cell.protection,
         empirical_privacy=_mean(empirical),
         empirical_privacy_sd=empirical.sd if empirical else None,
@@ -263,6 +306,9 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         clean_accuracy=baseline.mean if baseline else None,
         clean_accuracy_low=baseline.low if baseline else None,
         accuracy_ceiling=cell.ceiling(target.accuracy),
+        squared_error=_squared_error(cell),
+        squared_error_floor=cell.content["floors"].get("squared_error") if cell.content else None,
+        clean_squared_error=_squared_error(clean),
         command=cell.plan.command,
     )
 
@@ -426,6 +472,12 @@ def _derived(row: Any) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
+
+
+def _squared_error(cell: Cell | None) -> float | None:
+    """None: the cell has not run, or its attack guesses no vectors."""
+    has_one = cell and cell.content and "squared_error" in cell.content["metrics"]
+    return _mean(cell.metric("squared_error")) if cell and has_one else None
 
 
 def _mean(metric: Metric | None) -> float | None:

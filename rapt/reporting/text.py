@@ -62,6 +62,13 @@ def listing(items: Sequence[str]) -> str:
     return f"{', '.join(head)} and {last}" if head else last
 
 
+def doubts(broken: Sequence[str], unproven: Sequence[str]) -> str:
+    """What a figure's caption says of methods with which its attack does not count, after it."""
+    left_out = f" Left out: {listing(broken)}, where the attack is broken." if broken else ""
+    unknown = f" Unproven, without a cell on clean text: {listing(unproven)}." if unproven else ""
+    return left_out + unknown
+
+
 def count(number: int, noun: str) -> str:
     """`1 cell`, `2 cells`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

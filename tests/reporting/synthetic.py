@@ -76,6 +76,14 @@ def write_cell(cell: PlannedCell, **changes: Any) -> dict[str, Any]:
     return content
 
 
+def break_attack(clean: PlannedCell) -> None:
+    """An attack's cell on clean text, a little above its floor and not beyond chance."""
+    content = write_cell(clean)
+    (floor,) = (v for name, v in content["floors"].items() if not name.startswith("tpr"))
+    weak = {"mean": floor + 0.01, "sd": 0.0, "n": SEEDS, "low": floor - 0.02, "high": floor + 0.04}
+    write_cell(clean, metrics=dict.fromkeys(content["metrics"], weak))
+
+
 def _metric(cell: PlannedCell, values: list[float]) -> dict[str, float | int | None]:
     found = summary(values)
     if cell.kind in ATTACKED:

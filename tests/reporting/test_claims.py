@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from rapt import params, presets
 from rapt.cells import summary
 from rapt.params import Params
-from rapt.plan import PlannedCell, plan
+from rapt.plan import ATTACKED, PlannedCell, is_unprotected, plan
 from rapt.reporting import cells, tables
 from rapt.reporting.claims import Claim, _categories, claims
 from tests.conftest import ROOT
@@ -85,18 +85,22 @@ def plant(preset: str, kind: str, level: Level, effect: float, seeds: int = 5) -
     content = yaml.load(presets.text("demo" if preset == "two-tuners" else preset))
     if preset == "two-tuners":
         content["sweep"]["tuners"] = ["prompt", "lora"]
-    content["sweep"]["etas"] = [eta for eta in content["sweep"]["etas"] if eta in (50, 75)]
+    content["sweep"]["etas"] = [50, 75, "inf"]
     yaml.dump(content, Path("params.yaml"))
     p = params.load()
     noise = np.random.default_rng(7)
     for cell in plan(p):
-        if cell.kind == kind:
+        if is_unprotected(cell.factors["eta"]):
+            if kind in ATTACKED and cell.kind == kind:
+                synthetic.write_cell(cell)  # where every attack is above its floor
+        elif cell.kind == kind:
             write(cell, 0.5 + effect * level(cell) + noise.normal(0, 0.01, seeds))
     return p
 
 
 def write(cell: PlannedCell, values: Any) -> None:
-    names = ("accuracy", "accuracy_protected", "accuracy_author", "empirical_privacy")
+    of_author = ("accuracy_author", "empirical_privacy_author")
+    names = ("accuracy", "accuracy_protected", "empirical_privacy", *of_author)
     seeds = [
         {"seed": k, "metrics": dict.fromkeys(names, float(value)), "curves": {}}
         for k, value in enumerate(values)
@@ -146,9 +150,10 @@ def test_settings_are_pooled_within_a_seed(folder: Path) -> None:
     p = plant("demo", "train", by_method("t2t", "pct2t", "rapt"), 0.0)
     of_eta = {"50": 0.1, "75": 0.3}
     for cell in plan(p):
-        if cell.kind == "train" and cell.factors["method"] in ("t2t", "pct2t"):
-            more = cell.factors["method"] == "pct2t"
-            write(cell, [0.4 + more * of_eta[cell.factors["eta"]] + 0.01 * k for k in range(5)])
+        method, eta = cell.factors["method"], cell.factors["eta"]
+        if cell.kind == "train" and method in ("t2t", "pct2t") and eta in of_eta:
+            more = method == "pct2t"
+            write(cell, [0.4 + more * of_eta[eta] + 0.01 * k for k in range(5)])
     claim = of(p, "pct2t-over-t2t")
     assert claim.effect == pytest.approx(20)
     assert "the mean over 2 settings" in claim.basis
@@ -174,6 +179,45 @@ def test_categories_that_differ_either_way_are_found(folder: Path) -> None:
         assert claim.effect == pytest.approx(10, abs=3)
         assert "pct2t-verb" in claim.basis and "the surest of 45 pairs" in claim.basis
     assert of(plant(preset, "invert", level, 0.0), name).verdict == "not supported"
+
+
+@pytest.mark.parametrize(
+    ("name", "preset", "kind"),
+    [
+        ("inversion-rises", "demo", "invert"),
+        ("inference-rises", "demo", "infer"),
+        ("learned-inversion-rises", "attacks-categories", "invert"),
+        ("categories-differ", "attacks-categories", "invert"),
+    ],
+)
+@pytest.mark.parametrize("broken", [True, False], ids=["broken", "unproven"])
+def test_an_attack_that_is_not_known_to_work_supports_no_claim(
+    name: str, preset: str, kind: str, broken: bool, folder: Path
+) -> None:
+    def level(cell: PlannedCell) -> float:
+        return by_eta(cell) + 2 * float(cell.factors["method"] == "pct2t-verb")
+
+    p = plant(preset, kind, level, 0.05)
+    assert of(p, name).verdict == "supported"
+    for cell in plan(p):
+        if cell.kind == kind and is_unprotected(cell.factors["eta"]):
+            if broken:
+                synthetic.break_attack(cell)
+            else:
+                cell.path.unlink()
+    claim = of(p, name)
+    assert (claim.verdict, claim.effect) == ("not enough data", None)
+    assert claim.basis.endswith(
+        "by attacks that work on clean text: no setting has run on both sides"
+    )
+
+
+def test_only_the_methods_with_which_an_attack_works_count_for_a_claim(folder: Path) -> None:
+    p = plant("demo", "invert", by_eta, 0.05)
+    assert "t2t · 75 against 50" in of(p, "inversion-rises").basis
+    synthetic.break_attack(next(c for c in plan(p) if c.cell == "nearest-movies-t2t-inf"))
+    basis = of(p, "inversion-rises").basis
+    assert "nearest · movies · pct2t" in basis and "nearest · movies · t2t" not in basis
 
 
 def test_false_alarms_are_as_rare_as_stated() -> None:

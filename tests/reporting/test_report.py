@@ -12,18 +12,22 @@ from pathlib import Path
 
 import pytest
 
-from rapt import files, tracking
-from rapt.params import Params
+from rapt import files, presets, tracking
+from rapt.params import Params, load
 from rapt.plan import PlannedCell, plan
 from rapt.reporting import cells, outs, readings, tables
 from rapt.reporting.claims import claims
 from rapt.reporting.figures import drawing, figures
+from rapt.reporting.figures.settings import settings
 from rapt.reporting.page import Overview
-from rapt.reporting.papers import papers
+from rapt.reporting.papers import PaperRow, papers
+from rapt.reporting.papers.rapt_paper import plain_length
+from rapt.reporting.papers.table import as_printed
 from rapt.reporting.published import beside
 from rapt.reporting.sentences import sentences
 from rapt.reporting.summary import print_results
 from stages import report
+from tests.conftest import ROOT
 from tests.reporting import synthetic
 
 
@@ -139,17 +143,136 @@ def test_entities_are_a_target_with_f1_for_accuracy(
 def test_attack_that_clean_text_does_not_lift_over_its_floor_is_called_broken(
     experiment: Params,
 ) -> None:
-    floor = files.read_json("reports/cells/infer/mlp-tweets-t2t-inf.json")["floors"]
-    chance = floor["majority_author"]  # above it in the mean, and not beyond chance
-    weak = {"mean": chance + 0.01, "sd": 0.0, "n": 2, "low": chance - 0.02, "high": chance + 0.04}
-    synthetic.write_cell(
-        planned(experiment, "mlp-tweets-t2t-inf"),
-        metrics={"accuracy_author": weak, "empirical_privacy_author": weak},
-    )
+    synthetic.break_attack(planned(experiment, "mlp-tweets-t2t-inf"))
     text = Page(make(experiment)).text
     assert "mlp on tweets: author: broken with t2t." in text
     broken = {r["method"] for r in rows("reports/tables/privacy.csv") if r["broken"] == "True"}
     assert broken == {"t2t"}
+
+
+@pytest.mark.parametrize("word", ["broken", "unproven"])
+def test_an_attack_that_is_not_known_to_work_never_comforts(
+    word: str, experiment: Params, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its figure, 99.8 % privacy here, is in no headline, bold nowhere, and marked elsewhere."""
+    for attack in ("nearest", "bayes", "bayes-twice"):
+        for eta in experiment.sweep.etas:
+            cell = planned(experiment, f"{attack}-movies-t2t-{eta}")
+            if eta != "inf":
+                _reaches(cell, 0.002)
+            elif word == "broken":
+                synthetic.break_attack(cell)
+            else:
+                cell.path.unlink()
+    results = cells.load(experiment)
+    headline = dict(readings.headline(results))["Attacked"]
+    assert "nearest recovers the protected words of movies" in headline
+    assert "over pct2t and rapt (floor" in headline and "0.2" not in headline
+    overview = Overview(tables.privacy(results))
+    for group in overview.groups:
+        if group[1] == "movies":
+            assert not any(overview.strongest(group, "t2t", eta) for eta in overview.etas)
+            assert f"{word} with t2t" in overview.remarks(group)
+    twice = next(group for group in overview.groups if group[:2] == ("bayes-twice", "movies"))
+    assert overview.remarks(twice) == ["with 2 releases", f"{word} with t2t"]
+    text = make(experiment)
+    page = Page(text).text
+    assert "<b>99.8" not in text and "<b>77.4" in text
+    assert f'<td>99.8<small class="missing">{word}</small></td>' in text
+    assert text.count(f'<th scope="row">t2t<br><span class="badge">{word}</span></th>') == 3
+    said = {"broken": "Left out: t2t, where the attack is broken.", "unproven": "Unproven"}[word]
+    drawn = [f for f in figures(results) if re.search("(nearest|bayes).*movies-prot", f.name)]
+    assert {figure.section for figure in drawn} == {"trade-off", "privacy"}
+    for figure in drawn:
+        assert said in figure.caption and said in page
+        assert ("99.8" in figure.description) == (word == "unproven")
+    ours = [shown for _, shown, *_ in _paper_rows(results, "rapt-figure-4")]
+    assert (
+        ours.count(f"99.8\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.0 ({word})") == 4
+    )  # nearest and bayes, at two η
+    tex = Path("reports/tables/privacy.tex").read_text()
+    assert tex.count(f"99.8~$\\pm$~0.0 ({word})") == 6 and "99.8~$\\pm$~0.0 &" not in tex
+    series = {row["series"] for row in rows("reports/plots/privacy.csv") if row["mean"] == "0.998"}
+    assert series == {
+        f"{attack} movies protected words t2t (unproven)"
+        for attack in ("nearest", "bayes", "bayes-twice")
+        if word == "unproven"
+    }
+    print_results(experiment)
+    terminal = " ".join(capsys.readouterr().out.split())
+    assert f"empirical privacy, % (attack's floor 4.0 to 6.0; {word} with t2t)" in terminal
+
+
+def _reaches(cell: PlannedCell, accuracy: float) -> None:
+    found = {"mean": accuracy, "sd": 0.0, "n": 2, "low": accuracy, "high": accuracy}
+    left = found | dict.fromkeys(("mean", "low", "high"), 1 - accuracy)
+    metrics = {"accuracy": found, "accuracy_protected": found, "empirical_privacy": left}
+    synthetic.write_cell(cell, metrics=metrics)
+
+
+def _paper_rows(results: cells.Results, name: str) -> list[tuple[str, ...]]:
+    (table,) = (table for table in papers(results) if table.name == name)
+    return [as_printed(row, table.unit) for row in table.rows if row.factors["method"] == "t2t"]
+
+
+def test_where_no_attack_of_a_kind_works_the_headline_says_so(experiment: Params) -> None:
+    for cell in plan(experiment):
+        if cell.kind == "infer" and cell.factors["eta"] == "inf":
+            synthetic.break_attack(cell)
+    headline = dict(readings.headline(cells.load(experiment)))["Attacked"]
+    assert "nothing counts of mlp." in headline and "infers" not in headline
+    drawn = [figure.name for figure in figures(cells.load(experiment))]
+    assert not [name for name in drawn if "mlp" in name]
+
+
+def test_the_trade_off_of_the_papers_has_attacks_that_work_alone(experiment: Params) -> None:
+    def row() -> PaperRow:
+        (table,) = (t for t in papers(cells.load(experiment)) if t.name == "rapt-figure-7")
+        wanted = {"method": "t2t", "eta": "75", "measure": "empirical privacy"}
+        return next(r for r in table.rows if wanted.items() <= r.factors.items())
+
+    assert row().mean is not None
+    for attack in ("nearest", "bayes"):
+        synthetic.break_attack(planned(experiment, f"{attack}-movies-t2t-inf"))
+    assert (row().mean, row().remark, row().command) == (None, "broken", None)
+    planned(experiment, "bayes-movies-t2t-inf").path.unlink()
+    assert (row().mean, row().remark) == (None, None)
+    assert row().command == "dvc repro invert-channel@bayes-movies-t2t-inf"
+
+
+def test_what_the_attacker_knows_stands_beside_every_result(experiment: Params) -> None:
+    for cell in plan(experiment):
+        if cell.factors.get("attack") == "bayes":
+            cell.path.unlink()
+    text = Page(make(experiment)).text
+    known = {name: experiment.attacks[name].knows for name in ("nearest", "bayes-twice", "mlp")}
+    assert f"What each attacker knows beside the release: nearest: {known['nearest']} " in text
+    assert f"bayes-twice: {known['bayes-twice']}; 2 releases" in text
+    assert f"mlp: {known['mlp']}" in text
+    assert f"bayes: {experiment.attacks['bayes'].knows}" not in text  # it has no results
+    for row in rows("reports/tables/privacy.csv"):
+        assert row["knows"] == experiment.attacks[row["attack"]].knows
+
+
+def test_the_error_of_guessed_vectors_stands_beside_clean_text_and_its_floor(
+    experiment: Params,
+) -> None:
+    for eta, error in {"50": 0.0123, "75": 0.0087, "inf": 0.0009}.items():
+        cell = planned(experiment, f"nearest-movies-t2t-{eta}")
+        content = synthetic.write_cell(cell)
+        found = {"squared_error": {"mean": error, "sd": 0.0, "n": 2}}
+        floors = content["floors"] | {"squared_error": 0.0234}
+        synthetic.write_cell(cell, metrics=content["metrics"] | found, floors=floors)
+    text = Page(make(experiment)).text
+    own = [r for r in rows("reports/tables/privacy.csv") if r["squared_error"]]
+    names = ("eta", "squared_error", "clean_squared_error", "squared_error_floor")
+    assert [tuple(row[name] for name in names) for row in own] == [
+        ("50", "0.0123", "0.0009", "0.0234"),
+        ("75", "0.0087", "0.0009", "0.0234"),
+        ("inf", "0.0009", "0.0009", "0.0234"),
+    ]
+    for value, times in {"0.0123": 1, "0.0087": 1, "0.0009": 2, "0.0234": 1}.items():
+        assert text.count(f"squared error {value}") == times
 
 
 def test_missing_cells_show_the_command_that_runs_them(experiment: Params) -> None:
@@ -239,7 +362,7 @@ def test_every_attack_stands_in_one_table_the_strongest_in_bold(experiment: Para
     assert [group[0] for group in inversions] == ["nearest", "bayes", "bayes-twice"]
     assert [overview.privacy(group, *key) for group in inversions] == [0.81, 0.789, 0.6]
     assert [overview.strongest(group, *key) for group in inversions] == [False, True, False]
-    assert [overview.remark(group) for group in inversions] == [None, None, "with 2 releases"]
+    assert [overview.remarks(group) for group in inversions] == [[], [], ["with 2 releases"]]
     assert overview.privacy(inversions[0], "pct2t", "50") is None
     text = make(experiment)
     assert "<td>81.0</td>" in text
@@ -527,6 +650,45 @@ def test_hidden_states_are_drawn_where_they_were_compared(
 
 def test_no_hidden_states_leave_no_section(whole: Params) -> None:
     assert 'id="layers"' not in outs.REPORT.read_text()
+
+
+def _of_preset(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(presets, "FOLDER", ROOT / "presets")
+    Path("params.yaml").write_text(presets.text(name), encoding="utf-8")
+    p = load()
+    for cell in plan(p):
+        synthetic.write_cell(cell)
+    return p
+
+
+def test_the_figures_of_a_study_are_drawn_over_its_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    p = _of_preset("study-length", tmp_path, monkeypatch)
+    (drawn,) = (f for f in figures(cells.load(p)) if f.section == "papers")
+    lengths = ("0", "10", "20", "40", "80")
+    places = [drawn.description.index(f"{length}, η 75: ") for length in lengths]
+    assert "RAPT (arXiv 2305.06212v3), Figure 5" in drawn.caption and len(set(places)) == 5
+    assert f'<figure id="{drawn.name}">' in make(p)
+
+
+def test_categories_are_drawn_without_broken_attacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    p = _of_preset("attacks-categories", tmp_path, monkeypatch)
+    synthetic.break_attack(planned(p, "nearest-movies-pct2t-verb-inf"))
+    drawn = [f for f in settings(cells.load(p)) if "nearest-movies" in f.name]
+    (figure,) = drawn
+    assert "Left out: pct2t-verb, where the attack is broken." in figure.caption
+    assert "noun, η 75: " in figure.description and "; verb, η" not in figure.description
+    assert "noun, verb, pronoun, preposition, η 75: " in figure.description
+
+
+def test_two_settings_are_no_figure(whole: Params) -> None:
+    """The demo has no plain tokens, as PCT2T, and those of RAPT."""
+    assert [row for row in plain_length(cells.load(whole)).rows if not row.missing]
+    assert list(settings(cells.load(whole))) == []
 
 
 def test_a_sweep_without_channels_has_none(experiment: Params) -> None:

@@ -8,6 +8,7 @@ from rapt.reporting.figures.curves import accuracy_curves, privacy_curves
 from rapt.reporting.figures.drawing import Figure
 from rapt.reporting.figures.layers import hidden_states
 from rapt.reporting.figures.mechanisms import calibrations, deniabilities, geometries
+from rapt.reporting.figures.settings import settings
 from rapt.reporting.figures.trade_offs import trade_offs
 from rapt.reporting.figures.training import trainings
 
@@ -26,4 +27,5 @@ def figures(results: Results) -> list[Figure]:
         *geometries(results),
         *hidden_states(results),
         *trainings(results),
+        *settings(results),
     ]

@@ -20,7 +20,7 @@ from rapt.reporting.figures.drawing import (
     spoken,
 )
 from rapt.reporting.tables import Privacy, Utility
-from rapt.reporting.text import attack_text, group_text
+from rapt.reporting.text import attack_text, doubts, group_text
 
 
 def accuracy_name(group: Sequence[str]) -> str:
@@ -57,7 +57,8 @@ def accuracy_curves(rows: Sequence[Utility]) -> Iterator[Figure]:
 def privacy_curves(rows: Sequence[Privacy], methods: Sequence[str]) -> Iterator[Figure]:
     """One panel for each attack and target."""
     for group in tables.groups(rows):
-        own = [r for r in rows if r.group == group and r.empirical_privacy is not None]
+        every = [row for row in rows if row.group == group]
+        own = tables.drawn(every)
         if not own:
             continue
         with panel() as (canvas, axes):
@@ -73,7 +74,8 @@ def privacy_curves(rows: Sequence[Privacy], methods: Sequence[str]) -> Iterator[
                 "privacy",
                 privacy_name(group),
                 f"Empirical privacy by η, {attack_text(*group)}. Dotted: the floor, where the "
-                "attack does no better than an answer without looking.",
+                "attack does no better than an answer without looking."
+                + doubts(tables.doubted(every, "broken"), tables.doubted(every, "unproven")),
                 spoken(
                     "Empirical privacy by η",
                     {f"{m}, η {e}": (v[0],) for (m, e), v in values.items()},

@@ -11,7 +11,7 @@ from rapt.reporting import tables
 from rapt.reporting.figures.drawing import Figure, finish, floor_line, line, panel, slug, spoken
 from rapt.reporting.figures.style import PALETTE, PAPER
 from rapt.reporting.tables import Privacy, Utility
-from rapt.reporting.text import attack_text, group_text
+from rapt.reporting.text import attack_text, doubts, group_text
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,9 @@ class TradeOff:
     # Label → by η, where both have run.
     points: dict[str, list[tuple[Privacy, Utility]]]
     majority: float | None
+    # Methods with which the attack is broken, and so has no point; and with which it is unproven.
+    broken: list[str]
+    unproven: list[str]
 
     @property
     def name(self) -> str:
@@ -40,7 +43,8 @@ def pairs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterator[Tr
         own = [r for r in utility if r.on_grid and r.group == group and r.accuracy is not None]
         own.sort(key=lambda row: float(row.eta))
         for attack in tables.groups(privacy):
-            at = {(r.method, r.eta): r for r in privacy if r.group == attack}
+            every = [row for row in privacy if row.group == attack]
+            at = {(r.method, r.eta): r for r in tables.drawn(every)}
             points = {
                 label: [
                     (p, r)
@@ -48,12 +52,12 @@ def pairs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterator[Tr
                     if r.label == label
                     and (p := at.get((r.method, r.eta))) is not None
                     and p.concerns(r)
-                    and p.empirical_privacy is not None
                 ]
                 for label in tables.labels(utility)
             }
             if any(points.values()):
-                yield TradeOff(group, attack, points, own[0].majority)
+                doubted = (tables.doubted(every, word) for word in ("broken", "unproven"))
+                yield TradeOff(group, attack, points, own[0].majority, *doubted)
 
 
 def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterator[Figure]:
@@ -84,7 +88,7 @@ def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterat
                 found.name,
                 f"{group_text(found.group)} against {attack_text(*found.attack)}. Up and to the "
                 "right is better; every point is one η, its bars one standard deviation over "
-                "seeds.",
+                f"seeds.{doubts(found.broken, found.unproven)}",
                 spoken(
                     "Accuracy against empirical privacy",
                     {

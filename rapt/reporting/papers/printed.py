@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 
 from rapt.params import Lora, Params
@@ -14,8 +15,6 @@ from rapt.reporting.papers.table import PaperRow
 from rapt.reporting.text import percent
 
 BERT = "bert-base-uncased"
-# The task that stands for orientation where the params share none with a paper.
-SST2 = "sst2"
 # Of a figure.
 UNPRINTED = "The paper prints no numbers for it, so there is no difference to show."
 MODELS = {"meta-llama-3-8b": "llama3-8b", "mistral-7b-v0.1": "mistral-7b"}
@@ -52,6 +51,7 @@ class Own:
         mean: in the paper's unit, like `sd`; None: it has not run.
         n: seeds.
         command: what runs it.
+        remark: a word that marks it, as that its attack is broken; None: nothing to be said.
     """
 
     factors: dict[str, str]
@@ -62,12 +62,19 @@ class Own:
     sd: float | None
     n: int | None
     command: str | None
+    remark: str | None = None
 
 
-def read(name: str) -> list[dict[str, str]]:
+@cache
+def read(name: str) -> Sequence[Mapping[str, str]]:
     """A file of published numbers, row by row."""
     text = files("rapt.reporting").joinpath("published", name).read_text()
-    return list(csv.DictReader(text.splitlines()))
+    return tuple(csv.DictReader(text.splitlines()))
+
+
+def with_preset(name: str, stages: str) -> str:
+    """What runs cells that no cell of these params covers."""
+    return f"rapt preset {name}, then dvc repro {stages}"
 
 
 def model_name(model: str) -> str:
@@ -156,6 +163,7 @@ def _row(row: Own, same: Printed | None, printed: Sequence[Printed]) -> PaperRow
         sd=row.sd,
         n=row.n,
         command=row.command,
+        remark=row.remark,
     )
 
 
@@ -170,7 +178,7 @@ def _nearest(printed: Sequence[Printed], row: Own) -> Printed | None:
 
     What the table asks about, its method and setting, has to be the same.
     """
-    asked = {"method", "setting"} & row.printed_as.keys()
+    asked = {"method", "setting", "attack"} & row.printed_as.keys()
     near = [
         p
         for p in printed
@@ -201,7 +209,11 @@ def _distance(printed: Printed, row: Own) -> float | None:
 
 def _setting(printed: Printed) -> str:
     """A printed number's setting in words, without what the row beside it shares."""
-    shown = {name: v for name, v in printed.factors.items() if name not in ("method", "setting")}
+    shown = {
+        name: v
+        for name, v in printed.factors.items()
+        if name not in ("method", "setting", "attack")
+    }
     names = " · ".join(f"η = {v}" if name == "eta" else v for name, v in shown.items())
     if printed.replaced is None or is_unprotected(printed.factors["eta"]):
         return names
@@ -221,10 +233,3 @@ def varied(planned: Sequence[Own], printed: Sequence[Printed]) -> list[Own]:
     """Rows of a study that is planned here: with several settings, or one that is printed."""
     several = len({row.printed_as["setting"] for row in planned}) > 1
     return [row for row in planned if several or _same(printed, row)]
-
-
-def of_tasks(rows: Iterable[Mapping[str, str]], tasks: Sequence[str]) -> Iterator[dict[str, str]]:
-    """The rows of the tasks that are tuned here, else those of SST-2."""
-    listed = [dict(row) for row in rows]
-    shared = {row["task"] for row in listed} & set(tasks) or {SST2}
-    return (row for row in listed if row["task"] in shared)

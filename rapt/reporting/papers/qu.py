@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from rapt.plan import is_unprotected, sorted_etas
 from rapt.reporting import tables
@@ -13,19 +14,20 @@ from rapt.reporting.papers.printed import (
     UNPRINTED,
     Printed,
     beside,
-    of_tasks,
     own,
     read,
     tuned,
     tuner_name,
+    with_preset,
 )
 from rapt.reporting.papers.table import PaperRow, PaperTable
 
 QU = "Qu et al. (CIKM 2021)"
 TUNED = ("task", "backbone", "method", "eta")
 METHODS = ("t2t", "token-representation")
-INVERTED = ("task", "method", "eta")
-PRESET = "rapt preset paper-qu"
+INVERTED = ("attack", "task", "method", "eta")
+NEAREST = "nearest-neighbour"
+PRESET = "paper-qu"
 ACCURACY = "accuracy, %"
 
 
@@ -72,24 +74,35 @@ def _examples(results: Results) -> PaperTable:
 
 
 def _inversion(results: Results) -> PaperTable:
-    """Table 3."""
+    """Table 3, and beside it the Bayesian attacks on one release."""
+    attacks = results.params.attacks
+    doubts = {row.cell: row.doubt for row in tables.privacy(results)}
     planned = [
-        own(results, cell, "accuracy", INVERTED)
+        replace(
+            found,
+            printed_as={**found.printed_as, "attack": attack.type},
+            remark=doubts[cell.plan.cell] if found.n else None,
+        )
         for cell in results.of("invert", method="t2t")
-        if results.params.attacks[cell.factors["attack"]].type == "nearest-neighbour"
+        if (attack := attacks[cell.factors["attack"]]).type in (NEAREST, "bayesian")
+        and not attack.given
+        for found in [own(results, cell, "accuracy", INVERTED)]
     ]
-    rows = (row for row in read("utility.csv") if row["metric"] == "inversion_accuracy")
-    printed = [_printed(row, INVERTED) for row in of_tasks(rows, results.params.sweep.tasks)]
+    printed = [
+        _printed({**row, "attack": NEAREST}, INVERTED, "invert")
+        for row in read("utility.csv")
+        if row["metric"] == "inversion_accuracy"
+    ]
     return PaperTable(
         name="qu-table-3",
-        title="Words of T2T that the nearest neighbour recovers",
+        title="Words of T2T that the nearest neighbour recovers, and the Bayesian attack",
         source=f"{QU}, Table 3",
         unit="accuracy of the inversion, %",
         differs=differs.attacked(results.params, differs.QU),
         columns=INVERTED,
         rows=beside(printed, planned),
-        note="The attacker takes the released word for the original, so it is right where the "
-        "word was kept.",
+        note="The nearest neighbour takes the released word for the original, so it is right where "
+        "the word was kept. The paper prints nothing of Bayesian attacks.",
     )
 
 
@@ -107,11 +120,10 @@ def _utility(results: Results, table: str, task: str) -> PaperTable:
         and tuner_name(params, cell.factors["tuner"]) == "full"
         and belongs(cell.factors["task"])
     ]
-    backbones = {row.printed_as["backbone"] for row in planned} & {BERT, "bilstm"} or {BERT}
     printed = [
-        _printed(row, TUNED)
+        _printed(row, TUNED, "train study")
         for row in read("utility.csv")
-        if (row["source"], row["table"]) == ("qu-2021", table) and row["backbone"] in backbones
+        if (row["source"], row["table"]) == ("qu-2021", table)
     ]
     return PaperTable(
         name=f"qu-table-{table}",
@@ -137,7 +149,7 @@ def _pretraining(table: str) -> PaperTable:
         rows=tuple(
             PaperRow({name: row[name] for name in columns}, float(row["value"]))
             for row in read("pretraining.csv")
-            if (row["table"], row["task"]) == (table, "sst2")
+            if row["table"] == table
         ),
         note="Not built: this project does not pretrain.",
     )
@@ -169,7 +181,7 @@ def _deniability(results: Results) -> PaperTable:
         unit="of 1,000 draws (N_w), distinct words (S_w)",
         differs=differs.privatized(results.params, differs.QU),
         columns=("embedding", "method", "eta", "measure"),
-        rows=tuple(rows) or (PaperRow({}, command="rapt preset paper-qu"),),
+        rows=tuple(rows) or (PaperRow({}, command=with_preset(PRESET, "channel")),),
         note=f"S_w is over {results.params.channel.draws:,} draws of a word, 1,000 in the paper. "
         f"{UNPRINTED}",
     )
@@ -216,15 +228,18 @@ def _geometry(results: Results) -> PaperTable:
     )
 
 
-def _printed(row: Mapping[str, str], columns: tuple[str, ...]) -> Printed:
-    """A row of utility.csv; text that is not privatized stands under T2T at η inf here."""
+def _printed(row: Mapping[str, str], columns: tuple[str, ...], stages: str) -> Printed:
+    """A row of utility.csv, and the stages that run it here.
+
+    Text that is not privatized stands under T2T at η inf here.
+    """
     method = "t2t" if row["method"] == "none" else row["method"]
     return Printed(
         factors={name: {**row, "method": method}[name] for name in columns},
         value=float(row["value"]),
         embedding=BERT,
         replaced=_replaced().get(row["eta"]),
-        command=PRESET,
+        command=with_preset(PRESET, stages),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from rapt.params import Method, Params, PrefixTuning
+from rapt.params import Attack, Method, Params, PrefixTuning
 from rapt.reporting import tables
 from rapt.reporting.cells import Cell, Json, Results
 from rapt.reporting.papers import differs
@@ -16,16 +16,16 @@ from rapt.reporting.papers.printed import (
     Printed,
     beside,
     embedding_name,
-    of_tasks,
     own,
     read,
     replaced_by,
     tuned,
     tuner_name,
     varied,
+    with_preset,
 )
 from rapt.reporting.papers.table import PaperRow, PaperTable
-from rapt.reporting.tables import Privacy
+from rapt.reporting.tables import Privacy, Utility
 
 RAPT = "RAPT (arXiv 2305.06212v3)"
 TUNED = ("task", "backbone", "tuner", "method", "eta")
@@ -39,6 +39,8 @@ ON_BERT = replace(differs.RAPT, tasks=("sst2",), backbones=(BERT,))
 ON_QWEN = replace(differs.RAPT, tasks=("sst2",), backbones=("qwen2.5-3b",))
 LARGE = replace(differs.RAPT, tasks=("sst2",), backbones=("llama3-8b", "mistral-7b"))
 ACCURACY, PRIVACY = "accuracy, %", "empirical privacy, %"
+ATTACKS = "invert infer"
+GENERATION = "WebNLG is a task of generating text, which nothing here runs; its values are BLEU."
 PRESETS = {BERT: "paper-nlu-bert", "qwen2.5-3b": "paper-nlu-qwen"}
 
 
@@ -54,8 +56,8 @@ def tables_of(results: Results, benchmarks: Json | None) -> list[PaperTable]:
         _large(results),
         _overhead(benchmarks),
         _attacks(results),
-        _plain_length(results),
-        _categories(results),
+        plain_length(results),
+        categories(results),
         _trade_off(results),
         _layers(results),
     ]
@@ -63,31 +65,25 @@ def tables_of(results: Results, benchmarks: Json | None) -> list[PaperTable]:
 
 def _utility(results: Results) -> PaperTable:
     """Table II."""
-    params = results.params
     planned = [
         own(results, cell, "accuracy", TUNED)
         for cell in tuned(results)
         if cell.factors["method"] in METHODS
     ]
-    rows = [
-        row for row in read("utility.csv") if (row["source"], row["table"]) == ("rapt-v3", "II")
-    ]
-    backbones = {row.printed_as["backbone"] for row in planned} & set(PRESETS) or {BERT}
-    tuners = {tuner_name(params, name) for name in params.sweep.tuners}
-    tuners = tuners & {row["tuner"] for row in rows} or {"lora"}
     printed = [
         _printed(row, TUNED, None if row["task"] == "tpuk" else PRESETS[row["backbone"]])
-        for row in of_tasks(rows, params.sweep.train)
-        if row["backbone"] in backbones and row["tuner"] in tuners
+        for row in read("utility.csv")
+        if (row["source"], row["table"]) == ("rapt-v3", "II")
     ]
     return PaperTable(
         name="rapt-table-2",
         title="Accuracy by tuning method, way of privatizing and η",
         source=f"{RAPT}, Table II",
         unit=ACCURACY,
-        differs=differs.trained(params, differs.RAPT),
+        differs=differs.trained(results.params, differs.RAPT),
         columns=TUNED,
         rows=beside(printed, planned),
+        note="TP-UK is not public: the preset paper-nlu-bert says how to take in a copy.",
     )
 
 
@@ -115,7 +111,11 @@ def _replacement(results: Results) -> PaperTable:
                 )
             )
     rows += [
-        PaperRow({"embedding": BERT, "eta": eta}, value, command="rapt preset paper-nlu-bert")
+        PaperRow(
+            {"embedding": BERT, "eta": eta},
+            value,
+            command=with_preset("paper-nlu-bert", "calibrate"),
+        )
         for eta, value in printed.items()
         if not met
     ]
@@ -153,7 +153,7 @@ def _embeddings(results: Results) -> PaperTable:
             value=float(row["accuracy_sst2"]),
             embedding=row["embedding"],
             replaced=float(row["replacement_probability"]),
-            command="rapt preset paper-nlu-bert" if row["embedding"] == BERT else None,
+            command=with_preset("paper-nlu-bert", "train") if row["embedding"] == BERT else None,
         )
         for row in read("replacement.csv")
         if row["accuracy_sst2"]
@@ -205,7 +205,7 @@ def _choice(results: Results) -> PaperTable:
         name="rapt-table-7",
         title="Accuracy by how plain tokens are drawn",
         note="Setting is the choice of plain tokens. The preset has BERT; the paper's backbone is "
-        "a line of it.",
+        f"a line of it. {GENERATION}",
     )
 
 
@@ -219,7 +219,7 @@ def _objective(results: Results) -> PaperTable:
         name="rapt-table-8",
         title="What plain tokens and their reconstruction bring",
         note="Without plain tokens there is nothing to reconstruct here: that row is PCT2T. The "
-        "preset has BERT; the paper's backbone is a line of it.",
+        f"preset has BERT; the paper's backbone is a line of it. {GENERATION}",
     )
 
 
@@ -233,7 +233,7 @@ def _study(
     title: str,
     note: str,
 ) -> PaperTable:
-    """A study of the paper on the tasks that are tuned here; `setting` is None off the study."""
+    """A study of the paper; `setting` is None off the study."""
     params = results.params
     columns = ("setting", *TUNED)
     planned = [
@@ -244,7 +244,9 @@ def _study(
     ]
     printed = [
         _printed({**row, "method": "rapt"}, columns, preset)
-        for row in of_tasks(read("ablations.csv"), params.sweep.train)
+        if row["metric"] == "accuracy"
+        else _generated({**row, "method": "rapt"}, columns)
+        for row in read("ablations.csv")
         if (row["source"], row["table"]) == ("rapt-v3", numeral)
     ]
     return PaperTable(
@@ -332,27 +334,34 @@ def _overhead(benchmarks: Json | None) -> PaperTable:
 
 
 def _attacks(results: Results) -> PaperTable:
-    """Figure 4."""
+    """Figure 4, and beside it the Bayesian attacks on one release."""
     params = results.params
     rows = [
         _attack_row(row)
         for row in tables.privacy(results)
-        if row.method in METHODS and "RAPT, figure 4" in type(params.attacks[row.attack]).source
+        if row.method in METHODS
+        and ("RAPT, figure 4" in (attack := params.attacks[row.attack]).source or _bayesian(attack))
     ]
     return PaperTable(
         name="rapt-figure-4",
-        title="Empirical privacy against the papers' attacks, by η",
+        title="Empirical privacy against the papers' attacks and the Bayesian one, by η",
         source=f"{RAPT}, Figure 4",
         unit=PRIVACY,
         differs=differs.attacked(params, differs.ATTACKED),
         columns=("attack", "task", "target", "method", "eta"),
-        rows=tuple(rows) or _unplanned("attack", ("nearest", "mlp-words", "mlp"), "attacks"),
-        note=UNPRINTED,
+        rows=tuple(rows)
+        or _unplanned("attack", ("nearest", "mlp-words", "mlp"), "attacks", ATTACKS),
+        note=f"The paper has no Bayesian attack. {UNPRINTED}",
     )
 
 
-def _plain_length(results: Results) -> PaperTable:
-    """Figure 5."""
+def _bayesian(attack: Attack) -> bool:
+    """Whether it is one on a single release."""
+    return attack.type == "bayesian" and not attack.given
+
+
+def plain_length(results: Results) -> PaperTable:
+    """Figure 5, as a table; figures/settings.py draws it."""
     params = results.params
     columns = ("setting", *TUNED)
     planned = [
@@ -369,7 +378,8 @@ def _plain_length(results: Results) -> PaperTable:
         unit=ACCURACY,
         differs=differs.trained(params, ON_BERT),
         columns=columns,
-        rows=tuple(rows) or _unplanned("setting", ("10", "20", "40", "80"), "study-length"),
+        rows=tuple(rows)
+        or _unplanned("setting", ("10", "20", "40", "80"), "study-length", "train"),
         note=f"Setting is the number of plain tokens, each with its reconstruction. {UNPRINTED}",
     )
 
@@ -382,8 +392,8 @@ def _length(method: Method) -> int | None:
     return method.plain_tokens.length if part == "rapt" and method.plain_tokens else None
 
 
-def _categories(results: Results) -> PaperTable:
-    """Figures 6, 8 and 10."""
+def categories(results: Results) -> PaperTable:
+    """Figures 6, 8 and 10, as a table; figures/settings.py draws them."""
     params = results.params
     schemes = {
         name: ", ".join(method.categories)
@@ -404,7 +414,9 @@ def _categories(results: Results) -> PaperTable:
         unit=PRIVACY,
         differs=differs.attacked(params, differs.ATTACKED),
         columns=("setting", "attack", "task", "target", "method", "eta"),
-        rows=tuple(found) if several else _unplanned("setting", SCHEMES, "attacks-categories"),
+        rows=tuple(found)
+        if several
+        else _unplanned("setting", SCHEMES, "attacks-categories", ATTACKS),
         note=f"Setting is the list of categories. {UNPRINTED}",
     )
 
@@ -418,17 +430,6 @@ def _trade_off(results: Results) -> PaperTable:
             continue
         factors = {name: getattr(row, name) for name in ("task", "backbone", "tuner")}
         factors |= {"method": row.label, "eta": row.eta}
-        inverted = [
-            found
-            for found in privacy
-            if (found.kind, found.task, found.method, found.eta)
-            == ("invert", row.task, row.method, row.eta)
-        ]
-        left = [
-            found.empirical_privacy
-            for found in inverted
-            if found.counts and found.empirical_privacy is not None
-        ]
         rows += [
             PaperRow(
                 {**factors, "measure": "accuracy"},
@@ -437,11 +438,7 @@ def _trade_off(results: Results) -> PaperTable:
                 n=row.seeds,
                 command=row.command,
             ),
-            PaperRow(
-                {**factors, "measure": "empirical privacy"},
-                mean=_hundred(min(left, default=None)),
-                command=inverted[0].command if inverted else "rapt preset attacks",
-            ),
+            _strongest({**factors, "measure": "empirical privacy"}, row, privacy),
         ]
     return PaperTable(
         name="rapt-figure-7",
@@ -451,8 +448,28 @@ def _trade_off(results: Results) -> PaperTable:
         differs=differs.trained(results.params, differs.RAPT),
         columns=(*TUNED, "measure"),
         rows=tuple(rows),
-        note="Empirical privacy is what the strongest inversion leaves of the protected words; "
-        f"other systems are not built here. {UNPRINTED}",
+        note="Empirical privacy is what the strongest inversion that works on clean text leaves of "
+        f"the protected words; other systems are not built here. {UNPRINTED}",
+    )
+
+
+def _strongest(factors: dict[str, str], row: Utility, privacy: Sequence[Privacy]) -> PaperRow:
+    """What the strongest inversion leaves of a tuned cell's release, or what shows it."""
+    inverted = [
+        found
+        for found in privacy
+        if (found.kind, found.task, found.method, found.given)
+        == ("invert", row.task, row.method, None)
+    ]
+    own = [found for found in inverted if found.eta == row.eta]
+    left = [found.empirical_privacy for found in own if found.counts and found.seeds]
+    lacking = [f for f in inverted if not f.seeds and (f.eta == row.eta or f.unprotected)]
+    command = lacking[0].command if lacking else None
+    return PaperRow(
+        factors,
+        mean=_hundred(min((value for value in left if value is not None), default=None)),
+        command=command if own else with_preset("attacks", "invert"),
+        remark="broken" if own and not left and not lacking else None,
     )
 
 
@@ -481,7 +498,7 @@ def _layers(results: Results) -> PaperTable:
         unit="Euclidean distance",
         differs=differs.trained(results.params, ON_BERT),
         columns=columns,
-        rows=tuple(rows) or (PaperRow({}, command="rapt preset layers"),),
+        rows=tuple(rows) or (PaperRow({}, command=with_preset("layers", "layers")),),
         note="Of each text the mean state of its own tokens; layer 0 is what the first layer is "
         "given. Between texts: of the clean model, what a distance is to be seen by. Points of a "
         f"plane are in reports/statistics/layers. {UNPRINTED}",
@@ -495,8 +512,14 @@ def _printed(row: Mapping[str, str], columns: Iterable[str], preset: str | None)
         value=float(row["value"]),
         embedding=BERT,
         replaced=replaced_by(BERT).get(row["eta"]),
-        command=f"rapt preset {preset}" if preset else None,
+        command=with_preset(preset, "train") if preset else None,
     )
+
+
+def _generated(row: Mapping[str, str], columns: Iterable[str]) -> Printed:
+    """A row on a task that generates text: it stands for itself, and beside no accuracy."""
+    shown = _printed({**row, "task": f"{row['task']}, BLEU"}, columns, None)
+    return replace(shown, replaced=None)
 
 
 def _attack_row(row: Privacy) -> PaperRow:
@@ -507,6 +530,7 @@ def _attack_row(row: Privacy) -> PaperRow:
         sd=_hundred(row.empirical_privacy_sd),
         n=row.seeds,
         command=row.command,
+        remark=row.doubt if row.seeds else None,
     )
 
 
@@ -514,9 +538,11 @@ def _unprinted(row: Own) -> PaperRow:
     return PaperRow(row.factors, mean=row.mean, sd=row.sd, n=row.n, command=row.command)
 
 
-def _unplanned(column: str, settings: Sequence[str], preset: str) -> tuple[PaperRow, ...]:
+def _unplanned(
+    column: str, settings: Sequence[str], preset: str, stages: str
+) -> tuple[PaperRow, ...]:
     """What a preset has and these params do not."""
-    return tuple(PaperRow({column: s}, command=f"rapt preset {preset}") for s in settings)
+    return tuple(PaperRow({column: s}, command=with_preset(preset, stages)) for s in settings)
 
 
 def _hundred(share: float | None) -> float | None:

@@ -8,7 +8,7 @@ from rapt.reporting import tables, tex
 from rapt.reporting.text import MINUS, NBSP, PLUS_MINUS
 
 # What stands beside the factors in a file.
-CSV = ("unit", "published", "beside", "mean", "sd", "n", "difference", "command")
+CSV = ("unit", "published", "beside", "mean", "remark", "sd", "n", "difference", "command")
 STAR = "*"
 
 
@@ -25,6 +25,7 @@ class PaperRow:
         sd: over the seeds; None for one, and where there are none.
         n: how many seeds; None where there are none.
         command: what would run what is missing; None: nothing here does.
+        remark: a word that marks ours, as that its attack is broken; None: nothing to be said.
     """
 
     factors: dict[str, str]
@@ -34,6 +35,7 @@ class PaperRow:
     sd: float | None = None
     n: int | None = None
     command: str | None = None
+    remark: str | None = None
 
     @property
     def orientation(self) -> bool:
@@ -134,7 +136,7 @@ def as_printed(row: PaperRow, unit: str) -> tuple[str, ...]:
     spread = f"{NBSP}{PLUS_MINUS}{NBSP}{shown(row.sd)}" if row.sd is not None else ""
     return (
         shown(row.published) + (STAR if row.orientation else ""),
-        shown(row.mean) + spread,
+        shown(row.mean) + spread + (f" ({row.remark})" if row.remark else ""),
         str(row.n or "–"),
         shown(row.difference, "+"),
     )
