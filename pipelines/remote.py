@@ -45,6 +45,10 @@ T = TypeVar("T")
 Lock = dict[str, dict[str, Any]]
 AHEAD = 32  # stages that run or wait on the pool at a time
 SECONDS_BETWEEN_LOOKS = 1.0
+WARNING = (
+    "the pool gets params.yaml with its seed, by which noise can be replayed: for public text, or "
+    "machines of your own (docs/scaling.md)"
+)
 
 
 class Desk:
@@ -296,13 +300,32 @@ def start(pool: str, slots: int, repository: str | None = None) -> None:
         mirror(experiment)
         return
     graph.provider_side(root)
+    refuse_tracked_text(root, experiment)
     address = _address(root, repository)
     _look(pool)
+    console.print(WARNING, soft_wrap=True)
     slots = min(slots, len(plan))
     runner = ThreadPoolTaskRunner(max_workers=slots + AHEAD)  # type: ignore[var-annotated]
     with server.needed():
         reproduce.with_options(task_runner=runner)(plan, pool, address, slots, experiment)  # type: ignore[arg-type]
     console.print(f"{len(plan)} stages run, everything is up to date")
+
+
+def refuse_tracked_text(root: Path, experiment: params.Params) -> None:
+    """See that no task's own files are among those of the snapshot, which the workers fetch.
+
+    Raises:
+        RaptError: git tracks one of them.
+    """
+    for name, task in experiment.tasks.items():
+        if isinstance(task.source, params.FilesSource):
+            for given in task.source.files.values():
+                path = (root / given).resolve()
+                if path.is_relative_to(root) and git(root, "ls-files", "--", f":(literal){path}"):
+                    raise RaptError(
+                        f"tasks.{name}.source.files: {given} given, which git tracks, so that the "
+                        f"pool would get it; allowed: ignored by git (git rm --cached {given})"
+                    )
 
 
 def _address(root: Path, given: str | None) -> str:

@@ -28,9 +28,11 @@ from dvc.utils.serialize import load_yaml, modify_yaml
 from moto.server import ThreadedMotoServer
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.settings import PREFECT_API_URL, temporary_settings
+from ruamel.yaml import YAML
 
 from pipelines import __main__, graph, pulse, remote, worker
-from rapt import cli, files
+from pipelines.remote import WARNING
+from rapt import cli, files, params
 from rapt.errors import RaptError
 from tests.conftest import ROOT
 from tests.pipelines.conftest import SIDES, Toy, make, toy_flow
@@ -209,6 +211,38 @@ def test_a_stage_s_needs_are_the_outs_that_it_names(
     ]
     assert needs["train@1-a"] == {"privatize@1": ["data/private/1"]}
     assert needs["merge"] == {"train@1-a": ["models/1-a"], "train@2-a": ["models/2-a"]}
+
+
+def test_text_that_git_tracks_is_refused(tmp_path: Path) -> None:
+    toy = make(tmp_path / "toy", "", SIDES)
+    given = YAML(typ="safe").load(ROOT / "params.yaml")
+    given["tasks"]["movies"]["source"] = {
+        "type": "files",
+        "files": {"all": "mine/[1].csv"},
+        "sha256": None,
+    }
+    experiment = params.validate(given)
+    text = toy.root / "mine/[1].csv"
+    text.parent.mkdir()
+    text.write_text("text,label\n")
+    remote.refuse_tracked_text(toy.root, experiment)
+    toy.git("add", "mine")  # not committed, yet part of the snapshot
+    with pytest.raises(RaptError) as error:
+        remote.refuse_tracked_text(toy.root, experiment)
+    assert str(error.value) == (
+        "tasks.movies.source.files: mine/[1].csv given, which git tracks, so that the pool would "
+        "get it; allowed: ignored by git (git rm --cached mine/[1].csv)"
+    )
+    text.rename(tmp_path / "elsewhere.csv")
+    text.symlink_to(tmp_path / "elsewhere.csv")  # git has the link, not the text
+    remote.refuse_tracked_text(toy.root, experiment)
+    toy.git("rm", "--cached", "-rfq", "mine")
+    text.unlink()
+    text.symlink_to(toy.root / "tracked.csv")
+    (toy.root / "tracked.csv").touch()
+    toy.git("add", "tracked.csv")
+    with pytest.raises(RaptError, match="which git tracks"):
+        remote.refuse_tracked_text(toy.root, experiment)
 
 
 def test_patience_is_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,6 +439,7 @@ def test_three_workers_leave_the_bytes_of_a_serial_run(
     remote.come_back()
     output = flow.communicate(timeout=400)[0]
     assert flow.returncode == 0, output
+    assert WARNING in output
     assert machines.toy.outcome() == serial
     assert machines.toy.names() == EVERY_STAGE
     assert machines.toy.git("ls-remote", "origin") == ""
