@@ -66,11 +66,16 @@ def forget_lost(lock: Path, cache: Path) -> None:
 
 def _is_lost(out: dict[str, Any], workspace: Path, cache: Path) -> bool:
     """Whether an out is neither in the cache nor, as what is not cached, in the workspace."""
-    md5 = str(out.get("md5", ""))
-    return (
-        not (cache / "files/md5" / md5[:2] / md5[2:]).is_file()
-        and not (workspace / out["path"]).exists()
-    )
+    there = _is_cached(cache / "files/md5", str(out.get("md5", "")))
+    return not there and not (workspace / out["path"]).exists()
+
+
+def _is_cached(objects: Path, md5: str) -> bool:
+    """Whether an object is there, and with a folder's all that it names."""
+    path = objects / md5[:2] / md5[2:]
+    if not md5.endswith(".dir") or not path.is_file():
+        return path.is_file()
+    return all(_is_cached(objects, entry["md5"]) for entry in files.read_json(path))
 
 
 def _md5(path: Path) -> str:

@@ -33,7 +33,7 @@ from pipelines import exchange, graph, server, walk
 from pipelines.board import console
 from pipelines.checkout import DVC, git, worktree
 from pipelines.pulse import Pulse
-from pipelines.reproduce import check_cache, finish, mirror
+from pipelines.reproduce import finish, mirror, warn_of_damage
 from pipelines.schedule import Durations, Lease, Schedule
 from pipelines.slots import Slots, Stopped, gpus, recover, snapshot
 from pipelines.worker import EXCHANGE, PAUSES, execute, patiently
@@ -272,7 +272,7 @@ def reproduce(
     needs = graph.provider_side(root)
     schedule = Schedule(plan, slots, gpus(), Durations(root), elsewhere=AHEAD)
     with Slots(root, slots) as here:
-        check_cache(here)
+        warn_of_damage(here)
         desk = Desk(here, needs)
         with published(root, here.commit, repository) as own:
             walk.run(schedule, Sides(here, desk, pool, repository, own))

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Self
 
 from pipelines import graph
-from pipelines.cache import forget_lost
+from pipelines.cache import forget_lost, remove_damaged
 from pipelines.checkout import DVC, PATH, git, worktree
 from pipelines.schedule import Lease
 from rapt import files, process
@@ -79,6 +79,8 @@ class Slots:
         self._guard = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
+        # Objects of DVC's cache that were not what their names say: removed, made again.
+        self.damaged = 0
 
     def __enter__(self) -> Self:
         """Take the snapshot and lay the slots out, those of a crashed flow reclaimed."""
@@ -87,6 +89,8 @@ class Slots:
             self.commit = snapshot(self.root)
             self._clear()
             stack.callback(self._clear)
+            # Before the slots are laid out: what is removed leaves their dvc.lock.
+            self.damaged = remove_damaged(self.cache, self.root / ".rapt/cache.json")
             for number in range(self.count):
                 path = self._folder / str(number)
                 worktree(self.root, path, self.commit, self.cache)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import io
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -58,7 +57,6 @@ def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None
         # Alone: where something upstream is missing it fails, instead of making that here.
         run(*DVC, "repro", "--single-item", stage)
         patiently(lambda: run(*EXCHANGE, "send", stage))
-        shutil.rmtree(folder / ".dvc/cache/runs")  # else the next push sends it again
 
 
 def _lock_file(stages: dict[str, Any]) -> bytes:

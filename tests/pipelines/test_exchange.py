@@ -1,0 +1,132 @@
+"""What a stage made reaches the other machine, also where it comes out otherwise each time."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pipelines import exchange, worker
+from tests.pipelines.conftest import FILES, Toy, make
+
+# Two roots whose bytes differ in each run, as on a GPU they may.
+RANDOM = """\
+import secrets, sys
+from pathlib import Path
+folder = Path("models", sys.argv[1])
+folder.mkdir(parents=True)
+for name in ("adapter", "head"):
+    (folder / name).write_text(secrets.token_hex())
+"""
+STAGES = """\
+stages:
+  train:
+    foreach: [a, b]
+    do:
+      cmd: exec python -m stages.random ${item}
+      deps: [stages/random.py]
+      outs: ["models/${item}"]
+"""
+GIVEN = FILES | {
+    "dvc.yaml": STAGES,
+    "stages/random.py": RANDOM,
+    "models/.gitignore": "/*\n!.gitignore\n",
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A clone with a cache of its own."""
+
+    toy: Toy
+
+    def dvc(self, *arguments: str, check: bool = True) -> int:
+        return self.toy.run(sys.executable, "-m", "dvc", *arguments, check=check).returncode
+
+    def exchange(self, step: str, stage: str, check: bool = True) -> int:
+        return self.toy.run(*worker.EXCHANGE, step, stage, check=check).returncode
+
+    def bring(self, stage: str) -> int:
+        """As at the desk: into a workspace where the stage's outs are not."""
+        shutil.rmtree(self.toy.root / "models", ignore_errors=True)
+        (self.toy.root / "dvc.lock").unlink(missing_ok=True)
+        return self.exchange("bring", stage, check=False)
+
+    def made(self, name: str) -> str:
+        return (self.toy.root / "models" / name / "adapter").read_text()
+
+    def lose_objects(self) -> None:
+        shutil.rmtree(self.toy.root / ".dvc/cache/files")
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> tuple[Machine, Machine]:
+    """The user's and a worker's, with a remote between them."""
+    found = []
+    for name in ("user", "worker"):
+        machine = Machine(make(tmp_path / name, "", GIVEN))
+        machine.dvc("remote", "add", "-q", "-d", "shared", str(tmp_path / "remote"))
+        found.append(machine)
+    return found[0], found[1]
+
+
+def test_what_a_worker_made_comes_in_place_of_what_is_lost(
+    machines: tuple[Machine, Machine],
+) -> None:
+    """The user's machine knows the stage, but its outs are neither here nor on the remote."""
+    user, other = machines
+    user.dvc("repro", "-q", "train@a")
+    lost = user.made("a")
+    user.lose_objects()
+    assert user.bring("train@a") == exchange.NOTHING
+    other.dvc("repro", "-q", "train@a")
+    other.exchange("send", "train@a")
+    assert user.bring("train@a") == 0
+    assert user.made("a") == other.made("a") != lost
+    user.dvc("repro", "-q", "train@a")
+    assert user.made("a") == other.made("a")  # it did not run
+
+
+def test_what_is_here_stays_what_counts(machines: tuple[Machine, Machine]) -> None:
+    user, other = machines
+    for machine in machines:
+        machine.dvc("repro", "-q", "train@a")
+    other.exchange("send", "train@a")
+    own = user.made("a")
+    assert user.bring("train@a") == 0
+    assert user.made("a") == own
+
+
+def test_no_entry_is_sent_before_its_outs(machines: tuple[Machine, Machine]) -> None:
+    """What could not be sent is not sent along with another stage: its outs would lack."""
+    user, other = machines
+    other.dvc("repro", "-q")
+    other.exchange("send", "train@b")
+    assert user.bring("train@a") == exchange.NOTHING
+    assert user.bring("train@b") == 0
+    other.dvc("repro", "-q", "--force", "train@a")
+    other.exchange("send", "train@a")
+    assert user.bring("train@a") == 0
+    assert user.made("a") == other.made("a")
+
+
+def test_an_entry_whose_outs_the_remote_has_lost_is_passed_over(
+    machines: tuple[Machine, Machine], tmp_path: Path
+) -> None:
+    user, other = machines
+    other.dvc("repro", "-q", "train@a")
+    other.exchange("send", "train@a")
+    shutil.rmtree(tmp_path / "remote/files")
+    assert user.bring("train@a") == exchange.NOTHING
+    entry = next(path for path in (tmp_path / "remote/runs").rglob("*") if path.is_file())
+    entry.chmod(0o644)
+    entry.write_text("half of an en")
+    for _ in range(2):
+        assert user.bring("train@a") == exchange.NOTHING
+    other.dvc("repro", "-q", "--force", "train@a")
+    other.exchange("send", "train@a")
+    assert user.bring("train@a") == 0
+    assert user.made("a") == other.made("a")
