@@ -1,28 +1,36 @@
-"""What a stage made, to and from DVC's remote: `python exchange.py send STAGE`, or `bring`.
+"""To and from DVC's remote: `python exchange.py send STAGE`, `bring STAGE`, `give OUT …`, `take …`.
 
 `dvc push --run-cache` ends well when it could not send an entry of the run-cache, and sends the
 entries before the outs, those of other stages too; `dvc repro --pull` runs what it cannot find, and
-passes over the remote's entries where one is here already, though its outs may be lost. DVC looks
-for paths in the working folder, so this is a program and not a function, and one that needs nothing
-but DVC.
+passes over the remote's entries where one is here already, though its outs may be lost. By default
+DVC trusts what a remote gives; here everything is read again as it arrives, and what is damaged
+leaves the remote. DVC looks for paths in the working folder, so this is a program and not a
+function, and one that needs nothing but DVC.
 """
 
+import json
+import os
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 
+from dvc.exceptions import CheckoutError
 from dvc.fs import generic
+from dvc.output import Output
 from dvc.repo import Repo, lock_repo
 from dvc.stage import PipelineStage
 from dvc.stage.cache import RunCacheNotFoundError, _get_cache_hash, _get_stage_hash
 from dvc.stage.serialize import to_single_stage_lockfile
+from dvc_data.hashfile.db import HashFileDB
+from dvc_objects.errors import ObjectFormatError
 
 NOTHING = 3  # the exit code where nobody has made the stage yet
 
 
-def send(repo: Repo, stage: PipelineStage) -> int:
+def send(repo: Repo, name: str) -> int:
     """Push a stage's outs, then its entry of the run-cache: who finds that finds its outs."""
-    repo.push(stage.addressing)
+    stage = repo.stage.collect(name)[0]
+    _push(repo, stage.outs)
     here, remote = repo.cache.legacy, _remote(repo)
     entry = [*_entries(stage), _get_cache_hash(to_single_stage_lockfile(stage))]
     to = remote.fs.join(remote.path, *entry)
@@ -30,29 +38,64 @@ def send(repo: Repo, stage: PipelineStage) -> int:
     return 0
 
 
-def bring(repo: Repo, stage: PipelineStage) -> int:
+def bring(repo: Repo, name: str) -> int:
     """Fetch a stage's outs, if the run-cache here or of the remote has an entry; run nothing.
 
     What the stage needs must lie in the working folder. An entry here comes first, and what is
     then fetched comes before it, as the newer one.
     """
+    stage = repo.stage.collect(name)[0]
     if _restore(repo, stage):
         return 0
     here, remote = repo.cache.legacy, _remote(repo)
-    for found in remote.fs.find(remote.fs.join(remote.path, *_entries(stage))):
-        entry = here.fs.join(here.path, *_entries(stage), remote.fs.name(found))
+    *folders, key = _entries(stage)
+    for found in remote.fs.find(remote.fs.join(remote.path, *folders, key)):
+        name = remote.fs.name(found)
+        entry = here.fs.join(here.path, *folders, key, name)
         generic.copy(remote.fs, found, here.fs, entry)
-        if _restore(repo, stage):
-            return 0
-        with suppress(OSError):  # which has others
-            Path(entry).parent.rmdir()  # an empty one DVC cannot read; what is no entry it removes
+        if whole := repo.stage_cache._load_cache(key, name):
+            if _restore(repo, stage):
+                return 0
+            _discard_damaged(repo, [out["md5"] for out in whole["outs"]])
+        else:  # DVC has removed it, and cannot read an empty folder
+            with suppress(OSError):  # which has others
+                os.rmdir(here.fs.parent(entry))
     return NOTHING
+
+
+def give(repo: Repo, *outs: str) -> int:
+    """Push outs that dvc.lock names."""
+    _push(repo, _outs(repo, outs))
+    return 0
+
+
+def take(repo: Repo, *outs: str) -> int:
+    """Fetch outs that dvc.lock names."""
+    try:
+        repo.pull(list(outs))
+    except (CheckoutError, ObjectFormatError):
+        _discard_damaged(repo, [out.hash_info.value for out in _outs(repo, outs)])
+        raise
+    return 0
+
+
+def _outs(repo: Repo, paths: Iterable[str]) -> list[Output]:
+    return [repo.find_outs_by_path(os.path.abspath(path))[0] for path in paths]
+
+
+def _push(repo: Repo, outs: list[Output]) -> None:
+    paths = [out.fs_path for out in outs]
+    try:
+        repo.push(paths)
+    except ObjectFormatError:  # of a folder that the remote has
+        _discard_damaged(repo, [out.hash_info.value for out in outs])
+        repo.push(paths)
 
 
 def _restore(repo: Repo, stage: PipelineStage) -> bool:
     try:
         repo.stage_cache.restore(stage, pull=True)
-    except RunCacheNotFoundError:
+    except (RunCacheNotFoundError, ObjectFormatError):
         return False
     return True
 
@@ -67,10 +110,38 @@ def _remote(repo: Repo):  # type: ignore[no-untyped-def]
     return repo.cloud.get_remote_odb(None, "push --run-cache", hash_name="md5-dos2unix")
 
 
-def main(step: str, stage: str) -> int:
-    """Send or bring what STAGE made."""
+def _discard_damaged(repo: Repo, names: list[str]) -> None:
+    """Remove from the remote what is not what its name says: DVC would not send it again."""
+    objects = repo.cloud.get_remote_odb()
+    for name in names:
+        _check(objects, name)
+
+
+def _check(objects: HashFileDB, name: str) -> bool:
+    """Whether the remote has an object whole; if not, it has it no more."""
+    try:
+        objects.check(name)
+    except (FileNotFoundError, ObjectFormatError):
+        return False
+    if not name.endswith(".dir"):
+        return True
+    path = objects.oid_to_path(name)
+    with objects.fs.open(path) as file:
+        whole = [_check(objects, entry["md5"]) for entry in json.load(file)]
+    if not all(whole):  # a folder that is there DVC takes for whole
+        objects.fs.remove(path)
+    return all(whole)
+
+
+STEPS = {"send": send, "bring": bring, "give": give, "take": take}
+
+
+def main(step: str, *names: str) -> int:
+    """Do one of these, with every object read again as it arrives."""
     with Repo() as repo, lock_repo(repo):
-        return {"send": send, "bring": bring}[step](repo, repo.stage.collect(stage)[0])
+        for remote in repo.config["remote"].values():
+            remote["verify"] = True
+        return STEPS[step](repo, *names)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ class Desk:
         worktree(root, self._path, slots.commit, cache)
         if (own := root / ".dvc/config.local").exists():  # the remote's credentials may be there
             shutil.copy(own, self._path / ".dvc/config.local")
-            self._dvc("desk", "config", "--local", "cache.dir", str(cache))
+            self._execute("desk", *DVC, "config", "--local", "cache.dir", str(cache))
 
     def send(self, stage: str) -> Lock | None:
         """Push what a stage needs.
@@ -102,11 +102,11 @@ class Desk:
             return {}
         # Without a shell nothing runs here that the cache lacks.
         nothing = shutil.which("false") or "false"
-        self._dvc(stage, "repro", "-q", *needs, SHELL=nothing)
+        self._execute(stage, *DVC, "repro", "-q", *needs, SHELL=nothing)
         if self._is_bare(stage):
             return None
         paths = [path for outs in needs.values() for path in outs]
-        self._dvc(stage, "push", "-q", *paths)
+        self._execute(stage, *EXCHANGE, "give", *paths)
         entries = YAML(typ="safe").load(self._path / "dvc.lock")["stages"]
         return {
             name: {
@@ -116,8 +116,8 @@ class Desk:
             for name, outs in needs.items()
         }
 
-    def _dvc(self, stage: str, *arguments: str, **environment: str) -> None:
-        execute(self._path, stage, *DVC, *arguments, logs=self._logs, **environment)
+    def _execute(self, stage: str, *command: str, **environment: str) -> None:
+        execute(self._path, stage, *command, logs=self._logs, **environment)
 
     def _is_bare(self, stage: str) -> bool:
         """Whether a stage takes text that nothing protects, or what was made of such."""

@@ -130,3 +130,43 @@ def test_an_entry_whose_outs_the_remote_has_lost_is_passed_over(
     other.exchange("send", "train@a")
     assert user.bring("train@a") == 0
     assert user.made("a") == other.made("a")
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_damaged_object_of_the_remote_is_not_used_and_goes(
+    machines: tuple[Machine, Machine], tmp_path: Path, kind: str
+) -> None:
+    user, other = machines
+    other.dvc("repro", "-q", "train@a")
+    other.exchange("send", "train@a")
+    damage(tmp_path / "remote", kind)
+    assert user.bring("train@a") == exchange.NOTHING
+    other.exchange("send", "train@a")  # DVC sends no object that the remote has
+    assert user.bring("train@a") == 0
+    assert user.made("a") == other.made("a")
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_damaged_need_is_not_taken_and_goes(
+    machines: tuple[Machine, Machine], tmp_path: Path, kind: str
+) -> None:
+    user, other = machines
+    user.dvc("repro", "-q", "train@a")
+    user.exchange("give", "models/a")
+    damage(tmp_path / "remote", kind)
+    shutil.copy(user.toy.root / "dvc.lock", other.toy.root)
+    assert other.exchange("take", "models/a", check=False) == 1
+    user.exchange("give", "models/a")
+    other.exchange("take", "models/a")
+    assert user.made("a") == other.made("a")
+    damage(tmp_path / "remote", "folder")
+    user.exchange("give", "models/a")  # DVC reads the folder there, and then sends nothing
+
+
+def damage(remote: Path, kind: str) -> None:
+    """Have one object say something else in as many bytes."""
+    objects = sorted((remote / "files/md5").glob("??/*"))
+    path = next(p for p in objects if (p.suffix == ".dir") == (kind == "folder"))
+    content = path.read_bytes()
+    path.chmod(0o644)
+    path.write_bytes(content[:-1] + b"?")
