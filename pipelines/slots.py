@@ -20,18 +20,20 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
 
-from pipelines import graph
+from pipelines import before, graph
 from pipelines.cache import forget_lost, remove_damaged
 from pipelines.checkout import DVC, PATH, git, worktree
 from pipelines.schedule import Lease
-from rapt import files, process
+from rapt import process
 from rapt.errors import RaptError
 
 # `git stash create` and `ls-files --others` see nothing of these: a slot would miss them.
 CODE = ("stages", "pipelines", "rapt", "dvc.yaml", "params.yaml")
 LINES_SHOWN = 20
-# dvc.lock as it was, while one is written: DVC writes it in place. Empty: there was none.
-BEFORE = Path(".rapt/dvc.lock")
+HALFWAY = (
+    "interrupted while collecting: dvc.lock and what else git tracks are as before, other outs may "
+    "be new already; start again to go on, or go back by `dvc checkout`"
+)
 # What DVC prints of a stage whose outs it has from an earlier run.
 RESTORED = "is cached - skipping run"
 # A stage that was killed, by the kernel where memory was short, too little memory on a GPU, and
@@ -137,16 +139,12 @@ class Slots:
                 f"changed while the flow ran: {_listed(changed)}; what ran is in the cache, and "
                 "nothing else was touched: start again"
             )
-        lock, before = self.root / "dvc.lock", self.root / BEFORE
-        files.write_bytes(before, [lock.read_bytes() if lock.exists() else b""])
-        try:
-            forget_lost(lock, self.cache)
-            self._run("dvc repro", [], self.root, {})
-        except Stopped:
-            _take_back(self.root)
-            raise
-        finally:
-            before.unlink(missing_ok=True)
+        with before.kept(self.root, ["dvc.lock", *graph.uncached(self.root)]):
+            forget_lost(self.root / "dvc.lock", self.cache)
+            try:
+                self._run("dvc repro", [], self.root, {})
+            except Stopped:
+                raise Stopped(HALFWAY) from None
 
     def stop(self) -> None:
         """Kill everything that runs, and start nothing more."""
@@ -248,18 +246,7 @@ def recover(root: Path) -> None:
         RaptError: another flow runs.
     """
     with _only_one(root):
-        _take_back(root)
-
-
-def _take_back(root: Path) -> None:
-    """Give dvc.lock the content it had before the collecting, if that did not end."""
-    lock, before = root / "dvc.lock", root / BEFORE
-    if before.exists():
-        if content := before.read_bytes():
-            files.write_bytes(lock, [content])
-        else:
-            lock.unlink(missing_ok=True)
-        before.unlink()
+        before.give_back(root)
 
 
 def _inherited(variable: str) -> list[str]:

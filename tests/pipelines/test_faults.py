@@ -9,13 +9,15 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.pipelines.conftest import Toy, make
+from pipelines import before, slots
+from tests.pipelines.conftest import FILES, Toy, make
 from tests.pipelines.test_reproduce import EVERY_STAGE, wait_until
 
 pytestmark = pytest.mark.slow
@@ -65,8 +67,76 @@ def test_what_dvc_writes_in_place_cut_off(toy: Toy, expected: dict[str, str], pa
     wait_until(lock.exists, 120)
     flow.kill()
     flow.communicate(timeout=60)
+    killed = (toy.root / path).stat() if (toy.root / path).exists() else lock.stat()
     (toy.root / path).write_text('{"sta')
+    os.utime(toy.root / path, ns=(killed.st_atime_ns, killed.st_mtime_ns))
     completes(toy, expected)
+
+
+def test_what_the_user_does_after_a_kill_stays(toy: Toy, expected: dict[str, str]) -> None:
+    """A killed flow's start of dvc.lock is finished by plain `dvc repro`, and committed."""
+    toy.serial()
+    toy.commit()
+    (toy.root / "rapt/mark.py").write_text('MARK = "second"\n')
+    cell = toy.root / "reports/cells/1-a.txt"
+    flow = collecting(toy, lambda: cell.exists() and "second" in cell.read_text())
+    flow.kill()
+    flow.communicate(timeout=60)
+    assert (toy.root / ".rapt/before").exists()
+    time.sleep(before.GRACE)
+    toy.serial()
+    toy.commit()
+    (toy.root / "rapt/mark.py").write_text('MARK = "third"\n')
+    toy.flag("break-1-a")
+    lock = (toy.root / "dvc.lock").read_bytes()
+    assert toy.flow().returncode == 1  # for its cell, and what is there is left alone
+    assert (toy.root / "dvc.lock").read_bytes() == lock
+
+
+@pytest.mark.parametrize("end", ["Ctrl-C", "kill"])
+def test_broken_off_while_it_collects(toy: Toy, end: str) -> None:
+    """Git sees nothing of it, of the figures that git tracks neither."""
+    toy.serial()
+    toy.commit()
+    (toy.root / "params.yaml").write_text(FILES["params.yaml"].replace("[1, 2]", "[1, 2, 3]"))
+    status = toy.git("status", "--porcelain")
+    metrics = toy.root / "reports/metrics.json"
+    flow = collecting(toy, lambda: metrics.exists() and "6" in metrics.read_text())
+    if end == "kill":
+        flow.kill()
+        flow.communicate(timeout=60)
+        slots.recover(toy.root)
+    else:
+        for _ in range(2):
+            os.killpg(flow.pid, signal.SIGINT)
+            time.sleep(0.5)  # two that are pending at once are one
+        output = flow.communicate(timeout=60)[0]
+        assert output.strip().splitlines()[-1] == slots.HALFWAY
+        assert "Traceback" not in output
+    assert "4" in metrics.read_text()
+    assert toy.git("status", "--porcelain") == status
+    ran = toy.names()
+    done = toy.flow()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "6" in metrics.read_text()
+    assert toy.names() == ran
+    flowed = toy.outcome()
+    toy.serial()
+    assert toy.outcome() == flowed
+
+
+def collecting(toy: Toy, seen: Callable[[], bool]) -> subprocess.Popen[str]:
+    """Start a flow, and stop its last `dvc repro` in the middle, when something is seen."""
+    flow = toy.start()
+    end = time.monotonic() + 120
+    while not seen():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.002)
+    for child in psutil.Process(flow.pid).children():
+        if "repro" in child.cmdline():
+            child.suspend()
+            return flow
+    raise AssertionError("it had ended")
 
 
 def test_the_prefect_server_killed(toy: Toy, expected: dict[str, str], prefect_home: Path) -> None:

@@ -73,16 +73,3 @@ def test_only_what_may_pass_is_tried_again(
     log = tmp_path / "log"
     log.write_text(said)
     assert slots.CommandError("cell", code, log).may_pass is may_pass
-
-
-@pytest.mark.parametrize("before", [b"whole", b""])
-def test_a_half_written_lock_is_taken_back(tmp_path: Path, before: bytes) -> None:
-    lock = tmp_path / "dvc.lock"
-    lock.write_bytes(b"stages: half of i")
-    (tmp_path / ".rapt").mkdir()
-    slots.recover(tmp_path)
-    assert lock.read_bytes() == b"stages: half of i"  # nobody was collecting: it is the user's own
-    (tmp_path / slots.BEFORE).write_bytes(before)
-    slots.recover(tmp_path)
-    assert (lock.read_bytes() if lock.exists() else b"") == before
-    assert not (tmp_path / slots.BEFORE).exists()
