@@ -134,7 +134,7 @@ class Slots:
             CommandError: a stage failed.
             RaptError: files are no longer those of the snapshot, or the flow is stopping.
         """
-        if changed := git(self.root, "diff", "--name-only", self.commit).splitlines():
+        if changed := [*_edited(self.root, self.commit), *_untracked(self.root)]:
             raise RaptError(
                 f"changed while the flow ran: {_listed(changed)}; what ran is in the cache, and "
                 "nothing else was touched: start again"
@@ -145,6 +145,11 @@ class Slots:
                 self._run("dvc repro", [], self.root, {})
             except Stopped:
                 raise Stopped(HALFWAY) from None
+            if changed := [*_edited(self.root, self.commit, *CODE), *_untracked(self.root)]:
+                raise RaptError(
+                    f"changed while the flow collected: {_listed(changed)}; dvc.lock is as it was, "
+                    "what ran is in the cache: start again"
+                )
 
     def stop(self) -> None:
         """Kill everything that runs, and start nothing more."""
@@ -197,14 +202,23 @@ def snapshot(root: Path) -> str:
     Raises:
         RaptError: code lies there that git neither tracks nor ignores.
     """
-    others = git(root, "ls-files", "--others", "--exclude-standard", "--", *CODE).splitlines()
-    if others:
+    if others := _untracked(root):
         raise RaptError(
             f"untracked files given: {_listed(others)}; allowed: tracked (git add) or ignored"
         )
     # Else `stash create` fails without a word where a file was edited and is as before again.
     git(root, "update-index", "-q", "--refresh", check=False)
     return git(root, "stash", "create") or git(root, "rev-parse", "HEAD")
+
+
+def _untracked(root: Path) -> list[str]:
+    """Code that git neither tracks nor ignores."""
+    return git(root, "ls-files", "--others", "--exclude-standard", "--", *CODE).splitlines()
+
+
+def _edited(root: Path, commit: str, *paths: str) -> list[str]:
+    """Tracked files, of these paths if some are given, that are not as in the snapshot."""
+    return git(root, "diff", "--name-only", commit, "--", *paths).splitlines()
 
 
 def _only_one(root: Path) -> ExitStack:
