@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 
 from rapt import files
+
+REST = re.compile(r"[0-9a-f]{30}(\.dir)?")  # of an object's name, which begins with its folder's
 
 
 def remove_damaged(cache: Path, seen: Path) -> int:
@@ -28,13 +32,16 @@ def remove_damaged(cache: Path, seen: Path) -> int:
     whole: dict[str, list[int]] = {}
     removed = 0
     for path in sorted(objects.glob("??/*")):
-        name, stat = path.parent.name + path.name, path.stat()
-        state = [stat.st_size, stat.st_mtime_ns]
-        if known.get(name) == state or _md5(path) == name.removesuffix(".dir"):
-            whole[name] = state
-        else:
-            path.unlink()
-            removed += 1
+        if not REST.fullmatch(path.name):  # a DVC elsewhere writes it under a temporary name
+            continue
+        with suppress(FileNotFoundError):  # a DVC elsewhere has removed it
+            name, stat = path.parent.name + path.name, path.stat()
+            state = [stat.st_size, stat.st_mtime_ns]
+            if known.get(name) == state or _md5(path) == name.removesuffix(".dir"):
+                whole[name] = state
+            else:
+                path.unlink()
+                removed += 1
     files.write_json(seen, whole)
     return removed
 

@@ -11,7 +11,7 @@ function, and one that needs nothing but DVC.
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from dvc.exceptions import CheckoutError
@@ -133,7 +133,7 @@ def _check(objects: HashFileDB, name: str) -> bool:
     return all(whole)
 
 
-STEPS = {"send": send, "bring": bring, "give": give, "take": take}
+STEPS: dict[str, Callable[..., int]] = {"send": send, "bring": bring, "give": give, "take": take}
 
 
 def main(step: str, *names: str) -> int:

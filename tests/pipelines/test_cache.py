@@ -41,6 +41,16 @@ def test_damaged_objects_go_and_whole_ones_stay(tmp_path: Path) -> None:
     assert remove_damaged(tmp_path, seen) == 0
 
 
+def test_what_another_dvc_does_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    whole = put(tmp_path, b"whole")
+    unfinished = whole.with_name(".9yMbxDBKKmMPJPYnFbHTpD.tmp")
+    unfinished.write_bytes(b"who")
+    whole.with_name("0" * 30).symlink_to("gone")  # as what vanishes after it was listed
+    assert remove_damaged(tmp_path, tmp_path / "seen.json") == 0
+    assert whole.exists()
+    assert unfinished.exists()
+
+
 def test_an_empty_project_has_no_cache(tmp_path: Path) -> None:
     assert remove_damaged(tmp_path / "none", tmp_path / "seen.json") == 0
 
