@@ -24,6 +24,7 @@ from dvc.stage.serialize import to_single_stage_lockfile
 from dvc_data.hashfile.db import HashFileDB
 from dvc_objects.errors import ObjectFormatError
 
+CELLS = "reports/cells/"
 NOTHING = 3  # the exit code where nobody has made the stage yet
 
 
@@ -35,6 +36,10 @@ def send(repo: Repo, name: str) -> int:
     entry = [*_entries(stage), _get_cache_hash(to_single_stage_lockfile(stage))]
     to = remote.fs.join(remote.path, *entry)
     generic.copy(here.fs, here.fs.join(here.path, *entry), remote.fs, to)
+    for out in stage.outs:
+        if (sidecar := _sidecar(out.def_path)) and os.path.exists(sidecar):
+            there = _sidecar_there(remote, out.hash_info.value)
+            generic.copy(here.fs, sidecar, remote.fs, there)
     return 0
 
 
@@ -55,6 +60,7 @@ def bring(repo: Repo, name: str) -> int:
         generic.copy(remote.fs, found, here.fs, entry)
         if whole := repo.stage_cache._load_cache(key, name):
             if _restore(repo, stage):
+                _bring_sidecars(repo, whole["outs"])
                 return 0
             _discard_damaged(repo, [out["md5"] for out in whole["outs"]])
         else:  # DVC has removed it, and cannot read an empty folder
@@ -90,6 +96,27 @@ def _push(repo: Repo, outs: list[Output]) -> None:
     except ObjectFormatError:  # of a folder that the remote has
         _discard_damaged(repo, [out.hash_info.value for out in outs])
         repo.push(paths)
+
+
+def _bring_sidecars(repo: Repo, outs: list[dict[str, str]]) -> None:
+    here, remote = repo.cache.legacy, _remote(repo)
+    for out in outs:
+        if sidecar := _sidecar(out["path"]):
+            there = _sidecar_there(remote, out["md5"])
+            if remote.fs.exists(there):
+                generic.copy(remote.fs, there, here.fs, sidecar)
+
+
+def _sidecar(out: str) -> str | None:
+    """Where rapt leaves what is not the same in equal runs of a cell (rapt/cells.py)."""
+    if not out.startswith(CELLS):
+        return None
+    return os.path.join(os.environ["RAPT_HOME"], ".rapt/runs", out.removeprefix(CELLS))
+
+
+def _sidecar_there(remote: HashFileDB, name: str) -> str:
+    """Where the remote has it: by the name of the cell's object, of which it tells."""
+    return str(remote.fs.join(remote.path, "rapt", f"{name}.json"))
 
 
 def _restore(repo: Repo, stage: PipelineStage) -> bool:

@@ -8,6 +8,7 @@ releases that are unprotected stay here. The bytes left are those of `dvc repro`
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import threading
@@ -57,6 +58,7 @@ class Desk:
     def __init__(self, slots: Slots, needs: dict[str, graph.Needs]) -> None:
         """Lay it out beside the slots, which are cleared together with it."""
         root, cache = slots.root, slots.cache
+        self._home = {"RAPT_HOME": str(root)}
         self._logs = root / ".rapt/logs"
         self._path = root / ".rapt/slots/desk"
         self._needs = needs
@@ -91,7 +93,13 @@ class Desk:
         """
         command = [*process.TETHER, *EXCHANGE, "bring", stage]
         with self._guard:
-            done = subprocess.run(command, cwd=self._path, capture_output=True, text=True)
+            done = subprocess.run(
+                command,
+                cwd=self._path,
+                env=os.environ | self._home,
+                capture_output=True,
+                text=True,
+            )
         if done.returncode not in (0, exchange.NOTHING):
             reason = " ".join(done.stderr.strip().splitlines()[-1:])
             raise RaptError(f"{stage}: not fetched from the remote: {reason}")
@@ -225,7 +233,7 @@ def published(root: Path, commit: str, repository: str) -> Iterator[str]:
     """Hold a snapshot's files for the workers, in a ref of the repository that they fetch from.
 
     Yields:
-        a commit of these files without history, which no other flow has.
+        a commit of these files without history, which no other flow has; its body names theirs.
 
     Raises:
         RaptError: git cannot push to `repository`.
@@ -233,7 +241,7 @@ def published(root: Path, commit: str, repository: str) -> Iterator[str]:
     record = root / ".rapt/published.json"
     if record.exists():  # by a flow that was killed
         _retract(root, **files.read_json(record))
-    own = git(root, "commit-tree", f"{commit}^{{tree}}", "-m", f"rapt {uuid.uuid4()}")
+    own = git(root, "commit-tree", f"{commit}^{{tree}}", "-m", f"rapt {uuid.uuid4()}", "-m", commit)
     where = {"repository": repository, "commit": own}
     files.write_json(record, where)
     git(root, "push", "--quiet", repository, f"{own}:refs/rapt/{own}")

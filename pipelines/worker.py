@@ -57,7 +57,8 @@ def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None
         if needs := [out["path"] for entry in lock.values() for out in entry["outs"]]:
             patiently(lambda: run(*EXCHANGE, "take", *needs))
         # Alone: where something upstream is missing it fails, instead of making that here.
-        run(*DVC, "repro", "--single-item", stage)
+        source = git(folder, "log", "-1", "--format=%b")
+        run(*DVC, "repro", "--single-item", stage, RAPT_COMMIT=source)
         patiently(lambda: run(*EXCHANGE, "send", stage))
 
 

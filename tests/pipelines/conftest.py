@@ -136,7 +136,7 @@ stages:
     metrics: [reports/metrics.json: {cache: false}]
 """,
     "stages/make.py": """\
-import ctypes, json, sys, time
+import ctypes, json, os, sys, time
 from pathlib import Path
 import stages
 name, *outs = sys.argv[1:]
@@ -149,6 +149,9 @@ while (home / f"wait-{name}").exists():
     time.sleep(0.05)
 for out in outs:
     stages.write(f"{out}/text", f"{name} made {out}")
+    if out.startswith("reports/cells/"):  # as rapt/cells.py does
+        sidecar = Path(os.environ.get("RAPT_HOME", "."), ".rapt/runs", out[len("reports/cells/"):])
+        stages.write(sidecar, os.environ.get("RAPT_COMMIT", "at home"))
     if out.startswith("data/private"):
         protection = "unprotected" if out.endswith("inf") else "d_X-privacy"
         stages.write(f"{out}/statement.json", json.dumps({"protection": protection}))

@@ -14,12 +14,15 @@ from tests.pipelines.conftest import FILES, Toy, make
 
 # Two roots whose bytes differ in each run, as on a GPU they may.
 RANDOM = """\
-import secrets, sys
+import os, secrets, sys
 from pathlib import Path
 folder = Path("models", sys.argv[1])
 folder.mkdir(parents=True)
 for name in ("adapter", "head"):
     (folder / name).write_text(secrets.token_hex())
+for base in (Path("reports/cells"), Path(os.environ["RAPT_HOME"], ".rapt/runs")):
+    (base / "train").mkdir(parents=True, exist_ok=True)
+    (base / "train" / f"{sys.argv[1]}.json").write_text(f'"{secrets.token_hex()}"')
 """
 STAGES = """\
 stages:
@@ -28,7 +31,7 @@ stages:
     do:
       cmd: exec python -m stages.random ${item}
       deps: [stages/random.py]
-      outs: ["models/${item}"]
+      outs: ["models/${item}", "reports/cells/train/${item}.json"]
 """
 GIVEN = FILES | {
     "dvc.yaml": STAGES,
@@ -43,20 +46,28 @@ class Machine:
 
     toy: Toy
 
-    def dvc(self, *arguments: str, check: bool = True) -> int:
-        return self.toy.run(sys.executable, "-m", "dvc", *arguments, check=check).returncode
+    def dvc(self, *arguments: str) -> None:
+        self.run(sys.executable, "-m", "dvc", *arguments)
 
     def exchange(self, step: str, stage: str, check: bool = True) -> int:
-        return self.toy.run(*worker.EXCHANGE, step, stage, check=check).returncode
+        return self.run(*worker.EXCHANGE, step, stage, check=check)
+
+    def run(self, *command: str, check: bool = True) -> int:
+        home = f"RAPT_HOME={self.toy.root}"
+        return self.toy.run("env", home, *command, check=check).returncode
 
     def bring(self, stage: str) -> int:
         """As at the desk: into a workspace where the stage's outs are not."""
-        shutil.rmtree(self.toy.root / "models", ignore_errors=True)
+        for folder in ("models", "reports/cells"):
+            shutil.rmtree(self.toy.root / folder, ignore_errors=True)
         (self.toy.root / "dvc.lock").unlink(missing_ok=True)
         return self.exchange("bring", stage, check=False)
 
     def made(self, name: str) -> str:
         return (self.toy.root / "models" / name / "adapter").read_text()
+
+    def sidecar(self) -> str:
+        return (self.toy.root / ".rapt/runs/train/a.json").read_text()
 
     def lose_objects(self) -> None:
         shutil.rmtree(self.toy.root / ".dvc/cache/files")
@@ -86,6 +97,7 @@ def test_what_a_worker_made_comes_in_place_of_what_is_lost(
     other.exchange("send", "train@a")
     assert user.bring("train@a") == 0
     assert user.made("a") == other.made("a") != lost
+    assert user.sidecar() == other.sidecar()  # it tells of this run, not of the lost one
     user.dvc("repro", "-q", "train@a")
     assert user.made("a") == other.made("a")  # it did not run
 
@@ -95,9 +107,9 @@ def test_what_is_here_stays_what_counts(machines: tuple[Machine, Machine]) -> No
     for machine in machines:
         machine.dvc("repro", "-q", "train@a")
     other.exchange("send", "train@a")
-    own = user.made("a")
+    own, sidecar = user.made("a"), user.sidecar()
     assert user.bring("train@a") == 0
-    assert user.made("a") == own
+    assert (user.made("a"), user.sidecar()) == (own, sidecar)
 
 
 def test_no_entry_is_sent_before_its_outs(machines: tuple[Machine, Machine]) -> None:

@@ -444,6 +444,12 @@ def test_three_workers_leave_the_bytes_of_a_serial_run(
     assert machines.toy.names() == EVERY_STAGE
     assert machines.toy.git("ls-remote", "origin") == ""
 
+    runs = machines.toy.root / ".rapt/runs"
+    told = {path.name: path.read_text().strip() for path in runs.iterdir()}
+    commit = machines.toy.git("rev-parse", "HEAD").strip()
+    elsewhere = dict.fromkeys([*CELLS, "merged"], commit)
+    assert told == elsewhere | dict.fromkeys(["inf-a", "inf-b", "compared", "attack"], "at home")
+
     at_home = machines.ran_on("coordinator")
     assert set(USER) <= set(at_home)
     assert not set(PROVIDER) & set(at_home)
