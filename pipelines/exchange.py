@@ -33,13 +33,13 @@ def send(repo: Repo, name: str) -> int:
     stage = repo.stage.collect(name)[0]
     _push(repo, stage.outs)
     here, remote = repo.cache.legacy, _remote(repo)
-    entry = [*_entries(stage), _get_cache_hash(to_single_stage_lockfile(stage))]
-    to = remote.fs.join(remote.path, *entry)
-    generic.copy(here.fs, here.fs.join(here.path, *entry), remote.fs, to)
     for out in stage.outs:
         if (sidecar := _sidecar(out.def_path)) and os.path.exists(sidecar):
             there = _sidecar_there(remote, out.hash_info.value)
             generic.copy(here.fs, sidecar, remote.fs, there)
+    entry = [*_entries(stage), _get_cache_hash(to_single_stage_lockfile(stage))]
+    to = remote.fs.join(remote.path, *entry)
+    generic.copy(here.fs, here.fs.join(here.path, *entry), remote.fs, to)
     return 0
 
 
@@ -58,13 +58,16 @@ def bring(repo: Repo, name: str) -> int:
         name = remote.fs.name(found)
         entry = here.fs.join(here.path, *folders, key, name)
         generic.copy(remote.fs, found, here.fs, entry)
-        if whole := repo.stage_cache._load_cache(key, name):
+        whole = repo.stage_cache._load_cache(key, name)
+        if whole and _get_cache_hash(dict(whole), key=True) == key:
             if _restore(repo, stage):
                 _bring_sidecars(repo, whole["outs"])
                 return 0
             _discard_damaged(repo, [out["md5"] for out in whole["outs"]])
-        else:  # DVC has removed it, and cannot read an empty folder
-            with suppress(OSError):  # which has others
+        else:  # cut off, or it names other outs: DVC would check these out, wherever they are
+            with suppress(FileNotFoundError):
+                os.remove(entry)
+            with suppress(OSError):  # which has others; an empty one DVC cannot read
                 os.rmdir(here.fs.parent(entry))
     return NOTHING
 

@@ -144,6 +144,21 @@ def test_an_entry_whose_outs_the_remote_has_lost_is_passed_over(
     assert user.made("a") == other.made("a")
 
 
+def test_an_entry_that_names_other_outs_is_not_taken(
+    machines: tuple[Machine, Machine], tmp_path: Path
+) -> None:
+    """Else who can write to the remote could write any file here, code too."""
+    user, other = machines
+    other.dvc("repro", "-q", "train@a")
+    other.exchange("send", "train@a")
+    entry = next(path for path in (tmp_path / "remote/runs").rglob("*") if path.is_file())
+    entry.chmod(0o644)
+    entry.write_text(entry.read_text().replace("path: models/a", "path: rapt/a"))
+    assert user.bring("train@a") == exchange.NOTHING
+    assert not (user.toy.root / "rapt/a").exists()
+    assert not list((user.toy.root / ".dvc/cache/runs").rglob("?" * 64 + "/*"))
+
+
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_a_damaged_object_of_the_remote_is_not_used_and_goes(
     machines: tuple[Machine, Machine], tmp_path: Path, kind: str
