@@ -176,6 +176,7 @@ class Toy:
     root: Path
     server: str  # Prefect's address, or none
     prefect_home: Path | None = None
+    mlflow: Path | None = None  # an experiment that its flows mirror in MLflow; else none
 
     def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
@@ -188,7 +189,8 @@ class Toy:
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         prefect = {"PREFECT_API_URL": self.server} if self.server else {}
         home = {"PREFECT_HOME": str(self.prefect_home)} if self.prefect_home else {}
-        return os.environ | {"PATH": path} | prefect | home
+        mlflow = {"TOY_MLFLOW": str(self.mlflow)} if self.mlflow else {}
+        return os.environ | {"PATH": path} | prefect | home | mlflow
 
     def without_server(self, home: Path) -> Toy:
         """The same toy, whose flow has to start a Prefect server itself, with its own database."""

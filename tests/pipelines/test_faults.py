@@ -5,6 +5,8 @@ Each test ends with the bytes, dvc.lock included, that an undisturbed serial `dv
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import os
 import re
 import signal
@@ -12,13 +14,16 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from pipelines import before, slots
+from tests import test_tracking
 from tests.pipelines.conftest import FILES, Toy, make
-from tests.pipelines.test_reproduce import EVERY_STAGE, wait_until
+from tests.pipelines.test_reproduce import EVERY_STAGE, alive, wait_until
+from tests.reporting import synthetic
 
 pytestmark = pytest.mark.slow
 
@@ -143,15 +148,53 @@ def test_the_prefect_server_killed(toy: Toy, expected: dict[str, str], prefect_h
     flag = toy.flag("wait-1-b")
     flow = toy.without_server(prefect_home).start()
     wait_until(lambda: "1-b" in toy.names())
-    for child in psutil.Process(flow.pid).children():
-        if "server" in child.cmdline():
-            child.kill()
+    children = psutil.Process(flow.pid).children()
+    (prefect,) = [child for child in children if "server" in child.cmdline()]
+    prefect.kill()
+    wait_until(lambda: not alive(prefect.pid))
     flag.unlink()
     output = flow.communicate(timeout=120)[0]
+    assert flow.returncode == 1
+    assert "Prefect's server is lost; what is finished stays in the cache" in output
     assert "Traceback" not in output
     assert len(output.strip().splitlines()) < 60
     completes(toy, expected)
     assert toy.names() == EVERY_STAGE
+
+
+def test_a_flow_killed_while_it_fills_mlflow(
+    toy: Toy, expected: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Its last step, which no stage waits for: the next start fills in what is missing."""
+    folder = tmp_path_factory.mktemp("mlflow")
+    with contextlib.chdir(folder):
+        experiment = synthetic.write(folder)
+    mirrored = dataclasses.replace(toy, mlflow=folder)
+    flow = mirrored.start()
+    wait_until(lambda: len(list(folder.glob("mlartifacts/**/statement.json"))) >= 3, 240)
+    assert flow.poll() is None
+    flow.kill()
+    output = flow.communicate(timeout=60)[0]
+    assert "MLflow" not in output
+    assert toy.outcome() == expected
+    assert set(logged(folder)) < test_tracking.expected(experiment)
+
+    done = mirrored.flow()
+    assert done.returncode == 0, done.stderr
+    assert "warning" not in done.stderr
+    assert toy.outcome() == expected
+    assert toy.names() == EVERY_STAGE
+    children = logged(folder)
+    assert set(children) == test_tracking.expected(experiment)
+    assert {run.info.status for run in children.values()} == {"FINISHED"}
+
+
+def logged(folder: Path) -> dict[str, Any]:
+    """What MLflow has of each cell."""
+    with contextlib.chdir(folder):
+        parents, children = test_tracking.runs()
+    assert len(parents) == 1
+    return children
 
 
 def test_the_disk_full_while_a_stage_writes(toy: Toy, expected: dict[str, str]) -> None:
