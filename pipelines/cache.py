@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 
 from rapt import files
+
+REST = re.compile(r"[0-9a-f]{30}(\.dir)?")  # of an object's name, which begins with its folder's
 
 
 def remove_damaged(cache: Path, seen: Path) -> int:
@@ -28,13 +32,16 @@ def remove_damaged(cache: Path, seen: Path) -> int:
     whole: dict[str, list[int]] = {}
     removed = 0
     for path in sorted(objects.glob("??/*")):
-        name, stat = path.parent.name + path.name, path.stat()
-        state = [stat.st_size, stat.st_mtime_ns]
-        if known.get(name) == state or _md5(path) == name.removesuffix(".dir"):
-            whole[name] = state
-        else:
-            path.unlink()
-            removed += 1
+        if not REST.fullmatch(path.name):  # a DVC elsewhere writes it under a temporary name
+            continue
+        with suppress(FileNotFoundError):  # a DVC elsewhere has removed it
+            name, stat = path.parent.name + path.name, path.stat()
+            state = [stat.st_size, stat.st_mtime_ns]
+            if known.get(name) == state or _md5(path) == name.removesuffix(".dir"):
+                whole[name] = state
+            else:
+                path.unlink()
+                removed += 1
     files.write_json(seen, whole)
     return removed
 
@@ -66,11 +73,16 @@ def forget_lost(lock: Path, cache: Path) -> None:
 
 def _is_lost(out: dict[str, Any], workspace: Path, cache: Path) -> bool:
     """Whether an out is neither in the cache nor, as what is not cached, in the workspace."""
-    md5 = str(out.get("md5", ""))
-    return (
-        not (cache / "files/md5" / md5[:2] / md5[2:]).is_file()
-        and not (workspace / out["path"]).exists()
-    )
+    there = _is_cached(cache / "files/md5", str(out.get("md5", "")))
+    return not there and not (workspace / out["path"]).exists()
+
+
+def _is_cached(objects: Path, md5: str) -> bool:
+    """Whether an object is there, and with a folder's all that it names."""
+    path = objects / md5[:2] / md5[2:]
+    if not md5.endswith(".dir") or not path.is_file():
+        return path.is_file()
+    return all(_is_cached(objects, entry["md5"]) for entry in files.read_json(path))
 
 
 def _md5(path: Path) -> str:

@@ -97,6 +97,14 @@ def cache_dir(root: Path) -> Path:
         return Path(repo.cache.local_cache_dir).resolve()
 
 
+def uncached(root: Path) -> list[str]:
+    """The files that stages leave to git, `cache: false`: paths from the root."""
+    with Repo(str(root)) as repo:
+        stages = [stage for stage in repo.index.stages if stage.path_in_repo == "dvc.yaml"]
+        outs = [Path(out.fs_path) for s in stages for out in s.outs if not out.use_cache]
+        return [str(path.relative_to(root)) for path in outs if not path.is_dir()]
+
+
 def provider_side(root: Path) -> dict[str, Needs]:
     """The stages that dvc.yaml gives to the provider (`meta: {side: provider}`), with their needs.
 

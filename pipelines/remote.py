@@ -8,6 +8,7 @@ releases that are unprotected stay here. The bytes left are those of `dvc repro`
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import threading
@@ -33,7 +34,7 @@ from pipelines import exchange, graph, server, walk
 from pipelines.board import console
 from pipelines.checkout import DVC, git, worktree
 from pipelines.pulse import Pulse
-from pipelines.reproduce import check_cache, finish, mirror
+from pipelines.reproduce import finish, mirror, warn_of_damage
 from pipelines.schedule import Durations, Lease, Schedule
 from pipelines.slots import Slots, Stopped, gpus, recover, snapshot
 from pipelines.worker import EXCHANGE, PAUSES, execute, patiently
@@ -45,6 +46,10 @@ T = TypeVar("T")
 Lock = dict[str, dict[str, Any]]
 AHEAD = 32  # stages that run or wait on the pool at a time
 SECONDS_BETWEEN_LOOKS = 1.0
+WARNING = (
+    "the pool gets params.yaml with its seed, by which noise can be replayed: for public text, or "
+    "machines of your own (docs/scaling.md)"
+)
 
 
 class Desk:
@@ -53,6 +58,7 @@ class Desk:
     def __init__(self, slots: Slots, needs: dict[str, graph.Needs]) -> None:
         """Lay it out beside the slots, which are cleared together with it."""
         root, cache = slots.root, slots.cache
+        self._home = {"RAPT_HOME": str(root)}
         self._logs = root / ".rapt/logs"
         self._path = root / ".rapt/slots/desk"
         self._needs = needs
@@ -61,7 +67,7 @@ class Desk:
         worktree(root, self._path, slots.commit, cache)
         if (own := root / ".dvc/config.local").exists():  # the remote's credentials may be there
             shutil.copy(own, self._path / ".dvc/config.local")
-            self._dvc("desk", "config", "--local", "cache.dir", str(cache))
+            self._execute("desk", *DVC, "config", "--local", "cache.dir", str(cache))
 
     def send(self, stage: str) -> Lock | None:
         """Push what a stage needs.
@@ -87,7 +93,13 @@ class Desk:
         """
         command = [*process.TETHER, *EXCHANGE, "bring", stage]
         with self._guard:
-            done = subprocess.run(command, cwd=self._path, capture_output=True, text=True)
+            done = subprocess.run(
+                command,
+                cwd=self._path,
+                env=os.environ | self._home,
+                capture_output=True,
+                text=True,
+            )
         if done.returncode not in (0, exchange.NOTHING):
             reason = " ".join(done.stderr.strip().splitlines()[-1:])
             raise RaptError(f"{stage}: not fetched from the remote: {reason}")
@@ -98,11 +110,11 @@ class Desk:
             return {}
         # Without a shell nothing runs here that the cache lacks.
         nothing = shutil.which("false") or "false"
-        self._dvc(stage, "repro", "-q", *needs, SHELL=nothing)
+        self._execute(stage, *DVC, "repro", "-q", *needs, SHELL=nothing)
         if self._is_bare(stage):
             return None
         paths = [path for outs in needs.values() for path in outs]
-        self._dvc(stage, "push", "-q", *paths)
+        self._execute(stage, *EXCHANGE, "give", *paths)
         entries = YAML(typ="safe").load(self._path / "dvc.lock")["stages"]
         return {
             name: {
@@ -112,8 +124,8 @@ class Desk:
             for name, outs in needs.items()
         }
 
-    def _dvc(self, stage: str, *arguments: str, **environment: str) -> None:
-        execute(self._path, stage, *DVC, *arguments, logs=self._logs, **environment)
+    def _execute(self, stage: str, *command: str, **environment: str) -> None:
+        execute(self._path, stage, *command, logs=self._logs, **environment)
 
     def _is_bare(self, stage: str) -> bool:
         """Whether a stage takes text that nothing protects, or what was made of such."""
@@ -221,7 +233,7 @@ def published(root: Path, commit: str, repository: str) -> Iterator[str]:
     """Hold a snapshot's files for the workers, in a ref of the repository that they fetch from.
 
     Yields:
-        a commit of these files without history, which no other flow has.
+        a commit of these files without history, which no other flow has; its body names theirs.
 
     Raises:
         RaptError: git cannot push to `repository`.
@@ -229,7 +241,7 @@ def published(root: Path, commit: str, repository: str) -> Iterator[str]:
     record = root / ".rapt/published.json"
     if record.exists():  # by a flow that was killed
         _retract(root, **files.read_json(record))
-    own = git(root, "commit-tree", f"{commit}^{{tree}}", "-m", f"rapt {uuid.uuid4()}")
+    own = git(root, "commit-tree", f"{commit}^{{tree}}", "-m", f"rapt {uuid.uuid4()}", "-m", commit)
     where = {"repository": repository, "commit": own}
     files.write_json(record, where)
     git(root, "push", "--quiet", repository, f"{own}:refs/rapt/{own}")
@@ -268,7 +280,7 @@ def reproduce(
     needs = graph.provider_side(root)
     schedule = Schedule(plan, slots, gpus(), Durations(root), elsewhere=AHEAD)
     with Slots(root, slots) as here:
-        check_cache(here)
+        warn_of_damage(here)
         desk = Desk(here, needs)
         with published(root, here.commit, repository) as own:
             walk.run(schedule, Sides(here, desk, pool, repository, own))
@@ -296,13 +308,32 @@ def start(pool: str, slots: int, repository: str | None = None) -> None:
         mirror(experiment)
         return
     graph.provider_side(root)
+    refuse_tracked_text(root, experiment)
     address = _address(root, repository)
     _look(pool)
+    console.print(WARNING, soft_wrap=True)
     slots = min(slots, len(plan))
     runner = ThreadPoolTaskRunner(max_workers=slots + AHEAD)  # type: ignore[var-annotated]
     with server.needed():
         reproduce.with_options(task_runner=runner)(plan, pool, address, slots, experiment)  # type: ignore[arg-type]
     console.print(f"{len(plan)} stages run, everything is up to date")
+
+
+def refuse_tracked_text(root: Path, experiment: params.Params) -> None:
+    """See that no task's own files are among those of the snapshot, which the workers fetch.
+
+    Raises:
+        RaptError: git tracks one of them.
+    """
+    for name, task in experiment.tasks.items():
+        if isinstance(task.source, params.FilesSource):
+            for given in task.source.files.values():
+                path = (root / given).resolve()
+                if path.is_relative_to(root) and git(root, "ls-files", "--", f":(literal){path}"):
+                    raise RaptError(
+                        f"tasks.{name}.source.files: {given} given, which git tracks, so that the "
+                        f"pool would get it; allowed: ignored by git (git rm --cached {given})"
+                    )
 
 
 def _address(root: Path, given: str | None) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from prefect import flow
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from pipelines import artifacts, cache, graph, server, walk
+from pipelines import artifacts, graph, server, walk
 from pipelines.board import console
 from pipelines.schedule import Durations, Schedule
 from pipelines.slots import Slots, gpus, recover, snapshot
@@ -32,15 +32,15 @@ def reproduce(plan: graph.Plan, slots: int, experiment: params.Params) -> None:
     """
     root = Path.cwd()
     with Slots(root, slots) as pool:
-        check_cache(pool)
+        warn_of_damage(pool)
         walk.run(Schedule(plan, slots, gpus(), Durations(root)), pool)
     finish(experiment)
 
 
-def check_cache(pool: Slots) -> None:
-    """Remove what is damaged in DVC's cache, which would pass for whole."""
-    if damaged := cache.remove_damaged(pool.cache, pool.root / ".rapt/cache.json"):
-        console.print(f"warning: {damaged} damaged in DVC's cache: removed, made again")
+def warn_of_damage(slots: Slots) -> None:
+    """Say what was damaged in DVC's cache, which would have passed for whole."""
+    if slots.damaged:
+        console.print(f"warning: {slots.damaged} damaged in DVC's cache: removed, made again")
 
 
 def finish(experiment: params.Params) -> None:

@@ -20,18 +20,20 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
 
-from pipelines import graph
-from pipelines.cache import forget_lost
+from pipelines import before, graph
+from pipelines.cache import forget_lost, remove_damaged
 from pipelines.checkout import DVC, PATH, git, worktree
 from pipelines.schedule import Lease
-from rapt import files, process
+from rapt import process
 from rapt.errors import RaptError
 
 # `git stash create` and `ls-files --others` see nothing of these: a slot would miss them.
 CODE = ("stages", "pipelines", "rapt", "dvc.yaml", "params.yaml")
 LINES_SHOWN = 20
-# dvc.lock as it was, while one is written: DVC writes it in place. Empty: there was none.
-BEFORE = Path(".rapt/dvc.lock")
+HALFWAY = (
+    "interrupted while collecting: dvc.lock and what else git tracks are as before, other outs may "
+    "be new already; start again to go on, or go back by `dvc checkout`"
+)
 # What DVC prints of a stage whose outs it has from an earlier run.
 RESTORED = "is cached - skipping run"
 # A stage that was killed, by the kernel where memory was short, too little memory on a GPU, and
@@ -79,6 +81,8 @@ class Slots:
         self._guard = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
+        # Objects of DVC's cache that were not what their names say: removed, made again.
+        self.damaged = 0
 
     def __enter__(self) -> Self:
         """Take the snapshot and lay the slots out, those of a crashed flow reclaimed."""
@@ -87,6 +91,8 @@ class Slots:
             self.commit = snapshot(self.root)
             self._clear()
             stack.callback(self._clear)
+            # Before the slots are laid out: what is removed leaves their dvc.lock.
+            self.damaged = remove_damaged(self.cache, self.root / ".rapt/cache.json")
             for number in range(self.count):
                 path = self._folder / str(number)
                 worktree(self.root, path, self.commit, self.cache)
@@ -128,21 +134,22 @@ class Slots:
             CommandError: a stage failed.
             RaptError: files are no longer those of the snapshot, or the flow is stopping.
         """
-        if changed := git(self.root, "diff", "--name-only", self.commit).splitlines():
+        if changed := [*_edited(self.root, self.commit), *_untracked(self.root)]:
             raise RaptError(
                 f"changed while the flow ran: {_listed(changed)}; what ran is in the cache, and "
                 "nothing else was touched: start again"
             )
-        lock, before = self.root / "dvc.lock", self.root / BEFORE
-        files.write_bytes(before, [lock.read_bytes() if lock.exists() else b""])
-        try:
-            forget_lost(lock, self.cache)
-            self._run("dvc repro", [], self.root, {})
-        except Stopped:
-            _take_back(self.root)
-            raise
-        finally:
-            before.unlink(missing_ok=True)
+        with before.kept(self.root, ["dvc.lock", *graph.uncached(self.root)]):
+            forget_lost(self.root / "dvc.lock", self.cache)
+            try:
+                self._run("dvc repro", [], self.root, {})
+            except Stopped:
+                raise Stopped(HALFWAY) from None
+            if changed := [*_edited(self.root, self.commit, *CODE), *_untracked(self.root)]:
+                raise RaptError(
+                    f"changed while the flow collected: {_listed(changed)}; dvc.lock is as it was, "
+                    "what ran is in the cache: start again"
+                )
 
     def stop(self) -> None:
         """Kill everything that runs, and start nothing more."""
@@ -195,14 +202,23 @@ def snapshot(root: Path) -> str:
     Raises:
         RaptError: code lies there that git neither tracks nor ignores.
     """
-    others = git(root, "ls-files", "--others", "--exclude-standard", "--", *CODE).splitlines()
-    if others:
+    if others := _untracked(root):
         raise RaptError(
             f"untracked files given: {_listed(others)}; allowed: tracked (git add) or ignored"
         )
     # Else `stash create` fails without a word where a file was edited and is as before again.
     git(root, "update-index", "-q", "--refresh", check=False)
     return git(root, "stash", "create") or git(root, "rev-parse", "HEAD")
+
+
+def _untracked(root: Path) -> list[str]:
+    """Code that git neither tracks nor ignores."""
+    return git(root, "ls-files", "--others", "--exclude-standard", "--", *CODE).splitlines()
+
+
+def _edited(root: Path, commit: str, *paths: str) -> list[str]:
+    """Tracked files, of these paths if some are given, that are not as in the snapshot."""
+    return git(root, "diff", "--name-only", commit, "--", *paths).splitlines()
 
 
 def _only_one(root: Path) -> ExitStack:
@@ -244,18 +260,7 @@ def recover(root: Path) -> None:
         RaptError: another flow runs.
     """
     with _only_one(root):
-        _take_back(root)
-
-
-def _take_back(root: Path) -> None:
-    """Give dvc.lock the content it had before the collecting, if that did not end."""
-    lock, before = root / "dvc.lock", root / BEFORE
-    if before.exists():
-        if content := before.read_bytes():
-            files.write_bytes(lock, [content])
-        else:
-            lock.unlink(missing_ok=True)
-        before.unlink()
+        before.give_back(root)
 
 
 def _inherited(variable: str) -> list[str]:

@@ -25,6 +25,8 @@ BACKOFF = [2, 10]
 SECONDS_BETWEEN_UPDATES = 5
 CTRL_C = "Ctrl-C"
 INTERRUPTED = "interrupted: nothing here has changed; what is finished stays in the cache"
+# Before the walk, or after it, when all is collected and shown.
+AROUND = "interrupted: what is finished stays; start again to go on"
 
 
 class Stays(Exception):
@@ -92,7 +94,7 @@ def told(start: Callable[[], None]) -> None:
     except RaptError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        sys.exit(AROUND)
 
 
 class _Events:

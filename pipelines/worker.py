@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import io
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from prefect import flow
 from ruamel.yaml import YAML
 
 from pipelines import exchange, pulse
+from pipelines.cache import remove_damaged
 from pipelines.checkout import DVC, PATH, git, use_cache
 from pipelines.slots import CommandError
 from rapt import files, process
@@ -52,13 +52,14 @@ def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None
     with pulse.beating(), own_folder() as folder:
         run = partial(execute, folder, stage, logs=folder / ".rapt/logs", **_environment(folder))
         patiently(lambda: _checkout(folder, repository, commit))
+        remove_damaged(folder / ".dvc/cache", folder / ".rapt/cache.json")
         files.write_bytes(folder / "dvc.lock", [_lock_file(lock)])
         if needs := [out["path"] for entry in lock.values() for out in entry["outs"]]:
-            patiently(lambda: run(*DVC, "pull", *needs))
+            patiently(lambda: run(*EXCHANGE, "take", *needs))
         # Alone: where something upstream is missing it fails, instead of making that here.
-        run(*DVC, "repro", "--single-item", stage)
+        source = git(folder, "log", "-1", "--format=%b")
+        run(*DVC, "repro", "--single-item", stage, RAPT_COMMIT=source)
         patiently(lambda: run(*EXCHANGE, "send", stage))
-        shutil.rmtree(folder / ".dvc/cache/runs")  # else the next push sends it again
 
 
 def _lock_file(stages: dict[str, Any]) -> bytes:

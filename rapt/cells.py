@@ -83,5 +83,7 @@ def summary(values: Sequence[float]) -> dict[str, float | int | None]:
 
 
 def _commit() -> str | None:
+    if given := os.environ.get("RAPT_COMMIT"):  # whose files these are, on another machine
+        return given
     head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     return head.stdout.strip() or None

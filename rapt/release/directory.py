@@ -77,7 +77,8 @@ class Directory:
         folders = [folder.resolve() for folder in (self.path, self.out, self.map) if folder]
         if any(one == other or one in other.parents for one, other in permutations(folders, 2)):
             raise RaptError("IN, OUT and the map lie in one another, allowed: apart")
-        for folder in (self.out, *([self.map] if self.map and not self._parts.begun else [])):
+        folders = [] if self._complete() else [self.out]
+        for folder in (*folders, *([self.map] if self.map and not self._parts.begun else [])):
             if folder.exists() and not (self.overwrite and folder.is_dir()):
                 raise RaptError(f"{folder}: exists; give --overwrite to replace it (a folder only)")
         if self.out.exists():
@@ -109,6 +110,8 @@ class Directory:
             "list of files": self.names
         }
         with self._parts.opened(identity, resumable=True):
+            if self._complete():
+                os.replace(self.out, self._files)
             self._files.mkdir(exist_ok=True)
             if self.map:
                 self.map.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -136,6 +139,11 @@ class Directory:
         self._parts.remove()
         return counts
 
+    def _complete(self) -> bool:
+        """Whether the release is in place of a run that was killed before it removed its parts."""
+        moved = self.out.exists() and not self._files.exists()
+        return moved and all(self._member(name).is_done for name in self.names)
+
     @property
     def _parts(self) -> Parts:
         return Parts(self.out, None)
@@ -160,7 +168,7 @@ class _Member(Job):
         if not self.out.exists():
             self.read()
             return self._to_file(privatizer, progress)
-        if self._facts()["input"] != files.sha256(self.source.input.path):
+        if not self.is_done:
             raise RaptError(
                 f"{self.source.input.where}: changed since it was privatized; remove "
                 f"{self.out.parents[1]} to begin anew"
@@ -169,6 +177,12 @@ class _Member(Job):
         counts = self.counts()
         progress(counts.documents)
         return counts
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it was finished, and is what it was then."""
+        input = self.source.input.path
+        return self._place.exists() and self._facts()["input"] == files.sha256(input)
 
     def counts(self) -> Counts:
         """Those of a finished file."""

@@ -136,7 +136,7 @@ stages:
     metrics: [reports/metrics.json: {cache: false}]
 """,
     "stages/make.py": """\
-import ctypes, json, sys, time
+import ctypes, json, os, sys, time
 from pathlib import Path
 import stages
 name, *outs = sys.argv[1:]
@@ -149,6 +149,9 @@ while (home / f"wait-{name}").exists():
     time.sleep(0.05)
 for out in outs:
     stages.write(f"{out}/text", f"{name} made {out}")
+    if out.startswith("reports/cells/"):  # as rapt/cells.py does
+        sidecar = Path(os.environ.get("RAPT_HOME", "."), ".rapt/runs", out[len("reports/cells/"):])
+        stages.write(sidecar, os.environ.get("RAPT_COMMIT", "at home"))
     if out.startswith("data/private"):
         protection = "unprotected" if out.endswith("inf") else "d_X-privacy"
         stages.write(f"{out}/statement.json", json.dumps({"protection": protection}))
@@ -173,6 +176,7 @@ class Toy:
     root: Path
     server: str  # Prefect's address, or none
     prefect_home: Path | None = None
+    mlflow: Path | None = None  # an experiment that its flows mirror in MLflow; else none
 
     def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
@@ -185,7 +189,8 @@ class Toy:
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         prefect = {"PREFECT_API_URL": self.server} if self.server else {}
         home = {"PREFECT_HOME": str(self.prefect_home)} if self.prefect_home else {}
-        return os.environ | {"PATH": path} | prefect | home
+        mlflow = {"TOY_MLFLOW": str(self.mlflow)} if self.mlflow else {}
+        return os.environ | {"PATH": path} | prefect | home | mlflow
 
     def without_server(self, home: Path) -> Toy:
         """The same toy, whose flow has to start a Prefect server itself, with its own database."""

@@ -41,6 +41,16 @@ def test_damaged_objects_go_and_whole_ones_stay(tmp_path: Path) -> None:
     assert remove_damaged(tmp_path, seen) == 0
 
 
+def test_what_another_dvc_does_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    whole = put(tmp_path, b"whole")
+    unfinished = whole.with_name(".9yMbxDBKKmMPJPYnFbHTpD.tmp")
+    unfinished.write_bytes(b"who")
+    whole.with_name("0" * 30).symlink_to("gone")  # as what vanishes after it was listed
+    assert remove_damaged(tmp_path, tmp_path / "seen.json") == 0
+    assert whole.exists()
+    assert unfinished.exists()
+
+
 def test_an_empty_project_has_no_cache(tmp_path: Path) -> None:
     assert remove_damaged(tmp_path / "none", tmp_path / "seen.json") == 0
 
@@ -49,7 +59,9 @@ def test_the_outs_of_what_is_lost_leave_the_lock(tmp_path: Path) -> None:
     cache, lock = tmp_path / "cache", tmp_path / "dvc.lock"
     there = put(cache, b"there")
     (tmp_path / "uncached").touch()
-    outs = {"there": there.parent.name + there.name, "uncached": "0" * 32, "lost": "1" * 32}
+    folder = put(cache, b'[{"md5": "2", "relpath": "lost"}]', ".dir")
+    outs = {"uncached": "0" * 32, "lost": "1" * 32}
+    outs |= {path.name: path.parent.name + path.name for path in (there, folder)}
     stages: dict[str, dict[str, Any]] = {
         name: {"cmd": "make", "outs": [{"path": name, "md5": md5}]} for name, md5 in outs.items()
     }
@@ -57,6 +69,7 @@ def test_the_outs_of_what_is_lost_leave_the_lock(tmp_path: Path) -> None:
     yaml.dump({"schema": "2.0", "stages": stages}, lock)
     forget_lost(lock, cache)
     del stages["lost"]["outs"]
+    del stages[folder.name]["outs"]  # it names what is lost
     assert yaml.load(lock) == {"schema": "2.0", "stages": stages}
     (tmp_path / "none").mkdir()
     forget_lost(tmp_path / "none/dvc.lock", cache)

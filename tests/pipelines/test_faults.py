@@ -5,18 +5,25 @@ Each test ends with the bytes, dvc.lock included, that an undisturbed serial `dv
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from tests.pipelines.conftest import Toy, make
-from tests.pipelines.test_reproduce import EVERY_STAGE, wait_until
+from pipelines import before, slots
+from tests import test_tracking
+from tests.pipelines.conftest import FILES, Toy, make
+from tests.pipelines.test_reproduce import EVERY_STAGE, alive, wait_until
+from tests.reporting import synthetic
 
 pytestmark = pytest.mark.slow
 
@@ -65,23 +72,129 @@ def test_what_dvc_writes_in_place_cut_off(toy: Toy, expected: dict[str, str], pa
     wait_until(lock.exists, 120)
     flow.kill()
     flow.communicate(timeout=60)
+    killed = (toy.root / path).stat() if (toy.root / path).exists() else lock.stat()
     (toy.root / path).write_text('{"sta')
+    os.utime(toy.root / path, ns=(killed.st_atime_ns, killed.st_mtime_ns))
     completes(toy, expected)
+
+
+def test_what_the_user_does_after_a_kill_stays(toy: Toy, expected: dict[str, str]) -> None:
+    """A killed flow's start of dvc.lock is finished by plain `dvc repro`, and committed."""
+    toy.serial()
+    toy.commit()
+    (toy.root / "rapt/mark.py").write_text('MARK = "second"\n')
+    cell = toy.root / "reports/cells/1-a.txt"
+    flow = collecting(toy, lambda: cell.exists() and "second" in cell.read_text())
+    flow.kill()
+    flow.communicate(timeout=60)
+    assert (toy.root / ".rapt/before").exists()
+    time.sleep(before.GRACE)
+    toy.serial()
+    toy.commit()
+    (toy.root / "rapt/mark.py").write_text('MARK = "third"\n')
+    toy.flag("break-1-a")
+    lock = (toy.root / "dvc.lock").read_bytes()
+    assert toy.flow().returncode == 1  # for its cell, and what is there is left alone
+    assert (toy.root / "dvc.lock").read_bytes() == lock
+
+
+@pytest.mark.parametrize("end", ["Ctrl-C", "kill"])
+def test_broken_off_while_it_collects(toy: Toy, end: str) -> None:
+    """Git sees nothing of it, of the figures that git tracks neither."""
+    toy.serial()
+    toy.commit()
+    (toy.root / "params.yaml").write_text(FILES["params.yaml"].replace("[1, 2]", "[1, 2, 3]"))
+    status = toy.git("status", "--porcelain")
+    metrics = toy.root / "reports/metrics.json"
+    flow = collecting(toy, lambda: metrics.exists() and "6" in metrics.read_text())
+    if end == "kill":
+        flow.kill()
+        flow.communicate(timeout=60)
+        slots.recover(toy.root)
+    else:
+        for _ in range(2):
+            os.killpg(flow.pid, signal.SIGINT)
+            time.sleep(0.5)  # two that are pending at once are one
+        output = flow.communicate(timeout=60)[0]
+        assert output.strip().splitlines()[-1] == slots.HALFWAY
+        assert "Traceback" not in output
+    assert "4" in metrics.read_text()
+    assert toy.git("status", "--porcelain") == status
+    ran = toy.names()
+    done = toy.flow()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "6" in metrics.read_text()
+    assert toy.names() == ran
+    flowed = toy.outcome()
+    toy.serial()
+    assert toy.outcome() == flowed
+
+
+def collecting(toy: Toy, seen: Callable[[], bool]) -> subprocess.Popen[str]:
+    """Start a flow, and stop its last `dvc repro` in the middle, when something is seen."""
+    flow = toy.start()
+    end = time.monotonic() + 120
+    while not seen():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.002)
+    for child in psutil.Process(flow.pid).children():
+        if "repro" in child.cmdline():
+            child.suspend()
+            return flow
+    raise AssertionError("it had ended")
 
 
 def test_the_prefect_server_killed(toy: Toy, expected: dict[str, str], prefect_home: Path) -> None:
     flag = toy.flag("wait-1-b")
     flow = toy.without_server(prefect_home).start()
     wait_until(lambda: "1-b" in toy.names())
-    for child in psutil.Process(flow.pid).children():
-        if "server" in child.cmdline():
-            child.kill()
+    children = psutil.Process(flow.pid).children()
+    (prefect,) = [child for child in children if "server" in child.cmdline()]
+    prefect.kill()
+    wait_until(lambda: not alive(prefect.pid))
     flag.unlink()
     output = flow.communicate(timeout=120)[0]
+    assert flow.returncode == 1
+    assert "Prefect's server is lost; what is finished stays in the cache" in output
     assert "Traceback" not in output
     assert len(output.strip().splitlines()) < 60
     completes(toy, expected)
     assert toy.names() == EVERY_STAGE
+
+
+def test_a_flow_killed_while_it_fills_mlflow(
+    toy: Toy, expected: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Its last step, which no stage waits for: the next start fills in what is missing."""
+    folder = tmp_path_factory.mktemp("mlflow")
+    with contextlib.chdir(folder):
+        experiment = synthetic.write(folder)
+    mirrored = dataclasses.replace(toy, mlflow=folder)
+    flow = mirrored.start()
+    wait_until(lambda: len(list(folder.glob("mlartifacts/**/statement.json"))) >= 3, 240)
+    assert flow.poll() is None
+    flow.kill()
+    output = flow.communicate(timeout=60)[0]
+    assert "MLflow" not in output
+    assert toy.outcome() == expected
+    assert set(logged(folder)) < test_tracking.expected(experiment)
+
+    done = mirrored.flow()
+    assert done.returncode == 0, done.stderr
+    assert "warning" not in done.stderr
+    assert toy.outcome() == expected
+    assert toy.names() == EVERY_STAGE
+    children = logged(folder)
+    assert set(children) == test_tracking.expected(experiment)
+    assert {run.info.status for run in children.values()} == {"FINISHED"}
+
+
+def logged(folder: Path) -> dict[str, Any]:
+    """What MLflow has of each cell."""
+    with contextlib.chdir(folder):
+        parents, children = test_tracking.runs()
+    assert len(parents) == 1
+    return children
 
 
 def test_the_disk_full_while_a_stage_writes(toy: Toy, expected: dict[str, str]) -> None:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,9 +29,11 @@ from dvc.utils.serialize import load_yaml, modify_yaml
 from moto.server import ThreadedMotoServer
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.settings import PREFECT_API_URL, temporary_settings
+from ruamel.yaml import YAML
 
 from pipelines import __main__, graph, pulse, remote, worker
-from rapt import cli, files
+from pipelines.remote import WARNING
+from rapt import cli, files, params
 from rapt.errors import RaptError
 from tests.conftest import ROOT
 from tests.pipelines.conftest import SIDES, Toy, make, toy_flow
@@ -209,6 +212,38 @@ def test_a_stage_s_needs_are_the_outs_that_it_names(
     ]
     assert needs["train@1-a"] == {"privatize@1": ["data/private/1"]}
     assert needs["merge"] == {"train@1-a": ["models/1-a"], "train@2-a": ["models/2-a"]}
+
+
+def test_text_that_git_tracks_is_refused(tmp_path: Path) -> None:
+    toy = make(tmp_path / "toy", "", SIDES)
+    given = YAML(typ="safe").load(ROOT / "params.yaml")
+    given["tasks"]["movies"]["source"] = {
+        "type": "files",
+        "files": {"all": "mine/[1].csv"},
+        "sha256": None,
+    }
+    experiment = params.validate(given)
+    text = toy.root / "mine/[1].csv"
+    text.parent.mkdir()
+    text.write_text("text,label\n")
+    remote.refuse_tracked_text(toy.root, experiment)
+    toy.git("add", "mine")  # not committed, yet part of the snapshot
+    with pytest.raises(RaptError) as error:
+        remote.refuse_tracked_text(toy.root, experiment)
+    assert str(error.value) == (
+        "tasks.movies.source.files: mine/[1].csv given, which git tracks, so that the pool would "
+        "get it; allowed: ignored by git (git rm --cached mine/[1].csv)"
+    )
+    text.rename(tmp_path / "elsewhere.csv")
+    text.symlink_to(tmp_path / "elsewhere.csv")  # git has the link, not the text
+    remote.refuse_tracked_text(toy.root, experiment)
+    toy.git("rm", "--cached", "-rfq", "mine")
+    text.unlink()
+    text.symlink_to(toy.root / "tracked.csv")
+    (toy.root / "tracked.csv").touch()
+    toy.git("add", "tracked.csv")
+    with pytest.raises(RaptError, match="which git tracks"):
+        remote.refuse_tracked_text(toy.root, experiment)
 
 
 def test_patience_is_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -396,18 +431,28 @@ def test_three_workers_leave_the_bytes_of_a_serial_run(
     remote = kind(machines)
     for name in ("one", "two", "three"):
         machines.add_worker(name)
-    flag = machines.toy.flag("wait-train-1-a")
+    flags = [machines.toy.flag(f"wait-{name}") for name in PROVIDER[:4]]
     flow = machines.start()
-    wait_until(lambda: "train-1-a" in machines.toy.names(), 240)
+    wait_until(lambda: len(set(machines.toy.names()) & set(PROVIDER)) == 3, 300)
+    started = [name for name in PROVIDER if name in machines.toy.names()]
     remote.go()
-    flag.unlink()
-    wait_until(lambda: machines.sending_has_failed("train@1-a"), 120)
+    for flag in flags:
+        flag.unlink()
+    for name in started:
+        wait_until(partial(machines.sending_has_failed, name.replace("-", "@", 1)), 120)
     remote.come_back()
     output = flow.communicate(timeout=400)[0]
     assert flow.returncode == 0, output
+    assert WARNING in output
     assert machines.toy.outcome() == serial
     assert machines.toy.names() == EVERY_STAGE
     assert machines.toy.git("ls-remote", "origin") == ""
+
+    runs = machines.toy.root / ".rapt/runs"
+    told = {path.name: path.read_text().strip() for path in runs.iterdir()}
+    commit = machines.toy.git("rev-parse", "HEAD").strip()
+    elsewhere = dict.fromkeys([*CELLS, "merged"], commit)
+    assert told == elsewhere | dict.fromkeys(["inf-a", "inf-b", "compared", "attack"], "at home")
 
     at_home = machines.ran_on("coordinator")
     assert set(USER) <= set(at_home)
@@ -416,10 +461,9 @@ def test_three_workers_leave_the_bytes_of_a_serial_run(
     kept_here = machines.md5_of("data", "models", "reports") - allowed
     assert machines.md5_of("data/raw", "data/private/inf", "models/inf-a") <= kept_here
     for name in ("one", "two", "three"):
+        assert set(machines.ran_on(name)) & set(started)
         assert set(machines.ran_on(name)) <= set(PROVIDER)
         clone = machines.folder / name / ".rapt/worker/0"
-        if not clone.exists():  # the others were quicker
-            continue
         assert not kept_here & {md5(p.read_bytes()) for p in clone.rglob("*") if p.is_file()}
         outs = [p for d in ("data", "models", "reports") for p in (clone / d).rglob("*")]
         assert {md5(p.read_bytes()) for p in outs if p.is_file() and p.name[0] != "."} <= allowed

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pipelines import slots
+from rapt.errors import RaptError
+from tests.pipelines.conftest import make
 
 
 def driver(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,14 +78,28 @@ def test_only_what_may_pass_is_tried_again(
     assert slots.CommandError("cell", code, log).may_pass is may_pass
 
 
-@pytest.mark.parametrize("before", [b"whole", b""])
-def test_a_half_written_lock_is_taken_back(tmp_path: Path, before: bytes) -> None:
-    lock = tmp_path / "dvc.lock"
-    lock.write_bytes(b"stages: half of i")
-    (tmp_path / ".rapt").mkdir()
-    slots.recover(tmp_path)
-    assert lock.read_bytes() == b"stages: half of i"  # nobody was collecting: it is the user's own
-    (tmp_path / slots.BEFORE).write_bytes(before)
-    slots.recover(tmp_path)
-    assert (lock.read_bytes() if lock.exists() else b"") == before
-    assert not (tmp_path / slots.BEFORE).exists()
+@pytest.mark.parametrize(
+    ("path", "content"), [("rapt/mark.py", 'MARK = "second"'), ("stages/new.py", "")]
+)
+def test_an_edit_while_it_collects_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, content: str
+) -> None:
+    toy = make(tmp_path, "")
+    monkeypatch.chdir(toy.root)
+    with slots.Slots(toy.root, 1) as here:
+        (toy.root / "rapt/new.py").touch()
+        with pytest.raises(RaptError, match=r"^changed while the flow ran: rapt/new.py;"):
+            here.assemble()
+        (toy.root / "rapt/new.py").unlink()
+        run = here._run
+
+        def edited(*given: Any) -> Path:
+            log = run(*given)
+            (toy.root / path).write_text(content)
+            return log
+
+        monkeypatch.setattr(here, "_run", edited)
+        with pytest.raises(RaptError, match=f"^changed while the flow collected: {path};"):
+            here.assemble()
+    assert not (toy.root / "dvc.lock").exists()
+    assert not (toy.root / "reports/metrics.json").exists()

@@ -1,14 +1,17 @@
 """`python -m pipelines` for a toy project, which has no params of rapt's shape."""
 
+import contextlib
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import typer
 
 from pipelines import __main__, pulse, remote, reproduce
+from rapt import params
 
 # The main workspace's own modules before everything, like an editable install but stronger: the
 # stages must run their slot's all the same.
@@ -16,7 +19,17 @@ os.environ["PYTHONPATH"] = os.getcwd()
 
 if seconds := os.environ.get("TOY_SILENCE"):
     pulse.SILENCE = dict.fromkeys(pulse.SILENCE, float(seconds))
-reproduce.check.check = lambda: None
+reproduce.check.check = lambda: SimpleNamespace(tasks={})
+mirror = reproduce.mirror
+
+
+def mirror_elsewhere(_: object) -> None:
+    """Fill in MLflow from a folder with an experiment of rapt's shape, if there is one."""
+    if folder := os.environ.get("TOY_MLFLOW"):
+        with contextlib.chdir(folder):
+            mirror(params.load())
+
+
 for flow in (remote, reproduce):
-    flow.finish = flow.mirror = lambda _: None
+    flow.finish = flow.mirror = mirror_elsewhere
 typer.run(__main__.main)

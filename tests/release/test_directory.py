@@ -14,6 +14,7 @@ from rapt.release import formats
 from rapt.release.directory import Directory
 from rapt.release.formats import STREAM, Input, Parquet
 from rapt.release.job import Job
+from rapt.release.parts import Parts
 from rapt.release.text import TextPrivatizer
 from tests.release.conftest import FOUR
 
@@ -149,6 +150,28 @@ def test_a_run_killed_between_a_file_and_its_parts_leaves_none(
     Path("out.parts/files/a.parquet.parts").mkdir()
     given().run(pct2t)
     assert set(content()) == set(NAMES)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_run_killed_before_it_removed_its_parts_is_complete(
+    pct2t: TextPrivatizer, monkeypatch: pytest.MonkeyPatch, overwrite: bool
+) -> None:
+    remove = Parts.remove
+
+    def stopped(parts: Parts) -> None:
+        if parts.folder.name == "out.parts":
+            raise Stopped
+        remove(parts)
+
+    with monkeypatch.context() as patch, pytest.raises(Stopped):
+        patch.setattr(Parts, "remove", stopped)
+        given().run(pct2t)
+    first = content()
+    given(overwrite=overwrite).run(pct2t)
+    assert content() == first
+    assert left() == {"in", "out", "out.privacy.json", "out.privacy.txt"}
+    with pytest.raises(RaptError, match="exists; give --overwrite"):
+        given()
 
 
 def test_a_run_does_not_go_on_with_another_input_or_other_options(
