@@ -133,15 +133,25 @@ def test_broken_off_while_it_collects(toy: Toy, end: str) -> None:
 def collecting(toy: Toy, seen: Callable[[], bool]) -> subprocess.Popen[str]:
     """Start a flow, and stop its last `dvc repro` in the middle, when something is seen."""
     flow = toy.start()
+    wait_until(lambda: collector(flow) is not None)
+    child = collector(flow)
+    assert child
     end = time.monotonic() + 120
-    while not seen():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.002)
-    for child in psutil.Process(flow.pid).children():
-        if "repro" in child.cmdline():
-            child.suspend()
+    while True:  # step by step: on a busy machine it would be at its end before this comes to look
+        child.suspend()
+        if seen():
             return flow
-    raise AssertionError("it had ended")
+        assert time.monotonic() < end, "waited in vain"
+        child.resume()
+        time.sleep(0.002)
+
+
+def collector(flow: subprocess.Popen[str]) -> psutil.Process | None:
+    """The flow's `dvc repro` of everything."""
+    for child in psutil.Process(flow.pid).children():
+        if child.cmdline()[-1:] == ["repro"]:
+            return child
+    return None
 
 
 def test_the_prefect_server_killed(toy: Toy, expected: dict[str, str], prefect_home: Path) -> None:
