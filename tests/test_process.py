@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.conftest import ROOT
 
@@ -27,6 +28,7 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_a_process_of_a_pool_dies_though_its_parent_was_killed_before_it_had_begun(
     tmp_path: Path,
 ) -> None:

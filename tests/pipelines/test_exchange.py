@@ -12,6 +12,7 @@ import pytest
 from pipelines import exchange, worker
 from tests.pipelines.conftest import FILES, Toy, make
 
+pytestmark = pytest.mark.slow  # each starts DVC several times
 # Two roots whose bytes differ in each run, as on a GPU they may.
 RANDOM = """\
 import os, secrets, sys
