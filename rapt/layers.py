@@ -11,7 +11,8 @@ import torch
 from peft import PeftModel
 from torch import Tensor
 
-from rapt.tuning.inputs import Split, by_length, collate, pooled
+from rapt.tuning.batches import by_length
+from rapt.tuning.inputs import Split, collate, pooled
 from rapt.tuning.model import Classifier
 
 BATCH = 32
@@ -41,7 +42,7 @@ def hidden_states(model: Classifier, split: Split, pad: int) -> Tensor:
     )
     found = None
     try:
-        for rows in by_length(split, BATCH):
+        for rows in by_length(split.lengths, BATCH):
             seen.clear()
             batch = collate(split, rows, pad).to(model.head.weight.device)
             model.activations(batch)

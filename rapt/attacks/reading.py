@@ -11,7 +11,8 @@ from threadpoolctl import threadpool_limits
 
 from rapt.attacks.base import Release, Vectors
 from rapt.tuning.backbones import activations, check_vectors, load_model, load_tokenizer
-from rapt.tuning.inputs import by_length, collate, numbered, pooled, tokenized
+from rapt.tuning.batches import by_length
+from rapt.tuning.inputs import collate, numbered, pooled, tokenized
 
 BATCH = 32
 
@@ -43,7 +44,7 @@ def hidden_states(folder: Path, release: Release, max_tokens: int) -> Vectors:
     states = np.zeros((len(split), model.config.hidden_size), np.float32)
     # One thread, so that the figures do not depend on how many cores there are.
     with threadpool_limits(1), torch.inference_mode():
-        for rows in by_length(split, BATCH):
+        for rows in by_length(split.lengths, BATCH):
             batch = collate(split, rows, tokenizer.pad_token_id)
             states[rows] = pooled(activations(model, batch), batch.text).numpy()
     return states

@@ -21,6 +21,7 @@ from rapt.attacks.base import Texts
 from rapt.errors import RaptError, not_allowed
 from rapt.progress import counter
 from rapt.tuning.backbones import load_tokenizer, most_tokens
+from rapt.tuning.batches import by_length, shuffled
 
 if TYPE_CHECKING:
     from rapt.attacks.ner import Ner
@@ -44,6 +45,11 @@ class Part(NamedTuple):
     text: int
     inputs: dict[str, list[int]]
     words: dict[int, int]
+
+    @property
+    def length(self) -> int:
+        """In tokens."""
+        return len(self.inputs["input_ids"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +112,7 @@ class Recognizer:
             part.inputs | {"labels": _labels(part, [numbers[tag] for tag in tags[part.text]])}
             for part in own._parts(texts)
         ]
-        own._train(how, examples)
+        own._train(how, examples, torch.Generator().manual_seed(seed))
         return own
 
     def save(self, folder: Path) -> None:
@@ -123,8 +129,8 @@ class Recognizer:
         self.model.eval()
         # One thread, so that the figures do not depend on how many cores there are.
         with threadpool_limits(1):
-            for start in range(0, len(parts), BATCH):
-                some = parts[start : start + BATCH]
+            for rows in by_length([part.length for part in parts], BATCH):
+                some = [parts[row] for row in rows]
                 logits = self.model(**pad([part.inputs for part in some])).logits
                 for part, best in zip(some, logits.argmax(-1).tolist(), strict=True):
                     for place, word in part.words.items():
@@ -152,15 +158,18 @@ class Recognizer:
                     part.words[place] = word
         return parts
 
-    def _train(self, how: Ner, examples: Sequence[dict[str, list[int]]]) -> None:
+    def _train(
+        self, how: Ner, examples: Sequence[dict[str, list[int]]], order: torch.Generator
+    ) -> None:
+        lengths = [len(example["input_ids"]) for example in examples]
         steps = how.epochs * -(-len(examples) // how.batch_size)
-        optimizer = torch.optim.AdamW(self.model.parameters(), how.learning_rate)
+        optimizer = torch.optim.AdamW(self.model.parameters(), how.learning_rate, fused=True)
         schedule = get_linear_schedule_with_warmup(optimizer, 0, steps)
         pad = DataCollatorForTokenClassification(self.tokenizer, label_pad_token_id=IGNORED)
         self.model.train()
         with threadpool_limits(1), counter("recognizer", steps, "step") as progress:
             for _ in range(how.epochs):
-                for rows in torch.randperm(len(examples)).split(how.batch_size):
+                for rows in shuffled(lengths, how.batch_size, order):
                     loss = self.model(**pad([examples[row] for row in rows])).loss
                     if not torch.isfinite(loss):
                         why = f"lower learning_rate ({how.learning_rate})"
@@ -174,5 +183,6 @@ class Recognizer:
 
 def _labels(part: Part, tags: Sequence[int]) -> list[int]:
     """Of each token the tag of the word that it begins, else IGNORED."""
-    length = len(part.inputs["input_ids"])
-    return [tags[part.words[place]] if place in part.words else IGNORED for place in range(length)]
+    return [
+        tags[part.words[place]] if place in part.words else IGNORED for place in range(part.length)
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -18,7 +18,6 @@ from rapt import files
 VECTORS = "vectors"  # the column of a release that has one for each word
 NO_PLAIN = -1
 NO_ROW = -1  # a word that the backbone's own tokens stand for
-POOL = 8  # batches among which texts of like length are put together
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,11 @@ class Split:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens of each text."""
+        return [len(tokens) for tokens in self.tokens]
 
 
 @dataclass(frozen=True)
@@ -302,24 +306,6 @@ def _looked_up(vectors: Tensor, tokens: Tensor) -> Tensor:
     found = vectors.new_zeros(*tokens.shape, vectors.shape[1])
     found[given] = vectors[-1 - tokens[given]]
     return found
-
-
-def shuffled(split: Split, size: int, generator: torch.Generator) -> Iterator[list[int]]:
-    """Batches of one epoch: random, but of texts alike in length, which saves padding."""
-    order = torch.randperm(len(split), generator=generator).tolist()
-    batches: list[list[int]] = []
-    for start in range(0, len(order), POOL * size):
-        pool = sorted(order[start : start + POOL * size], key=lambda row: len(split.tokens[row]))
-        batches += [pool[i : i + size] for i in range(0, len(pool), size)]
-    for i in torch.randperm(len(batches), generator=generator).tolist():
-        yield batches[i]
-
-
-def by_length(split: Split, size: int) -> Iterator[list[int]]:
-    """Batches for prediction: every row once, longest first."""
-    order = sorted(range(len(split)), key=lambda row: -len(split.tokens[row]))
-    for start in range(0, len(order), size):
-        yield order[start : start + size]
 
 
 def pooled(activations: Tensor, mask: Tensor) -> Tensor:

@@ -22,10 +22,11 @@ from rapt.errors import RaptError
 from rapt.progress import counter
 from rapt.tuning import contract
 from rapt.tuning.backbones import check_vectors, most_tokens, sharing_weights
+from rapt.tuning.batches import by_length, shuffled
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
 from rapt.tuning.config import Run
 from rapt.tuning.denoising import Sampler, reading, save_denoised
-from rapt.tuning.inputs import Batch, Split, by_length, collate, read_split, read_targets, shuffled
+from rapt.tuning.inputs import Batch, Split, collate, read_split, read_targets
 from rapt.tuning.model import (
     Classifier,
     ReconstructionHead,
@@ -183,7 +184,7 @@ class Trainer:
             progress.update(at.step)
             while at.epoch < loop.epochs:
                 epoch_begins = order.get_state()
-                for rows in islice(shuffled(split, loop.batch_size, order), at.batch, None):
+                for rows in islice(shuffled(split.lengths, loop.batch_size, order), at.batch, None):
                     drawn = self.sampler(split, rows) if self.sampler else split
                     at.add(self._step(drawn, rows, at.step), len(rows))
                     progress.update()
@@ -328,7 +329,7 @@ def logits(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor
     """The scores of all classes for every text of a privatized split, (n, classes) on the CPU."""
     model.eval()
     scores = torch.empty(len(split), model.head.out_features)
-    for rows in by_length(split, batch_size):
+    for rows in by_length(split.lengths, batch_size):
         scores[rows] = _scores(model, split, pad, rows)
     return scores
 

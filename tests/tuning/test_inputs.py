@@ -3,8 +3,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from rapt import files
@@ -12,12 +10,10 @@ from rapt.tuning.inputs import (
     NO_PLAIN,
     NO_ROW,
     Split,
-    by_length,
     collate,
     pooled,
     pooled_plain,
     read_split,
-    shuffled,
     tokenized,
 )
 
@@ -136,17 +132,3 @@ def test_pooling_takes_the_right_activations() -> None:
     torch.testing.assert_close(got[0, 0], activations[0, 3])
     torch.testing.assert_close(got[0, 1], activations[0, 1:3].mean(0))
     assert not got[0, 2].any()  # a plain word without tokens
-
-
-@given(
-    st.lists(st.integers(1, 30), min_size=1, max_size=100), st.integers(1, 9), st.integers(0, 99)
-)
-@settings(max_examples=40, deadline=None)
-def test_every_row_comes_once_an_epoch(lengths: list[int], size: int, seed: int) -> None:
-    split = Split([[1] * n for n in lengths], [], [], [], *[[0] * len(lengths)] * 2)
-    batches = list(shuffled(split, size, torch.Generator().manual_seed(seed)))
-    assert sorted(row for rows in batches for row in rows) == list(range(len(lengths)))
-    assert len(batches) == -(-len(lengths) // size)
-    assert sorted(row for rows in by_length(split, size) for row in rows) == list(
-        range(len(lengths))
-    )
