@@ -32,11 +32,15 @@ def main(task: str) -> None:
             frame["is_new"] = [key not in evaluation for key in _identities(table)]
             rules.append(flagged("no evaluation text in training", "no such row", "is_new"))
         findings += check(frame, split, rules)
+    summary = files.read_json(f"data/raw/{task}/summary.json")
     close(
         f"reports/gates/raw/{task}.json",
         findings,
         gate="raw",
         task=task,
+        read=summary["read"],
+        dropped=summary["dropped"],
+        rows={split: len(table) for split, table in tables.items()},
         sha256={split: files.sha256(path) for split, path in paths.items()},
     )
 

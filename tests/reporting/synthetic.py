@@ -184,7 +184,12 @@ def _gate(kind: str, task: str, expectation: str) -> dict[str, Any]:
 
 def _raw_gate(task: str) -> dict[str, Any]:
     digests = {"train": hashlib.sha256(task.encode()).hexdigest(), "test": "b" * 64}
-    return _gate("raw", task, "texts are not empty") | {"sha256": digests}
+    return _gate("raw", task, "texts are not empty") | {
+        "read": 6444,
+        "dropped": {"empty text": 0, "excluded": 722, "not drawn": 4322},
+        "rows": {"train": 1000, "test": 400},
+        "sha256": digests,
+    }
 
 
 def _calibration(embedding: str) -> dict[str, Any]:

@@ -399,6 +399,11 @@ def test_params_and_data_hashes_stand_in_the_report(whole: Params) -> None:
 
 
 def test_pruning_removes_what_is_not_planned(experiment: Params) -> None:
+def test_what_was_left_out_of_each_task_is_said(whole: Params) -> None:
+    row = '<th scope="row">tweets</th><td>6,444</td><td class="left">722 excluded, 4,322 not drawn'
+    assert f"{row}</td><td>1,000</td><td>400</td>" in outs.REPORT.read_text()
+
+
     cell = planned(experiment, "movies-minilm-lora-rapt-75")
     stray = replace(cell, cell="movies-minilm-lora-rapt-33")
     synthetic.write_cell(stray)

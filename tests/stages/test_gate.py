@@ -44,6 +44,9 @@ def test_good_data_pass_and_equal_runs_give_equal_bytes(workspace: Workspace) ->
     assert report["sha256"]["train"] == files.sha256("data/raw/mine/train.parquet")
     assert all(e["failed"] == 0 and e["examples"] == [] for e in report["expectations"])
     assert {e["checked"] for e in report["expectations"]} == {50, 10}
+    assert report["rows"] == {"train": 50, "test": 10}
+    summary = files.read_json("data/raw/mine/summary.json")
+    assert [report["read"], report["dropped"]] == [summary["read"], summary["dropped"]]
 
 
 @pytest.mark.parametrize(
