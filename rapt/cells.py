@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
@@ -65,6 +67,7 @@ class Cell:
             {
                 "seconds": round(time.monotonic() - self._started, 1),
                 "device": device,
+                "machine": machine(),
                 "host_cores": os.cpu_count(),
                 "commit": _commit(),
                 "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -80,6 +83,15 @@ def summary(values: Sequence[float]) -> dict[str, float | int | None]:
     """Mean, sample standard deviation (None for one value) and number of values."""
     sd = stdev(values) if len(values) > 1 else None
     return {"mean": fmean(values), "sd": sd, "n": len(values)}
+
+
+def machine() -> str:
+    """System, architecture and, where Linux tells it, the processor."""
+    found = [f"{platform.system()} {platform.machine()}"]
+    known = Path("/proc/cpuinfo")
+    lines = known.read_text().splitlines() if known.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return ", ".join(found + names[:1])
 
 
 def _commit() -> str | None:

@@ -205,6 +205,7 @@ def test_what_varies_is_shown_where_known(experiment: Params) -> None:
     varying = {
         "seconds": 12.5,
         "device": "cpu",
+        "machine": "Linux x86_64",
         "host_cores": 2,
         "commit": "abc",
         "finished": "2026-01-02T03:04:05Z",

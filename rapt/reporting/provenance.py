@@ -18,6 +18,7 @@ from typing import Literal
 from markupsafe import Markup
 
 from rapt import files
+from rapt.cells import machine
 from rapt.reporting.cells import Results
 from rapt.reporting.papers.table import PaperTable
 from rapt.reporting.text import count
@@ -52,10 +53,11 @@ class Origin:
 class Run:
     """How one cell was computed, from the sidecar that lies beside it; None: not known."""
 
-    kind: str
     cell: str
+    kind: str
     commit: str | None = None
     device: str | None = None
+    machine: str | None = None
     host_cores: int | None = None
     seconds: float | None = None
     finished: str | None = None
@@ -112,8 +114,7 @@ def stamp(results: Results) -> Stamp:
     cores = os.cpu_count() or 1
     return Stamp(
         commit=_commit(),
-        machine=f"{platform.system()} {platform.machine()}, {count(cores, 'core')}, "
-        f"Python {platform.python_version()}",
+        machine=f"{machine()}, {count(cores, 'core')}, Python {platform.python_version()}",
         at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         runs=tuple(_run(c.plan.kind, c.plan.cell) for c in results.cells if c.content),
     )
@@ -136,11 +137,8 @@ def section(made: Stamp, overhead: PaperTable) -> Markup:
         spent or "nothing",
         _table(
             "Runs",
-            ("cell", "kind", "commit", "device", "cores", "seconds", "finished"),
-            [
-                (r.cell, r.kind, r.commit, r.device, r.host_cores, r.seconds, r.finished)
-                for r in made.runs
-            ],
+            ("cell", "kind", "commit", "device", "machine", "cores", "seconds", "finished"),
+            [tuple(vars(r).values()) for r in made.runs],
         ),
         _table(
             f"{overhead.title} ({overhead.source}). {overhead.differs}",
@@ -189,7 +187,7 @@ def _run(kind: str, cell: str) -> Run:
     path = files.home() / ".rapt/runs" / kind / f"{cell}.json"
     known = files.read_json(path) if path.is_file() else {}
     names = {field.name for field in fields(Run)} - {"kind", "cell"}
-    return Run(kind, cell, **{name: known[name] for name in names & known.keys()})
+    return Run(cell, kind, **{name: known[name] for name in names & known.keys()})
 
 
 def _commit() -> str | None:

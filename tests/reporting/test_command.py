@@ -33,6 +33,7 @@ def test_a_stamp_says_commit_machine_and_what_each_cell_took(
     run = {
         "commit": "abc<1>",
         "device": "cuda",
+        "machine": "Linux x86_64, Some CPU",
         "host_cores": 8,
         "seconds": 1800.0,
         "finished": "2026-01-02T03:04:05Z",
@@ -45,7 +46,7 @@ def test_a_stamp_says_commit_machine_and_what_each_cell_took(
     ran = len(cells.load(whole).cells)
     assert f"2 of {ran} cells say how they ran: 1.00 hours on cuda." in html
     assert "abc&lt;1&gt;" in html and "abc<1>" not in html
-    assert html.count("2026-01-02T03:04:05Z") == 2
+    assert html.count("2026-01-02T03:04:05Z") == html.count("Linux x86_64, Some CPU") == 2
     assert "Raspberry Pi 4" in html
     # The stamp alone was added, and DVC's page is as it was.
     stamp = re.search(r'<section id="stamp".*?</section>\n', html, re.S)
