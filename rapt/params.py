@@ -133,6 +133,7 @@ class Sweep(_Section):
     tasks: Names
     train: Names
     infer: Names
+    recognize: Names
     embeddings: Annotated[Names, Field(min_length=1)]
     backbones: Names
     tuners: Names
@@ -599,6 +600,7 @@ class Params(_Section):
         return {
             "train": labelled,
             "infer": [name for name, task in swept.items() if task.attributes],
+            "recognize": swept,
             "embeddings": self.embeddings,
             "backbones": self.backbones,
             "tuners": self.tuners,
@@ -682,8 +684,8 @@ class Params(_Section):
                 }
             ],
             [*product(sweep.inferences, sweep.infer, *released)],
-            [*product(sweep.recognitions, sweep.tasks, *released)],
-            [*product(sweep.recognitions, sweep.tasks)],
+            [*product(sweep.recognitions, sweep.recognize, *released)],
+            [*product(sweep.recognitions, sweep.recognize)],
             [*product(sweep.memberships, *tuned)],
         ]
         given = [name for cells in folders for name in Counter(map("-".join, cells)).items()]

@@ -62,7 +62,7 @@ def plan(params: Params) -> list[PlannedCell]:
         "invert": (sweep.inversions, sweep.tasks, sweep.methods, sweep.etas),
         "invert-channel": (sweep.channel_inversions, sweep.tasks, sweep.channels, sweep.etas),
         "infer": (sweep.inferences, sweep.infer, sweep.methods, sweep.etas),
-        "recognize": (sweep.recognitions, sweep.tasks, sweep.methods, sweep.etas),
+        "recognize": (sweep.recognitions, sweep.recognize, sweep.methods, sweep.etas),
         "membership": (sweep.memberships, *tuned),
     }
     studies = [

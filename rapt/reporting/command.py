@@ -73,6 +73,7 @@ def narrowed(params: Params, chosen: Sequence[str]) -> Params:
             "tasks": [name for name in sweep.tasks if name in used],
             "train": kept(sweep.train, "task", *ADAPTED),
             "infer": kept(sweep.infer, "task", "infer"),
+            "recognize": kept(sweep.recognize, "task", "recognize"),
             "backbones": kept(sweep.backbones, "backbone", *ADAPTED),
             "tuners": kept(sweep.tuners, "tuner", *ADAPTED),
             "methods": kept(sweep.methods, "method", *everywhere),

@@ -29,6 +29,7 @@ def reduced(params: dict[str, Any]) -> None:
     params["channel"] |= {"frequent": 20, "sampled": 20, "draws": 5, "by_frequency": 50}
     params["geometry"] |= {"words": 20}
     params["attacks"]["mlp"] |= {"hidden": 16, "epochs": 3}
+    params["attacks"]["ner"] |= {"epochs": 1}
     for method in params["methods"].values():
         if method["plain_tokens"]:
             method["plain_tokens"]["length"] = 3
@@ -37,8 +38,8 @@ def reduced(params: dict[str, Any]) -> None:
 def small(params: dict[str, Any]) -> None:
     """A handful of cells: what is compared several times."""
     reduced(params)
-    params["sweep"] |= {"methods": ["t2t", "rapt"], "etas": [75], "tasks": ["movies"], "infer": []}
-    params["sweep"]["channels"] = []
+    params["sweep"] |= {"methods": ["t2t", "rapt"], "etas": [75], "tasks": ["movies"]}
+    params["sweep"] |= {"infer": [], "recognize": [], "channels": []}
     params["studies"] = {}
 
 

@@ -293,8 +293,8 @@ def _examples(p: Params) -> dict[str, Any]:
 
 
 def recognize_entities(content: dict[str, Any]) -> None:
-    """Have the entities of every task recognized, too."""
-    content["sweep"].update(recognitions=["ner"])
+    """Have the entities of every task recognized."""
+    content["sweep"].update(recognize=["movies", "tweets"])
 
 
 def denoise_t2t(content: dict[str, Any]) -> None:
@@ -313,7 +313,7 @@ def sweep_widely(content: dict[str, Any]) -> None:
     infer_membership(content)
     content["sweep"].update(
         tuners=["lora", "prefix", "p-tuning"],
-        recognitions=["ner"],
+        recognize=["movies", "tweets"],
         etas=[25, 47, 60, 75, 90, 110, 150, "inf"],
     )
 

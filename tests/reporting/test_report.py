@@ -81,6 +81,7 @@ def test_plan_names_every_cell_once(whole: Params) -> None:
         len(sweep.train) * len(sweep.backbones) * len(sweep.tuners)
         + len(sweep.inversions) * len(sweep.tasks)
         + len(sweep.inferences) * len(sweep.infer)
+        + len(sweep.recognitions) * len(sweep.recognize)
     ) + by_channel * len(sweep.tasks) + len(whole.studies)
     assert ("train", "movies-minilm-lora-rapt-75") in names
     assert ("infer", "mlp-tweets-t2t-inf") in names
@@ -398,12 +399,12 @@ def test_params_and_data_hashes_stand_in_the_report(whole: Params) -> None:
     assert files.read_json("reports/gates/raw/movies.json")["sha256"]["train"] in text
 
 
-def test_pruning_removes_what_is_not_planned(experiment: Params) -> None:
 def test_what_was_left_out_of_each_task_is_said(whole: Params) -> None:
     row = '<th scope="row">tweets</th><td>6,444</td><td class="left">722 excluded, 4,322 not drawn'
     assert f"{row}</td><td>1,000</td><td>400</td>" in outs.REPORT.read_text()
 
 
+def test_pruning_removes_what_is_not_planned(experiment: Params) -> None:
     cell = planned(experiment, "movies-minilm-lora-rapt-75")
     stray = replace(cell, cell="movies-minilm-lora-rapt-33")
     synthetic.write_cell(stray)
@@ -414,7 +415,7 @@ def test_what_was_left_out_of_each_task_is_said(whole: Params) -> None:
 
 def test_metrics_are_plain_numbers_by_kind_and_cell(whole: Params) -> None:
     metrics = files.read_json("reports/metrics.json")
-    assert set(metrics) == {"train", "study", "invert", "infer"}
+    assert set(metrics) == {"train", "study", "invert", "infer", "recognize"}
     cell = files.read_json("reports/cells/train/movies-minilm-lora-rapt-75.json")
     assert metrics["train"][cell["cell"]] == {
         "accuracy": round(cell["metrics"]["accuracy"]["mean"], 4)
