@@ -60,7 +60,8 @@ def expected(experiment: Params) -> set[str]:
     return {
         cell.cell
         for cell in plan(experiment)
-        if cell.kind in tracking.TUNED or (cell.kind in ("invert", "recognize") and "tweets" in cell.cell)
+        if cell.kind in tracking.TUNED
+        or (cell.kind in ("invert", "recognize") and "tweets" in cell.cell)
     }
 
 
