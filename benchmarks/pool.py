@@ -32,6 +32,7 @@ PREFECT = (sys.executable, "-m", "prefect")
 FLOW = (sys.executable, "-m", "pipelines", "--pool", "provider")
 # What a provider never gets.
 PRIVATE = ("data/raw", "data/tagged", "models/attackers")
+OUTCOME = ("dvc.lock", "reports/metrics.json")
 HELD = ("data", "models", "reports")
 START = 180  # seconds that a server may take
 
@@ -72,9 +73,7 @@ def main(
         "stages": len(load_yaml(user / "dvc.lock")["stages"]),
         "workers": {name: _account(folder / name, user) for name in names},
         "up_to_date_afterwards": "up to date" in _run(user, *DVC, "repro"),
-        "sha256": {
-            name: files.sha256(user / name) for name in ("dvc.lock", "reports/metrics.json")
-        },
+        "sha256": {name: files.sha256(user / name) for name in OUTCOME},
     }
     files.write_json("evidence/pool.json", found)
     print(f"evidence/pool.json; the run's dvc.lock and figures are in {user}")

@@ -8,6 +8,8 @@ from rapt.reporting.text import MINUS, NBSP, PLUS_MINUS
 
 # What a bare article shows as it stands: other letters need packages, or fonts.
 KNOWN = frozenset("’‘”“—…€£§°×" + "".join(set(map(chr, range(0xC0, 0x100))) - set("ÐÞð÷þ")))
+# Rows that fit on one page of an article; longer tables break across pages.
+OF_A_PAGE = 40
 SPECIAL = str.maketrans(
     {character: rf"\{character}" for character in "&%$#_{}"}
     | {
@@ -29,7 +31,7 @@ SPECIAL = str.maketrans(
 
 
 def to_tex(header: Sequence[str], rows: Sequence[Sequence[str]], *, above: str, left: int) -> str:
-    r"""A tabular with booktabs' rules, to be read by `\input`.
+    r"""A tabular with booktabs' rules, to be read by `\input`; a longtable where it is long.
 
     Args:
         header: a name for each column.
@@ -38,15 +40,18 @@ def to_tex(header: Sequence[str], rows: Sequence[Sequence[str]], *, above: str, 
         left: how many columns are words, before those that are numbers.
     """
     columns = "l" * left + "r" * (len(header) - left)
+    long = len(rows) > OF_A_PAGE
+    name = "longtable" if long else "tabular"
     lines = [
         *(f"% {line}" for line in above.splitlines()),
-        rf"\begin{{tabular}}{{{columns}}}",
+        rf"\begin{{{name}}}{{{columns}}}",
         r"\toprule",
         _line(header),
         r"\midrule",
+        *([r"\endhead"] if long else []),
         *map(_line, rows),
         r"\bottomrule",
-        r"\end{tabular}",
+        rf"\end{{{name}}}",
     ]
     return "\n".join(lines) + "\n"
 

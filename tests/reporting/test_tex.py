@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rapt.params import Params
 from rapt.reporting.papers.table import PaperRow, PaperTable, to_tex
-from rapt.reporting.tex import KNOWN
+from rapt.reporting.tex import KNOWN, OF_A_PAGE
 from rapt.reporting.tex import to_tex as tabular
 
 
@@ -30,6 +30,14 @@ def test_a_tabular_is_escaped_and_ruled() -> None:
         "\\bottomrule\n"
         "\\end{tabular}\n"
     )
+
+
+def test_a_table_that_is_longer_than_a_page_breaks_across_pages() -> None:
+    text = tabular(["a"], [["b"]] * (OF_A_PAGE + 1), above="", left=1)
+    assert text.startswith(
+        "\\begin{longtable}{l}\n\\toprule\na \\\\\n\\midrule\n\\endhead\nb \\\\\n"
+    )
+    assert text.endswith("b \\\\\n\\bottomrule\n\\end{longtable}\n")
 
 
 def test_what_a_bare_article_cannot_show_is_named() -> None:
