@@ -81,6 +81,7 @@ def serve(port: Annotated[int, typer.Option(help="On this machine alone.")] = 42
     server = _start(port)
     try:
         address = _wait(server, port)
+        ADDRESS.parent.mkdir(exist_ok=True)  # a fresh clone has none
         files.write_bytes(ADDRESS, [address.encode()])
         print(f"Prefect: {address.removesuffix('/api')}; `make flow` in another terminal uses it")
         sys.exit(server.wait())

@@ -22,7 +22,6 @@ def test_flows_use_the_projects_server_while_it_runs(
     tmp_path: Path, prefect_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / ".rapt").mkdir()
     port = server._free_port()
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PREFECT_HOME": str(prefect_home)}
     command = [sys.executable, "-m", "pipelines.server", "--port", str(port)]
