@@ -18,7 +18,7 @@ from rapt.reporting.papers.table import to_csv as table_csv
 from rapt.reporting.papers.table import to_tex as table_tex
 from rapt.reporting.tables import Difference, Privacy, Utility
 from rapt.reporting.tex import to_tex
-from rapt.reporting.text import percent
+from rapt.reporting.text import percent, span
 
 REPORT = Path("reports/report.html")
 CALIBRATION = ("embedding", "mechanism", "eta", *tables.REPLACED, "n_w")
@@ -100,6 +100,7 @@ def _privacy_tex(rows: Sequence[Privacy]) -> str:
             "method",
             "η",
             "empirical privacy",
+            "95 % interval",
             "attack",
             "clean",
             "floor",
@@ -108,6 +109,7 @@ def _privacy_tex(rows: Sequence[Privacy]) -> str:
             [
                 *(row.attack, row.task, row.target, row.label, row.eta),
                 _empirical(row),
+                span((row.empirical_privacy_low, row.empirical_privacy_high)),
                 percent(row.attack_accuracy),
                 percent(row.clean_accuracy),
                 percent(row.majority),
