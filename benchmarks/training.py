@@ -120,11 +120,14 @@ def _seeds(told: Run) -> list[Figure]:
         sharing = seconds(lambda: train_all(runs))
     apart = seconds(lambda: [train_all([each]) for each in runs])
     return [
-        figure(f"{SEEDS} runs of one seed / a cell of {SEEDS}", apart / together, "times"),
+        figure(
+            f"{SEEDS} runs of one seed / a cell of {SEEDS}", apart / together, "times", least=1.05
+        ),
         figure(
             f"{SEEDS} runs of one seed / a cell of {SEEDS} in one process, one thread",
             apart / sharing,
             "times",
+            least=1.05,
         ),
     ]
 

@@ -42,7 +42,7 @@ SPECIAL_TOKENS = 2
 # Rows of the embedding matrix of BERT and its like.
 VOCABULARY = 30_522
 # Words that T2T releases in a second on one core: 30,522 words of 384 dimensions.
-WORDS_PER_SECOND = 5_000
+WORDS_PER_SECOND = 4_200
 # A word of a release in Parquet, compressed; a weight, and a number of a table, in float32.
 BYTES_PER_WORD = 4
 # A number of a released vector: on the grid of 2^-10 most of its float32 is the same everywhere.

@@ -146,6 +146,24 @@ def test_a_table_of_the_paper_has_216_cells_of_five_seeds(name: str) -> None:
     assert p.seeds == 5
 
 
+def test_tp_uk_takes_happydb_s_place_where_a_user_has_it() -> None:
+    """The block that stands in the preset as a comment, taken in as its comment says."""
+    lines = presets.text("paper-nlu-bert").splitlines()
+    begin = lines.index("  # tpuk:")
+    end = next(
+        i for i in range(begin, len(lines)) if not lines[i].startswith("  #   ") and i > begin
+    )
+    lines[begin:end] = [line.replace("  # ", "  ", 1) for line in lines[begin:end]]
+    given = content("\n".join(lines))
+    for names in (given["sweep"]["tasks"], given["sweep"]["train"]):
+        names[names.index("happydb")] = "tpuk"
+    p = params.Params.model_validate(given)
+    cells = plan.plan(p)
+    assert len(cells) == 216
+    assert {cell.factors["task"] for cell in cells} == {"sst2", "qqp", "tpuk"}
+    assert set(p.tasks["tpuk"].attributes or {}) == {"gender", "age"}
+
+
 def test_the_paper_s_settings() -> None:
     p = loaded("paper-nlu-bert")
     assert p.sweep.etas == ETAS

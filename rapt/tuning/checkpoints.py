@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -95,9 +97,23 @@ class Checkpoint:
                 return tensors, json.loads(file.metadata()["facts"])
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             raise RaptError(
-                f"{self._run.cell}, seed {self._run.k}: its checkpoint is damaged ({error}), "
-                f"remove it to train from the first step: {self.path}"
+                f"{self._run.cell}, seed {self._run.k}: its checkpoint of {_step(self.path)} is "
+                f"damaged ({error}), remove it to train from the first step: {self.path}"
             ) from None
+
+
+def _step(damaged: Path) -> str:
+    """The step that a checkpoint was saved after, where its header still tells."""
+    with damaged.open("rb") as file, suppress(ValueError, KeyError, MemoryError, OverflowError):
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        return f"step {json.loads(header['__metadata__']['facts'])['at']['step']}"
+    return "an unknown step"
+
+
+@cache
+def _digest(folder: Path) -> str:
+    # Once for all seeds of a cell: a large backbone takes a minute to read.
+    return files.sha256(folder)
 
 
 def _identity(run: Run, device: str) -> str:
@@ -105,7 +121,7 @@ def _identity(run: Run, device: str) -> str:
     inputs = {
         "release": files.sha256(run.release / f"seed-{run.k}"),
         "statement": files.sha256(run.release / "statement.json"),
-        "backbone": files.sha256(run.backbone),
+        "backbone": _digest(run.backbone),
         "encoder": asdict(run.encoder) if run.encoder else None,
         "tuner": [type(run.tuner).__name__, asdict(run.tuner)],
         "reconstruction": asdict(run.reconstruction) if run.reconstruction else None,

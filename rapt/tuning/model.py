@@ -39,6 +39,7 @@ from rapt.tuning.config import (
 from rapt.tuning.inputs import Batch, pooled, pooled_plain
 
 ADAPTER = "adapter_config.json"
+WEIGHTS = "adapter_model.safetensors"
 
 
 def load_backbone(
@@ -181,10 +182,17 @@ def _save_adapter(adapted: PeftModel, folder: Path, backbone_name: str) -> None:
 def load(
     folder: Path, backbone: PreTrainedModel | None, precision: Precision = "float32"
 ) -> Classifier:
-    """The model that `save` wrote, on its backbone; after full fine-tuning it needs none."""
+    """The model that `save` wrote, on its backbone; after full fine-tuning it needs none.
+
+    Raises:
+        RaptError: an adapter has no weights in safetensors: PEFT would take pickled ones instead,
+            or ask the hub.
+    """
     head = load_file(folder / "head.safetensors")
     tuned: PreTrainedModel | PeftModel
     if backbone is not None and is_adapter(folder):
+        if not (folder / WEIGHTS).is_file():
+            raise RaptError(f"{folder}: no {WEIGHTS} in it, allowed: an adapter in safetensors")
         tuned = PeftModel.from_pretrained(backbone, folder)
     else:
         tuned = backbones.load_model(folder)

@@ -34,9 +34,10 @@ def train_all(runs: Sequence[Run]) -> list[dict[str, Any]]:
             for i, done in enumerate(pool.map(_train, shares)):
                 results[i::count] = done
     except BrokenProcessPool:
+        fewer = f"set RAPT_WORKERS below {count}, or " if count > 1 else ""
         raise RaptError(
-            f"{runs[0].cell}: a process was killed, by the machine if memory did not suffice: set "
-            f"RAPT_WORKERS below {count}, or lower batch_size"
+            f"{runs[0].cell}: a process was killed, by the machine if memory did not suffice: "
+            f"{fewer}lower batch_size or max_tokens; it goes on from its last checkpoint"
         ) from None
     for result in results:  # not before: where one fails, the others' work is there still
         Path(result.pop("checkpoint")).unlink()

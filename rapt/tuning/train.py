@@ -78,6 +78,18 @@ def train_in_turn(runs: Sequence[Run]) -> list[dict[str, Any]]:
 def _train(
     run: Run, frozen: tuple[PreTrainedModel, PreTrainedTokenizerBase] | None
 ) -> dict[str, Any]:
+    try:
+        return _trained(run, frozen)
+    except RuntimeError as error:  # within a step the step says so itself
+        if not _out_of_memory(error):
+            raise
+        why = "out of memory before or between steps: a smaller backbone, bf16 or RAPT_WORKERS=1"
+        raise RaptError(f"{run.cell}, seed {run.k}: {why}") from None
+
+
+def _trained(
+    run: Run, frozen: tuple[PreTrainedModel, PreTrainedTokenizerBase] | None
+) -> dict[str, Any]:
     torch.manual_seed(run.seed * 1_000_003 + run.k)
     if frozen:
         backbone, tokenizer = sharing_weights(frozen[0]), frozen[1]
@@ -315,8 +327,10 @@ class Trainer:
 
 
 def _out_of_memory(error: RuntimeError) -> bool:
-    """Whether a GPU's memory does not suffice, or the machine's, for which torch has no class."""
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    """Whether memory does not suffice: a GPU's, cuBLAS's on it, or the machine's."""
+    # torch has a class for the first alone.
+    said = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
+    return isinstance(error, torch.OutOfMemoryError) or any(part in str(error) for part in said)
 
 
 def predict(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor:

@@ -91,9 +91,15 @@ def test_a_damaged_checkpoint_says_so(run: Run, monkeypatch: pytest.MonkeyPatch)
             train(run)
     path = Checkpoint(run, "cpu").path
     whole = path.read_bytes()
-    for part in (b"", whole[:100], whole[: len(whole) // 2]):
+    for part, step in (
+        (b"", "an unknown step"),
+        (whole[:100], "an unknown step"),
+        (whole[:-1], "step 12"),
+    ):
         path.write_bytes(part)
-        message = rf"^movies-tiny, seed 0: its checkpoint is damaged .*, remove it .*: {path}$"
+        message = (
+            rf"^movies-tiny, seed 0: its checkpoint of {step} is damaged .*, remove it .*: {path}$"
+        )
         with pytest.raises(RaptError, match=message):
             train(run)
 
@@ -147,11 +153,25 @@ def test_too_little_memory_halves_the_parts_and_keeps_the_batch(
 
 TOO_LITTLE = [
     torch.OutOfMemoryError("CUDA out of memory"),
+    RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
     RuntimeError("[enforce fail at alloc_cpu.cpp:1] DefaultCPUAllocator: can't allocate memory"),
 ]
 
 
-@pytest.mark.parametrize("error", TOO_LITTLE, ids=["cuda", "cpu"])
+@pytest.mark.parametrize("error", TOO_LITTLE, ids=["cuda", "cublas", "cpu"])
+def test_too_little_memory_for_the_backbone(
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: RuntimeError
+) -> None:
+    def never(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(module, "placed", never)
+    line = r"^movies-tiny, seed 0: out of memory before or between steps: a smaller backbone, .*$"
+    with pytest.raises(RaptError, match=line):
+        train(run)
+
+
+@pytest.mark.parametrize("error", TOO_LITTLE, ids=["cuda", "cublas", "cpu"])
 def test_too_little_memory_for_one_text(
     run: Run, monkeypatch: pytest.MonkeyPatch, error: RuntimeError
 ) -> None:
@@ -164,7 +184,7 @@ def test_too_little_memory_for_one_text(
         train(run)
 
 
-@pytest.mark.parametrize("error", TOO_LITTLE, ids=["cuda", "cpu"])
+@pytest.mark.parametrize("error", TOO_LITTLE, ids=["cuda", "cublas", "cpu"])
 def test_too_little_memory_for_the_optimizer(
     run: Run, monkeypatch: pytest.MonkeyPatch, error: RuntimeError
 ) -> None:
@@ -206,8 +226,15 @@ def test_a_killed_process_ends_the_cell_with_a_line(
 ) -> None:
     monkeypatch.setattr(seeds, "_train", killed)
     monkeypatch.setenv("RAPT_WORKERS", "1")
-    with pytest.raises(RaptError, match=r"^movies-tiny: a process was killed, .* RAPT_WORKERS .*$"):
+    with pytest.raises(
+        RaptError, match=r"^movies-tiny: a process was killed, .*: lower batch_size .*$"
+    ):
         seeds.train_all([run])
+    monkeypatch.setenv("RAPT_WORKERS", "2")
+    with pytest.raises(
+        RaptError, match=r"^movies-tiny: .*: set RAPT_WORKERS below 2, or lower .*$"
+    ):
+        seeds.train_all([run, replace(run, k=1)])
 
 
 @pytest.mark.parametrize("given", ["0", "two", "-1"])

@@ -9,12 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from peft import PeftModel
+from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer
 
 from rapt import files
 from rapt.errors import RaptError
 from rapt.files import sha256
-from rapt.tuning.config import Reconstruction, Run
+from rapt.tuning.config import PromptTuning, Reconstruction, Run
 from rapt.tuning.inputs import NO_PLAIN, Batch, collate, read_split, read_targets
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
 from rapt.tuning.seeds import train_all
@@ -44,6 +45,42 @@ def test_learns_both_tasks(run: Run) -> None:
     assert set(curves) == {"task_loss", "reconstruction_loss", "reconstruction_accuracy"}
     # Guessing one of 7 for each of 3 plain words costs 3·ln 7.
     assert curves["reconstruction_loss"][1] < 3 * np.log(7)
+
+
+def test_an_adapter_is_read_from_safetensors_alone(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PEFT would read pickled weights in their place, and ask the hub where there are none."""
+    train(run)
+    whole = load_file(run.adapter / "adapter_model.safetensors")
+    (run.adapter / "adapter_model.safetensors").unlink()
+    backbone, _ = load_backbone(run.backbone)
+    for pickled in (False, True):
+        if pickled:
+            torch.save(whole, run.adapter / "adapter_model.bin")
+        with pytest.raises(RaptError, match=r"no adapter_model.safetensors in it, allowed: "):
+            load(run.adapter, backbone)
+
+
+@pytest.mark.parametrize("tuner", [None, PromptTuning(tokens=3, learning_rate=0.1)])
+def test_pairs_are_tuned_and_the_adapter_says_so(
+    run: Run, tmp_path: Path, tuner: PromptTuning | None
+) -> None:
+    release = shutil.copytree(run.release, tmp_path / "pairs")
+    for path in release.glob("seed-0/t*.parquet"):
+        table = files.read_parquet(path)
+        segments = pa.array([[0, 0, 1, 1]] * len(table), table.schema.field("segment").type)
+        place = table.schema.get_field_index("segment")
+        files.write_parquet(path, table.set_column(place, "segment", segments))
+    told = replace(run, release=release, tuner=tuner or run.tuner, reconstruction=None)
+    result = train(told)
+    assert json.loads((run.adapter / "rapt.json").read_text())["pair"] is True
+    backbone, tokenizer = load_backbone(run.backbone)
+    split = read_split(release / "seed-0/test.parquet", tokenizer, run.loop.max_tokens)
+    assert {kind for row in split.types for kind in row} == {0, 1}
+    predicted = predict(load(run.adapter, backbone), split, tokenizer.pad_token_id, 7)
+    right = (predicted == torch.tensor(split.labels)).double().mean()
+    assert right == pytest.approx(result["metrics"]["accuracy"]) and right > 0.6
 
 
 def test_the_adapter_serves_without_this_project(run: Run) -> None:
@@ -157,7 +194,9 @@ def test_only_the_adapter_and_the_heads_learn(run: Run) -> None:
 def test_a_loss_that_is_no_number_stops_the_run(run: Run) -> None:
     wild = replace(run, tuner=replace(run.tuner, learning_rate=1e30))
     with pytest.raises(
-        RaptError, match=r"movies-tiny, seed 0, step \d+ of 36: the loss is not a number"
+        RaptError,
+        match=r"^movies-tiny, seed 0, step \d+ of 36: the loss is not a number, "
+        r"lower learning_rate \(1e\+30\)$",
     ):
         train(wild)
 
