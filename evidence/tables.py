@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rapt import files, params
 from rapt.reporting import cells, tables
 from rapt.reporting.cells import Results
+from rapt.reporting.papers.printed import read
 from rapt.reporting.tables import Difference, Utility, denoised, differences_of
 
 ACCURACY = ("tuner", "method", "η", "words replaced", "accuracy", "sd", "seeds")
+PUBLISHED = ("tuner", "η", "pct2t − t2t", "rapt − pct2t")
 DIFFERENCES = ("tuner", "η", "method", "against", "difference", "95 % interval", "seeds", "verdict")
 
 
@@ -34,6 +36,9 @@ def page(results: Results) -> str:
             *_table(ACCURACY, map(_accuracy, run)),
             "\nDifferences in points, paired by seed, with Student's 95 % interval.\n",
             *_table(DIFFERENCES, map(_difference, differences_of(results, _pairs(results)))),
+            "\nWhat RAPT prints for these differences (arXiv 2305.06212v3, Table II: BERT-base, "
+            "all training texts, and η over its table of words).\n",
+            *_table(PUBLISHED, _published(results)),
             "",
         ]
     )
@@ -44,6 +49,19 @@ def _pairs(results: Results) -> list[tuple[str, str]]:
     methods = results.params.sweep.methods
     each = [(method, other) for n, method in enumerate(methods) for other in methods[:n]]
     return [*each, *denoised(results)]
+
+
+def _published(results: Results) -> Iterator[tuple[str, ...]]:
+    """For each tuner and η of the paper's, on the tasks that are tuned on here."""
+    printed = {
+        (row["tuner"], row["eta"], row["method"]): float(row["value"])
+        for row in read("utility.csv")
+        if (row["source"], row["table"], row["backbone"]) == ("rapt-v3", "II", "bert-base-uncased")
+        and row["task"] in results.params.sweep.train
+    }
+    for tuner, eta in dict.fromkeys(key[:2] for key in printed):
+        t2t, pct2t, rapt = (printed[tuner, eta, method] for method in ("t2t", "pct2t", "rapt"))
+        yield tuner, eta, f"{pct2t - t2t:+.1f}", f"{rapt - pct2t:+.1f}"
 
 
 def _accuracy(row: Utility) -> tuple[str, ...]:

@@ -41,6 +41,7 @@ def small(params: dict[str, Any]) -> None:
     params["sweep"] |= {"methods": ["t2t", "rapt"], "etas": [75], "tasks": ["movies"]}
     params["sweep"] |= {"infer": [], "recognize": [], "channels": []}
     params["studies"] = {}
+    params["train"]["epochs"] = 6  # each leaves a checkpoint
 
 
 class Workspace:

@@ -52,6 +52,16 @@ def wait_for_stage(dvc: subprocess.Popen[str], name: str) -> psutil.Process:
     raise AssertionError(f"{name} did not begin")
 
 
+def wait_for_checkpoint(workspace: Workspace) -> Path:
+    """Of any seed, in the midst of its training."""
+    end = time.monotonic() + 300
+    while time.monotonic() < end:
+        if found := [*workspace.path.glob(".rapt/checkpoints/*.safetensors")]:
+            return found[0]
+        time.sleep(0.02)
+    raise AssertionError("no checkpoint was written")
+
+
 def gone(processes: list[psutil.Process]) -> bool:
     _, alive = psutil.wait_procs(processes, timeout=10)
     return not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
@@ -73,7 +83,7 @@ def test_after_a_kill_repro_completes_with_the_same_bytes(
     )
     try:
         stage = wait_for_stage(dvc, "train")
-        time.sleep(3)  # into the training, with its processes
+        checkpoint = wait_for_checkpoint(workspace)
         family = below(dvc.pid)
         assert len(family) > 1
         if victims in ("stage", "both"):
@@ -86,5 +96,11 @@ def test_after_a_kill_repro_completes_with_the_same_bytes(
         for process in [*below(dvc.pid), dvc]:
             process.kill()
         dvc.wait()
+    # The next start takes it up: it says so where the checkpoint is damaged.
+    whole = checkpoint.read_bytes()
+    checkpoint.write_bytes(whole[:-1])
+    assert "its checkpoint of step" in workspace.dvc("repro", "-q", fails=True)
+    checkpoint.write_bytes(whole)
     workspace.dvc("repro", "-q")
+    assert not checkpoint.exists()
     assert workspace.read("dvc.lock") == serial.read("dvc.lock")
