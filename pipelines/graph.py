@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import networkx as nx
+import psutil
 from dvc.exceptions import DvcException
 from dvc.repo import Repo
-from dvc.rwlock import RWLOCK_FILE, RWLockFileCorruptedError, rwlock
+from dvc.rwlock import RWLOCK_FILE, RWLockFileCorruptedError, _edit_rwlock
 from dvc.stage import PipelineStage
 
 from rapt.errors import RaptError, not_allowed
@@ -72,17 +73,33 @@ def plan(root: Path) -> Plan:
 
 
 def _mend(root: Path) -> None:
-    """Remove DVC's record of who reads and writes what, where a killed DVC left it half-written.
+    """Take what a killed DVC left out of DVC's record of who reads and writes what.
 
-    DVC reads it under a lock, so what it finds broken is nobody's unfinished work; no DVC would
-    start again.
+    DVC forgets a process that is gone, but waits for one that nobody buries, as in a container
+    whose first process reaps none, and for another that has its number since. Of a record that it
+    was killed in the middle of it can read nothing; it is under a lock here, so nobody writes it.
     """
     with Repo(str(root)) as repo:
+        path = Path(repo.tmp_dir, RWLOCK_FILE)
+        written = path.stat().st_mtime if path.exists() else 0.0
         try:
-            with rwlock(repo.tmp_dir, repo.fs, "rapt", [], [], False):
-                pass
+            with _edit_rwlock(repo.tmp_dir, repo.fs, hardlink=False) as record:
+                write, read = record["write"], record["read"]
+                for name in [name for name, by in write.items() if not _runs(by["pid"], written)]:
+                    del write[name]
+                for name, by in read.items():
+                    read[name] = [one for one in by if _runs(one["pid"], written)]
         except RWLockFileCorruptedError:
-            Path(repo.tmp_dir, RWLOCK_FILE).unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
+
+
+def _runs(pid: int, written: float) -> bool:
+    """Whether the process that wrote its number down then is still at work."""
+    try:
+        process = psutil.Process(pid)
+        return process.status() != psutil.STATUS_ZOMBIE and process.create_time() < written
+    except psutil.NoSuchProcess:
+        return False
 
 
 def downstream(plan: Plan, names: set[str]) -> set[str]:

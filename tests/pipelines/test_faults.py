@@ -6,7 +6,9 @@ Each test ends with the bytes, dvc.lock included, that an undisturbed serial `dv
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
+import json
 import os
 import re
 import signal
@@ -26,6 +28,7 @@ from tests.pipelines.test_reproduce import EVERY_STAGE, alive, wait_until
 from tests.reporting import synthetic
 
 pytestmark = pytest.mark.slow
+PR_SET_CHILD_SUBREAPER = 36
 
 
 def completes(toy: Toy, expected: dict[str, str]) -> None:
@@ -63,6 +66,58 @@ def test_the_coordinator_killed_while_it_collects(toy: Toy, expected: dict[str, 
     flow.communicate(timeout=60)
     completes(toy, expected)
     assert toy.names() == EVERY_STAGE
+
+
+@pytest.fixture
+def unburied() -> Iterator[None]:
+    """Orphans stay in the process table, as in a container whose first process reaps none."""
+    kernel = ctypes.CDLL(None)
+    kernel.prctl(PR_SET_CHILD_SUBREAPER, 1)
+    before = set(psutil.Process().children())
+    yield
+    kernel.prctl(PR_SET_CHILD_SUBREAPER, 0)
+    for orphan in set(psutil.Process().children()) - before:
+        orphan.kill()
+        orphan.wait()
+
+
+def test_a_killed_dvc_that_nobody_buries(
+    toy: Toy, expected: dict[str, str], unburied: None
+) -> None:
+    """DVC itself would wait for it forever."""
+    flow = collecting(toy, lambda: bool(writers(toy)))
+    flow.kill()
+    flow.communicate(timeout=60)
+    (writer,) = writers(toy)
+    wait_until(lambda: psutil.Process(writer).status() == psutil.STATUS_ZOMBIE)
+    completes(toy, expected)
+
+
+def test_a_number_of_a_killed_dvc_that_another_process_has_since(
+    toy: Toy, expected: dict[str, str]
+) -> None:
+    flow = collecting(toy, lambda: bool(writers(toy)))
+    flow.kill()
+    flow.communicate(timeout=60)
+    (writer,) = writers(toy)
+    record, other = toy.root / ".dvc/tmp/rwlock", subprocess.Popen(["sleep", "600"])
+    try:
+        record.write_text(record.read_text().replace(str(writer), str(other.pid)))
+        written = psutil.Process(other.pid).create_time() - 5
+        os.utime(record, (written, written))
+        completes(toy, expected)
+    finally:
+        other.kill()
+        other.wait()
+
+
+def writers(toy: Toy) -> set[int]:
+    """The processes that write an out now, by DVC's record."""
+    try:
+        record = json.loads((toy.root / ".dvc/tmp/rwlock").read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return set()
+    return {by["pid"] for by in record.get("write", {}).values()}
 
 
 @pytest.mark.parametrize("path", [".dvc/tmp/rwlock", "dvc.lock"])
