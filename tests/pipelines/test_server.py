@@ -25,7 +25,13 @@ def test_flows_use_the_projects_server_while_it_runs(
     port = server._free_port()
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PREFECT_HOME": str(prefect_home)}
     command = [sys.executable, "-m", "pipelines.server", "--port", str(port)]
-    kept = subprocess.Popen(command, env=environment, start_new_session=True)
+    # As in a terminal: what a shell starts in the background, these tests perhaps, is deaf to it.
+    kept = subprocess.Popen(
+        command,
+        env=environment,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
     wait_until(server.ADDRESS.exists, 120)
     with temporary_settings({PREFECT_API_URL: None}), server.running():
         assert PREFECT_API_URL.value() == f"http://127.0.0.1:{port}/api"
