@@ -25,7 +25,7 @@ from benchmarks.run import machine
 from pipelines.server import ADDRESS
 from rapt import files
 from rapt.errors import RaptError
-from rapt.process import TETHER
+from rapt.process import tethered
 
 DVC = (sys.executable, "-m", "dvc")
 PREFECT = (sys.executable, "-m", "prefect")
@@ -108,7 +108,7 @@ def _until_done(folder: Path, *command: object) -> Iterator[None]:
     """Have a server or a worker run meanwhile, in `folder`, with its log beside that."""
     with folder.with_suffix(".log").open("ab") as log:
         process = subprocess.Popen(
-            [*TETHER, *map(str, command)], cwd=folder, env=_at(folder), stdout=log, stderr=log
+            tethered(*map(str, command)), cwd=folder, env=_at(folder), stdout=log, stderr=log
         )
     try:
         yield

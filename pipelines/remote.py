@@ -91,7 +91,7 @@ class Desk:
         Raises:
             RaptError: the remote is away.
         """
-        command = [*process.TETHER, *EXCHANGE, "bring", stage]
+        command = process.tethered(*EXCHANGE, "bring", stage)
         with self._guard:
             done = subprocess.run(
                 command,

@@ -19,7 +19,7 @@ from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, tempor
 
 from rapt import files
 from rapt.errors import RaptError
-from rapt.process import TETHER
+from rapt.process import tethered
 
 SECONDS_TO_START = 120  # the first start migrates a database: slow where the cores are busy
 SECONDS_TO_STOP = 5
@@ -97,7 +97,7 @@ def serve(port: Annotated[int, typer.Option(help="On this machine alone.")] = 42
 def _start(port: int, *options: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "prefect", "server", "start", *options]
     return subprocess.Popen(
-        [*TETHER, *command, "--host", "127.0.0.1", "--port", str(port)],
+        tethered(*command, "--host", "127.0.0.1", "--port", str(port)),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

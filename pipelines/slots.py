@@ -177,7 +177,7 @@ class Slots:
                 if self._stopped:
                     raise Stopped(f"{name}: not started")
                 running = subprocess.Popen(
-                    [*process.TETHER, *DVC, "repro", *target],
+                    process.tethered(*DVC, "repro", *target),
                     cwd=cwd,
                     env=os.environ | PATH | environment,
                     stdin=subprocess.DEVNULL,

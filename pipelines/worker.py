@@ -118,7 +118,7 @@ def execute(folder: Path, stage: str, *command: str, logs: Path, **environment: 
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         done = subprocess.run(
-            [*process.TETHER, *command],
+            process.tethered(*command),
             cwd=folder,
             env=os.environ | PATH | environment,
             stdin=subprocess.DEVNULL,

@@ -18,9 +18,6 @@ NO_TELEMETRY = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
 }
 PR_SET_PDEATHSIG = 1
-# Before a command: runs it so that it dies with the process (the thread) that started it. By path
-# and without the working folder (-P), as the command may run where another `rapt` lies.
-TETHER = (sys.executable, "-P", __file__)
 
 
 def no_telemetry() -> None:
@@ -28,16 +25,25 @@ def no_telemetry() -> None:
     os.environ.update(NO_TELEMETRY)
 
 
-def die_with_parent() -> None:
+def tethered(*command: str) -> list[str]:
+    """A command that dies with this process, or with the thread of it that starts the command."""
+    # By path and without the working folder (-P): it may be started where another `rapt` lies.
+    return [sys.executable, "-P", __file__, str(os.getpid()), *command]
+
+
+def die_with_parent(parent: int | None = None) -> None:
     """Have the kernel kill this process when its parent dies (Linux; elsewhere nothing happens).
 
     Killing `dvc` would otherwise leave its stage running beside the next `dvc repro`.
+
+    Args:
+        parent: its id, where it is known: it may have died before this process came here.
     """
     if sys.platform != "linux":
         return
-    # A process of a pool takes seconds to come here; its parent may have died by then.
-    pool = parent_process()
-    parent = pool.pid if pool else os.getppid()
+    if parent is None:
+        pool = parent_process()  # a process of a pool takes seconds to come here
+        parent = pool.pid if pool and pool.pid else os.getppid()
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before the call
         os.kill(os.getpid(), signal.SIGKILL)
@@ -56,7 +62,7 @@ def workers(most: int) -> int:
     Raises:
         RaptError: RAPT_WORKERS is no number above 0.
     """
-    from rapt.errors import RaptError  # not above: TETHER runs this file alone
+    from rapt.errors import RaptError  # not above: `tethered` runs this file alone
 
     given = os.environ.get("RAPT_WORKERS") or str(cores())
     if not given.isdecimal() or not int(given):
@@ -69,6 +75,6 @@ def has_gpu() -> bool:
     return any(Path("/dev").glob("nvidia[0-9]*"))
 
 
-if __name__ == "__main__":  # see TETHER
-    die_with_parent()
-    os.execv(sys.argv[1], sys.argv[1:])
+if __name__ == "__main__":  # see tethered
+    die_with_parent(int(sys.argv[1]))
+    os.execv(sys.argv[2], sys.argv[2:])

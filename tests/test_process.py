@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from rapt.process import tethered
 from tests.conftest import ROOT
 
 SLOW_TO_START = """
@@ -45,3 +47,14 @@ def test_a_process_of_a_pool_dies_though_its_parent_was_killed_before_it_had_beg
     for process in alive:
         process.kill()
     assert not alive
+
+
+def test_a_tethered_command_does_not_start_after_its_parents_death() -> None:
+    script = "import rapt.process as p; print(*p.tethered('/bin/echo', 'started'), sep=chr(10))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    orphan = subprocess.run(done.stdout.splitlines(), capture_output=True)
+    assert orphan.returncode == -signal.SIGKILL
+    assert orphan.stdout == b""
+    assert subprocess.run(tethered("/bin/echo", "started"), capture_output=True).stdout
