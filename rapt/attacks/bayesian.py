@@ -73,7 +73,10 @@ def posterior(public: Public, prior: str, copies: Sequence[Release]) -> Posterio
     assert public.channel
     every = [text for copy in copies for text in copy.words]
     counts = public.table.counts(every) if prior == "release" else None
-    return Posterior.of(public.channel, public.table.frequency, public.groups, counts)
+    found = Posterior.of(public.channel, public.table.frequency, public.groups, counts)
+    if prior == "public":  # a word without a count there is no reason to take for another
+        return found.restricted(public.table.frequency > 0)
+    return found
 
 
 def likeliest(

@@ -73,6 +73,10 @@ class Posterior:
         """The table's rows of the words y that have a posterior, ascending, int64."""
         return np.flatnonzero(np.diff(self.matrix.indptr)).astype(np.int64)
 
+    def restricted(self, known: NDArray[np.bool_]) -> Posterior:
+        """Without a posterior of the released words y, bool (V,), that are not known."""
+        return replace(self, leads=csr_array(diags_array(known.astype(np.float64)) @ self.leads))
+
     def modes(self, released: NDArray[np.int64]) -> NDArray[np.int64]:
         """The most likely w behind words y that are independent releases of it.
 

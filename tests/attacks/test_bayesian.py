@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
 from itertools import product
 from typing import Literal
 
@@ -166,6 +168,20 @@ def test_a_word_that_nothing_leads_to_is_taken_as_it_is(
         .words([Release(texts)])
     )
     assert guessed == [["the", "nounb", "unseen"]]
+
+
+@pytest.mark.parametrize(("prior", "guess"), [("public", "nounb"), ("release", "nouna")])
+def test_a_word_without_a_public_count_is_taken_as_it_is(
+    public: Callable[[Shares], Public], prior: Literal["public", "release"], guess: str
+) -> None:
+    """Bayes' rule would take it for nearly any other: it counts as the rarest word there is."""
+    known = public(np.array([[0.5, 0.5], [0.0, 1.0]]))
+    table = copy(known.table)
+    table.frequency = np.where(np.array(table.words) == "nounb", 0, table.frequency)
+    how = Bayesian(type="bayesian", prior=prior, copies=1)
+    texts = [["nouna"] * 5 + ["nounb"] * 4]
+    guessed = how.fit(replace(known, table=table), NONE, 0).words([Release(texts)])
+    assert guessed == [["nouna"] * 5 + [guess] * 4]
 
 
 @pytest.mark.parametrize("copies", [1, 2, 5])

@@ -92,6 +92,14 @@ def test_words_of_unknown_frequency_count_as_the_rarest() -> None:
     np.testing.assert_allclose(found(channel, [0.6, 0.2, 0.0], [0] * 3)[0], [0.6, 0.2, 0.2])
 
 
+def test_restricted_to_some_words_it_leaves_these_alone() -> None:
+    whole = Posterior.of(channel_of([0, 1, 2], np.full((3, 3), 10)), np.ones(3), [0] * 3)
+    part = whole.restricted(np.array([True, False, True]))
+    assert part.rows.tolist() == [0, 2]
+    np.testing.assert_array_equal(part.matrix.toarray()[[0, 2]], whole.matrix.toarray()[[0, 2]])
+    assert part.modes(np.array([[0], [1], [2]])).tolist() == [0, -1, 0]
+
+
 @given(st.sets(st.integers(0, PROTECTED - 1), min_size=1), st.sampled_from([0.1, 2.0, 5.0, np.inf]))
 def test_rows_sum_to_one_within_their_group(
     table: EmbeddingTable, rows: set[int], eta: float
