@@ -127,7 +127,7 @@ def _over_gpus() -> dict[str, Any]:
 
 
 def _whole(model: PreTrainedModel) -> PreTrainedModel:
-    """The model, if all of it lies where it can be trained.
+    """The model, if all of it lies where it can be trained; a decoder keeps no cache of a text.
 
     Raises:
         RaptError: a part of it found no place on the GPUs.
@@ -138,6 +138,7 @@ def _whole(model: PreTrainedModel) -> PreTrainedModel:
             f"the backbone: larger than half the memory of {torch.cuda.device_count()} GPUs, "
             "allowed: a smaller one, train.precision bf16, quantize 4bit, or more GPUs"
         )
+    model.config.use_cache = False  # nothing is generated
     return model
 
 

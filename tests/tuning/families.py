@@ -24,7 +24,7 @@ from rapt.tuning.config import Full, Lora, PrefixTuning, PromptTuning, PTuning, 
 WORDS = ["good", "bad", "film", "plot", "very", "so", "likely"]
 PIECES = ["un", "like", "ly"]  # "unlikely" is three tokens everywhere
 PLAIN = ["likely", "film", "unlikely"]
-POSITIONS = 64
+POSITIONS = 160
 SIZE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
 
 

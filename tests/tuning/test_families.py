@@ -169,6 +169,7 @@ def served_alone(model: Any, tokens: list[int]) -> Tensor:
     return hidden[len(hidden) - len(tokens) :]
 
 
+@pytest.mark.parametrize(("most", "fit"), [(4, 4), (128, 126)])
 @pytest.mark.parametrize(
     ("family", "tuner"),
     [
@@ -180,25 +181,26 @@ def served_alone(model: Any, tokens: list[int]) -> Tensor:
     ],
 )
 def test_a_plain_token_meets_its_own_activation(
-    folders: dict[str, Path], tmp_path: Path, family: str, tuner: str
+    folders: dict[str, Path], tmp_path: Path, family: str, tuner: str, most: int, fit: int
 ) -> None:
-    # The first text is cut after 4 tokens, the second is shorter: one of the two is padded.
-    texts, plain = [["so", "unlikely", "film", "so"], ["good"]], [ORDER, ["likely", "film", "film"]]
-    split = split_of(folders[family], tmp_path, 4, texts, plain=plain)
+    # The first text is cut to whole words of 1, 3 and 1 tokens, the second is shorter: padded.
+    texts = [["so", "unlikely", "film"] * 30, ["good"]]
+    plain = [ORDER, ["likely", "film", "film"]]
+    split = split_of(folders[family], tmp_path, most, texts, plain=plain)
     model = adapted(folders[family], tuner)
     start = START.get(family, 1)
     alone = [served_alone(model, tokens) for tokens in split.tokens]
     expected = torch.stack([alone[0][start + a : start + b].mean(0) for a, b in SPANS])
     right = collate(split, [0, 1], backbones.load_tokenizer(folders[family]).pad_token_id)
     assert not right.attention.all()
-    assert right.text.sum(1).tolist() == [4, 1]
+    assert right.text.sum(1).tolist() == [fit, 1]
     for batch in (right, on_the_left(right)):
         with torch.inference_mode():
             hidden = backbones.activations(model, batch)
         assert hidden.shape[:2] == batch.tokens.shape
         torch.testing.assert_close(pooled_plain(hidden, batch.plain, 3)[0], expected)
         text = pooled(hidden, batch.text)
-        torch.testing.assert_close(text[0], alone[0][start + 5 : start + 9].mean(0))
+        torch.testing.assert_close(text[0], alone[0][start + 5 : start + 5 + fit].mean(0))
         torch.testing.assert_close(text[1], alone[1][start + 3])
 
 
@@ -257,6 +259,13 @@ def test_a_text_without_words_does_no_harm(
     for rows in ([0], [0, 1]):
         batch = collate(split, rows, 0)
         assert torch.isfinite(pooled(backbones.activations(model, batch), batch.text)).all()
+
+
+@pytest.mark.parametrize("family", ["gpt2", "qwen2", "llama", "mistral"])
+def test_a_decoder_keeps_no_cache_of_a_text(folders: dict[str, Path], family: str) -> None:
+    """It generates nothing, so one would be copied for every layer in vain."""
+    model: Any = load_backbone(folders[family])[0]
+    assert model(input_ids=torch.tensor([[1, 2]])).past_key_values is None
 
 
 @pytest.mark.parametrize("tuner", ["prompt-tuning", "prefix-tuning", "lora"])
@@ -364,12 +373,12 @@ def test_only_the_adapter_and_the_heads_learn(
 @pytest.mark.parametrize(
     ("family", "tuner", "most"),
     [
-        ("bert", "lora", 64),
-        ("bert", "prompt-tuning", 59),
-        ("roberta", "prefix-tuning", 59),
-        ("mpnet", "full", 64),
-        ("gpt2", "p-tuning", 59),
-        ("llama", "prefix-tuning", 59),
+        ("bert", "lora", 160),
+        ("bert", "prompt-tuning", 155),
+        ("roberta", "prefix-tuning", 155),
+        ("mpnet", "full", 160),
+        ("gpt2", "p-tuning", 155),
+        ("llama", "prefix-tuning", 155),
         ("t5", "prompt-tuning", None),
     ],
 )
@@ -378,17 +387,17 @@ def test_positions_are_counted_with_virtual_tokens(
 ) -> None:
     model = adapted(folders[family], tuner)
     assert backbones.most_tokens(model) == most
-    length = most or 100
+    length = most or 200
     one = Split([[5] * length], [[0] * length], [[-1] * length], [[True] * length], [0], [0])
     assert torch.isfinite(backbones.activations(model, collate(one, [0], 0))).all()
 
 
 def test_too_many_virtual_tokens_are_one_line(folders: dict[str, Path], run: Run) -> None:
-    long = replace(run, backbone=folders["bert"], tuner=PromptTuning(tokens=60))
+    long = replace(run, backbone=folders["bert"], tuner=PromptTuning(tokens=156))
     with pytest.raises(RaptError, match=r"1\d tokens with plain .* allowed: 4 beside the tuner's"):
         train(long)
     with pytest.raises(RaptError, match=r"allowed: 0 beside"):
-        train(replace(long, tuner=PromptTuning()))
+        train(replace(long, tuner=PromptTuning(tokens=161)))
 
 
 def test_what_cannot_be_is_one_line(folders: dict[str, Path], run: Run, tmp_path: Path) -> None:
