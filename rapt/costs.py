@@ -132,8 +132,9 @@ class Estimate:
         """Tokens that pass through the model for a text, its plain and virtual ones included."""
         words, most = self.texts[cell.factors["task"]].words, self.params.train.max_tokens
         tuner = self.params.tuners[cell.factors["tuner"]]
-        # A word's vector takes one position.
-        vectors = self.params.methods[cell.factors["method"]].releases_vectors
+        # A word's vector takes one position, be it released or what its originals make of it.
+        released = self.params.methods[cell.factors["method"]].releases_vectors
+        vectors = released or "denoiser" in cell.factors
         return (
             (most if words is None else min(most, words * (1 if vectors else TOKENS_PER_WORD)))
             + SPECIAL_TOKENS

@@ -111,7 +111,7 @@ def test_denoised_words_take_a_vector_each_for_every_seed(workspace: Path) -> No
     sweep = {"channels": ["rapt"], "denoisers": ["posterior-mean"]}
     estimate = Estimate(p.model_copy(update={"sweep": p.sweep.model_copy(update=sweep)}))
     plain, denoised = estimate.tuned
-    assert estimate.flops(denoised) == estimate.flops(plain)
+    assert estimate.length(plain) - estimate.length(denoised) == pytest.approx(5 * 0.3)
     more = (estimate.weights(denoised) or 0) - (estimate.weights(plain) or 0)
     assert more == 3 * 4 * VOCABULARY * H
 
