@@ -71,8 +71,9 @@ def workers(most: int) -> int:
 
 
 def has_gpu() -> bool:
-    """Whether there is a GPU of NVIDIA's, without the seconds that torch takes to say so."""
-    return any(Path("/dev").glob("nvidia[0-9]*"))
+    """Whether there is a GPU of NVIDIA's to use, without the seconds that torch takes to say so."""
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") == ""
+    return not hidden and any(Path("/dev").glob("nvidia[0-9]*"))
 
 
 if __name__ == "__main__":  # see tethered
