@@ -1,6 +1,7 @@
 """Invert a release: `python -m stages.invert nearest movies t2t 75`."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -50,12 +51,12 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
         inverter = how.fit(public, Pairs(own, copy(k, "train")), p.seed + k)
         released = [copy(k + i, "test") for i in range(how.takes)]
         found = victims.score(inverter.words(released))
-        metrics = found.accuracies()
         if inverter.vectors and found.protected.any():
-            metrics["squared_error"] = victims.squared_error(inverter.vectors, released[0], table)
+            errors = victims.squared_errors(inverter.vectors, released[0], table)
+            found = replace(found, errors=errors)
             floors["squared_error"] = victims.spread(table)
         recovered.append(found)
-        seeds.append({"seed": k, "metrics": metrics, "curves": {}})
+        seeds.append({"seed": k, "metrics": found.metrics(), "curves": {}})
     cell.write(
         protection=statement["protection"],
         seeds=seeds,

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from rapt.attacks.base import Membership
-from rapt.attacks.interval import auc_interval
+from rapt.attacks.interval import auc_interval, rate_interval
 from rapt.serving.model import Adapted
 from rapt.text.table import EmbeddingTable
 
@@ -48,37 +48,43 @@ class Ranking:
     """Where one seed's scores put members among others; of equal ones half are above.
 
     Attributes:
+        scores: of m members and of n others, float64.
         members: for each the share of the others that it scores above, float64 (m,).
         others: for each the share of the members that score above it, float64 (n,).
-        tpr_at_1: the share of the members above a score that at most 1 % of the others exceed.
     """
 
+    scores: tuple[NDArray[np.float64], NDArray[np.float64]]
     members: NDArray[np.float64]
     others: NDArray[np.float64]
-    tpr_at_1: float
 
     @classmethod
     def of(cls, members: NDArray[np.float64], others: NDArray[np.float64]) -> Ranking:
         """Rank by the scores of m members and n others."""
-        threshold = np.sort(others)[-1 - len(others) // 100]
-        return cls(
-            _below(members, others),
-            1 - _below(others, members),
-            float((members > threshold).mean()),
-        )
+        return cls((members, others), _below(members, others), 1 - _below(others, members))
 
     def metrics(self) -> dict[str, float]:
         """The metrics of a `membership` cell (docs/data.md)."""
         auc = float(self.members.mean())
-        return {"auc": auc, "tpr_at_1": self.tpr_at_1, "empirical_privacy": 1 - auc}
+        return {"auc": auc, "tpr_at_1": tpr_at_1(*self.scores), "empirical_privacy": 1 - auc}
+
+
+def tpr_at_1(members: NDArray[np.float64], others: NDArray[np.float64]) -> float:
+    """The share of the members above a score that at most 1 % of the others exceed."""
+    rank = len(others) - 1 - len(others) // 100
+    return float((members > np.partition(others, rank)[rank]).mean())
 
 
 def intervals(seeds: Sequence[Ranking]) -> dict[str, tuple[float, float]]:
-    """A 95 % confidence interval for each metric but the rate, over texts and seeds."""
+    """A 95 % confidence interval for each metric, over texts and seeds."""
     low, high = auc_interval(
         np.stack([seed.members for seed in seeds]), np.stack([seed.others for seed in seeds])
     )
-    return {"auc": (low, high), "empirical_privacy": (1 - high, 1 - low)}
+    members, others = (np.stack(scores) for scores in zip(*(s.scores for s in seeds), strict=True))
+    return {
+        "auc": (low, high),
+        "tpr_at_1": rate_interval(tpr_at_1, members, others),
+        "empirical_privacy": (1 - high, 1 - low),
+    }
 
 
 def _below(some: NDArray[np.float64], than: NDArray[np.float64]) -> NDArray[np.float64]:

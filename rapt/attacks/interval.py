@@ -1,14 +1,16 @@
-"""How sure a share over texts and seeds is, and an AUC."""
+"""How sure a share over texts and seeds is, a mean, and an AUC."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t
 
 CONFIDENCE = 0.95
+RESAMPLES = 1000
 
 
 def interval(
@@ -26,14 +28,25 @@ def interval(
         counted: likewise, those that could be right.
         seeds: the share of each seed, (k,).
     """
-    total, texts = counted.sum(), len(counted)
+    total = counted.sum()
     if total == 0:
         return 0.0, 1.0
-    share = right.sum() / total
-    residuals = right - share * counted
-    free = max(1, texts - 1)
-    parts = [((residuals**2).sum() / total**2 * texts / free, free)]
-    return _student(share, parts, seeds, int((counted > 0).sum()))
+    return _of_share(right.sum() / total, [_ratio(right, counted)], seeds, int((counted > 0).sum()))
+
+
+def mean_interval(
+    sums: NDArray[np.float64], counted: NDArray[np.int64], seeds: NDArray[np.float64]
+) -> tuple[float, float]:
+    """A 95 % confidence interval of the mean of what is 0 or more, likewise.
+
+    Args:
+        sums: of each text, over all seeds, float64 (n,).
+        counted: likewise, how many were summed up; not 0 everywhere.
+        seeds: the mean of each seed, (k,).
+    """
+    mean = float(sums.sum() / counted.sum())
+    reach = _reach([_ratio(sums, counted)], seeds)
+    return max(0.0, mean - reach), mean + reach
 
 
 def auc_interval(members: NDArray[np.float64], others: NDArray[np.float64]) -> tuple[float, float]:
@@ -53,10 +66,42 @@ def auc_interval(members: NDArray[np.float64], others: NDArray[np.float64]) -> t
         (placed.mean(0).var(ddof=1) / size, size - 1)
         for placed, size in zip((members, others), sizes, strict=True)
     ]
-    return _student(members.mean(), parts, members.mean(1), min(sizes))
+    return _of_share(members.mean(), parts, members.mean(1), min(sizes))
 
 
-def _student(
+def rate_interval(
+    rate: Callable[[NDArray[np.float64], NDArray[np.float64]], float],
+    members: NDArray[np.float64],
+    others: NDArray[np.float64],
+) -> tuple[float, float]:
+    """A 95 % confidence interval of a share of the members that the others decide on, likewise.
+
+    The variance over texts is that of the bootstrap (Efron, 1979), members and others drawn anew.
+
+    Args:
+        rate: of the scores of one seed.
+        members: scores, float64 (k, m).
+        others: likewise (k, n).
+    """
+    rng, sizes = np.random.default_rng(0), [scores.shape[1] for scores in (members, others)]
+    drawn = np.empty(RESAMPLES)
+    for i in range(RESAMPLES):
+        some, rest = (rng.integers(size, size=size) for size in sizes)
+        drawn[i] = np.mean(
+            [rate(*one) for one in zip(members[:, some], others[:, rest], strict=True)]
+        )
+    seeds = np.array([rate(*one) for one in zip(members, others, strict=True)])
+    return _of_share(seeds.mean(), [(drawn.var(ddof=1), min(sizes) - 1)], seeds, sizes[0])
+
+
+def _ratio(sums: NDArray[Any], counted: NDArray[np.int64]) -> tuple[float, int]:
+    """The variance of a ratio of sums over texts, with its degrees of freedom."""
+    total, free = counted.sum(), max(1, len(counted) - 1)
+    residuals = sums - sums.sum() / total * counted
+    return float((residuals**2).sum() / total**2 * len(counted) / free), free
+
+
+def _of_share(
     share: float, parts: Sequence[tuple[float, int]], seeds: NDArray[np.float64], texts: int
 ) -> tuple[float, float]:
     """The interval around a share, from parts of its variance with their degrees of freedom.
@@ -64,12 +109,19 @@ def _student(
     None or all of some texts has no variance, and yet another text might be the first that is
     otherwise: its bound is that of Clopper and Pearson (1934).
     """
+    share = float(share)
+    if reach := _reach(parts, seeds):
+        return max(0.0, share - reach), min(1.0, share + reach)
+    beyond = float(((1 - CONFIDENCE) / 2) ** (1 / texts))
+    return beyond if share == 1 else share, 1 - beyond if share == 0 else share
+
+
+def _reach(parts: Sequence[tuple[float, int]], seeds: NDArray[np.float64]) -> float:
+    """How far an interval reaches to either side, by Student's t; the seeds are a part, too."""
     if len(seeds) > 1:
         parts = [*parts, (seeds.var(ddof=1) / len(seeds), len(seeds) - 1)]
     variance = sum(part for part, _ in parts)
     if variance == 0:
-        beyond = float(((1 - CONFIDENCE) / 2) ** (1 / texts))
-        return beyond if share == 1 else float(share), 1 - beyond if share == 0 else float(share)
+        return 0.0
     freedom = variance**2 / sum(part**2 / free for part, free in parts)
-    reach = float(t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(variance))
-    return max(0.0, float(share) - reach), min(1.0, float(share) + reach)
+    return float(t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(variance))

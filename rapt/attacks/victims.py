@@ -6,58 +6,69 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rapt.attacks.base import Public, Release, Texts, Vectors
-from rapt.attacks.interval import interval
+from rapt.attacks.interval import interval, mean_interval
 from rapt.privacy.categories import VERBATIM, Scheme
 from rapt.text.table import EmbeddingTable
 
 
 @dataclass(frozen=True, eq=False)
 class Recovered:
-    """The words that an inversion got right, for each text.
+    """What an inversion got right of each text.
 
     Attributes:
         words: of the text, int64 (n,).
         right: of these, the recovered ones.
         protected: of its words, those that the release protects.
         protected_right: of these, the recovered ones.
+        errors: squared errors of the protected words' vectors, summed up, float64 (n,); None: the
+            attack guesses no vectors.
     """
 
     words: NDArray[np.int64]
     right: NDArray[np.int64]
     protected: NDArray[np.int64]
     protected_right: NDArray[np.int64]
+    errors: NDArray[np.float64] | None = None
 
-    def accuracies(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """The metrics of an `invert` cell (docs/data.md)."""
         protected = float(self.protected_right.sum() / max(1, self.protected.sum()))
-        return {
+        found = {
             "accuracy": float(self.right.sum() / max(1, self.words.sum())),
             "accuracy_protected": protected,
             "empirical_privacy": 1 - protected,
         }
+        if self.errors is not None:
+            found["squared_error"] = float(self.errors.sum() / self.protected.sum())
+        return found
 
 
 def intervals(seeds: Sequence[Recovered]) -> dict[str, tuple[float, float]]:
     """A 95 % confidence interval for each metric, from what was recovered in each seed's copy."""
 
-    def of(metric: str, right: str, counted: str) -> tuple[float, float]:
-        return interval(
-            np.sum([getattr(seed, right) for seed in seeds], axis=0),
+    def of(metric: str, summed: str, counted: str, how: Any = interval) -> tuple[float, float]:
+        found: tuple[float, float] = how(
+            np.sum([getattr(seed, summed) for seed in seeds], axis=0),
             np.sum([getattr(seed, counted) for seed in seeds], axis=0),
-            np.array([seed.accuracies()[metric] for seed in seeds]),
+            np.array([seed.metrics()[metric] for seed in seeds]),
         )
+        return found
 
     low, high = of("accuracy_protected", "protected_right", "protected")
-    return {
+    found = {
         "accuracy": of("accuracy", "right", "words"),
         "accuracy_protected": (low, high),
         "empirical_privacy": (1 - high, 1 - low),
     }
+    if seeds[0].errors is not None:
+        found["squared_error"] = of("squared_error", "errors", "protected", mean_interval)
+    return found
 
 
 class Victims:
@@ -111,10 +122,12 @@ class Victims:
                 counts[row] += count
         return counts, others
 
-    def squared_error(
+    def squared_errors(
         self, vectors: Callable[[Vectors], Vectors], release: Release, table: EmbeddingTable
-    ) -> float:
-        """The mean squared error of the protected words' vectors, a number of a vector's each.
+    ) -> NDArray[np.float64]:
+        """The squared errors of the protected words' vectors, summed over each text, float64 (n,).
+
+        Of a vector it is the mean over its numbers.
 
         Args:
             vectors: what an attacker takes the original vectors to be of what is seen of words.
@@ -123,12 +136,12 @@ class Victims:
         """
         seen, places = release.seen(table)
         guessed, at = vectors(seen), iter(places)
-        errors: list[float] = []
-        for text, groups in zip(self._texts, self._groups, strict=True):
+        errors = np.zeros(len(self._texts))
+        for i, (text, groups) in enumerate(zip(self._texts, self._groups, strict=True)):
             rows = np.fromiter(islice(at, len(text)), np.int64)
             each = ((guessed[rows] - table.embed(text)) ** 2).mean(axis=1)
-            errors.extend(each[np.array(groups) != VERBATIM])
-        return float(np.mean(errors))
+            errors[i] = each[np.array(groups) != VERBATIM].sum()
+        return errors
 
     def spread(self, table: EmbeddingTable) -> float:
         """The squared error of who always guesses the mean of the protected words' vectors."""

@@ -103,6 +103,8 @@ class Privacy:
     attack_accuracy_all_words: float | None
     # Of membership: the members that are told at 1 % false positives.
     tpr_at_1: float | None
+    tpr_at_1_low: float | None
+    tpr_at_1_high: float | None
     majority: float | None
     clean_accuracy: float | None
     # Where its 95 % confidence interval begins.
@@ -112,6 +114,8 @@ class Privacy:
     # Of an inversion that guesses vectors: its own metric, over the numbers of a vector; always
     # guessing their mean; and on clean text.
     squared_error: float | None
+    squared_error_low: float | None
+    squared_error_high: float | None
     squared_error_floor: float | None
     clean_squared_error: float | None
     command: str
@@ -285,6 +289,8 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
     empirical = cell.metric(target.privacy)
     clean = results.baseline(cell)
     baseline = clean.metric(target.accuracy) if clean else None
+    told = cell.metric("tpr_at_1") if kind == "membership" else None
+    error = _squared_error(cell)
     return Privacy(
         kind=kind,
         cell=cell.plan.cell,
@@ -301,14 +307,18 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         attack_accuracy=_mean(accuracy),
         attack_accuracy_sd=accuracy.sd if accuracy else None,
         attack_accuracy_all_words=_mean(cell.metric("accuracy")) if kind == "invert" else None,
-        tpr_at_1=_mean(cell.metric("tpr_at_1")) if kind == "membership" else None,
+        tpr_at_1=_mean(told),
+        tpr_at_1_low=told.low if told else None,
+        tpr_at_1_high=told.high if told else None,
         majority=cell.floor(target.floor),
         clean_accuracy=baseline.mean if baseline else None,
         clean_accuracy_low=baseline.low if baseline else None,
         accuracy_ceiling=cell.ceiling(target.accuracy),
-        squared_error=_squared_error(cell),
+        squared_error=_mean(error),
+        squared_error_low=error.low if error else None,
+        squared_error_high=error.high if error else None,
         squared_error_floor=cell.content["floors"].get("squared_error") if cell.content else None,
-        clean_squared_error=_squared_error(clean),
+        clean_squared_error=_mean(_squared_error(clean)),
         command=cell.plan.command,
     )
 
@@ -474,10 +484,10 @@ def _plain(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
 
 
-def _squared_error(cell: Cell | None) -> float | None:
+def _squared_error(cell: Cell | None) -> Metric | None:
     """None: the cell has not run, or its attack guesses no vectors."""
     has_one = cell and cell.content and "squared_error" in cell.content["metrics"]
-    return _mean(cell.metric("squared_error")) if cell and has_one else None
+    return cell.metric("squared_error") if cell and has_one else None
 
 
 def _mean(metric: Metric | None) -> float | None:

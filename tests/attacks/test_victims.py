@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ POS = [["DET", "NOUN", "VERB"], ["DET", "NOUN"]]
 def test_clean_text_is_recovered_whole() -> None:
     victims = Victims(WORDS, POS, Scheme(None), str.lower)
     recovered = victims.score(WORDS)
-    assert recovered.accuracies() == {
+    assert recovered.metrics() == {
         "accuracy": 1,
         "accuracy_protected": 1,
         "empirical_privacy": 0,
@@ -23,7 +25,7 @@ def test_clean_text_is_recovered_whole() -> None:
 
 def test_only_protected_words_count_for_empirical_privacy() -> None:
     victims = Victims(WORDS, POS, Scheme(("noun",)), str.lower)
-    accuracies = victims.score([["the", "cat", "x"], ["the", "bird"]]).accuracies()
+    accuracies = victims.score([["the", "cat", "x"], ["the", "bird"]]).metrics()
     assert accuracies["accuracy"] == pytest.approx(3 / 5)
     assert accuracies["accuracy_protected"] == accuracies["empirical_privacy"] == 1 / 2
     assert victims.majority() == 1 / 2
@@ -41,10 +43,13 @@ def test_the_spread_is_the_squared_error_of_the_mean(table: EmbeddingTable) -> N
     mean = vectors.mean(axis=0)
     expected = ((vectors - mean) ** 2).mean()
     assert victims.spread(table) == pytest.approx(expected)
-    constant = victims.squared_error(
+    errors = victims.squared_errors(
         lambda some: np.tile(mean, (len(some), 1)), Release(words), table
     )
-    assert constant == pytest.approx(expected)
+    found = replace(victims.score(words), errors=errors)
+    assert found.metrics()["squared_error"] == pytest.approx(expected)
+    low, high = intervals([found, found])["squared_error"]
+    assert low < expected < high
 
 
 def test_intervals_hold_the_metrics_of_all_seeds() -> None:

@@ -263,17 +263,21 @@ def test_the_error_of_guessed_vectors_stands_beside_clean_text_and_its_floor(
     for eta, error in {"50": 0.0123, "75": 0.0087, "inf": 0.0009}.items():
         cell = planned(experiment, f"nearest-movies-t2t-{eta}")
         content = synthetic.write_cell(cell)
-        found = {"squared_error": {"mean": error, "sd": 0.0, "n": 2}}
+        interval = {} if eta == "50" else {"low": error / 2, "high": 2 * error}
+        found = {"squared_error": {"mean": error, "sd": 0.0, "n": 2} | interval}
         floors = content["floors"] | {"squared_error": 0.0234}
         synthetic.write_cell(cell, metrics=content["metrics"] | found, floors=floors)
     text = Page(make(experiment)).text
     own = [r for r in rows("reports/tables/privacy.csv") if r["squared_error"]]
-    names = ("eta", "squared_error", "clean_squared_error", "squared_error_floor")
+    names = ("eta", "squared_error", "squared_error_low", "squared_error_high")
     assert [tuple(row[name] for name in names) for row in own] == [
-        ("50", "0.0123", "0.0009", "0.0234"),
-        ("75", "0.0087", "0.0009", "0.0234"),
-        ("inf", "0.0009", "0.0009", "0.0234"),
+        ("50", "0.0123", "", ""),
+        ("75", "0.0087", "0.00435", "0.0174"),
+        ("inf", "0.0009", "0.00045", "0.0018"),
     ]
+    beside = {(row["clean_squared_error"], row["squared_error_floor"]) for row in own}
+    assert beside == {("0.0009", "0.0234")}
+    assert "squared error 0.0087 (0.00435 to 0.0174)" in text
     for value, times in {"0.0123": 1, "0.0087": 1, "0.0009": 2, "0.0234": 1}.items():
         assert text.count(f"squared error {value}") == times
 
@@ -500,7 +504,10 @@ def test_membership_has_a_table_for_each_adapter(
     assert float(row["tpr_at_1"]) == pytest.approx(means["tpr_at_1"], abs=1e-6)
     low = cell["metrics"]["empirical_privacy"]["low"]
     assert float(row["empirical_privacy_low"]) == pytest.approx(low, abs=1e-6)
-    assert f"{100 * means['tpr_at_1']:.1f} % at 1 % FPR" in text
+    told = cell["metrics"]["tpr_at_1"]
+    shown = [100 * told[bound] for bound in ("mean", "low", "high")]
+    assert "{:.1f} % at 1 % FPR ({:.1f} to {:.1f})".format(*shown) in text
+    assert float(row["tpr_at_1_high"]) == pytest.approx(told["high"], abs=1e-6)
     for tuner in ("lora", "prefix"):
         title = f"loss on movies · minilm · {tuner}: membership"
         assert f"{title} : empirical privacy" in text
