@@ -26,6 +26,7 @@ from rapt.params import (
     BiLstm,
     FilesSource,
     Full,
+    HubSource,
     Lora,
     Params,
     PrefixTuning,
@@ -93,6 +94,26 @@ class Model:
     parameters: float
     active: float
     shape: Shape | None = None
+
+
+def _on_hub(parameters: float, hidden: int, layers: int, vocabulary: int) -> Model:
+    return Model(parameters, parameters - hidden * vocabulary, Shape(hidden, layers, vocabulary))
+
+
+# What the presets take from the hub, so that they can be planned before anything is fetched: a data
+# set's training rows as its card says; models without a head as their configs make them, of T5 the
+# encoder.
+HUB_ROWS: dict[tuple[str, str | None], int] = {
+    ("nyu-mll/glue", "sst2"): 67_349,
+    ("nyu-mll/glue", "qqp"): 363_846,
+}
+HUB_MODELS = {
+    "google-bert/bert-base-uncased": _on_hub(109_482_240, 768, 12, 30_522),
+    "google-t5/t5-base": _on_hub(109_628_544, 768, 12, 32_128),
+    "Qwen/Qwen2.5-3B": _on_hub(3_085_938_688, 2048, 36, 151_936),
+    "meta-llama/Meta-Llama-3-8B": _on_hub(7_504_924_672, 4096, 32, 128_256),
+    "mistralai/Mistral-7B-v0.1": _on_hub(7_110_660_096, 4096, 32, 32_000),
+}
 
 
 class Estimate:
@@ -251,12 +272,17 @@ def measured(params: Params) -> dict[str, float]:
 def _texts(name: str, task: Task, given: float | None) -> Texts:
     """The training split of a task, of its files or of an earlier download where they are here."""
     texts = _here(name, task)
-    known = [given] if given else [float(len(texts))] if texts else []
-    known += [task.rows.train] if task.rows.train else []
+    known = given or len(texts) or _on_card(task)
+    wanted = [rows for rows in (known, task.rows.train) if rows]
     return Texts(
-        rows=int(min(known)) if known else None,
+        rows=int(min(wanted)) if wanted else None,
         words=fmean(len(text.split()) for text in texts) if texts else None,
     )
+
+
+def _on_card(task: Task) -> int | None:
+    source = task.source
+    return HUB_ROWS.get((source.dataset, source.config)) if isinstance(source, HubSource) else None
 
 
 def _here(name: str, task: Task) -> list[str]:
@@ -280,10 +306,10 @@ def _here(name: str, task: Task) -> list[str]:
 
 
 def model_of(name: str, given: float | None = None) -> Model | None:
-    """A model's size, from its files where they are here, else with as many parameters as given."""
+    """A model's size, from its files where they are here, else as given, else as the hub has it."""
     folder = models.here(name)
     if folder is None:
-        return Model(given, given) if given else None
+        return Model(given, given) if given else HUB_MODELS.get(name.partition("@")[0])
     config = files.read_json(folder / "config.json")
     shape = Shape(
         _first(config, "hidden_size", "d_model", "n_embd"),

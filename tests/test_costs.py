@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import transformers as hf
 from ruamel.yaml import YAML
 from safetensors.numpy import save_file
 from torch.nn import LSTM
 
 from rapt import files, params, presets
-from rapt.costs import Estimate, measured
+from rapt.costs import Estimate, measured, model_of
 from rapt.errors import RaptError
 from rapt.preview import preview
 from tests.conftest import ROOT
@@ -203,6 +205,41 @@ def test_the_packaged_model_is_found() -> None:
     assert model.active == model.parameters - 30_522 * 384
 
 
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("google-bert/bert-base-uncased", hf.BertConfig()),
+        ("google-t5/t5-base", hf.T5Config(d_model=768, d_ff=3072, num_layers=12, num_heads=12)),
+        (
+            "Qwen/Qwen2.5-3B",
+            hf.Qwen2Config(
+                vocab_size=151_936,
+                hidden_size=2048,
+                intermediate_size=11_008,
+                num_hidden_layers=36,
+                num_attention_heads=16,
+                num_key_value_heads=2,
+            ),
+        ),
+        (
+            "meta-llama/Meta-Llama-3-8B",
+            hf.LlamaConfig(vocab_size=128_256, intermediate_size=14_336, num_key_value_heads=8),
+        ),
+        ("mistralai/Mistral-7B-v0.1", hf.MistralConfig()),
+    ],
+)
+def test_a_model_on_the_hub_has_the_size_that_its_config_makes(name: str, config: Any) -> None:
+    auto = hf.AutoModelForTextEncoding if config.model_type == "t5" else hf.AutoModel
+    with torch.device("meta"):
+        weights = sum(w.numel() for w in auto.from_config(config).parameters())
+    model = model_of(f"{name}@a-revision")
+    assert model is not None
+    assert model.parameters == weights
+    shape = (config.hidden_size, config.num_hidden_layers, config.vocab_size)
+    assert model.shape == shape
+    assert model.active == weights - shape[0] * shape[2]
+
+
 def test_speed_is_that_of_the_cells_that_ran_here(workspace: Path) -> None:
     p = experiment(one=FULL, other=PROMPT, third=LORA)
     assert measured(p) == {}
@@ -232,17 +269,21 @@ def test_a_preview_says_what_it_rests_on(
 ) -> None:
     unknown = shown(capsys, "paper-nlu-bert")
     assert "216 cells (216 train), 5 seeds: 1,080" in unknown
-    assert "Tuning on one GPU: unknown, at 10 useful TFLOP/s (assumed" in unknown
-    assert "the rows of sst2, qqp, happydb; give --rows sst2=N" in unknown
-    assert "bert; give --parameters" in unknown
-    rows = ["sst2=1000", "happydb=2K"]
-    partly = shown(capsys, "paper-nlu-bert", rows=rows, parameters=["0.1B"], tflops=1.0)
-    # 2 x 18 cells x 5 seeds x 4 epochs, 3,000 rows in all; six cells of a tuner have 40 plain ones.
+    assert "h, and 72 cells unknown, at 10 useful TFLOP/s (assumed" in unknown
+    assert "the rows of happydb; give --rows happydb=N" in unknown
+    assert "bert; give --parameters" not in unknown  # it is known of the hub
+    assert "adapters about 120 GB; releases unknown of training splits" in unknown
+    rows = ["sst2=1000", "qqp=1000", "happydb=1K"]
+    given = shown(capsys, "paper-nlu-bert", rows=rows, parameters=["0.1B"], tflops=1.0)
+    # 3 x 18 cells x 5 seeds x 4 epochs, 3,000 rows in all; six cells of a tuner have 40 plain ones.
     tokens = 5 * 4 * 3_000 * (18 * 130 + 6 * 40 * 1.3)
     prompt = 5 * 4 * 3_000 * 18 * 150
     hours = (tokens * (6 + 3 * 4) + prompt * 4) * 1e8 / 1e12 / 3600
-    assert f"up to about {float(f'{hours:.2g}'):g} h, and 72 cells unknown, at 1 useful" in partly
-    assert "adapters about 110 GB, and 162 cells unknown" in partly  # 54 x 5 x 0.4 GB
+    assert f"up to about {float(f'{hours:.2g}'):g} h, at 1 useful" in given
+    assert "adapters about 110 GB, and 162 cells unknown" in given  # 54 x 5 x 0.4 GB
+    text = presets.text("paper-nlu-bert").replace("google-bert/bert-base-uncased", "my/bert")
+    Path("mine.yaml").write_text(text)
+    assert "Not here yet: bert; give --parameters bert=3B" in shown(capsys, "mine.yaml")
 
 
 def test_a_preview_takes_a_file_and_measures(
