@@ -74,7 +74,8 @@ def posterior(public: Public, prior: str, copies: Sequence[Release]) -> Posterio
     every = [text for copy in copies for text in copy.words]
     counts = public.table.counts(every) if prior == "release" else None
     found = Posterior.of(public.channel, public.table.frequency, public.groups, counts)
-    if prior == "public":  # a word without a count there is no reason to take for another
+    # A word without a count there is no reason to take for another; other copies would tell.
+    if prior == "public" and len(copies) == 1:
         return found.restricted(public.table.frequency > 0)
     return found
 

@@ -51,7 +51,7 @@ class MlpInversion(BlackBox):
 
 
 class Autoencoder(BlackBox):
-    """Black-box inversion: the vector of the word behind a released one, through a bottleneck.
+    """Black-box inversion: the vector of the word behind a released one, by regression.
 
     The guess is the word nearest to it; `squared_error` is how far from the true word's vector.
     """

@@ -28,10 +28,11 @@ def interval(
         counted: likewise, those that could be right.
         seeds: the share of each seed, (k,).
     """
-    total = counted.sum()
-    if total == 0:
+    texts = int((counted > 0).sum())
+    if texts < 2:  # which tell nothing of how texts differ
         return 0.0, 1.0
-    return _of_share(right.sum() / total, [_ratio(right, counted)], seeds, int((counted > 0).sum()))
+    share = right.sum() / counted.sum()
+    return _of_share(share, [_ratio(right, counted)], seeds, texts)
 
 
 def mean_interval(
@@ -41,7 +42,7 @@ def mean_interval(
 
     Args:
         sums: of each text, over all seeds, float64 (n,).
-        counted: likewise, how many were summed up; not 0 everywhere.
+        counted: likewise, how many were summed up; not 0 of two texts at least.
         seeds: the mean of each seed, (k,).
     """
     mean = float(sums.sum() / counted.sum())
@@ -84,6 +85,8 @@ def rate_interval(
         others: likewise (k, n).
     """
     rng, sizes = np.random.default_rng(0), [scores.shape[1] for scores in (members, others)]
+    if min(sizes) < 2:
+        return 0.0, 1.0
     drawn = np.empty(RESAMPLES)
     for i in range(RESAMPLES):
         some, rest = (rng.integers(size, size=size) for size in sizes)

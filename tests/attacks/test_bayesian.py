@@ -184,6 +184,21 @@ def test_a_word_without_a_public_count_is_taken_as_it_is(
     assert guessed == [["nouna"] * 5 + [guess] * 4]
 
 
+def test_of_several_releases_a_word_without_a_public_count_tells_as_any_other(
+    public: Callable[[Shares], Public],
+) -> None:
+    known = public(np.array([[0.9, 0.1], [0.1, 0.9]]))
+    table = copy(known.table)
+    table.frequency = np.where(np.array(table.words) == "nounb", 0, table.frequency)
+    how = Bayesian(type="bayesian", prior="public", copies=3)
+    copies = [Release([[word]]) for word in ("nounb", "nounb", "nouna")]
+    rare, common = table.frequency[table.frequency > 0].min(), table.frequency[0]
+    expected = "nounb" if 0.9 * 0.9 * 0.1 * rare > 0.1 * 0.1 * 0.9 * common else "nouna"
+    assert how.fit(replace(known, table=table), NONE, 0).words(copies) == [[expected]]
+    copies[2] = Release([["nounb"]])  # 0.9³ beside 0.1³, and 1 in 18
+    assert how.fit(replace(known, table=table), NONE, 0).words(copies) == [["nounb"]]
+
+
 @pytest.mark.parametrize("copies", [1, 2, 5])
 def test_several_releases_of_a_text_tell_more(
     public: Callable[[Shares], Public], copies: int
