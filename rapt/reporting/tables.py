@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import pairwise, product
 from math import sqrt
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
@@ -234,13 +234,29 @@ def _utility(results: Results, cell: Cell) -> Utility:
 
 
 def privacy(results: Results) -> list[Privacy]:
-    """One row for each attack cell, and for each attribute of those that infer several."""
-    return [
+    """One row for each attack cell, and for each attribute of those that infer several.
+
+    An attack on a release counts for every method that privatizes alike (RAPT as PCT2T does): else
+    the one that fewer attacks were tried on would pass for the more private.
+    """
+    rows = [
         _privacy(results, cell, target)
         for kind in ATTACKED
         for cell in results.of(kind)
         for target in _targets(results, cell)
     ]
+    return [*rows, *_alike(results, rows)]
+
+
+def _alike(results: Results, rows: Sequence[Privacy]) -> Iterator[Privacy]:
+    """The rows of attacks on releases, for the methods alike that have none of their own."""
+    methods = results.params.methods
+    own = {(row.group, row.method, row.eta) for row in rows}
+    for row, method in product(rows, results.params.sweep.methods):
+        one, other = methods[row.method], methods[method]
+        alike = (one.mechanism, one.categories) == (other.mechanism, other.categories)
+        if alike and row.kind != "membership" and (row.group, method, row.eta) not in own:
+            yield replace(row, method=method)
 
 
 def sound(results: Results) -> set[tuple[str, str]]:

@@ -376,6 +376,23 @@ def test_every_attack_stands_in_one_table_the_strongest_in_bold(experiment: Para
     assert "<td><b>78.9</b></td>" in text
 
 
+def test_what_privatizes_alike_shares_the_attacks_on_its_releases(whole: Params) -> None:
+    """What has a cell of its own keeps that."""
+    rows = tables.privacy(cells.load(whole))
+    found = {(row.attack, row.task, row.method, row.eta): row for row in rows}
+    own = found["bayes", "movies", "pct2t", "75"]
+    assert found["bayes", "movies", "rapt", "75"] == replace(own, method="rapt")
+    assert found["nearest", "movies", "rapt", "75"].cell == "nearest-movies-rapt-75"
+    assert {row.method for row in rows} == set(whole.sweep.methods)
+
+
+def test_what_privatizes_alike_shares_no_attack_on_an_adapter(attacked: Params) -> None:
+    rows = tables.privacy(cells.load(attacked))
+    own = [row for row in rows if row.kind == "membership"]
+    assert own
+    assert all(row.cell.endswith(f"-{row.method}-{row.eta}") for row in own)
+
+
 def test_examples_mark_what_was_replaced(whole: Params) -> None:
     text = outs.REPORT.read_text()
     assert f"<q>{sentences()[0]['text']}</q>" in text
