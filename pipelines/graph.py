@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import networkx as nx
 import psutil
 from dvc.exceptions import DvcException
+from dvc.lock import make_lock
 from dvc.repo import Repo
-from dvc.rwlock import RWLOCK_FILE, RWLockFileCorruptedError, _edit_rwlock
+from dvc.rwlock import RWLOCK_FILE, RWLOCK_LOCK
 from dvc.stage import PipelineStage
 
+from rapt import files
 from rapt.errors import RaptError, not_allowed
 
 
@@ -77,20 +80,31 @@ def _mend(root: Path) -> None:
 
     DVC forgets a process that is gone, but waits for one that nobody buries, as in a container
     whose first process reaps none, and for another that has its number since. Of a record that it
-    was killed in the middle of it can read nothing; it is under a lock here, so nobody writes it.
+    was killed in the middle of it can read nothing. Under DVC's own lock, nobody else writes it.
     """
     with Repo(str(root)) as repo:
-        path = Path(repo.tmp_dir, RWLOCK_FILE)
-        written = path.stat().st_mtime if path.exists() else 0.0
-        try:
-            with _edit_rwlock(repo.tmp_dir, repo.fs, hardlink=False) as record:
-                write, read = record["write"], record["read"]
-                for name in [name for name, by in write.items() if not _runs(by["pid"], written)]:
-                    del write[name]
-                for name, by in read.items():
-                    read[name] = [one for one in by if _runs(one["pid"], written)]
-        except RWLockFileCorruptedError:
-            path.unlink(missing_ok=True)
+        record, hardlink = Path(repo.tmp_dir, RWLOCK_FILE), repo.config["core"]["hardlink_lock"]
+        lock = str(record.with_name(RWLOCK_LOCK))
+        with make_lock(lock, tmp_dir=repo.tmp_dir, hardlink_lock=hardlink):
+            if record.exists():
+                _keep_living(record)
+
+
+def _keep_living(record: Path) -> None:
+    written = record.stat().st_mtime
+    try:
+        held = json.loads(record.read_text())
+    except ValueError:
+        record.unlink()
+        return
+    write, read = held.get("write", {}), held.get("read", {})
+    living = {
+        "write": {path: by for path, by in write.items() if _runs(by["pid"], written)},
+        "read": {
+            path: [by for by in all_ if _runs(by["pid"], written)] for path, all_ in read.items()
+        },
+    }
+    files.write_bytes(record, [json.dumps(living).encode()])
 
 
 def _runs(pid: int, written: float) -> bool:

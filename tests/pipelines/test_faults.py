@@ -13,15 +13,17 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import pytest
 
-from pipelines import before, slots
+from pipelines import before, server, slots
 from tests import test_tracking
 from tests.pipelines.conftest import FILES, Toy, make
 from tests.pipelines.test_reproduce import EVERY_STAGE, alive, wait_until
@@ -50,7 +52,7 @@ def test_a_killed_stage_is_started_again(toy: Toy, expected: dict[str, str], vic
     assert flow.returncode == 0, output
     assert "which may pass" in output
     assert toy.outcome() == expected
-    assert set(toy.names()) == set(EVERY_STAGE)
+    assert toy.names() == sorted([*EVERY_STAGE, "1-b"])
 
 
 def test_a_stage_that_fails_by_itself_is_not_started_again(toy: Toy) -> None:
@@ -91,6 +93,7 @@ def test_a_killed_dvc_that_nobody_buries(
     (writer,) = writers(toy)
     wait_until(lambda: psutil.Process(writer).status() == psutil.STATUS_ZOMBIE)
     completes(toy, expected)
+    assert toy.names() == EVERY_STAGE
 
 
 def test_a_number_of_a_killed_dvc_that_another_process_has_since(
@@ -106,9 +109,28 @@ def test_a_number_of_a_killed_dvc_that_another_process_has_since(
         written = psutil.Process(other.pid).create_time() - 5
         os.utime(record, (written, written))
         completes(toy, expected)
+        assert toy.names() == EVERY_STAGE
     finally:
         other.kill()
         other.wait()
+
+
+def test_a_dvc_that_runs_keeps_its_place(toy: Toy) -> None:
+    """A flow beside it waits for it as DVC does: with the line that names it."""
+    flag = toy.flag("wait-1-b")
+    other = subprocess.Popen(
+        [sys.executable, "-m", "dvc", "repro", "-q", "cell@1-b"],
+        cwd=toy.root,
+        env=toy.environment(),
+    )
+    wait_until(lambda: "1-b" in toy.names())
+    record = json.loads((toy.root / ".dvc/tmp/rwlock").read_text())
+    done = toy.flow()
+    assert done.returncode == 1
+    assert f"(PID {other.pid})" in done.stderr
+    assert json.loads((toy.root / ".dvc/tmp/rwlock").read_text()) == record
+    flag.unlink()
+    assert other.wait(60) == 0
 
 
 def writers(toy: Toy) -> set[int]:
@@ -131,6 +153,7 @@ def test_what_dvc_writes_in_place_cut_off(toy: Toy, expected: dict[str, str], pa
     (toy.root / path).write_text('{"sta')
     os.utime(toy.root / path, ns=(killed.st_atime_ns, killed.st_mtime_ns))
     completes(toy, expected)
+    assert toy.names() == EVERY_STAGE
 
 
 def test_what_the_user_does_after_a_kill_stays(toy: Toy, expected: dict[str, str]) -> None:
@@ -252,6 +275,44 @@ def test_a_flow_killed_while_it_fills_mlflow(
     children = logged(folder)
     assert set(children) == test_tracking.expected(experiment)
     assert {run.info.status for run in children.values()} == {"FINISHED"}
+
+
+def test_the_mlflow_server_killed(
+    toy: Toy, expected: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """It shows what flows write beside it: a flow neither needs it nor notices its death."""
+    folder = tmp_path_factory.mktemp("mlflow")
+    with contextlib.chdir(folder):
+        experiment = synthetic.write(folder)
+    mirrored = dataclasses.replace(toy, mlflow=folder)
+    port, store = server._free_port(), f"sqlite:///{folder}/mlflow.db"
+    address = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    shown = subprocess.Popen(
+        [sys.executable, "-m", "mlflow", "server", *address, "--backend-store-uri", store],
+        cwd=folder,
+        env=toy.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    wait_until(lambda: answers(port), 240)
+    flow = mirrored.start()
+    wait_until(lambda: len(list(folder.glob("mlartifacts/**/statement.json"))) >= 3, 240)
+    assert flow.poll() is None
+    os.killpg(shown.pid, signal.SIGKILL)
+    shown.wait()
+    output = flow.communicate(timeout=400)[0]
+    assert flow.returncode == 0, output
+    assert "warning" not in output
+    assert toy.outcome() == expected
+    assert set(logged(folder)) == test_tracking.expected(experiment)
+
+
+def answers(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/health").is_success
+    except httpx.HTTPError:
+        return False
 
 
 def logged(folder: Path) -> dict[str, Any]:
