@@ -149,7 +149,7 @@ class Sides:
         self._desk = desk
         self._deployment = f"stage/{pool}"
         self._given = {"repository": repository, "commit": commit}
-        self._stopped = threading.Event()
+        self._finishing, self._stopped = threading.Event(), threading.Event()
 
     def reproduce(self, lease: Lease) -> float | None:
         """Reproduce a stage, unless somebody has; what it makes is in the cache here then.
@@ -177,6 +177,10 @@ class Sides:
         """Collect what all sides made in the main workspace."""
         self._slots.assemble()
 
+    def finish(self) -> None:
+        """Start nothing more: a run that no worker has begun is cancelled."""
+        self._finishing.set()
+
     def stop(self) -> None:
         """Start nothing more, and kill what runs here; `published` cancels what the pool has."""
         self._stopped.set()
@@ -197,6 +201,8 @@ class Sides:
         pauses = list(PAUSES[:2])
         while True:
             self._pause(0)  # which raises if the flow has stopped meanwhile
+            if self._finishing.is_set():
+                raise Stopped("not started")
             run = run_deployment(self._deployment, parameters=parameters, tags=[tag], timeout=0)
             assert isinstance(run, FlowRun)
             run, state = self._ended(run)
@@ -214,6 +220,9 @@ class Sides:
                 run = client.read_flow_run(run.id)
                 if run.state and run.state.is_final():
                     return run, run.state
+                if self._finishing.is_set() and run.state and run.state.is_scheduled():
+                    client.set_flow_run_state(run.id, Cancelling())
+                    raise Stopped("not started")
                 if pulse.lost(run):
                     # Should it live on it does no harm: it writes to a folder of its own, what it
                     # pushes is named by its content, and the entry that tells of it comes last.

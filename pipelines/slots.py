@@ -17,6 +17,7 @@ import subprocess
 import threading
 import time
 from contextlib import ExitStack, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Self
 
@@ -38,7 +39,13 @@ HALFWAY = (
 RESTORED = "is cached - skipping run"
 # A stage that was killed, by the kernel where memory was short, too little memory on a GPU, and
 # a lock of DVC's that somebody held for longer than DVC waits.
-MAY_PASS = re.compile(r"exited with (-9|-15|137|143)\b|out of memory|Unable to acquire lock")
+MAY_PASS = re.compile(
+    r"exited with (-9|-15|137|143)\b|out of memory|Unable to acquire lock"
+    # PyTorch's, Python's and NumPy's words for too little memory of the machine.
+    r"|can't allocate memory|\bMemoryError\b|Unable to allocate"
+)
+# Seconds before a stage is started again, if what broke it may pass.
+BACKOFF = (2, 10)
 
 
 class Stopped(RaptError):
@@ -150,6 +157,9 @@ class Slots:
                     f"changed while the flow collected: {_listed(changed)}; dvc.lock is as it was, "
                     "what ran is in the cache: start again"
                 )
+
+    def finish(self) -> None:
+        """Nothing waits here: what was leased runs."""
 
     def stop(self) -> None:
         """Kill everything that runs, and start nothing more."""
@@ -271,7 +281,9 @@ def _inherited(variable: str) -> list[str]:
 def gpus() -> list[str]:
     """The ids of the GPUs that may be used: CUDA_VISIBLE_DEVICES, else all that the driver has."""
     if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
-        return [device.strip() for device in visible.split(",") if device.strip()]
+        named = [device.strip() for device in visible.split(",") if device.strip()]
+        # As CUDA reads it: one that does not exist ends the list.
+        return list(takewhile(lambda device: device != "-1", named))
     if not shutil.which("nvidia-smi"):
         return []
     command = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]

@@ -17,11 +17,9 @@ from prefect.futures import PrefectFuture
 from pipelines.artifacts import Bars
 from pipelines.board import Board, console, show
 from pipelines.schedule import Lease, Schedule
-from pipelines.slots import CommandError, Stopped
+from pipelines.slots import BACKOFF, CommandError, Stopped
 from rapt.errors import RaptError
 
-# Seconds before a stage is started again, if what broke it may pass.
-BACKOFF = [2, 10]
 SECONDS_BETWEEN_UPDATES = 5
 CTRL_C = "Ctrl-C"
 INTERRUPTED = "interrupted: nothing here has changed; what is finished stays in the cache"
@@ -46,6 +44,9 @@ class Runner(Protocol):
     def assemble(self) -> None:
         """Collect what the stages made in the main workspace."""
 
+    def finish(self) -> None:
+        """Let what runs end, and start nothing more."""
+
     def stop(self) -> None:
         """Stop everything that runs, and start nothing more."""
 
@@ -58,7 +59,7 @@ stage_task = task(
     name="stage",
     task_run_name="{stage}",
     retries=len(BACKOFF),
-    retry_delay_seconds=BACKOFF,  # type: ignore[arg-type]
+    retry_delay_seconds=list(BACKOFF),
     retry_condition_fn=_may_pass,
     cache_policy=NO_CACHE,
     persist_result=False,
@@ -135,6 +136,7 @@ class _Events:
             self._runner.stop()
         else:
             console.print("waiting for what runs; Ctrl-C again stops it")
+            self._runner.finish()
 
 
 def _walk(schedule: Schedule, runner: Runner, events: _Events) -> None:

@@ -26,7 +26,7 @@ from ruamel.yaml import YAML
 from pipelines import exchange, pulse
 from pipelines.cache import remove_damaged
 from pipelines.checkout import DVC, PATH, git, use_cache
-from pipelines.slots import CommandError
+from pipelines.slots import BACKOFF, CommandError
 from rapt import files, process
 from rapt.errors import RaptError
 
@@ -58,7 +58,7 @@ def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None
             patiently(lambda: run(*EXCHANGE, "take", *needs))
         # Alone: where something upstream is missing it fails, instead of making that here.
         source = git(folder, "log", "-1", "--format=%b")
-        run(*DVC, "repro", "--single-item", stage, RAPT_COMMIT=source)
+        again(lambda: run(*DVC, "repro", "--single-item", stage, RAPT_COMMIT=source))
         patiently(lambda: run(*EXCHANGE, "send", stage))
 
 
@@ -78,6 +78,18 @@ def patiently(call: Callable[[], T], pause: Callable[[float], object] = time.sle
         try:
             return call()
         except RaptError:
+            pause(seconds)
+    return call()
+
+
+def again(call: Callable[[], T], pause: Callable[[float], object] = time.sleep) -> T:
+    """Call, and again where what broke it may pass: a stage killed, or short of memory."""
+    for seconds in BACKOFF:
+        try:
+            return call()
+        except CommandError as error:
+            if not error.may_pass:
+                raise
             pause(seconds)
     return call()
 

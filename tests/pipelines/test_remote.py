@@ -27,12 +27,14 @@ import pytest
 import typer
 from dvc.utils.serialize import load_yaml, modify_yaml
 from moto.server import ThreadedMotoServer
+from prefect import get_client
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from ruamel.yaml import YAML
 
 from pipelines import __main__, graph, pulse, remote, worker
 from pipelines.remote import WARNING
+from pipelines.slots import BACKOFF, CommandError
 from rapt import cli, files, params
 from rapt.errors import RaptError
 from tests.conftest import ROOT
@@ -538,6 +540,46 @@ def test_a_killed_run_is_started_again(machines: Machines, serial: dict[str, str
 
 
 @pytest.mark.slow
+def test_a_stage_killed_on_a_worker_is_started_again_there(
+    machines: Machines, serial: dict[str, str]
+) -> None:
+    machines.add_worker("one")
+    flag = machines.toy.flag("wait-train-1-a")
+    flow = machines.start()
+    wait_until(lambda: "train-1-a" in machines.toy.names(), 240)
+    machines.process_of("train-1-a").kill()
+    flag.unlink()
+    output = flow.communicate(timeout=400)[0]
+    assert flow.returncode == 0, output
+    assert machines.toy.outcome() == serial
+    assert machines.toy.names() == sorted([*EVERY_STAGE, "train-1-a"])
+
+
+@pytest.mark.slow
+def test_ctrl_c_does_not_wait_for_runs_that_no_worker_has_begun(machines: Machines) -> None:
+    flow = machines.start()
+    wait_until(lambda: waiting(machines) > 0, 240)
+    os.killpg(flow.pid, signal.SIGINT)
+    output = flow.communicate(timeout=60)[0]
+    assert flow.returncode == 1
+    assert output.strip().splitlines()[-1].startswith("interrupted")
+    assert "Traceback" not in output
+    assert waiting(machines) == 0
+    assert machines.ran_on("worker") == []
+
+
+def waiting(machines: Machines) -> int:
+    """Runs of this flow that wait for a worker."""
+    ours = str(machines.folder / "shared.git")
+    with (
+        temporary_settings({PREFECT_API_URL: machines.toy.server}),
+        get_client(sync_client=True) as client,
+    ):
+        runs = [r for r in client.read_flow_runs() if r.parameters.get("repository") == ours]
+    return sum(run.state is not None and run.state.is_scheduled() for run in runs)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("comes_back", [False, True])
 def test_a_run_of_a_machine_that_is_gone_is_started_on_another(
     machines: Machines, serial: dict[str, str], comes_back: bool
@@ -559,6 +601,25 @@ def test_a_run_of_a_machine_that_is_gone_is_started_on_another(
     assert flow.returncode == 0, output
     assert machines.toy.outcome() == serial
     assert machines.toy.names() == sorted([*EVERY_STAGE, "train-1-a"])
+
+
+def test_a_stage_is_tried_again_where_what_broke_it_may_pass(tmp_path: Path) -> None:
+    log, pauses = tmp_path / "log", list[float]()
+    log.write_text("no luck\n")
+    codes = iter([-9, -9, 0, 1, 0, 1, 0])
+
+    def call() -> str:
+        if code := next(codes):
+            raise CommandError("stage", code, log)
+        return "done"
+
+    assert worker.again(call, pauses.append) == "done"
+    assert pauses == list(BACKOFF)
+    with pytest.raises(CommandError):
+        worker.again(call, pauses.append)
+    assert next(codes) == 0
+    log.write_text("numpy._core._exceptions._ArrayMemoryError: Unable to allocate 9 TiB\n")
+    assert worker.again(call, pauses.append) == "done"
 
 
 def test_a_run_is_lost_when_nothing_new_is_heard_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

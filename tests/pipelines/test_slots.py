@@ -26,6 +26,8 @@ def test_gpus_of_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert slots.gpus() == ["GPU-a", "GPU-b"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1, 3")
     assert slots.gpus() == ["1", "3"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,-1,3")
+    assert slots.gpus() == ["2"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert slots.gpus() == []
 
@@ -61,6 +63,9 @@ def test_a_slot_gets_its_share_its_own_code_and_one_gpu(monkeypatch: pytest.Monk
         (255, "ERROR: failed to reproduce 'cell': failed to run: x, exited with -9", True),
         (255, "failed to run: x, exited with 137", True),
         (255, "torch.OutOfMemoryError: CUDA out of memory.", True),
+        (255, "RuntimeError: [enforce fail] DefaultCPUAllocator: can't allocate memory", True),
+        (255, "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 9. TiB", True),
+        (255, "MemoryError\nfailed to run: x, exited with 1", True),
         (255, "ERROR: Unable to acquire lock. Most likely another DVC process", True),
         (255, "etaa given, allowed: eta\nERROR: failed to run: x, exited with 1", False),
         (
