@@ -54,7 +54,7 @@ def bring(repo: Repo, name: str) -> int:
         return 0
     here, remote = repo.cache.legacy, _remote(repo)
     if remote.fs.protocol == "local" and not remote.fs.isdir(remote.path):
-        raise FileNotFoundError("the remote's folder is not there")  # not: empty
+        raise FileNotFoundError("the remote's folder is not there: make or mount it")  # not: empty
     *folders, key = _entries(stage)
     for found in remote.fs.find(remote.fs.join(remote.path, *folders, key)):
         name = remote.fs.name(found)

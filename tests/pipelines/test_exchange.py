@@ -77,6 +77,7 @@ class Machine:
 @pytest.fixture
 def machines(tmp_path: Path) -> tuple[Machine, Machine]:
     """The user's and a worker's, with a remote between them."""
+    (tmp_path / "remote").mkdir()
     found = []
     for name in ("user", "worker"):
         machine = Machine(make(tmp_path / name, "", GIVEN))
@@ -198,3 +199,18 @@ def damage(remote: Path, kind: str) -> None:
     content = path.read_bytes()
     path.chmod(0o644)
     path.write_bytes(content[:-1] + b"?")
+
+
+def test_a_folder_that_is_away_is_no_empty_remote(
+    machines: tuple[Machine, Machine], tmp_path: Path
+) -> None:
+    """Else what it holds would run again."""
+    user, other = machines
+    for machine in machines:
+        machine.dvc("repro", "-q", "train@a")
+    other.exchange("send", "train@a")
+    user.lose_objects()
+    (tmp_path / "remote").rename(tmp_path / "away")
+    assert user.bring("train@a") == 1
+    (tmp_path / "away").rename(tmp_path / "remote")
+    assert user.bring("train@a") == 0
