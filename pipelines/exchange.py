@@ -54,7 +54,8 @@ def bring(repo: Repo, name: str) -> int:
         return 0
     here, remote = repo.cache.legacy, _remote(repo)
     if remote.fs.protocol == "local" and not remote.fs.isdir(remote.path):
-        raise FileNotFoundError("the remote's folder is not there: make or mount it")  # not: empty
+        # Not: an empty remote, which would have what it holds made again.
+        raise FileNotFoundError(f"remote: {remote.path} given, allowed: a folder that is there")
     *folders, key = _entries(stage)
     for found in remote.fs.find(remote.fs.join(remote.path, *folders, key)):
         name = remote.fs.name(found)
