@@ -14,7 +14,7 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 PICTURES := pareto.svg:pareto-movies-minilm-lora-nearest-movies-protected-words.svg \
             calibration.svg:calibration-minilm.svg
 
-.PHONY: help setup repro flow prefect report mlflow test quick browser benchmark quality style
+.PHONY: help setup repro flow prefect report mlflow test quick qlora browser benchmark quality style
 
 help:  ## Show this
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -52,11 +52,19 @@ report: setup  ## Only what the report needs; of the demo, the pictures in docs 
 mlflow: setup  ## Review the runs in a browser, on this machine only
 	mlflow ui --host 127.0.0.1 --backend-store-uri sqlite:///mlflow.db
 
-test: quick  ## All tests: the quick ones, then those that run parts of the pipeline
+test: quick qlora  ## All tests: the quick ones, then those that run parts of the pipeline
 	python -m pytest -m slow
 
 quick: setup  ## The quick tests, a process for each core
 	OMP_NUM_THREADS=1 python -m pytest -m "not slow" --numprocesses auto --dist loadfile
+
+# Not in .venv itself: PEFT imports it wherever it is, more than a second of every training process.
+.venv/qlora: .venv/installed
+	$(BIN)/python -m pip install --quiet --no-deps --target $@ bitsandbytes==0.50.2
+	@touch $@
+
+qlora: .venv/qlora  ## The tests of QLoRA, which need bitsandbytes
+	PYTHONPATH=.venv/qlora python -m pytest tests/tuning/test_quantized.py
 
 browser:  ## Install Chromium from Debian's packages, for the tests that open the report
 	@command -v chromium > /dev/null || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 --no-install-recommends chromium; }

@@ -1,0 +1,74 @@
+"""QLoRA on a CPU, which bitsandbytes serves too: all but the kernels is as on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import PeftModel
+from safetensors.torch import load_file
+from transformers import AutoModel
+
+from rapt.tuning import backbones
+from rapt.tuning.config import Lora, Run
+from rapt.tuning.model import load, load_backbone
+from rapt.tuning.train import train, train_in_turn
+from tests.tuning import families
+
+bnb = pytest.importorskip("bitsandbytes.nn.modules", reason="needs rapt[qlora]: make qlora")
+
+
+@pytest.fixture
+def quantized(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run of QLoRA on a tiny Llama, where there is a GPU for it or not."""
+    monkeypatch.setattr(backbones, "_can_quantize", lambda quantize: None)
+    monkeypatch.setattr(backbones, "_over_gpus", lambda: {"device_map": {"": "cpu"}})
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    # A CPU's own layout for scoring has no gradient, and the next seed shares the weights.
+    monkeypatch.setattr(bnb, "has_avx512bf16", lambda: False)
+    folder = families.make("llama", tmp_path / "llama")
+    return replace(
+        run,
+        backbone=folder,
+        tuner=Lora(learning_rate=0.02, quantize="4bit"),
+        loop=replace(run.loop, epochs=10, precision="bf16"),
+    )
+
+
+def layer_of(model: Any) -> Any:
+    return model.layers[0].self_attn.q_proj
+
+
+def test_the_backbone_is_held_in_four_bits(quantized: Run) -> None:
+    weight = layer_of(load_backbone(quantized.backbone, "4bit", "bf16")[0]).weight
+    full = layer_of(load_backbone(quantized.backbone)[0]).weight
+    assert (weight.dtype, weight.quant_state.quant_type) == (torch.uint8, "nf4")
+    assert weight.numel() == full.numel() // 2
+    assert not weight.requires_grad
+
+
+def test_seeds_learn_on_the_same_quantized_weights(quantized: Run) -> None:
+    runs = [replace(quantized, k=k, adapter=quantized.adapter / str(k)) for k in (0, 1)]
+    together = train_in_turn(runs)
+    for result in together:
+        Path(result.pop("checkpoint")).unlink()
+        assert result["curves"]["task_loss"][-1] < 0.7 * result["curves"]["task_loss"][0]
+        assert result["metrics"]["accuracy"] > 0.9
+    alone = replace(runs[1], adapter=quantized.adapter / "alone")
+    assert train(alone) == together[1]
+
+
+def test_the_adapter_serves_without_this_project(quantized: Run) -> None:
+    train(quantized)
+    weights = load_file(quantized.adapter / "adapter_model.safetensors")
+    assert all("lora_" in name for name in weights)
+    bare = AutoModel.from_pretrained(quantized.backbone)
+    model = PeftModel.from_pretrained(bare, quantized.adapter).eval()
+    served = load(quantized.adapter, load_backbone(quantized.backbone)[0])
+    tokens = torch.tensor([[5, 6, 7]])
+    with torch.inference_mode():
+        own = served.backbone(input_ids=tokens).last_hidden_state
+        torch.testing.assert_close(model(input_ids=tokens).last_hidden_state, own)
