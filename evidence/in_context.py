@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import pyarrow as pa
 import torch
 import typer
 from numpy.typing import NDArray
@@ -35,6 +34,7 @@ from rapt.privacy.channel import Channel
 from rapt.privacy.posterior import Posterior
 from rapt.process import die_with_parent, workers
 from rapt.text.table import EmbeddingTable
+from rapt.tuning.inputs import VECTORS
 from rapt.tuning.train import train
 from stages.tuning import _run
 
@@ -89,9 +89,10 @@ def _computed(method: str, eta: str, model: Path, k: int) -> dict[str, float]:
     for split in ("train", "test"):
         table = files.read_parquet(release / f"seed-{k}/{split}.parquet")
         texts = [read(words) for words in table["words"].to_pylist()]
+        lengths = np.array([text.shape[1] for text in texts])
         for n, run in enumerate(runs.values()):
-            column = pa.array([list(text[n]) for text in texts], pa.list_(pa.list_(pa.float32())))
-            denoised = table.append_column("vectors", column)
+            column = files.column_of_vectors(np.concatenate([text[n] for text in texts]), lengths)
+            denoised = table.append_column(VECTORS, column)
             files.write_parquet(run.release / f"seed-{k}/{split}.parquet", denoised)
             shutil.copyfile(release / "statement.json", run.release / "statement.json")
     found = {str(weight): train(run)["metrics"]["accuracy"] for weight, run in runs.items()}
