@@ -180,6 +180,18 @@ class Estimate:
         numbers = total((adapter, self._denoised(cell)))
         return None if numbers is None else self.params.seeds * numbers * BYTES_PER_WEIGHT
 
+    def checkpoints(self) -> float | None:
+        """Bytes of the largest cell's, while it trains: AdamW's two moments beside the weights."""
+        learnt = []
+        for cell in self.tuned:
+            model = self.models[cell.factors["backbone"]]
+            tuner = self.params.tuners[cell.factors["tuner"]]
+            learnt.append(_adapter(tuner, model) if model else None)
+        known = [weights for weights in learnt if weights is not None]
+        if len(known) < len(learnt):
+            return None
+        return max(known, default=0) * 3 * BYTES_PER_WEIGHT * self.params.seeds
+
     def words(self, *, noisy: bool) -> float | None:
         """Words of the training splits of all releases; `noisy`: of those that get noise."""
         counts = [

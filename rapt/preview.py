@@ -160,7 +160,9 @@ def _disk(estimate: Estimate) -> str:
     adapters = _sum(map(estimate.weights, estimate.tuned), _size)
     return (
         f"Disk: adapters {adapters}; releases {_size(estimate.releases())} of training splits; "
-        f"embedding tables {_size(estimate.tables())}; backbones come on top."
+        f"embedding tables {_size(estimate.tables())}; twice that where the disk has no "
+        "reflinks, as DVC's cache then holds copies; checkpoints of the largest cell "
+        f"{_size(estimate.checkpoints())} while it trains; backbones come on top."
     )
 
 

@@ -273,6 +273,8 @@ def test_a_preview_says_what_it_rests_on(
     assert "the rows of happydb; give --rows happydb=N" in unknown
     assert "bert; give --parameters" not in unknown  # it is known of the hub
     assert "adapters about 120 GB; releases unknown of training splits" in unknown
+    # Five seeds of full fine-tuning: 109 million weights, each with two moments.
+    assert "checkpoints of the largest cell about 6.6 GB" in unknown
     rows = ["sst2=1000", "qqp=1000", "happydb=1K"]
     given = shown(capsys, "paper-nlu-bert", rows=rows, parameters=["0.1B"], tflops=1.0)
     # 3 x 18 cells x 5 seeds x 4 epochs, 3,000 rows in all; six cells of a tuner have 40 plain ones.
