@@ -115,10 +115,10 @@ def _product() -> float:
 def _seeds(told: Run) -> list[Figure]:
     """What a cell of several seeds costs against as many cells of one."""
     runs = [replace(told, k=k, adapter=told.adapter / str(k)) for k in range(SEEDS)]
-    together = seconds(lambda: train_all(runs))
+    together = seconds(lambda: _trained([runs]))
     with patch.dict(os.environ, RAPT_WORKERS="1"):
-        sharing = seconds(lambda: train_all(runs))
-    apart = seconds(lambda: [train_all([each]) for each in runs])
+        sharing = seconds(lambda: _trained([runs]))
+    apart = seconds(lambda: _trained([[each] for each in runs]))
     return [
         figure(
             f"{SEEDS} runs of one seed / a cell of {SEEDS}", apart / together, "times", least=1.05
@@ -130,6 +130,13 @@ def _seeds(told: Run) -> list[Figure]:
             least=1.05,
         ),
     ]
+
+
+def _trained(cells: list[list[Run]]) -> None:
+    """Train cells, each from the first step on: none leaves a checkpoint to the next."""
+    for runs in cells:
+        for result in train_all(runs):
+            Path(result["checkpoint"]).unlink()
 
 
 def _accuracy(told: Run) -> list[Figure]:

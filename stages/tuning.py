@@ -36,6 +36,7 @@ def tune(
         results = train_all(runs)
     labels = {split: _labels(Path(release), split) for split in ("train", "test")}
     devices = {result.pop("device") for result in results}
+    checkpoints = [Path(result.pop("checkpoint")) for result in results]
     cell.write(
         protection=statement["protection"],
         seeds=results,
@@ -43,6 +44,8 @@ def tune(
         counts={split: len(classes) for split, classes in labels.items()},
         floors={"majority": max(Counter(labels["test"]).values()) / len(labels["test"])},
     )
+    for checkpoint in checkpoints:  # not before: a stage that is killed goes on from them
+        checkpoint.unlink()
 
 
 def _run(

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 from rapt.errors import RaptError
@@ -20,6 +19,9 @@ def train_all(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
     Without it as many as there are cores; on a GPU one, as each holds a backbone of its own, for
     all its runs. Whatever their number, a run computes the same. The parent loads no torch.
+
+    Returns:
+        for each what `train_in_turn` does.
 
     Raises:
         RaptError: as `train`, or a process was killed.
@@ -39,8 +41,6 @@ def train_all(runs: Sequence[Run]) -> list[dict[str, Any]]:
             f"{runs[0].cell}: a process was killed, by the machine if memory did not suffice: "
             f"{fewer}lower batch_size or max_tokens; it goes on from its last checkpoint"
         ) from None
-    for result in results:  # not before: where one fails, the others' work is there still
-        Path(result.pop("checkpoint")).unlink()
     return results
 
 

@@ -62,8 +62,8 @@ def train_in_turn(runs: Sequence[Run]) -> list[dict[str, Any]]:
     Frozen weights are loaded once for all of them; a backbone that learns is loaded for each.
 
     Returns:
-        for each what `train` does, and `checkpoint`: a file for the caller to remove once all seeds
-        of the cell are there. Until then a seed that has ended is only scored again.
+        for each what `train` does, and `checkpoint`: a file for the caller to remove once the cell
+        is written. Until then a seed that has ended is only scored again.
     """
     # One thread: with more the sums, and so the weights, depend on how many there are.
     torch.set_num_threads(1)
@@ -238,7 +238,7 @@ class Trainer:
         if self.device.type == "cuda":
             tensors["rng.cuda"] = torch.cuda.get_rng_state()
         facts = {"at": asdict(at), "groups": groups, "schedule": self.schedule.state_dict()}
-        checkpoint.save(tensors, facts)
+        checkpoint.save(tensors, facts | {"micro_batch": self.micro_batch})
 
     def _resumed(self, checkpoint: Checkpoint, order: torch.Generator) -> Position | None:
         """Take over the state of a checkpoint, if there is one."""
@@ -250,6 +250,7 @@ class Trainer:
                 weight.copy_(tensors[f"weight.{name}"])
         unflat(self.optimizer, tensors, facts["groups"])
         self.schedule.load_state_dict(facts["schedule"])
+        self.micro_batch = facts["micro_batch"]
         torch.set_rng_state(tensors["rng.torch"])
         order.set_state(tensors["rng.order"])
         if self.device.type == "cuda":

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from rapt import params
+from rapt import cells, files, params
 from rapt.tuning.config import BiLstm, Full, Lora, Run
 from stages import tuning
 from tests.conftest import ROOT
@@ -30,3 +32,36 @@ def test_a_run_has_the_encoder_of_its_backbone(shipped: params.Params) -> None:
     assert other.encoder is None
     assert isinstance(other.tuner, Lora)
     assert other.backbone == run.backbone
+
+
+def test_checkpoints_last_until_the_cell_is_written(
+    shipped: params.Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    checkpoint = tmp_path / "checkpoint"
+    checkpoint.touch()
+    result = {"seed": 0, "metrics": {"accuracy": 1.0}, "curves": {}, "device": "cpu"}
+    files.write_json("release/statement.json", {"embedding": "minilm", "protection": "unprotected"})
+    for split in ("train", "test"):
+        files.write_parquet(f"release/seed-0/{split}.parquet", pa.table({"label": [0, 1]}))
+
+    def trained(runs: list[Run]) -> list[dict[str, Any]]:
+        runs[0].adapter.mkdir(parents=True)
+        return [result | {"checkpoint": str(checkpoint)}]
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(params, "load", lambda: shipped)
+    monkeypatch.setattr(tuning, "train_all", trained)
+    factors = {"task": "movies", "backbone": "minilm", "tuner": "lora", "method": "rapt"}
+    with monkeypatch.context() as patch:
+        patch.setattr(cells.files, "write_json", killed)
+        with pytest.raises(KeyboardInterrupt):
+            tuning.tune("train", "cell", factors, "release")
+    assert checkpoint.exists()
+    tuning.tune("train", "cell", factors, "release")
+    assert not checkpoint.exists()
+    assert files.read_json("reports/cells/train/cell.json")["seeds"] == [
+        {"seed": 0, "metrics": {"accuracy": 1.0}, "curves": {}}
+    ]

@@ -129,12 +129,8 @@ train({run!r})
     assert sha256(run.adapter) == sha256(tmp_path / "whole")
 
 
-def test_too_little_memory_halves_the_parts_and_keeps_the_batch(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Without dropout, which draws other numbers for parts.
-    monkeypatch.setattr(Classifier, "train", lambda self, mode=True: nn.Module.train(self, False))
-    expected = train(replace(run, adapter=tmp_path / "whole"))
+def two_texts_fit(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Memory for no more; the sizes of the parts that are tried."""
     losses, sizes = Trainer._losses, []
 
     def small(self: Trainer, batch: Any) -> Any:
@@ -144,11 +140,32 @@ def test_too_little_memory_halves_the_parts_and_keeps_the_batch(
         return losses(self, batch)
 
     monkeypatch.setattr(Trainer, "_losses", small)
+    return sizes
+
+
+def test_too_little_memory_halves_the_parts_and_keeps_the_batch(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without dropout, which draws other numbers for parts.
+    monkeypatch.setattr(Classifier, "train", lambda self, mode=True: nn.Module.train(self, False))
+    expected = train(replace(run, adapter=tmp_path / "whole"))
+    sizes = two_texts_fit(monkeypatch)
     result = train(run)
     assert sizes[:4] == [8, 4, 2, 2]
     assert len(sizes) == 2 + 36 * 4
     for name, curve in expected["curves"].items():
         assert result["curves"][name] == pytest.approx(curve, rel=1e-3)
+
+
+def test_smaller_parts_last_beyond_a_stop(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = two_texts_fit(monkeypatch)
+    with monkeypatch.context() as patch:
+        stop_at(patch, 12)
+        with pytest.raises(Stopped):
+            train(run)
+    sizes.clear()
+    train(run)
+    assert set(sizes) == {2}
 
 
 TOO_LITTLE = [
