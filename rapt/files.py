@@ -23,14 +23,14 @@ def home() -> Path:
     return Path(os.environ.get("RAPT_HOME", ".")).resolve()
 
 
+SCRATCH = Path(".rapt/tmp")  # on the same disk, and outside every folder that DVC hashes
+
+
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path for a file or a folder; move it to `path` on success, else remove it.
-
-    It lies under .rapt/tmp: on the same disk, and outside every folder that DVC hashes.
-    """
+    """Yield a temporary path for a file or folder; move it to `path` on success, else remove it."""
     path = Path(path)
-    scratch = Path(".rapt/tmp") / f"{path.name}.{uuid.uuid4().hex}"
+    scratch = SCRATCH / f"{path.name}.{uuid.uuid4().hex}"
     scratch.parent.mkdir(parents=True, exist_ok=True)
     try:
         yield scratch
@@ -43,6 +43,12 @@ def atomic(path: str | Path) -> Iterator[Path]:
             shutil.rmtree(scratch)
         else:
             scratch.unlink(missing_ok=True)
+
+
+def remove_scratch(path: Path) -> None:
+    """Remove what killed processes left of a file that none writes now: of a checkpoint, GBs."""
+    for left in SCRATCH.glob(f"{path.name}.*"):
+        left.unlink()
 
 
 def write_bytes(path: Path, content: Iterable[bytes], mode: int = 0o666) -> None:

@@ -78,6 +78,7 @@ class Checkpoint:
 
     def save(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         """Write tensors, and facts that JSON can hold, in place of the last ones."""
+        files.remove_scratch(self.path)
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         with files.atomic(self.path) as scratch:
             save_file(tensors, scratch, {"facts": json.dumps(facts)})

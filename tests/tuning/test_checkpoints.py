@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from rapt import files
 from rapt.errors import RaptError
 from rapt.files import sha256
 from rapt.process import workers
@@ -82,6 +83,20 @@ def test_another_run_never_finds_it(run: Run, monkeypatch: pytest.MonkeyPatch) -
     assert len(paths) == len(others) + 2
     # Names and folders change nothing that is computed.
     assert Checkpoint(replace(run, adapter=Path("x"), cell="y"), "cpu").path in paths
+
+
+def test_what_a_kill_left_of_a_checkpoint_goes_with_the_next(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    left = files.SCRATCH / f"{Checkpoint(run, 'cpu').path.name}.0123"
+    other = left.with_name("adapter.0123")
+    for path in (left, other):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    train(run)
+    assert not left.exists()
+    assert other.exists()
 
 
 def test_a_damaged_checkpoint_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
