@@ -30,6 +30,7 @@ setup: .venv/installed  ## Make .venv from the lock
 
 repro: setup  ## Run what changed, one stage after the other, then show the results
 	@rapt check
+	@python -m pipelines.mend
 	dvc repro
 	@rapt sync
 	@rapt results

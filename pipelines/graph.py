@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import networkx as nx
-import psutil
 from dvc.exceptions import DvcException
-from dvc.lock import make_lock
 from dvc.repo import Repo
-from dvc.rwlock import RWLOCK_FILE, RWLOCK_LOCK
 from dvc.stage import PipelineStage
 
-from rapt import files
+from pipelines.mend import mend
 from rapt.errors import RaptError, not_allowed
 
 
@@ -54,7 +50,7 @@ def plan(root: Path) -> Plan:
             misspelled.
     """
     try:
-        _mend(root)
+        mend(root)
         with Repo(str(root)) as repo:
             graph = repo.index.graph  # edges point from a stage to what it depends on
             status = repo.status()
@@ -73,47 +69,6 @@ def plan(root: Path) -> Plan:
         for stage in stages
         if stage in stale
     }
-
-
-def _mend(root: Path) -> None:
-    """Take what a killed DVC left out of DVC's record of who reads and writes what.
-
-    DVC forgets a process that is gone, but waits for one that nobody buries, as in a container
-    whose first process reaps none, and for another that has its number since. Of a record that it
-    was killed in the middle of it can read nothing. Under DVC's own lock, nobody else writes it.
-    """
-    with Repo(str(root)) as repo:
-        record, hardlink = Path(repo.tmp_dir, RWLOCK_FILE), repo.config["core"]["hardlink_lock"]
-        lock = str(record.with_name(RWLOCK_LOCK))
-        with make_lock(lock, tmp_dir=repo.tmp_dir, hardlink_lock=hardlink):
-            if record.exists():
-                _keep_living(record)
-
-
-def _keep_living(record: Path) -> None:
-    written = record.stat().st_mtime
-    try:
-        held = json.loads(record.read_text())
-    except ValueError:
-        record.unlink()
-        return
-    write, read = held.get("write", {}), held.get("read", {})
-    living = {
-        "write": {path: by for path, by in write.items() if _runs(by["pid"], written)},
-        "read": {
-            path: [by for by in all_ if _runs(by["pid"], written)] for path, all_ in read.items()
-        },
-    }
-    files.write_bytes(record, [json.dumps(living).encode()])
-
-
-def _runs(pid: int, written: float) -> bool:
-    """Whether the process that wrote its number down then is still at work."""
-    try:
-        process = psutil.Process(pid)
-        return process.status() != psutil.STATUS_ZOMBIE and process.create_time() < written
-    except psutil.NoSuchProcess:
-        return False
 
 
 def downstream(plan: Plan, names: set[str]) -> set[str]:

@@ -1,0 +1,60 @@
+"""What a killed DVC left behind, mended: `python -m pipelines.mend`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import psutil
+from dvc.lock import make_lock
+from dvc.repo import Repo
+from dvc.rwlock import RWLOCK_FILE, RWLOCK_LOCK
+
+from rapt import files
+from rapt.process import no_telemetry
+
+
+def mend(root: Path) -> None:
+    """Take what a killed DVC left out of DVC's record of who reads and writes what.
+
+    DVC forgets a process that is gone, but waits for one that nobody buries, as in a container
+    whose first process reaps none, and for another that has its number since. Of a record that it
+    was killed in the middle of it can read nothing. Under DVC's own lock, nobody else writes it.
+    """
+    with Repo(str(root)) as repo:
+        record, hardlink = Path(repo.tmp_dir, RWLOCK_FILE), repo.config["core"]["hardlink_lock"]
+        lock = str(record.with_name(RWLOCK_LOCK))
+        with make_lock(lock, tmp_dir=repo.tmp_dir, hardlink_lock=hardlink):
+            if record.exists():
+                _keep_living(record)
+
+
+def _keep_living(record: Path) -> None:
+    written = record.stat().st_mtime
+    try:
+        held = json.loads(record.read_text())
+    except ValueError:
+        record.unlink()
+        return
+    write, read = held.get("write", {}), held.get("read", {})
+    living = {
+        "write": {path: by for path, by in write.items() if _runs(by["pid"], written)},
+        "read": {
+            path: [by for by in all_ if _runs(by["pid"], written)] for path, all_ in read.items()
+        },
+    }
+    files.write_bytes(record, [json.dumps(living).encode()])
+
+
+def _runs(pid: int, written: float) -> bool:
+    """Whether the process that wrote its number down then is still at work."""
+    try:
+        process = psutil.Process(pid)
+        return process.status() != psutil.STATUS_ZOMBIE and process.create_time() < written
+    except psutil.NoSuchProcess:
+        return False
+
+
+if __name__ == "__main__":
+    no_telemetry()
+    mend(Path())
