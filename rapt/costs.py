@@ -181,12 +181,8 @@ class Estimate:
         return None if numbers is None else self.params.seeds * numbers * BYTES_PER_WEIGHT
 
     def checkpoints(self) -> float | None:
-        """Bytes of the largest cell's, while it trains: AdamW's two moments beside the weights."""
-        learnt = []
-        for cell in self.tuned:
-            model = self.models[cell.factors["backbone"]]
-            tuner = self.params.tuners[cell.factors["tuner"]]
-            learnt.append(_adapter(tuner, model) if model else None)
+        """Bytes of the largest cell's, while it trains: what learns, and AdamW's two moments."""
+        learnt = [self._learnt(cell) for cell in self.tuned]
         known = [weights for weights in learnt if weights is not None]
         if len(known) < len(learnt):
             return None
@@ -221,6 +217,30 @@ class Estimate:
         if not (table and table.shape and model and model.shape):
             return None
         return table.shape.vocabulary * model.shape.hidden
+
+    def _learnt(self, cell: PlannedCell) -> float | None:
+        """Weights that a run learns, at most; but for the task's head and biases."""
+        name, tuner = cell.factors["backbone"], self.params.tuners[cell.factors["tuner"]]
+        encoder, model = self.params.backbones[name].encoder, self.models[name]
+        if model is None:
+            return None
+        if encoder:  # its embeddings are frozen
+            return total((model.active, self._head(cell, 2 * encoder.hidden)))
+        if model.shape is None:
+            return model.parameters if isinstance(tuner, Full) else None
+        hidden = model.shape.hidden
+        network = (2 * hidden + tuner.hidden) * tuner.hidden if isinstance(tuner, PTuning) else 0
+        return total((_adapter(tuner, model), network, self._head(cell, hidden)))
+
+    def _head(self, cell: PlannedCell, width: int) -> float | None:
+        """Weights of the reconstruction, on activations of this width; they are not written."""
+        method = self.params.methods[cell.factors["method"]]
+        if not (method.plain_tokens and method.reconstruction):
+            return 0
+        table = model_of(self.params.embeddings[cell.factors["embedding"]].model)
+        candidates = table.shape.vocabulary if table and table.shape else None
+        vocabulary = method.plain_tokens.vocabulary or candidates
+        return vocabulary and method.reconstruction.head_size * (width + vocabulary)
 
     def _plain(self, method: str) -> int:
         plain = self.params.methods[method].plain_tokens

@@ -161,7 +161,7 @@ def _disk(estimate: Estimate) -> str:
     return (
         f"Disk: adapters {adapters}; releases {_size(estimate.releases())} of training splits; "
         f"embedding tables {_size(estimate.tables())}; twice that where the disk has no "
-        "reflinks, as DVC's cache then holds copies; checkpoints of the largest cell "
+        "reflinks, as DVC's cache then holds copies; checkpoints of the largest cell up to "
         f"{_size(estimate.checkpoints())} while it trains; backbones come on top."
     )
 

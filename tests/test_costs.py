@@ -106,6 +106,16 @@ def test_a_cell_costs_what_one_computes_by_hand(
     # 3 seeds x 10 rows x (5 words + 4 plain ones)
     assert estimate.words(noisy=True) == 270
     assert estimate.tables() == 2 * 4 * VOCABULARY * H
+    # What learns, with the reconstruction head, and its two moments.
+    assert estimate.checkpoints() == 3 * 3 * 4 * (weights + 96 * (H + VOCABULARY))
+
+
+def test_the_network_of_p_tuning_learns_and_is_not_written(workspace: Path) -> None:
+    estimate = Estimate(experiment(one=PROMPT | {"type": "p-tuning", "hidden": 5}))
+    (cell,) = estimate.tuned
+    assert estimate.weights(cell) == 3 * 4 * 7 * H
+    learnt = 7 * H + (H + 5 + H) * 5 + 96 * (H + VOCABULARY)
+    assert estimate.checkpoints() == 3 * 3 * 4 * learnt
 
 
 def test_denoised_words_take_a_vector_each_for_every_seed(workspace: Path) -> None:
@@ -173,6 +183,8 @@ def test_a_bilstm_costs_what_torch_makes(workspace: Path) -> None:
     (cell,) = Estimate(p).tuned
     assert Estimate(p).flops(cell) == pytest.approx(120 * LENGTH * 6 * lstm)
     assert Estimate(p).weights(cell) == 3 * 4 * (lstm + VOCABULARY * H)
+    # Its embeddings are frozen; a state has both directions.
+    assert Estimate(p).checkpoints() == 3 * 3 * 4 * (lstm + 96 * (2 * 5 + VOCABULARY))
     Path("model/config.json").unlink()
     assert Estimate(p).weights(cell) is None
     # Then the vocabulary is taken to be BERT's.
@@ -274,7 +286,7 @@ def test_a_preview_says_what_it_rests_on(
     assert "bert; give --parameters" not in unknown  # it is known of the hub
     assert "adapters about 120 GB; releases unknown of training splits" in unknown
     # Five seeds of full fine-tuning: 109 million weights, each with two moments.
-    assert "checkpoints of the largest cell about 6.6 GB" in unknown
+    assert "checkpoints of the largest cell up to about 6.7 GB while" in unknown
     rows = ["sst2=1000", "qqp=1000", "happydb=1K"]
     given = shown(capsys, "paper-nlu-bert", rows=rows, parameters=["0.1B"], tflops=1.0)
     # 3 x 18 cells x 5 seeds x 4 epochs, 3,000 rows in all; six cells of a tuner have 40 plain ones.
