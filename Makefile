@@ -45,6 +45,7 @@ prefect: setup  ## A Prefect server for this project's flows, with its pages, on
 
 report: setup  ## Only what the report needs; of the demo, the pictures in docs as well
 	@rapt check
+	@python -m pipelines.mend
 	dvc repro report
 	@for name in $(PICTURES); do \
 	  if test -f reports/figures/$${name#*:}; then cp reports/figures/$${name#*:} docs/$${name%%:*}; fi; \
@@ -53,15 +54,16 @@ report: setup  ## Only what the report needs; of the demo, the pictures in docs 
 mlflow: setup  ## Review the runs in a browser, on this machine only
 	mlflow ui --host 127.0.0.1 --backend-store-uri sqlite:///mlflow.db
 
-test: quick qlora  ## All tests: the quick ones, then those that run parts of the pipeline
+test: quick  ## All tests: the quick ones, then those that run parts of the pipeline, then QLoRA's
 	python -m pytest -m slow
+	@$(MAKE) --no-print-directory qlora
 
 quick: setup  ## The quick tests, a process for each core
 	OMP_NUM_THREADS=1 python -m pytest -m "not slow" --numprocesses auto --dist loadfile
 
 # Not in .venv itself: PEFT imports it wherever it is, more than a second of every training process.
-.venv/qlora: .venv/installed
-	$(BIN)/python -m pip install --quiet --no-deps --target $@ bitsandbytes==0.50.2
+.venv/qlora: .venv/installed Makefile
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $@ bitsandbytes==0.50.2
 	@touch $@
 
 qlora: .venv/qlora  ## The tests of QLoRA, which need bitsandbytes
@@ -71,6 +73,7 @@ browser:  ## Install Chromium from Debian's packages, for the tests that open th
 	@command -v chromium > /dev/null || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 --no-install-recommends chromium; }
 
 benchmark: setup  ## Measure speed and memory: reports/benchmarks.json, minutes
+	@python -m pipelines.mend
 	dvc repro benchmarks/dvc.yaml
 
 quality: setup  ## Style and types

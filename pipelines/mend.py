@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import psutil
+from dvc.exceptions import DvcException
 from dvc.lock import make_lock
 from dvc.repo import Repo
 from dvc.rwlock import RWLOCK_FILE, RWLOCK_LOCK
@@ -57,4 +59,7 @@ def _runs(pid: int, written: float) -> bool:
 
 if __name__ == "__main__":
     no_telemetry()
-    mend(Path())
+    try:
+        mend(Path())
+    except DvcException as error:
+        sys.exit(f"dvc: {' '.join(str(error).split())}")

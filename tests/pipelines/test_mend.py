@@ -28,3 +28,10 @@ def test_a_record_that_was_cut_off(tmp_path: Path) -> None:
     assert (mended.returncode, mended.stdout, mended.stderr) == (0, "", "")
     assert run(tmp_path, *dvc, "repro").returncode == 0
     assert (tmp_path / "out").read_text() == "1\n"
+
+
+def test_no_project_is_one_line(tmp_path: Path) -> None:
+    failed = run(tmp_path, sys.executable, "-m", "pipelines.mend")
+    assert failed.returncode == 1
+    assert failed.stderr.startswith("dvc: you are not inside of a DVC repository")
+    assert failed.stderr.count("\n") == 1
