@@ -51,3 +51,11 @@ def use_cache(path: Path, cache: Path) -> None:
     # Links save copies; DVC removes a stage's outs before it runs, so none is written through.
     local = f"[cache]\n    dir = {cache}\n    type = reflink,hardlink,copy\n"
     (path / ".dvc/config.local").write_text(local)
+
+
+def forget_others(path: Path) -> None:
+    """Drop DVC's record of who works in the checkout `path`, where nobody else does.
+
+    A DVC that was killed as it wrote that down leaves half of it, which no DVC can read.
+    """
+    (path / ".dvc/tmp/rwlock").unlink(missing_ok=True)

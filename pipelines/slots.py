@@ -23,7 +23,7 @@ from typing import Self
 
 from pipelines import before, graph
 from pipelines.cache import forget_lost, remove_damaged
-from pipelines.checkout import DVC, PATH, git, worktree
+from pipelines.checkout import DVC, PATH, forget_others, git, worktree
 from pipelines.schedule import Lease
 from rapt import process
 from rapt.errors import RaptError
@@ -127,6 +127,7 @@ class Slots:
         started = time.monotonic()
         try:
             environment = _environment(self.root, slot, self.count, lease.gpu)
+            forget_others(slot)
             log = self._run(stage, [stage], slot, environment)
         finally:
             self._free.put(slot)

@@ -25,7 +25,7 @@ from ruamel.yaml import YAML
 
 from pipelines import exchange, pulse
 from pipelines.cache import remove_damaged
-from pipelines.checkout import DVC, PATH, git, use_cache
+from pipelines.checkout import DVC, PATH, forget_others, git, use_cache
 from pipelines.slots import BACKOFF, CommandError
 from rapt import files, process
 from rapt.errors import RaptError
@@ -58,7 +58,12 @@ def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None
             patiently(lambda: run(*EXCHANGE, "take", *needs))
         # Alone: where something upstream is missing it fails, instead of making that here.
         source = git(folder, "log", "-1", "--format=%b")
-        again(lambda: run(*DVC, "repro", "--single-item", stage, RAPT_COMMIT=source))
+
+        def reproduce() -> None:
+            forget_others(folder)
+            run(*DVC, "repro", "--single-item", stage, RAPT_COMMIT=source)
+
+        again(reproduce)
         patiently(lambda: run(*EXCHANGE, "send", stage))
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from pipelines import slots
+from pipelines.graph import Stage
+from pipelines.schedule import Lease
 from rapt.errors import RaptError
 from tests.pipelines.conftest import make
 
@@ -108,3 +110,16 @@ def test_an_edit_while_it_collects_is_seen(
             here.assemble()
     assert not (toy.root / "dvc.lock").exists()
     assert not (toy.root / "reports/metrics.json").exists()
+
+
+def test_what_a_killed_dvc_left_in_a_slot_is_in_nobody_s_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy = make(tmp_path, "")
+    monkeypatch.chdir(toy.root)
+    with slots.Slots(toy.root, 1) as here:
+        record = toy.root / ".rapt/slots/0/.dvc/tmp/rwlock"
+        record.parent.mkdir(exist_ok=True)
+        record.touch()
+        here.reproduce(Lease(Stage("cell@1-a", ()), None))
+    assert toy.names() == ["1-a", "validate"]
