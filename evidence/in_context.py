@@ -13,7 +13,6 @@ the release alone: post-processing. To be run where the release, its channel and
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -51,7 +50,6 @@ def main(
     seeds: Annotated[int, typer.Option(help="The first of params.yaml's.")] = 5,
 ) -> None:
     """Tune on METHOD's release at ETA by every λ, and write what each seed reaches."""
-    start = time.perf_counter()
     with ProcessPoolExecutor(workers(seeds), get_context("spawn"), die_with_parent) as pool:
         found = list(pool.map(partial(_accuracies, method, eta, model), range(seeds)))
     result = {
@@ -59,7 +57,6 @@ def main(
         "model": model.name,
         "method": method,
         "eta": eta,
-        "seconds": round(time.perf_counter() - start),
         "accuracy": {str(weight): [seed[str(weight)] for seed in found] for weight in WEIGHTS},
     }
     files.write_json(f"evidence/sst2-minilm/in-context-{method}-{eta}.json", result)

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter, itemgetter
 from pathlib import Path
 
 from rapt import files, params
 from rapt.reporting import cells, tables
 from rapt.reporting.cells import Results
 from rapt.reporting.papers.printed import read
-from rapt.reporting.tables import Difference, Utility, denoised, differences_of
+from rapt.reporting.tables import Difference, Privacy, Utility, denoised, differences_of
 
-ACCURACY = ("tuner", "method", "η", "words replaced", "accuracy", "sd", "seeds")
+ACCURACY = ("task", "tuner", "method", "η", "words replaced", "accuracy", "sd", "seeds")
+RECOVERED = ("task", "tuner", "method", "η", "words recovered", "by", "accuracy", "on the front")
 PUBLISHED = ("tuner", "η", "pct2t − t2t", "rapt − pct2t")
-DIFFERENCES = ("tuner", "η", "method", "against", "difference", "95 % interval", "seeds", "verdict")
+DIFFERENCES = (
+    "task",
+    "tuner",
+    "η",
+    "method",
+    "against",
+    "difference",
+    "95 % interval",
+    "seeds",
+    "verdict",
+)
 
 
 def main(name: str) -> None:
@@ -29,6 +41,18 @@ def page(results: Results) -> str:
     """Markdown: what each cell reached, and the methods beside each other."""
     planned = tables.utility(results)
     run = [row for row in planned if row.accuracy is not None]
+    printed, recovered = list(_published(results)), list(_front(results, run))
+    privacy = [
+        "\nAccuracy beside privacy: the words, in %, that the strongest attack on a release "
+        "recovers, those included that the method leaves as they are. On the front are the cells "
+        "that no other matches in both and beats in one.\n",
+        *_table(RECOVERED, recovered),
+    ]
+    beside = [
+        "\nWhat RAPT prints for these differences (arXiv 2305.06212v3, Table II: BERT-base, "
+        "all training texts, and η over its table of words).\n",
+        *_table(PUBLISHED, printed),
+    ]
     return "\n".join(
         [
             "Accuracy on the test split in %, mean and sd over the seeds: "
@@ -36,9 +60,8 @@ def page(results: Results) -> str:
             *_table(ACCURACY, map(_accuracy, run)),
             "\nDifferences in points, paired by seed, with Student's 95 % interval.\n",
             *_table(DIFFERENCES, map(_difference, differences_of(results, _pairs(results)))),
-            "\nWhat RAPT prints for these differences (arXiv 2305.06212v3, Table II: BERT-base, "
-            "all training texts, and η over its table of words).\n",
-            *_table(PUBLISHED, _published(results)),
+            *(privacy if recovered else []),
+            *(beside if printed else []),
             "",
         ]
     )
@@ -49,6 +72,38 @@ def _pairs(results: Results) -> list[tuple[str, str]]:
     methods = results.params.sweep.methods
     each = [(method, other) for n, method in enumerate(methods) for other in methods[:n]]
     return [*each, *denoised(results)]
+
+
+def _front(results: Results, run: Sequence[Utility]) -> Iterator[tuple[str, ...]]:
+    """Each cell whose release was attacked, the fewest words recovered first."""
+    strongest = _strongest(results)
+    points = sorted(
+        (
+            (strongest[_release(cell)].attack_accuracy_all_words or 0.0, cell.accuracy or 0.0, cell)
+            for cell in run
+            if _release(cell) in strongest
+        ),
+        key=itemgetter(0, 1),
+    )
+    for words, accuracy, cell in points:
+        beaten = any(
+            other.task == cell.task and w <= words and a >= accuracy and (w, a) != (words, accuracy)
+            for w, a, other in points
+        )
+        named = (cell.task, cell.tuner, cell.label, cell.eta)
+        shown = (f"{100 * words:.1f}", strongest[_release(cell)].attack, f"{100 * accuracy:.1f}")
+        yield (*named, *shown, "" if beaten else "yes")
+
+
+def _strongest(results: Results) -> dict[tuple[str, ...], Privacy]:
+    """Of each release the attack that recovers most of its words."""
+    attacks = [row for row in tables.privacy(results) if row.kind == "invert" and row.counts]
+    ran = [row for row in attacks if row.attack_accuracy_all_words is not None]
+    return {_release(row): row for row in sorted(ran, key=attrgetter("attack_accuracy_all_words"))}
+
+
+def _release(row: Utility | Privacy) -> tuple[str, ...]:
+    return (row.task, row.method, row.eta, row.embedding)
 
 
 def _published(results: Results) -> Iterator[tuple[str, ...]]:
@@ -67,7 +122,7 @@ def _published(results: Results) -> Iterator[tuple[str, ...]]:
 def _accuracy(row: Utility) -> tuple[str, ...]:
     numbers = (row.replaced_share, row.accuracy, row.accuracy_sd)
     shown = ("" if number is None else f"{100 * number:.1f}" for number in numbers)
-    return (row.tuner, row.label, row.eta, *shown, str(row.seeds))
+    return (row.task, row.tuner, row.label, row.eta, *shown, str(row.seeds))
 
 
 def _difference(row: Difference) -> tuple[str, ...]:
@@ -75,7 +130,7 @@ def _difference(row: Difference) -> tuple[str, ...]:
     if row.low is not None and row.high is not None:
         interval = f"{100 * row.low:+.1f} to {100 * row.high:+.1f}"
     mean = f"{100 * row.mean:+.1f}"
-    named = (row.tuner, row.eta, row.method, row.against)
+    named = (row.task, row.tuner, row.eta, row.method, row.against)
     return (*named, mean, interval, str(row.seeds), row.verdict)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -36,6 +38,47 @@ def test_every_cell_says_which_code_and_machine_made_it(folder: Path) -> None:
     for path in made:
         sidecar = folder / "runs" / path.relative_to(folder / "reports/cells")
         assert json.loads(sidecar.read_text())["commit"]
+
+
+def test_on_the_front_is_what_nothing_matches_and_beats(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    points = {"a": (0.2, 0.6), "b": (0.3, 0.6), "c": (0.4, 0.8), "d": (0.4, 0.7), "e": (0.9, 0.9)}
+    cells_run: list[Any] = [
+        SimpleNamespace(task="t", tuner="lora", label=eta, method="m", eta=eta, embedding="e")
+        for eta in points
+    ]
+    strongest = {}
+    for cell, (words, accuracy) in zip(cells_run, points.values(), strict=True):
+        cell.accuracy = accuracy
+        attack = SimpleNamespace(attack="bayes", attack_accuracy_all_words=words)
+        strongest[tables._release(cell)] = attack
+    strongest.pop(tables._release(cells_run.pop()))  # not attacked: not shown
+    monkeypatch.setattr(tables, "_strongest", lambda results: strongest)
+    rows = list(tables._front(cast(Any, None), cells_run))
+    assert [(row[3], row[4], row[-1]) for row in rows] == [
+        ("a", "20.0", "yes"),
+        ("b", "30.0", ""),
+        ("d", "40.0", ""),
+        ("c", "40.0", "yes"),
+    ]
+
+
+def test_the_strongest_attack_is_one_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = {"task": "t", "method": "m", "eta": "75", "embedding": "e"}
+    rows = [
+        SimpleNamespace(kind=kind, counts=counts, attack_accuracy_all_words=words, **release)
+        for kind, counts, words in [
+            ("invert", True, 0.3),
+            ("invert", True, 0.5),
+            ("invert", True, 0.4),
+            ("invert", False, 0.9),
+            ("invert", True, None),
+            ("membership", True, 0.8),
+        ]
+    ]
+    monkeypatch.setattr(tables.tables, "privacy", lambda results: rows)
+    assert tables._strongest(cast(Any, None)) == {("t", "m", "75", "e"): rows[1]}
 
 
 @pytest.mark.parametrize("expected", ["as rare as ever", "the first alone"])
