@@ -14,7 +14,7 @@ of it (RAPT, Theorem VI.1).
 
 A word drawn once is no measure of how likely it is: of a thousand unlikely ones whichever chance
 drew has 1/n, the others nothing, and the mode of P(w|y) is that of an accident. So the draws are
-discounted (`_discounted`).
+discounted, but for those of the word itself (`_discounted`).
 
 Three approximations. The channel is estimated for some words w alone; any other is counted as
 itself only, with P(w|w) the mean over the channel's words of its group. Each word is taken to be of
@@ -186,7 +186,7 @@ def _leads(channel: Channel, group: NDArray[np.int64]) -> csr_array:
     """P(y|w) as far as it is known, float64 (V, V), a row for each y."""
     channel = channel.of(group[channel.rows] != VERBATIM)
     others = np.setdiff1d(np.flatnonzero(group != VERBATIM), channel.rows)
-    known = coo_array(diags_array(1 / channel.draws) @ _discounted(channel.counts))
+    known = coo_array(diags_array(1 / channel.draws) @ _discounted(channel))
     itself = _keep_rates(channel, group)[group[others]]
     found = csr_array(
         (
@@ -202,19 +202,22 @@ def _leads(channel: Channel, group: NDArray[np.int64]) -> csr_array:
     return found
 
 
-def _discounted(counts: csr_array) -> csr_array:
+def _discounted(channel: Channel) -> csr_array:
     """Draws less what chance adds to those that were drawn, float64 (n, V).
 
     Absolute discounting (Ney, Essen and Kneser, 1994): D = n1 / (n1 + 2·n2) of each count of a word
     of which n1 words were drawn once and n2 twice. A channel that is drawn from until each word was
-    often met loses nothing.
+    often met loses nothing. Nor does the word itself: that it is released as it is is no accident
+    among thousands, and with few draws D is most of that count.
     """
+    counts = channel.counts
     words = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
     once, twice = (
         np.bincount(words[counts.data == times], minlength=counts.shape[0]) for times in (1, 2)
     )
     discount = once / np.maximum(once + 2 * twice, 1)
-    return csr_array((counts.data - discount[words], counts.indices, counts.indptr), counts.shape)
+    lost = np.where(counts.indices == channel.rows[words], 0, discount[words])
+    return csr_array((counts.data - lost, counts.indices, counts.indptr), counts.shape)
 
 
 def _prior(frequency: NDArray[np.float64]) -> NDArray[np.float64]:

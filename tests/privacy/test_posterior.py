@@ -121,7 +121,8 @@ def test_it_is_bayes_rule_on_the_estimated_channel(table: EmbeddingTable, eta: f
     channel = estimate(privatizer, range(SIZE), 50, 0)
     counts = channel.counts.toarray()
     once, twice = ((counts == times).sum(axis=1, keepdims=True) for times in (1, 2))
-    counts = np.where(counts > 0, counts - once / np.maximum(once + 2 * twice, 1), 0)
+    lost = once / np.maximum(once + 2 * twice, 1) * ~np.eye(SIZE, dtype=bool)
+    counts = np.where(counts > 0, counts - lost, 0)
     joint = (counts * table.frequency[:, None]).T
     np.testing.assert_allclose(matrix, joint / joint.sum(axis=1, keepdims=True))
     if np.isinf(eta):
@@ -140,6 +141,20 @@ def test_chance_draws_of_many_words_outweigh_no_word_itself() -> None:
     posterior = Posterior.of(channel_of(list(range(size)), counts), np.array(frequency), [0] * size)
     assert posterior.modes(np.array([[0]])).tolist() == [0]
     assert posterior.matrix[[0]].toarray().ravel() == pytest.approx([1.0, *[0.0] * 40])
+
+
+def test_few_draws_take_no_word_from_itself() -> None:
+    """y stays itself in 2 of 20 draws, the others give 18 words; f leads to y in 12 of 1,000.
+
+    f is 10 times as frequent: 0.12. y has 0.1 and its part of what no draw met, 0.81 · 2/39, that
+    is 0.14; with D = 0.9 taken off its own draws, too, 0.10.
+    """
+    counts = np.zeros((2, 20), np.int64)
+    counts[0] = [2, 0, *[1] * 18]
+    counts[1, :2] = 12, 988
+    frequency = np.array([1.0, 10.0, *[1e-6] * 18])
+    posterior = Posterior.of(channel_of([0, 1], counts), frequency, [0] * 20)
+    assert posterior.modes(np.array([[0]])).tolist() == [0]
 
 
 def test_a_channel_of_some_words_as_the_stage_chooses_them(table: EmbeddingTable) -> None:
