@@ -27,6 +27,7 @@ from rapt.params import Params
 from rapt.plan import ATTACKED, TUNED
 from rapt.process import no_telemetry
 from rapt.reporting.cells import Cell, Results, load, release
+from rapt.reporting.tables import doubts
 from rapt.reporting.text import flat
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def record(results: Results, cell: Cell) -> Record:
             CELL: name,
             "protection": cell.protection,
             **{f"rapt.{key}": str(value) for key, value in varying.items() if key != "seconds"},
+            **_doubts(results, cell),
         },
         params=_params(p, cell),
         metrics=_metrics(results, cell, varying),
@@ -155,6 +157,20 @@ def _metrics(
         for epoch, value in enumerate(values, start=1)
     ]
     return single + curves
+
+
+def _doubts(results: Results, cell: Cell) -> dict[str, str]:
+    """Which of a run's metrics say nothing about privacy: of attacks that are broken, or unproven.
+
+    MLflow draws whatever it is given, so a run that has such a metric says so in a tag.
+    """
+    attacks = _attacks(results, cell) if cell.plan.kind in TUNED else [("", cell)]
+    found: dict[str, list[str]] = {}
+    for prefix, attack in attacks:
+        for (_, metric), doubt in doubts(results, [attack]).items():
+            if doubt:
+                found.setdefault(f"rapt.{doubt}", []).append(f"{prefix}{metric}")
+    return {tag: ", ".join(names) for tag, names in found.items()}
 
 
 def _attacks(results: Results, cell: Cell) -> Iterator[tuple[str, Cell]]:

@@ -282,6 +282,25 @@ def test_a_sync_that_was_killed_is_completed(
     assert all(run.info.status == "FINISHED" for run in children.values())
 
 
+@pytest.mark.parametrize("word", ["broken", "unproven"])
+def test_a_run_names_the_metrics_of_attacks_that_say_nothing(experiment: Params, word: str) -> None:
+    cells = {cell.cell: cell for cell in plan(experiment)}
+    for attack in ("mlp-tweets-t2t-inf", "nearest-tweets-t2t-inf"):
+        if word == "broken":
+            synthetic.break_attack(cells[attack])
+        else:
+            Path(cells[attack].path).unlink()
+    tracking.sync(experiment)
+    children = runs()[1]
+    tags = {name: run.data.tags.get(f"rapt.{word}") for name, run in children.items()}
+    assert tags.pop("nearest-tweets-t2t-75") == "accuracy_protected"
+    assert tags.pop("movies-minilm-lora-t2t-75") == "mlp/tweets/accuracy_author"
+    assert tags["nearest-tweets-rapt-75"] is None
+    assert tags["movies-minilm-lora-rapt-75"] is None
+    other = {"broken": "unproven", "unproven": "broken"}[word]
+    assert not any(f"rapt.{other}" in run.data.tags for run in children.values())
+
+
 def test_an_attack_on_what_nothing_was_tuned_on_has_its_own_run(experiment: Params) -> None:
     tracking.sync(experiment)
     run = runs()[1]["nearest-tweets-t2t-50"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise, product
 from math import sqrt
@@ -261,12 +261,16 @@ def _alike(results: Results, rows: Sequence[Privacy]) -> Iterator[Privacy]:
 
 def sound(results: Results) -> set[tuple[str, str]]:
     """The cells of attacks that are known to work, and the metric that each has of a target."""
+    every = [cell for kind in ATTACKED for cell in results.of(kind)]
+    return {at for at, doubt in doubts(results, every).items() if doubt is None}
+
+
+def doubts(results: Results, attacks: Iterable[Cell]) -> dict[tuple[str, str], str | None]:
+    """The doubt about each of some attacks: by cell, and metric that it has of a target."""
     return {
-        (cell.plan.cell, target.accuracy)
-        for kind in ATTACKED
-        for cell in results.of(kind)
+        (cell.plan.cell, target.accuracy): _privacy(results, cell, target).doubt
+        for cell in attacks
         for target in _targets(results, cell)
-        if _privacy(results, cell, target).sound
     }
 
 
