@@ -35,7 +35,7 @@ from rapt.process import die_with_parent, workers
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.inputs import VECTORS
 from rapt.tuning.train import train
-from stages.tuning import _run
+from stages.tuning import run_of
 
 FACTORS = {"task": "sst2", "backbone": "minilm", "tuner": "lora"}
 WEIGHTS = (0.0, 0.2, 0.5)  # λ
@@ -77,7 +77,7 @@ def _computed(method: str, eta: str, model: Path, k: int) -> dict[str, float]:
     factors = FACTORS | {"method": method, "eta": eta}
     release = Path("data/private", FACTORS["task"], f"{method}-{eta}")
     runs = {
-        weight: _run(
+        weight: run_of(
             p, f"in-context-{weight}", factors, folder / f"{weight}", k, folder / "adapter"
         )
         for weight in WEIGHTS

@@ -30,7 +30,7 @@ def tune(
     statement = files.read_json(f"{release}/statement.json")
     cell = cells.Cell(kind, name, factors | {"embedding": statement["embedding"]})
     with files.atomic(f"models/adapters/{name}") as adapters:
-        runs = [_run(p, name, factors, Path(release), k, adapters) for k in range(p.seeds)]
+        runs = [run_of(p, name, factors, Path(release), k, adapters) for k in range(p.seeds)]
         if denoising:
             runs = [replace(run, denoising=how) for run, how in zip(runs, denoising, strict=True)]
         results = train_all(runs)
@@ -48,7 +48,7 @@ def tune(
         checkpoint.unlink()
 
 
-def _run(
+def run_of(
     p: params.Params,
     cell: str,
     factors: dict[str, str],
@@ -56,6 +56,7 @@ def _run(
     k: int,
     adapters: Path,
 ) -> Run:
+    """What seed k of a cell with these factors trains, on RELEASE, into a folder of ADAPTERS."""
     backbone, tuner = p.backbones[factors["backbone"]], p.tuners[factors["tuner"]]
     reconstruction, encoder = p.methods[factors["method"]].reconstruction, backbone.encoder
     return Run(
