@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -240,18 +240,26 @@ class Values(_Section):
 
 
 class Bins(_Section):
-    """A private number, in `count` bins of equally many training rows."""
+    """A private number, in `count` bins of equally many training rows, or parted at `edges`."""
 
     type: Literal["bins"]
     column: str
     least: FiniteFloat
     most: FiniteFloat
-    count: Annotated[int, Field(ge=2)]
+    count: Annotated[int, Field(ge=2)] | None
+    edges: Annotated[list[FiniteFloat], Field(min_length=1)] | None
 
     @model_validator(mode="after")
     def _ordered(self) -> Bins:
         if self.least >= self.most:
             raise problem(f"least {self.least:.15g} given, allowed: below most ({self.most:.15g})")
+        if (self.count is None) == (self.edges is None):
+            given = "neither" if self.count is None else "both"
+            raise problem(f"{given} of count and edges given, allowed: one, the other null")
+        ends = [self.least, *(self.edges or []), self.most]
+        if any(low >= high for low, high in pairwise(ends)):
+            given = ", ".join(f"{edge:.15g}" for edge in ends[1:-1])
+            raise problem(f"edges {given} given, allowed: ascending, between least and most")
         return self
 
 

@@ -25,7 +25,7 @@ STUDY = {
 }
 VECTORS = {"type": "token-representation", "grid": 0.0009765625}
 SHIPPED = YAML(typ="safe").load(ROOT / "params.yaml")
-BINS = {"type": "bins", "column": "age", "least": 10, "most": 110, "count": 6}
+BINS = {"type": "bins", "column": "age", "least": 10, "most": 110, "count": 6, "edges": None}
 FILES = {"type": "files", "files": {"train": "a.tsv", "test": "b.tsv"}, "sha256": None}
 
 
@@ -339,8 +339,25 @@ def test_the_shipped_file_is_valid() -> None:
             "tasks.tweets.attributes.author.count: 1 given, allowed: greater than or equal to 2",
         ),
         (
-            lambda c: c["tasks"]["tweets"]["attributes"].update(author=BINS | {"edges": [3]}),
-            "tasks.tweets.attributes.author: 'edges' given, allowed: column, count, least, most, ",
+            lambda c: c["tasks"]["tweets"]["attributes"].update(author=BINS | {"bins": 3}),
+            "tasks.tweets.attributes.author.bins: 'bins' given, allowed: column, count, edges, ",
+        ),
+        (
+            lambda c: c["tasks"]["tweets"]["attributes"].update(author=BINS | {"edges": [30]}),
+            "tasks.tweets.attributes.author: both of count and edges given, allowed: one, the ",
+        ),
+        (
+            lambda c: c["tasks"]["tweets"]["attributes"].update(author=BINS | {"count": None}),
+            "tasks.tweets.attributes.author: neither of count and edges given, allowed: one, the ",
+        ),
+        *(
+            (
+                lambda c, edges=edges: c["tasks"]["tweets"]["attributes"].update(
+                    author=BINS | {"count": None, "edges": edges}
+                ),
+                f"tasks.tweets.attributes.author: edges {said} given, allowed: ascending, between ",
+            )
+            for edges, said in (([10, 30], "10, 30"), ([40, 30.5], "40, 30.5"), ([110], "110"))
         ),
         (lambda c: c.update(sweep=None), "sweep: None given, allowed: a section of backbones, "),
         (

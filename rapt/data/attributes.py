@@ -43,11 +43,13 @@ def most_frequent(values: Iterable[str | None], how: MostFrequent, key: str) -> 
 
 
 def edges(numbers: Iterable[float], bins: Bins, key: str) -> list[float]:
-    """The edges of bins of equally many numbers, as nearly as equal numbers stay together.
+    """The edges of bins: those given, or of equally many numbers each.
+
+    As nearly as equal numbers stay together.
 
     Args:
         numbers: All within the plausible range; at least one.
-        bins: How many bins are wanted, of which range.
+        bins: How many bins are wanted, or where they part, of which range.
         key: The attribute's in params.yaml, for the error.
 
     Returns:
@@ -56,6 +58,8 @@ def edges(numbers: Iterable[float], bins: Bins, key: str) -> list[float]:
     Raises:
         RaptError: So many numbers are equal that a bin would be empty.
     """
+    if bins.count is None:
+        return [bins.least, *(bins.edges or []), bins.most]
     values, counts = np.unique(list(numbers), return_counts=True)
     below = counts.cumsum() - counts
     shares = counts.sum() * np.arange(bins.count) / bins.count

@@ -9,7 +9,7 @@ from rapt.params import Bins, MostFrequent
 
 
 def bins(count: int) -> Bins:
-    return Bins(type="bins", column="age", least=0, most=100, count=count)
+    return Bins(type="bins", column="age", least=0, most=100, count=count, edges=None)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +52,14 @@ def test_the_most_frequent_values_and_ties_by_spelling() -> None:
         "tasks.a.attributes.author.count: 2 given, allowed: at most 1, as many different values "
         "are left"
     )
+
+
+def test_edges_that_are_given_part_whatever_the_numbers_are() -> None:
+    years = Bins(type="bins", column="y", least=1900, most=2010, count=None, edges=[1956, 1964])
+    edges = attributes.edges([1990] * 5, years, "k")
+    names = attributes.binned([1955, 1956, 1963, 1964, 1990], edges)
+    first, second, third = "[1900, 1956)", "[1956, 1964)", "[1964, 2010]"
+    assert names == [first, second, second, third, third]
 
 
 def test_bins_are_named_by_their_edges() -> None:

@@ -20,7 +20,16 @@ PROFILE = ["age", "gender", "country", "married", "parenthood"]
 
 
 def age_bins(count: int) -> dict[str, Any]:
-    return {"age": {"type": "bins", "column": "age", "least": 10, "most": 110, "count": count}}
+    return {
+        "age": {
+            "type": "bins",
+            "column": "age",
+            "least": 10,
+            "most": 110,
+            "count": count,
+            "edges": None,
+        }
+    }
 
 
 def write(path: str, lines: list[str]) -> str:

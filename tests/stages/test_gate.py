@@ -86,7 +86,10 @@ def test_bad_data_stop_it_and_are_named_by_id(
     ("attribute", "least"),
     [
         ({"type": "most-frequent", "column": "who", "count": 2}, "me"),
-        ({"type": "bins", "column": "y", "least": 0, "most": 9, "count": 2}, "[0, 1)"),
+        (
+            {"type": "bins", "column": "y", "least": 0, "most": 9, "count": 2, "edges": None},
+            "[0, 1)",
+        ),
     ],
 )
 def test_values_found_in_the_data_are_at_least_two_and_as_few_as_asked(
