@@ -21,7 +21,7 @@ def shipped() -> params.Params:
 
 def told(p: params.Params, backbone: str, tuner: str) -> Run:
     factors = {"task": "movies", "backbone": backbone, "tuner": tuner, "method": "rapt"}
-    return tuning._run(p, "cell", factors, Path("release"), 1, Path("adapters"))
+    return tuning.run_of(p, "cell", factors, Path("release"), 1, Path("adapters"))
 
 
 def test_a_run_has_the_encoder_of_its_backbone(shipped: params.Params) -> None:
