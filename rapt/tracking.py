@@ -26,8 +26,8 @@ from rapt.errors import RaptError
 from rapt.params import Params
 from rapt.plan import ATTACKED, TUNED
 from rapt.process import no_telemetry
+from rapt.reporting import tables
 from rapt.reporting.cells import Cell, Results, load, release
-from rapt.reporting.tables import doubts
 from rapt.reporting.text import flat
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def sync(params: Params) -> str:
     tuned, attacks = (
         [cell for kind in kinds for cell in results.of(kind)] for kinds in (TUNED, ATTACKED)
     )
-    beside = {attack.plan.path for cell in tuned for _, attack in _attacks(results, cell)}
+    beside = {attack.plan.path for cell in tuned for attack in _attacks(results, cell).values()}
     alone = [cell for cell in attacks if cell.plan.path not in beside]
     records = [record(results, cell) for cell in [*tuned, *alone] if cell.content]
     with store() as client:
@@ -142,11 +142,11 @@ def _metrics(
 ) -> list[tuple[str, float, int]]:
     """The cell's figures, those of the attacks on it, and the curves of each seed."""
     content = cell.content or {}
-    found: dict[str, float | None] = _summary("", content["metrics"])
+    found: dict[str, float | None] = _summary("", tables.shown(results, cell))
     found |= {f"floor_{name}": value for name, value in content["floors"].items()}
     if cell.plan.kind in TUNED:
-        for prefix, attack in _attacks(results, cell):
-            found |= _summary(prefix, (attack.content or {})["metrics"])
+        for prefix, attack in _attacks(results, cell).items():
+            found |= _summary(prefix, tables.shown(results, attack))
     found["replaced_share"] = results.replaced(cell.factors)
     found["seconds"] = varying.get("seconds")
     single = [(name, value, 0) for name, value in sorted(found.items()) if value is not None]
@@ -160,33 +160,45 @@ def _metrics(
 
 
 def _doubts(results: Results, cell: Cell) -> dict[str, str]:
-    """Which of a run's metrics say nothing about privacy: of attacks that are broken, or unproven.
+    """What a run's attacks are after where they are broken, or unproven, as tags.
 
-    MLflow draws whatever it is given, so a run that has such a metric says so in a tag.
+    Of a broken one the run has no figure (`tables.shown`), of an unproven one it has.
     """
-    attacks = _attacks(results, cell) if cell.plan.kind in TUNED else [("", cell)]
+    attacks = _attacks(results, cell) if cell.plan.kind in TUNED else {"": cell}
     found: dict[str, list[str]] = {}
-    for prefix, attack in attacks:
-        for (_, metric), doubt in doubts(results, [attack]).items():
+    for prefix, attack in attacks.items():
+        for (_, metric), doubt in tables.doubts(results, [attack]).items():
             if doubt:
                 found.setdefault(f"rapt.{doubt}", []).append(f"{prefix}{metric}")
     return {tag: ", ".join(names) for tag, names in found.items()}
 
 
-def _attacks(results: Results, cell: Cell) -> Iterator[tuple[str, Cell]]:
-    """The attacks on a release like this cell's, and on what this cell tuned: prefix and cell.
+def _attacks(results: Results, cell: Cell) -> dict[str, Cell]:
+    """The attacks on a release like this cell's, and on what this cell tuned, by their prefix.
 
-    Of its task, but inferences of any.
+    Of its task, but inferences of any. On a release of a method that privatizes alike where there
+    is none on its own, as in the report: RAPT is not the more private for fewer attacks.
     """
-    same = {key: cell.factors[key] for key in ("method", "eta", "embedding")}
-    task = {"task": cell.factors["task"], **same}
-    read = [*results.of("invert", **task), *results.of("recognize", **task)]
-    for attack in [*read, *results.of("membership", **cell.factors)]:
+    every = [
+        one
+        for method in tables.alike(results.params, cell.factors["method"])
+        for one in _on_releases(results, cell.factors | {"method": method})
+    ]
+    every += [(f"{a.factors['attack']}/", a) for a in results.of("membership", **cell.factors)]
+    found: dict[str, Cell] = {}
+    for prefix, attack in every:
         if attack.content:
-            yield f"{attack.factors['attack']}/", attack
+            found.setdefault(prefix, attack)
+    return found
+
+
+def _on_releases(results: Results, factors: Mapping[str, str]) -> Iterator[tuple[str, Cell]]:
+    same = {key: factors[key] for key in ("method", "eta", "embedding")}
+    task = {"task": factors["task"], **same}
+    for attack in [*results.of("invert", **task), *results.of("recognize", **task)]:
+        yield f"{attack.factors['attack']}/", attack
     for attack in results.of("infer", **same):
-        if attack.content:
-            yield f"{attack.factors['attack']}/{attack.factors['task']}/", attack
+        yield f"{attack.factors['attack']}/{attack.factors['task']}/", attack
 
 
 def _summary(prefix: str, metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:

@@ -283,7 +283,9 @@ def test_a_sync_that_was_killed_is_completed(
 
 
 @pytest.mark.parametrize("word", ["broken", "unproven"])
-def test_a_run_names_the_metrics_of_attacks_that_say_nothing(experiment: Params, word: str) -> None:
+def test_a_run_names_the_attacks_that_say_nothing_and_holds_no_figure_of_a_broken_one(
+    experiment: Params, word: str
+) -> None:
     cells = {cell.cell: cell for cell in plan(experiment)}
     for attack in ("mlp-tweets-t2t-inf", "nearest-tweets-t2t-inf"):
         if word == "broken":
@@ -292,13 +294,33 @@ def test_a_run_names_the_metrics_of_attacks_that_say_nothing(experiment: Params,
             Path(cells[attack].path).unlink()
     tracking.sync(experiment)
     children = runs()[1]
-    tags = {name: run.data.tags.get(f"rapt.{word}") for name, run in children.items()}
-    assert tags.pop("nearest-tweets-t2t-75") == "accuracy_protected"
-    assert tags.pop("movies-minilm-lora-t2t-75") == "mlp/tweets/accuracy_author"
-    assert tags["nearest-tweets-rapt-75"] is None
-    assert tags["movies-minilm-lora-rapt-75"] is None
+    alone, tuned = (
+        children["nearest-tweets-t2t-75"].data,
+        children["movies-minilm-lora-t2t-75"].data,
+    )
+    assert alone.tags[f"rapt.{word}"] == "accuracy_protected"
+    assert tuned.tags[f"rapt.{word}"] == "mlp/tweets/accuracy_author"
+    assert ("empirical_privacy" in alone.metrics) == (word == "unproven")
+    assert ("mlp/tweets/empirical_privacy_author" in tuned.metrics) == (word == "unproven")
+    assert "nearest/empirical_privacy" in tuned.metrics
     other = {"broken": "unproven", "unproven": "broken"}[word]
-    assert not any(f"rapt.{other}" in run.data.tags for run in children.values())
+    for name, run in children.items():
+        assert f"rapt.{other}" not in run.data.tags
+        concerned = name.startswith(("movies-minilm-lora-t2t", "nearest-tweets-t2t"))
+        if word == "unproven":  # there is nothing on clean text to be called so
+            concerned &= not name.endswith("-inf")
+        assert (f"rapt.{word}" in run.data.tags) == concerned, name
+    if word == "broken":  # what it reaches on clean text shows why
+        assert "mlp/tweets/accuracy_author" in children["movies-minilm-lora-t2t-inf"].data.metrics
+
+
+def test_a_child_has_the_attacks_on_what_privatizes_alike(experiment: Params) -> None:
+    """No bayes is planned on rapt's releases, which are pct2t's: rapt's run is no more private."""
+    tracking.sync(experiment)
+    one, other = (
+        runs()[1][f"movies-minilm-lora-{method}-75"].data.metrics for method in ("rapt", "pct2t")
+    )
+    assert one["bayes/empirical_privacy"] == other["bayes/empirical_privacy"]
 
 
 def test_an_attack_on_what_nothing_was_tuned_on_has_its_own_run(experiment: Params) -> None:

@@ -141,6 +141,19 @@ def claims(results: Results) -> list[Claim]:
             _pairs(protected, "eta", _eta),
         ),
         _claim(
+            "bayes-over-nearest",
+            "Whoever knows the mechanism recovers more protected words than the nearest neighbour.",
+            "Tong et al., 2024",
+            f"words recovered by the Bayesian attack less the nearest neighbour, {WORKS}",
+            _pairs(
+                [c for c in inverted if not is_unprotected(c.factors["eta"])],
+                "attack",
+                _informed(params),
+                "accuracy_protected",
+                works,
+            ),
+        ),
+        _claim(
             "inversion-rises",
             "The smaller η, the fewer protected words the nearest neighbour recovers.",
             "Qu et al., Table 3; RAPT, Figure 4",
@@ -319,6 +332,17 @@ def _of(params: Params, cells: Iterable[Cell], *types: str) -> list[Cell]:
 def _named(factor: str, less: str, more: str) -> Callable[[Cell], float | None]:
     levels = {less: 0.0, more: 1.0}
     return lambda cell: levels.get(cell.factors[factor])
+
+
+def _informed(params: Params) -> Callable[[Cell], float | None]:
+    """Of one release each: what knows the table alone, what knows the mechanism and its channel."""
+    levels = {"nearest-neighbour": 0.0, "bayesian": 1.0}
+
+    def level(cell: Cell) -> float | None:
+        how = params.attacks[cell.factors["attack"]]
+        return None if how.given else levels.get(how.type)
+
+    return level
 
 
 def _eta(cell: Cell) -> float | None:

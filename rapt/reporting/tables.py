@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from scipy.stats import t as student
 
+from rapt.params import Params
 from rapt.plan import ATTACKED, TUNED, is_unprotected, sorted_etas
 from rapt.reporting.cells import Cell, Metric, Results, label
 
@@ -239,24 +240,33 @@ def privacy(results: Results) -> list[Privacy]:
     An attack on a release counts for every method that privatizes alike (RAPT as PCT2T does): else
     the one that fewer attacks were tried on would pass for the more private.
     """
-    rows = [
+    own = [
         _privacy(results, cell, target)
         for kind in ATTACKED
         for cell in results.of(kind)
         for target in _targets(results, cell)
     ]
-    return [*rows, *_alike(results, rows)]
+    found = {(row.group, row.method, row.eta): row for row in own}
+    for row in _shared(results, own):
+        held = found.setdefault((row.group, row.method, row.eta), row)
+        if held.empirical_privacy is None:
+            found[row.group, row.method, row.eta] = row
+    return list(found.values())
 
 
-def _alike(results: Results, rows: Sequence[Privacy]) -> Iterator[Privacy]:
-    """The rows of attacks on releases, for the methods alike that have none of their own."""
-    methods = results.params.methods
-    own = {(row.group, row.method, row.eta) for row in rows}
+def _shared(results: Results, rows: Sequence[Privacy]) -> Iterator[Privacy]:
+    """The rows of attacks on releases, as rows of every other method that privatizes alike."""
     for row, method in product(rows, results.params.sweep.methods):
-        one, other = methods[row.method], methods[method]
-        alike = (one.mechanism, one.categories) == (other.mechanism, other.categories)
-        if alike and row.kind != "membership" and (row.group, method, row.eta) not in own:
+        if row.kind != "membership" and row.method in alike(results.params, method)[1:]:
             yield replace(row, method=method)
+
+
+def alike(params: Params, method: str) -> list[str]:
+    """A method, and those that privatize as it does."""
+    methods = params.methods
+    own = (methods[method].mechanism, methods[method].categories)
+    others = [m for m in methods if m != method]
+    return [method, *(m for m in others if (methods[m].mechanism, methods[m].categories) == own)]
 
 
 def sound(results: Results) -> set[tuple[str, str]]:
@@ -272,6 +282,23 @@ def doubts(results: Results, attacks: Iterable[Cell]) -> dict[tuple[str, str], s
         for cell in attacks
         for target in _targets(results, cell)
     }
+
+
+def shown(results: Results, cell: Cell) -> dict[str, Any]:
+    """The metrics of a cell where nothing stands beside them that says what they are worth.
+
+    None of an attack that is broken: a low figure of it would comfort. What it reaches on clean
+    text stays.
+    """
+    metrics: dict[str, Any] = (cell.content or {"metrics": {}})["metrics"]
+    if cell.plan.kind not in ATTACKED or is_unprotected(cell.factors["eta"]):
+        return metrics
+    said = doubts(results, [cell])
+    broken = {metric for (_, metric), doubt in said.items() if doubt == "broken"}
+    if cell.plan.kind != "infer":  # all of its metrics are of one target
+        return {} if broken else metrics
+    hidden = broken | {name.replace("accuracy", "empirical_privacy", 1) for name in broken}
+    return {name: metric for name, metric in metrics.items() if name not in hidden}
 
 
 def drawn(rows: Sequence[Privacy]) -> list[Privacy]:
@@ -460,11 +487,11 @@ def categories(results: Results) -> list[dict[str, Any]]:
 
 
 def metrics(results: Results) -> dict[str, Any]:
-    """Kind → cell → metric → mean, for `dvc metrics`."""
+    """Kind → cell → metric → mean, of what `shown` keeps, for `dvc metrics`."""
     nested: dict[str, Any] = {}
     for cell in results.cells:
         if cell.content:
-            means = {name: round(m["mean"], 4) for name, m in cell.content["metrics"].items()}
+            means = {name: round(m["mean"], 4) for name, m in shown(results, cell).items()}
             nested.setdefault(cell.plan.kind, {})[cell.plan.cell] = means
     return nested
 

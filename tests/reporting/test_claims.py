@@ -69,6 +69,12 @@ PLANTED: list[tuple[str, str, str, Level]] = [
         "train",
         by_method("token-representation", "t2t"),
     ),
+    (
+        "bayes-over-nearest",
+        "demo",
+        "invert",
+        lambda cell: float(cell.factors["attack"] == "bayes"),
+    ),
 ]
 
 
@@ -185,6 +191,7 @@ def test_categories_that_differ_either_way_are_found(folder: Path) -> None:
     ("name", "preset", "kind"),
     [
         ("inversion-rises", "demo", "invert"),
+        ("bayes-over-nearest", "demo", "invert"),
         ("inference-rises", "demo", "infer"),
         ("learned-inversion-rises", "attacks-categories", "invert"),
         ("categories-differ", "attacks-categories", "invert"),
@@ -195,7 +202,8 @@ def test_an_attack_that_is_not_known_to_work_supports_no_claim(
     name: str, preset: str, kind: str, broken: bool, folder: Path
 ) -> None:
     def level(cell: PlannedCell) -> float:
-        return by_eta(cell) + 2 * float(cell.factors["method"] == "pct2t-verb")
+        more = (cell.factors["method"] == "pct2t-verb") + (cell.factors["attack"] == "bayes")
+        return by_eta(cell) + 2 * more
 
     p = plant(preset, kind, level, 0.05)
     assert of(p, name).verdict == "supported"

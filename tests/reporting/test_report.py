@@ -358,7 +358,8 @@ def test_page_loads_nothing_and_can_be_read_aloud(whole: Params) -> None:
 
 
 def test_every_attack_stands_in_one_table_the_strongest_in_bold(experiment: Params) -> None:
-    planned(experiment, "nearest-movies-pct2t-50").path.unlink()
+    for method in ("pct2t", "rapt"):
+        planned(experiment, f"nearest-movies-{method}-50").path.unlink()
     for attack, private in (("nearest", 0.81), ("bayes", 0.789), ("bayes-twice", 0.6)):
         cell = planned(experiment, f"{attack}-movies-t2t-50")
         metric = {"mean": private, "sd": 0.0, "n": 3, "low": private, "high": private}
@@ -384,6 +385,19 @@ def test_what_privatizes_alike_shares_the_attacks_on_its_releases(whole: Params)
     assert found["bayes", "movies", "rapt", "75"] == replace(own, method="rapt")
     assert found["nearest", "movies", "rapt", "75"].cell == "nearest-movies-rapt-75"
     assert {row.method for row in rows} == set(whole.sweep.methods)
+
+
+def test_an_attack_that_has_not_run_leaves_the_one_on_what_privatizes_alike(
+    experiment: Params,
+) -> None:
+    planned(experiment, "nearest-movies-rapt-75").path.unlink()
+    rows = [
+        row
+        for row in tables.privacy(cells.load(experiment))
+        if (row.attack, row.task, row.method, row.eta) == ("nearest", "movies", "rapt", "75")
+    ]
+    assert [row.cell for row in rows] == ["nearest-movies-pct2t-75"]
+    assert rows[0].empirical_privacy is not None
 
 
 def test_what_privatizes_alike_shares_no_attack_on_an_adapter(attacked: Params) -> None:
