@@ -1,12 +1,18 @@
-"""Where a model's files are: inside a Python package, in a folder, or on the hub at a revision."""
+"""Models: inside a Python package, in a folder, or on the hub at a revision; loaded whole."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rapt import files
 from rapt.errors import RaptError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 def folder(model: str, sha256: str | None) -> Path:
@@ -40,6 +46,64 @@ def here(model: str) -> Path | None:
     except RaptError:
         return None
     return path if (path / "config.json").is_file() else None
+
+
+def load(auto: Any, folder: Path, *, fresh: Sequence[str] = (), **how: Any) -> PreTrainedModel:
+    """A model from its own class and safetensors alone, with every weight that it has.
+
+    Transformers draws what a file lacks at random, and says so in a warning.
+
+    Args:
+        auto: class of Transformers that loads it.
+        folder: of the model.
+        fresh: how the names of weights begin that it may lack, as they are to be learned.
+        how: what `auto.from_pretrained` takes beside that.
+
+    Raises:
+        RaptError: weights are missing, or it has code of its own.
+    """
+    quiet()
+    with _no_code(folder):
+        model, found = auto.from_pretrained(
+            folder, use_safetensors=True, trust_remote_code=False, output_loading_info=True, **how
+        )
+    # A pooler is not used; RoBERTa has none.
+    may_lack = ("pooler.", *fresh)
+    if missing := sorted(name for name in found["missing_keys"] if not name.startswith(may_lack)):
+        raise RaptError(
+            f"model {folder.name}: {len(missing)} of its weights are not in its files, as "
+            f"{missing[0]}, allowed: a whole model"
+        )
+    loaded: PreTrainedModel = model
+    return loaded
+
+
+def tokenizer(folder: Path, **how: Any) -> PreTrainedTokenizerBase:
+    """A model's tokenizer.
+
+    Raises:
+        RaptError: it has code of its own.
+    """
+    from transformers import AutoTokenizer
+
+    with _no_code(folder):
+        found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            folder, trust_remote_code=False, **how
+        )
+    return found
+
+
+@contextmanager
+def _no_code(folder: Path) -> Iterator[None]:
+    """Not even on a yes at the terminal, for which Transformers would ask."""
+    try:
+        yield
+    except ValueError as error:
+        if "trust_remote_code" not in str(error):
+            raise
+        raise RaptError(
+            f"model {folder.name}: needs code of its own, allowed: one that Transformers knows"
+        ) from None
 
 
 def quiet() -> None:

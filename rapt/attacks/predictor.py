@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
-from rapt import models
+from rapt import files, models
 from rapt.errors import RaptError
 from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.inputs import word_pieces
@@ -56,10 +56,9 @@ class WordPredictor:
         Raises:
             RaptError: it is neither a masked language model nor a decoder with its head.
         """
-        models.quiet()
         self._tokenizer = load_tokenizer(folder)
         self._masked, auto = _kind(folder)
-        self._model = auto.from_pretrained(folder, use_safetensors=True, dtype=torch.float32).eval()
+        self._model = models.load(auto, folder, dtype=torch.float32).eval()
         unknown = [self._tokenizer.unk_token_id or 0]  # of a word that has no token at all
         pieces = word_pieces(self._tokenizer, words)
         self._first = np.array([(tokens or unknown)[0] for tokens in pieces])
@@ -124,7 +123,7 @@ class WordPredictor:
 
 def _kind(folder: Path) -> tuple[bool, Any]:
     """Whether a model predicts masks, and what loads it."""
-    named = (AutoConfig.from_pretrained(folder).architectures or ["none"])[0]
+    named = (files.read_json(folder / "config.json").get("architectures") or ["none"])[0]
     for ending, auto in AUTO.items():
         if named.endswith(ending):
             return ending == MASKED, auto

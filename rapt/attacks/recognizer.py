@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from threadpoolctl import threadpool_limits
 from transformers import (
-    AutoConfig,
     AutoModelForTokenClassification,
     DataCollatorForTokenClassification,
     get_linear_schedule_with_warmup,
 )
 
-from rapt import models
+from rapt import files, models
 from rapt.attacks.base import Texts
 from rapt.errors import RaptError, not_allowed
 from rapt.progress import counter
@@ -78,12 +77,15 @@ class Recognizer:
         Raises:
             RaptError: it is no encoder, or takes fewer tokens.
         """
-        models.quiet()
-        kind = AutoConfig.from_pretrained(folder).model_type
+        kind = files.read_json(folder / "config.json")["model_type"]
         if kind not in ENCODERS:
             raise RaptError(not_allowed("the recognizer's model_type", kind, ENCODERS))
-        model = AutoModelForTokenClassification.from_pretrained(
-            folder, use_safetensors=True, dtype=torch.float32, **config
+        model = models.load(
+            AutoModelForTokenClassification,
+            folder,
+            fresh=["classifier."],
+            dtype=torch.float32,
+            **config,
         )
         most = most_tokens(model)
         if most is not None and max_tokens > most:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from tokenizers import Tokenizer, normalizers
 from tokenizers import models as tokenizer_models
-from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoModel, PreTrainedTokenizerBase
 from wordfreq import word_frequency
 
 from rapt import files, models
@@ -109,9 +109,8 @@ class _Vocabulary(NamedTuple):
 
 
 def _of_language_model(model: Path) -> _Vocabulary:
-    models.quiet()
-    tokenizer = AutoTokenizer.from_pretrained(model)
-    backbone = AutoModel.from_pretrained(model, use_safetensors=True)
+    tokenizer = models.tokenizer(model)
+    backbone: Any = models.load(AutoModel, model)
     pieces = backbone.get_input_embeddings().weight.detach().float().numpy()
     words = candidates(tokenizer)
     vectors = pieces[list(words.values())]

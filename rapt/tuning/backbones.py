@@ -22,7 +22,6 @@ from torch import Tensor
 from transformers import (
     AutoModel,
     AutoModelForTextEncoding,
-    AutoTokenizer,
     BitsAndBytesConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -89,9 +88,9 @@ def load_model(
             None: they learn, in float32.
 
     Raises:
-        RaptError: its family is unknown, it cannot be quantized on this machine, or is too large.
+        RaptError: its family is unknown, it is not whole, it cannot be quantized on this machine,
+            or is too large.
     """
-    models.quiet()
     warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")  # PEFT's own affair
     warnings.filterwarnings("ignore", message=".*fan_in_fan_out.*")  # it sets it right by itself
     if quantize:
@@ -101,7 +100,7 @@ def load_model(
     where = _over_gpus() if frozen else {}
     if not quantize:
         dtype = torch.bfloat16 if frozen == "bf16" else torch.float32
-        return _whole(auto.from_pretrained(folder, use_safetensors=True, dtype=dtype, **where))
+        return _whole(models.load(auto, folder, dtype=dtype, **where))
     how = BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
@@ -109,7 +108,7 @@ def load_model(
         bnb_4bit_compute_dtype=torch.bfloat16,
     )
     where = where or {"device_map": {"": 0}}
-    model = auto.from_pretrained(folder, use_safetensors=True, quantization_config=how, **where)
+    model = models.load(auto, folder, quantization_config=how, **where)
     return prepare_model_for_kbit_training(_whole(model), use_gradient_checkpointing=False)
 
 
@@ -163,7 +162,7 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     Raises:
         RaptError: it cannot tell which tokens a word became.
     """
-    tokenizer = AutoTokenizer.from_pretrained(folder, add_prefix_space=True)
+    tokenizer = models.tokenizer(folder, add_prefix_space=True)
     if not tokenizer.is_fast:
         name = type(tokenizer).__name__
         raise RaptError(f"the backbone's tokenizer: {name} given, allowed: one with tokenizer.json")

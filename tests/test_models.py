@@ -1,0 +1,74 @@
+"""Models are loaded whole, from safetensors, and run no code of their own."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModel, BertConfig, BertModel
+
+from rapt import models
+from rapt.errors import RaptError
+from rapt.tuning.backbones import load_model
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    config = BertConfig(
+        vocab_size=8,
+        hidden_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=8,
+    )
+    BertModel(config).save_pretrained(tmp_path / "tiny")
+    return tmp_path / "tiny"
+
+
+def drop(folder: Path, part: str) -> None:
+    """Leave the weights of this part out of a model's file."""
+    path = folder / "model.safetensors"
+    kept = {name: tensor for name, tensor in load_file(path).items() if part not in name}
+    save_file(kept, path, {"format": "pt"})
+
+
+def test_a_weight_that_is_not_there_is_not_drawn(folder: Path) -> None:
+    drop(folder, "layer.1.output.dense")
+    line = r"^model tiny: 2 of its weights are not in its files, as .*layer\.1\..*, allowed: .*$"
+    for load in (load_model, lambda path: models.load(AutoModel, path)):
+        with pytest.raises(RaptError, match=line):
+            load(folder)
+
+
+def test_a_model_may_lack_its_pooler_and_what_is_to_be_learned(folder: Path) -> None:
+    whole = models.load(AutoModel, folder)
+    drop(folder, "pooler")
+    part = models.load(AutoModel, folder)
+    for name, weight in part.named_parameters():
+        assert name.startswith("pooler") or torch.equal(weight, whole.get_parameter(name))
+    drop(folder, "layer.1")
+    models.load(AutoModel, folder, fresh=["encoder.layer.1."])
+
+
+@pytest.mark.parametrize("answer", ["y\n", "n\n"])
+def test_code_of_a_model_is_never_run(
+    folder: Path, answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+    ran = tmp_path / "ran"
+    code = f"open({str(ran)!r}, 'w')\nclass Own: from_pretrained = classmethod(lambda *_, **k: 0)\n"
+    (folder / "own.py").write_text(code)
+    names = {name: "own.Own" for name in ("AutoConfig", "AutoModel")}
+    own = {"model_type": "own", "auto_map": names}
+    tokens = {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": ["own.Own", "own.Own"]}}
+    (folder / "config.json").write_text(json.dumps(own))
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokens))
+    line = r"^model tiny: needs code of its own, allowed: one that Transformers knows$"
+    for load in (models.tokenizer, lambda path: models.load(AutoModel, path)):
+        with pytest.raises(RaptError, match=line):
+            load(folder)
+    assert not ran.exists()
