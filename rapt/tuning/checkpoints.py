@@ -76,6 +76,10 @@ class Checkpoint:
         """Whether the last one is old enough."""
         return time.monotonic() - self._saved >= SECONDS
 
+    def step(self) -> str | None:
+        """What was saved after, as `step 120`; None: nothing was."""
+        return _step(self.path) if self.path.exists() else None
+
     def save(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         """Write tensors, and facts that JSON can hold, in place of the last ones."""
         files.remove_scratch(self.path)
@@ -98,7 +102,7 @@ class Checkpoint:
                 return tensors, json.loads(file.metadata()["facts"])
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             raise RaptError(
-                f"{self._run.cell}, seed {self._run.k}: its checkpoint of {_step(self.path)} is "
+                f"{self._run.cell}, seed {self._run.k}: its checkpoint of {self.step()} is "
                 f"damaged ({error}), remove it to train from the first step: {self.path}"
             ) from None
 

@@ -39,9 +39,19 @@ def train_all(runs: Sequence[Run]) -> list[dict[str, Any]]:
         fewer = f"set RAPT_WORKERS below {count}, or " if count > 1 else ""
         raise RaptError(
             f"{runs[0].cell}: a process was killed, by the machine if memory did not suffice: "
-            f"{fewer}lower batch_size or max_tokens; it goes on from its last checkpoint"
+            f"{fewer}lower batch_size or max_tokens; {_saved(runs)}"
         ) from None
     return results
+
+
+def _saved(runs: Sequence[Run]) -> str:
+    """What the cell goes on from."""
+    from rapt.tuning.checkpoints import Checkpoint
+    from rapt.tuning.model import device_name
+
+    found = {run.k: Checkpoint(run, device_name()).step() for run in runs}
+    steps = ", ".join(f"seed {k} from {step}" for k, step in found.items() if step)
+    return f"it goes on with {steps}" if steps else "it begins at its first step, none was saved"
 
 
 def _processes(count: int) -> ProcessPoolExecutor:

@@ -136,7 +136,7 @@ def _accuracy(trainer: Trainer, test: Split) -> float:
     try:
         scores = logits(trainer.model, test, trainer.pad, run.loop.batch_size)
     except RaptError as error:
-        raise RaptError(f"{run.cell}, seed {run.k}, scoring: {error}") from None
+        raise trainer.failed(trainer.steps, f"scoring: {error}") from None
     if not torch.isfinite(scores).all():
         why = f"a score is not a number, lower learning_rate ({run.tuner.learning_rate})"
         raise trainer.failed(trainer.steps, why)

@@ -259,12 +259,16 @@ def test_a_killed_process_ends_the_cell_with_a_line(
     monkeypatch.setattr(seeds, "_train", killed)
     monkeypatch.setenv("RAPT_WORKERS", "1")
     with pytest.raises(
-        RaptError, match=r"^movies-tiny: a process was killed, .*: lower batch_size .*$"
+        RaptError,
+        match=r"^movies-tiny: a process was killed, .*: lower batch_.*; it begins .*$",
     ):
         seeds.train_all([run])
+    facts = {"at": {"step": 12}}
+    Checkpoint(run, "cpu").save({"weight": torch.zeros(1)}, facts)
     monkeypatch.setenv("RAPT_WORKERS", "2")
     with pytest.raises(
-        RaptError, match=r"^movies-tiny: .*: set RAPT_WORKERS below 2, or lower .*$"
+        RaptError,
+        match=r"^movies-tiny: .*: set RAPT_WORKERS below 2, or lower .* with seed 0 from step 12$",
     ):
         seeds.train_all([run, replace(run, k=1)])
 
