@@ -7,13 +7,17 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from rapt.attacks.base import Pairs, Public, Release
-from rapt.attacks.black_box import Autoencoder, MlpInversion
+from rapt.attacks.black_box import Autoencoder, BlackBox, MlpInversion
 from rapt.attacks.victims import Victims
+from rapt.privacy.audit.cases import small_table
 from rapt.privacy.categories import VERBATIM, Scheme
 from rapt.text.table import EmbeddingTable
 
 ATTACKER = MlpInversion(
     type="mlp-inversion", hidden=32, epochs=20, learning_rate=0.01, pairs=10_000
+)
+AUTOENCODER = Autoencoder(
+    type="autoencoder", hidden=64, epochs=60, learning_rate=0.01, pairs=10_000
 )
 
 
@@ -21,6 +25,14 @@ ATTACKER = MlpInversion(
 def public(table: EmbeddingTable) -> Public:
     """What is known: the table."""
     return Public(table, np.full(len(table.words), VERBATIM), None)
+
+
+@pytest.fixture(scope="module")
+def plane() -> Public:
+    """Three words, none of them between the first two."""
+    vectors = np.array([[-1.0, 0.0], [1.0, 0.0], [0.0, 3.0]])
+    table = small_table(["nouna", "nounb", "verba"], vectors, np.ones(3))
+    return Public(table, np.full(3, VERBATIM), None)
 
 
 def texts(matrix: np.ndarray, seed: int, n: int = 3000) -> Pairs:
@@ -32,6 +44,7 @@ def texts(matrix: np.ndarray, seed: int, n: int = 3000) -> Pairs:
     return Pairs([[names[w]] for w in words], Release([[names[y]] for y in released]))
 
 
+@pytest.mark.parametrize("how", [ATTACKER, AUTOENCODER], ids=["mlp-inversion", "autoencoder"])
 @pytest.mark.parametrize(
     ("matrix", "best"),
     [
@@ -44,28 +57,36 @@ def texts(matrix: np.ndarray, seed: int, n: int = 3000) -> Pairs:
     ids=["identity", "uniform", "two words", "turned", "another word"],
 )
 def test_it_reaches_the_best_success_that_there_is(
-    public: Public, matrix: list[list[float]], best: float
+    plane: Public, matrix: list[list[float]], best: float, how: BlackBox
 ) -> None:
-    """Within 5 standard deviations of 3,000 words, that is at 1e-6."""
+    """Within 5 standard deviations of 3,000 words, that is at 1e-6.
+
+    What an autoencoder learns, the mean of two words, is nearest to the likelier one.
+    """
     victims = texts(np.array(matrix), 1)
-    invert = ATTACKER.fit(public, texts(np.array(matrix), 0), 0)
+    invert = how.fit(plane, texts(np.array(matrix), 0), 0)
     right = np.mean(
         [g == w for g, w in zip(invert.words([victims.released]), victims.words, strict=True)]
     )
     assert right == pytest.approx(best, abs=5 * np.sqrt(best * (1 - best) / 3000) + 1e-9)
 
 
-def test_an_autoencoder_finds_the_mean_of_what_a_word_may_have_been(public: Public) -> None:
+@pytest.mark.parametrize(
+    "matrix",
+    [np.array([[0.8, 0.2], [0.4, 0.6]]), np.full((2, 2), 0.5)],
+    ids=["two words", "uniform"],
+)
+def test_an_autoencoder_finds_the_mean_of_what_a_word_may_have_been(
+    public: Public, matrix: np.ndarray
+) -> None:
     """The least squared error is that of E[E(w)|y]: known for each y, and so is its mean."""
-    matrix = np.array([[0.8, 0.2], [0.4, 0.6]])
-    how = Autoencoder(type="autoencoder", hidden=64, epochs=60, learning_rate=0.01, pairs=10_000)
-    inverter = how.fit(public, texts(matrix, 0), 0)
+    inverter = AUTOENCODER.fit(public, texts(matrix, 0), 0)
     victims = texts(matrix, 1)
     one, other = public.table.embed(["nouna", "nounb"])
     assert inverter.vectors
     spread = ((one - other) ** 2).mean()
     expected, error = [], 0.0
-    for y, chance in ((0, 0.6), (1, 0.4)):
+    for y, chance in enumerate(matrix.mean(axis=0)):
         posterior = matrix[:, y] / matrix[:, y].sum()
         expected.append(posterior[0] * one + posterior[1] * other)
         error += chance * posterior.prod() * spread
@@ -78,8 +99,7 @@ def test_an_autoencoder_finds_the_mean_of_what_a_word_may_have_been(public: Publ
 
 def test_an_autoencoder_recovers_what_is_released_as_it_is(public: Public) -> None:
     own = [[word] for word in public.table.words] * 30
-    how = Autoencoder(type="autoencoder", hidden=64, epochs=60, learning_rate=0.01, pairs=10_000)
-    inverter = how.fit(public, Pairs(own, Release(own)), 0)
+    inverter = AUTOENCODER.fit(public, Pairs(own, Release(own)), 0)
     assert inverter.words([Release(own[:18])]) == own[:18]
 
 
