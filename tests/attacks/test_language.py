@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.stats import binomtest
 from transformers import (
     BertConfig,
     BertForMaskedLM,
@@ -24,17 +24,15 @@ from transformers import (
 )
 
 from rapt.attacks import predictor
-from rapt.attacks.base import Pairs, Public, Release
+from rapt.attacks.base import Public, Release
 from rapt.attacks.language import ContextualBayesian, LanguageModel, MaskedToken
 from rapt.attacks.predictor import AROUND, WordPredictor
 from rapt.errors import RaptError
-from rapt.privacy.categories import VERBATIM
-from rapt.privacy.channel import Channel
-from rapt.text.table import EmbeddingTable
 from rapt.tuning.backbones import load_tokenizer
+from tests.attacks.test_bayesian import CHANNELS, FALSE_ALARM, NONE, Shares, draw
+from tests.attacks.test_bayesian import public as public
 from tests.tuning.conftest import backbone as backbone
 
-NONE = Pairs([], Release([]))
 CONTEXT = ContextualBayesian(
     type="bayesian-in-context",
     model="none",
@@ -48,27 +46,62 @@ WORDS = ["good", "bad", "film", "plot", "very", "so", "likely", "unlikely"]
 FREQUENCY = np.array([0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05])
 
 
-@pytest.fixture
-def alternating(table: EmbeddingTable, monkeypatch: pytest.MonkeyPatch) -> Public:
-    """Texts in which nouna and nounb alternate; a model that knows so, and where a text begins.
+def teach(monkeypatch: pytest.MonkeyPatch, places: Shares) -> None:
+    """Have a model that knows nouna's and nounb's chances at each place, of every text in turn."""
 
-    A word is released as the other one with 0.4.
-    """
-
-    def predictor(self: LanguageModel, public: Public) -> Callable[..., NDArray[np.float64]]:
-        def predict(text: Sequence[str]) -> NDArray[np.float64]:
-            chances = np.zeros((len(text), len(table.words)))
-            chances[np.arange(len(text)), np.arange(len(text)) % 2] = 1
+    def predictor(self: LanguageModel, public: Public) -> Callable[[Sequence[str]], Shares]:
+        def predict(text: Sequence[str]) -> Shares:
+            chances = np.zeros((len(text), len(public.table.words)))
+            chances[:, :2] = np.resize(places, (len(text), 2))
             return chances
 
         return predict
 
     monkeypatch.setattr(LanguageModel, "predictor", predictor)
-    counts = np.zeros((2, len(table.words)), np.int64)
-    counts[:, :2] = [[600, 400], [400, 600]]
-    groups = np.full(len(table.words), VERBATIM)
-    groups[:2] = 0
-    return Public(table, groups, Channel(np.arange(2), csr_array(counts)))
+
+
+@pytest.fixture
+def alternating(public: Callable[[Shares], Public], monkeypatch: pytest.MonkeyPatch) -> Public:
+    """Texts in which nouna and nounb alternate; a model that knows so, and where a text begins.
+
+    A word is released as the other one with 0.4.
+    """
+    teach(monkeypatch, np.eye(2))
+    return public(np.array([[0.6, 0.4], [0.4, 0.6]]))
+
+
+@pytest.mark.parametrize(
+    ("name", "places"),
+    [
+        ("identity", [[0.9, 0.1], [0.5, 0.5]]),
+        ("uniform", [[0.5, 0.5], [0.5, 0.5]]),
+        ("uniform", [[0.9, 0.1], [0.4, 0.6]]),
+        ("two words", [[0.5, 0.5], [0.5, 0.5]]),
+        ("two words", [[0.9, 0.1], [0.5, 0.5]]),
+        ("turned", [[0.7, 0.3], [0.2, 0.8]]),
+    ],
+)
+def test_they_reach_the_best_success_that_there_is(
+    public: Callable[[Shares], Public],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    places: list[list[float]],
+) -> None:
+    """At each place of texts of two words with the chances π that the model knows, tested exactly.
+
+    Σ_y max_w P(y|w)·π(w), and max_w π(w) for who does not look at y.
+    """
+    rng, n = np.random.default_rng(0), 2000
+    matrix, chances = np.array(CHANNELS[name]), np.array(places)
+    known = public(matrix)
+    teach(monkeypatch, chances)
+    truth = np.stack([rng.choice(known.table.words[:2], n, p=own) for own in chances], axis=1)
+    released = np.reshape(draw(truth.ravel().tolist(), known, rng), truth.shape).tolist()
+    seen = [(own[:, None] * matrix).max(axis=0).sum() for own in chances]
+    for how, best in ((CONTEXT, seen), (MASKED, chances.max(axis=1))):
+        guessed = np.array(how.fit(known, NONE, 0).words([Release(released)]))
+        for right, share in zip((guessed == truth).sum(axis=0), best, strict=True):
+            assert binomtest(right, n, min(1.0, share)).pvalue > FALSE_ALARM
 
 
 def test_a_context_that_tells_all_recovers_all(alternating: Public) -> None:
