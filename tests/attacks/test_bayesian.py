@@ -20,7 +20,7 @@ from rapt.attacks.nearest import NearestNeighbour
 from rapt.attacks.victims import Victims
 from rapt.privacy.categories import VERBATIM, Scheme
 from rapt.privacy.channel import Channel, estimate
-from rapt.privacy.mechanisms import T2T
+from rapt.privacy.mechanisms import PCT2T, T2T
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
@@ -111,6 +111,11 @@ def test_words_of_another_group_than_their_own_are_others(
     assert (counts[0], counts.sum(), others) == (1, 1, 3)
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "categories"),
+    [(T2T(), None), (PCT2T(), ["noun", "verb"])],
+    ids=["t2t", "pct2t"],
+)
 @pytest.mark.parametrize("eta", [1.0, 2.0, 4.0])
 @pytest.mark.parametrize(
     ("prior", "channel", "draws"),
@@ -126,19 +131,23 @@ def test_it_is_no_weaker_than_the_nearest_neighbour(
     channel: NDArray[np.int64],
     draws: int,
     eta: float,
+    mechanism: T2T,
+    categories: list[str] | None,
 ) -> None:
-    """On what T2T itself releases, paired by word; the interval is of 1e-6.
+    """On what the mechanism itself releases, paired by word; the interval is of 1e-6.
 
     Words are as frequent as the table says. Also by a channel of half of them and few draws.
     """
-    privatizer = Privatizer(table=table, mechanism=T2T(), eta=eta)
-    groups = np.asarray(privatizer.groups_of_rows(np.arange(V)), np.int64)
-    known = Public(table, groups, estimate(privatizer, channel, draws, 0))
+    privatizer = Privatizer(table=table, mechanism=mechanism, eta=eta, categories=categories)
+    known = Public.of(privatizer, estimate(privatizer, channel, draws, 0))
     rng = np.random.default_rng(1)
-    share = table.frequency / table.frequency.sum()
-    words = [table.words[w] for w in rng.choice(V, 4000, p=share)]
-    victims = Victims([[w] for w in words], [["NOUN"]] * 4000, Scheme(None), table.form)
-    (flat,) = privatizer.privatize([Words(words, [0] * 4000, lambda: stream(2, "victims"))])
+    share = table.frequency[privatizer.candidates]
+    share /= share.sum()
+    rows = rng.choice(privatizer.candidates, 4000, p=share)
+    words, groups = [table.words[row] for row in rows], known.groups[rows].tolist()
+    pos = [table.pos[row] for row in rows]
+    victims = Victims([[w] for w in words], pos, privatizer.scheme, table.form)
+    (flat,) = privatizer.privatize([Words(words, groups, lambda: stream(2, "victims"))])
     released = [[word] for word in flat]
     attacks = (
         Bayesian(type="bayesian", prior=prior, copies=1),
