@@ -7,15 +7,17 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
-from rapt.attacks.base import Pairs, Public, Release
+from rapt.attacks.base import Public, Release
 from rapt.attacks.replay import SeedReplay
+from rapt.privacy.audit.cases import small_table
 from rapt.privacy.mechanisms import PCT2T, T2T, TokenRepresentation
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
+from tests.attacks.test_bayesian import FALSE_ALARM, NONE
 
-NONE = Pairs([], Release([]))
 REPLAY = SeedReplay(type="seed-replay")
 SCHEMES = {
     "t2t": lambda table: Privatizer(table=table, mechanism=T2T(), eta=2.0),
@@ -60,6 +62,22 @@ def test_it_finds_the_most_frequent_word_that_the_noise_leads_there(
         right += sum(g == w for g, w in zip(guess, truth, strict=True))
         unchanged += sum(y == w for y, w in zip(seen.words[0], truth, strict=True))
     assert unchanged < right
+
+
+@pytest.mark.parametrize("eta", [50.0, 1.0, 0.001], ids=["identity", "two words", "uniform"])
+def test_of_two_words_it_reaches_the_best_success_that_there_is(eta: float) -> None:
+    """At ±1 on a line both become one with exp(−η), under Laplace noise beyond 1.
+
+    Then the more frequent one is right with 2/3: 1 − exp(−η)/3 in all, tested exactly.
+    """
+    n, share = 4000, 2 / 3
+    table = small_table(["left", "right"], np.array([[-1.0], [1.0]]), np.array([share, 1 - share]))
+    words = np.random.default_rng(0).choice(table.words, n, p=[share, 1 - share]).tolist()
+    privatizer = Privatizer(table=table, mechanism=T2T(), eta=eta)
+    invert = REPLAY.fit(Public.of(privatizer, None), NONE, 0)
+    (guessed,) = invert.words([release(privatizer, words, 0)])
+    right = sum(guess == word for guess, word in zip(guessed, words, strict=True))
+    assert binomtest(right, n, 1 - np.exp(-eta) * (1 - share)).pvalue > FALSE_ALARM
 
 
 def test_vectors_without_their_noise_are_the_words_own(table: EmbeddingTable) -> None:
