@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 from threadpoolctl import threadpool_limits
 
 from rapt.attacks.attribute import (
@@ -20,6 +21,7 @@ from rapt.attacks.base import Inference, Release
 from rapt.attacks.reading import hidden_states
 from rapt.errors import RaptError
 from rapt.text.table import EmbeddingTable
+from tests.attacks.test_bayesian import FALSE_ALARM
 from tests.tuning.conftest import backbone as backbone
 
 
@@ -34,11 +36,28 @@ MLP = AttributeMlp(type="attribute-mlp", hidden=64, epochs=30, learning_rate=0.0
 AUTHORSHIP = Authorship(type="authorship", longest=2, strength=10.0)
 
 
-def authors(n: int, distance: float, seed: int) -> Known:
-    """Texts of one word, whose released vectors lie around one of two centres."""
+@pytest.fixture
+def hidden(backbone: Path) -> AttributeHidden:
+    return AttributeHidden(
+        type="attribute-hidden",
+        model=str(backbone),
+        sha256=None,
+        max_tokens=16,
+        hidden=32,
+        epochs=60,
+        learning_rate=0.01,
+    )
+
+
+def authors(n: int, distance: float, seed: int, dimension: int = 8) -> Known:
+    """Texts of one word, whose released vectors lie around one of two centres.
+
+    These lie at ±(1, −1, 1, …): a layer norm, which takes mean and length away, leaves the sign.
+    """
     rng = np.random.default_rng(seed)
     who = rng.integers(2, size=n)
-    features = rng.standard_normal((n, 8)) + distance * (2 * who[:, None] - 1) / np.sqrt(8)
+    centre = distance * np.resize([1, -1], dimension) / np.sqrt(dimension)
+    features = rng.standard_normal((n, dimension)) + (2 * who[:, None] - 1) * centre
     release = Release([["nouna"]] * n, features.astype(np.float32))
     return Known(release, [f"author-{w}" for w in who])
 
@@ -49,9 +68,18 @@ def accuracy(how: Inference, table: EmbeddingTable, own: Known, victims: Known) 
     return float(np.mean(np.array(guesses) == victims.values))
 
 
-def test_reaches_the_optimum_of_two_known_authors(table: EmbeddingTable) -> None:
-    """Two Gaussians at distance 2·1.5: the best rule is right with Φ(1.5) = 0.933."""
-    found = accuracy(MLP, table, authors(2000, 1.5, 0), authors(2000, 1.5, 1))
+@pytest.mark.parametrize("dimension", [8, 32], ids=["mean vectors", "hidden states"])
+def test_reaches_the_optimum_of_two_known_authors(
+    table: EmbeddingTable, hidden: AttributeHidden, dimension: int
+) -> None:
+    """Two Gaussians at distance 2·1.5: the best rule is right with Φ(1.5) = 0.933.
+
+    Training costs less than 0.03; by chance as much is added, 5.3 standard deviations of 2,000
+    texts, at less than 1e-6.
+    """
+    narrow = hidden.model_copy(update={"hidden": 8, "epochs": 30, "learning_rate": 0.003})
+    own, victims = (authors(2000, 1.5, seed, dimension) for seed in (0, 1))
+    found = accuracy(MLP if dimension == 8 else narrow, table, own, victims)
     assert found == pytest.approx(0.933, abs=0.03)
 
 
@@ -70,24 +98,30 @@ def test_figures_do_not_depend_on_the_number_of_threads(table: EmbeddingTable) -
         assert once() == two
 
 
-def writers(n: int, seed: int) -> Known:
-    """Texts of two words: one author likes nouna (0.8) and the other nounb, and so in each word."""
+def writers(n: int, likes: float, words: tuple[str, str], seed: int) -> Known:
+    """Texts of two words, each with such a chance the one of the two that its author likes."""
     rng = np.random.default_rng(seed)
     who = rng.integers(2, size=n)
-    words = np.where(rng.random((n, 2)) < 0.8, who[:, None], 1 - who[:, None])
+    drawn = np.where(rng.random((n, 2)) < likes, who[:, None], 1 - who[:, None])
     return Known(
-        Release([[("nouna", "nounb")[w] for w in text] for text in words]),
+        Release([[words[w] for w in text] for text in drawn]),
         [f"author-{w}" for w in who],
     )
 
 
-def test_authorship_reaches_the_optimum_of_two_known_styles(table: EmbeddingTable) -> None:
-    """Two equal words tell with 0.8² / (0.8² + 0.2²), two different ones nothing: 0.8 in all.
+@pytest.mark.parametrize("likes", [1.0, 0.8, 0.5], ids=["identity", "two words", "uniform"])
+@pytest.mark.parametrize("kind", [Authorship, AttributeHidden])
+def test_it_reaches_the_optimum_of_two_known_styles(
+    table: EmbeddingTable, hidden: AttributeHidden, kind: type[Inference], likes: float
+) -> None:
+    """Two equal words tell with p² / (p² + (1 − p)²), two different ones nothing: p in all.
 
-    Within 5 standard deviations of 3,000 texts.
+    Tested exactly. Where authors like both words alike, no text says whose it is.
     """
-    found = accuracy(AUTHORSHIP, table, writers(3000, 0), writers(3000, 1))
-    assert found == pytest.approx(0.8, abs=5 * np.sqrt(0.8 * 0.2 / 3000))
+    how = hidden if kind is AttributeHidden else AUTHORSHIP
+    own, victims = (writers(2000, likes, ("good", "bad"), seed) for seed in (0, 1))
+    found = accuracy(how, table, own, victims)
+    assert binomtest(round(2000 * found), 2000, likes).pvalue > FALSE_ALARM
 
 
 def test_authorship_reads_the_order_of_words(table: EmbeddingTable) -> None:
@@ -119,23 +153,16 @@ def test_hidden_states_take_released_vectors_for_words(backbone: Path) -> None:
         hidden_states(backbone, Release(words, one[:, :8]), 16)
 
 
-def test_an_attribute_is_read_off_hidden_states(table: EmbeddingTable, backbone: Path) -> None:
+def test_an_attribute_is_read_off_hidden_states(
+    table: EmbeddingTable, hidden: AttributeHidden
+) -> None:
     rng = np.random.default_rng(0)
     who = rng.integers(2, size=200)
     texts = [[("good", "bad")[w], *rng.choice(["film", "plot", "so"], 3)] for w in who]
     known = Known(Release(texts), [f"author-{w}" for w in who])
     half = Known(Release(texts[:100]), known.values[:100])
     rest = Known(Release(texts[100:]), known.values[100:])
-    how = AttributeHidden(
-        type="attribute-hidden",
-        model=str(backbone),
-        sha256=None,
-        max_tokens=16,
-        hidden=32,
-        epochs=60,
-        learning_rate=0.01,
-    )
-    assert accuracy(how, table, half, rest) > 0.9
+    assert accuracy(hidden, table, half, rest) > 0.9
 
 
 def test_mean_vectors_and_majority(table: EmbeddingTable) -> None:
