@@ -6,14 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 from threadpoolctl import threadpool_limits
 from transformers import GPT2Config, GPT2Model
 
 from rapt import files
-from rapt.attacks.entities import Found
+from rapt.attacks.entities import Found, blind
 from rapt.attacks.ner import Ner
 from rapt.attacks.recognizer import Recognizer
 from rapt.errors import RaptError
+from tests.attacks.test_bayesian import FALSE_ALARM
 from tests.tuning.conftest import backbone as backbone
 
 # "unlikely" is three tokens, and "good film" one entity of two words.
@@ -66,6 +68,25 @@ def test_finds_none_whose_words_are_replaced(backbone: Path, fitted: Path) -> No
     found = Found.of(tags, ner(backbone).load(fitted).tags(released))
     assert found.named.sum() > 50
     assert found.guessed.sum() == 0
+
+
+@pytest.mark.parametrize("often", [(0.7, 0.7), (0.9, 0.1)], ids=["uniform", "two words"])
+def test_reaches_the_best_f1_that_there_is(backbone: Path, often: tuple[float, float]) -> None:
+    """A film and a plot are persons so often; best is to tag every word that mostly is one.
+
+    How many of these are right is tested exactly. Where words tell nothing, that is the floor.
+    """
+    rng, chance = np.random.default_rng(0), dict(zip(("film", "plot"), often, strict=True))
+    words = [[str(word) for word in rng.choice(["film", "plot"], 6)] for _ in range(300)]
+    tags = [["B-PER" if rng.random() < chance[word] else "O" for word in text] for text in words]
+    guesses = ner(backbone).fit(words[:200], tags[:200], seed=0).tags(words[200:])
+    best = [["B-PER" if chance[word] > 0.5 else "O" for word in text] for text in words[200:]]
+    assert guesses == best
+    found = Found.of(tags[200:], guesses)
+    right, guessed = int(found.right.sum()), int(found.guessed.sum())
+    assert binomtest(right, guessed, max(often)).pvalue > FALSE_ALARM
+    told = found.metrics()["f1"] - blind(tags[200:])
+    assert told > 0.1 if often[0] > often[1] else told == pytest.approx(0)
 
 
 def test_reads_long_texts_to_their_end(backbone: Path, fitted: Path) -> None:
