@@ -7,9 +7,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from rapt.attacks import ATTACKS
 from rapt.privacy.channel import estimate
 from rapt.privacy.mechanisms import T2T
 from rapt.privacy.privatizer import Privatizer
@@ -53,6 +55,16 @@ def test_presets_are_listed_written_and_planned(workspace: Path) -> None:
     assert refused.stderr.count("\n") == 1
     assert rapt("preset", "demo", "--overwrite").returncode == 0
     assert Path("params.yaml").read_text() == (ROOT / "presets/demo.yaml").read_text()
+
+
+def test_attacks_are_listed_with_what_each_attacker_knows(workspace: Path) -> None:
+    listed = rapt("attacks")
+    assert listed.returncode == 0, listed.stderr
+    facts = [" ".join(attack.split()) for attack in re.split(r"\n\s*\n", listed.stdout.strip())]
+    for fact, kind in zip(facts, ATTACKS, strict=True):
+        (name,) = get_args(kind.model_fields["type"].annotation)
+        assert fact.startswith(f"{name} ")
+        assert f" knows {kind.knows} listed in sweep." in fact
 
 
 def test_check_says_what_will_run(workspace: Path) -> None:
