@@ -28,15 +28,17 @@ POSITIONS = 160
 SIZE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
 
 
-def word_pieces(cls: str, sep: str) -> hf.PreTrainedTokenizerFast:
+def word_pieces(cls: str, sep: str, segments: bool) -> hf.PreTrainedTokenizerFast:
+    """BERT's, with token type ids; without segments MPNet's, which parts a pair as RoBERTa does."""
     special = [cls, "[PAD]", sep, "[UNK]"]  # padding is 1, as in RoBERTa and MPNet
     words = [*special, *WORDS, *PIECES, *(f"##{piece}" for piece in PIECES)]
     made = Tokenizer(models.WordPiece({w: i for i, w in enumerate(words)}, unk_token="[UNK]"))
     made.normalizer = normalizers.BertNormalizer()
     made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    made.post_processor = processors.BertProcessing((sep, 2), (cls, 0))
+    around = processors.BertProcessing if segments else processors.RobertaProcessing
+    made.post_processor = around((sep, 2), (cls, 0))
     names = {"cls_token": cls, "sep_token": sep, "pad_token": "[PAD]", "unk_token": "[UNK]"}
-    inputs = ["input_ids", "token_type_ids", "attention_mask"]
+    inputs = ["input_ids", *["token_type_ids"] * segments, "attention_mask"]
     return hf.PreTrainedTokenizerFast(tokenizer_object=made, model_input_names=inputs, **names)
 
 
@@ -100,7 +102,7 @@ def unigram(special: list[str], single: str, pair: str) -> Tokenizer:
 
 
 def t5_tokenizer() -> hf.PreTrainedTokenizerFast:
-    made = unigram(["<pad>", "</s>", "<unk>"], "$A </s>", "$A $B </s>")
+    made = unigram(["<pad>", "</s>", "<unk>"], "$A </s>", "$A </s> $B </s>")
     names = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
     return hf.PreTrainedTokenizerFast(tokenizer_object=made, **names)
 
@@ -109,7 +111,9 @@ def llama3_tokenizer() -> hf.PreTrainedTokenizerFast:
     """Glues words together unless they bring their own spaces; no padding token."""
     made = bytes_pairs(["<|begin|>", "<|end|>"], before_bytes=True)
     made.post_processor = processors.TemplateProcessing(
-        single="<|begin|> $A", pair="<|begin|> $A $B", special_tokens=[("<|begin|>", 0)]
+        single="<|begin|> $A",
+        pair="<|begin|> $A <|begin|>:1 $B:1",
+        special_tokens=[("<|begin|>", 0)],
     )
     return hf.PreTrainedTokenizerFast(
         tokenizer_object=made, bos_token="<|begin|>", eos_token="<|end|>", padding_side="left"
@@ -118,7 +122,7 @@ def llama3_tokenizer() -> hf.PreTrainedTokenizerFast:
 
 def mistral_tokenizer() -> hf.PreTrainedTokenizerFast:
     """Left padding and no padding token, as Mistral and Llama 2."""
-    made = unigram(["<s>", "</s>", "<unk>"], "<s> $A", "<s> $A $B")
+    made = unigram(["<s>", "</s>", "<unk>"], "<s> $A", "<s> $A <s>:1 $B:1")
     names = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
     return hf.PreTrainedTokenizerFast(tokenizer_object=made, padding_side="left", **names)
 
@@ -146,7 +150,7 @@ def t5(size: int) -> hf.PreTrainedModel:
 
 FAMILIES: dict[str, tuple[Callable[[], hf.PreTrainedTokenizerFast], Callable]] = {
     "bert": (
-        lambda: word_pieces("[CLS]", "[SEP]"),
+        lambda: word_pieces("[CLS]", "[SEP]", segments=True),
         encoder(hf.BertConfig, hf.BertModel),
     ),
     "roberta": (
@@ -154,7 +158,7 @@ FAMILIES: dict[str, tuple[Callable[[], hf.PreTrainedTokenizerFast], Callable]] =
         encoder(hf.RobertaConfig, hf.RobertaModel, POSITIONS + 2, type_vocab_size=1),
     ),
     "mpnet": (
-        lambda: word_pieces("<s>", "</s>"),
+        lambda: word_pieces("<s>", "</s>", segments=False),
         encoder(hf.MPNetConfig, hf.MPNetModel, POSITIONS + 2),
     ),
     "gpt2": (gpt2_tokenizer, gpt2),
