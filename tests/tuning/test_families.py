@@ -36,6 +36,7 @@ from rapt.tuning.inputs import (
     pooled_plain,
     read_split,
     tokenized,
+    word_pieces,
 )
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
 from rapt.tuning.train import Trainer, predict, train
@@ -65,6 +66,17 @@ PAIRS = [
     if fits(family, tuner)
 ]
 START = {"gpt2": 0, "qwen2": 0, "t5": 0}  # special tokens before the text; elsewhere one
+# A pair as each family's own tokenizer lays it out.
+LAYOUTS = {
+    "bert": "[CLS] PLAIN FIRST [SEP] SECOND [SEP]",
+    "roberta": "<s> PLAIN FIRST </s> </s> SECOND </s>",
+    "mpnet": "<s> PLAIN FIRST </s> </s> SECOND </s>",
+    "gpt2": "PLAIN FIRST SECOND",
+    "llama": "<|begin|> PLAIN FIRST <|begin|> SECOND",
+    "mistral": "<s> PLAIN FIRST <s> SECOND",
+    "qwen2": "PLAIN FIRST SECOND",
+    "t5": "PLAIN FIRST </s> SECOND </s>",
+}
 ORDER = ["film", "unlikely", "likely"]
 SPANS = [(0, 1), (1, 4), (4, 5)]  # of their tokens
 
@@ -247,6 +259,28 @@ def test_words_become_the_tokens_they_are_inside_a_text(
     own = [t for t, text in zip(split.tokens[0], split.text[0], strict=True) if text]
     inside = tokenizer("so so unlikely film", add_special_tokens=False)["input_ids"]
     assert own == inside[-5:]
+
+
+@pytest.mark.parametrize(("family", "layout"), LAYOUTS.items(), ids=list(LAYOUTS))
+def test_a_pair_is_laid_out_as_by_the_familys_own_tokenizer(
+    folders: dict[str, Path], family: str, layout: str
+) -> None:
+    tokenizer = backbones.load_tokenizer(folders[family])
+    columns = {
+        "words": [["so", "film"] * 8 + ["unlikely", "plot"]],
+        "segment": [[0] * 16 + [1] * 2],
+        "label": [0],
+        "plain": [["likely"]],
+    }
+    split = tokenized(columns, tokenizer, 6)
+    halves = {"FIRST": ["so", "film", "so"], "SECOND": ["unlikely"]}  # three tokens fit of each
+    known = {"PLAIN": ["likely"], **halves}
+    special = tokenizer.convert_tokens_to_ids
+    expected: list[tuple[int, bool]] = []
+    for part in layout.split():
+        pieces = word_pieces(tokenizer, known[part]) if part in known else [[special(part)]]
+        expected += [(token, part in halves) for piece in pieces for token in piece]
+    assert list(zip(split.tokens[0], split.text[0], strict=True)) == expected
 
 
 @pytest.mark.parametrize("family", ["gpt2", "qwen2", "llama"])
