@@ -1,4 +1,4 @@
-"""Models are loaded whole, from safetensors, and run no code of their own."""
+"""Models are loaded whole, from safetensors, and run no code of their own; what the hub is asked."""
 
 from __future__ import annotations
 
@@ -8,12 +8,38 @@ from pathlib import Path
 
 import pytest
 import torch
+from huggingface_hub.utils import filter_repo_objects
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, BertConfig, BertModel
 
 from rapt import models
 from rapt.errors import RaptError
 from rapt.tuning.backbones import load_model
+
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+WANTED = {
+    "config.json",
+    "merges.txt",
+    "model-00001-of-00001.safetensors",
+    "model.safetensors.index.json",
+    "tokenizer.model",
+}
+# Pickles, code, and weights in formats that are not read.
+OTHERS = {
+    "flax_model.msgpack",
+    "handler.py",
+    "model.onnx",
+    "modeling_custom.py",
+    "pooling/weights.pt",
+    "pytorch_model.bin",
+    "rust_model.ot",
+    "scheduler.pkl",
+    "tf_model.h5",
+    "training_args.bin",
+    "weights.ckpt",
+    "weights.pickle",
+    "weights.pth",
+}
 
 
 @pytest.fixture
@@ -72,3 +98,32 @@ def test_code_of_a_model_is_never_run(
         with pytest.raises(RaptError, match=line):
             load(folder)
     assert not ran.exists()
+
+
+@pytest.mark.parametrize("fetch", [True, False])
+def test_the_hub_gives_one_revision_and_neither_pickles_nor_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fetch: bool
+) -> None:
+    def snapshot(
+        repo_id: str,
+        *,
+        revision: str | None = None,
+        allow_patterns: list[str] | str | None = None,
+        ignore_patterns: list[str] | str | None = None,
+        local_files_only: bool = False,
+    ) -> str:
+        assert local_files_only is not fetch
+        folder = tmp_path / repo_id / (revision or "main")
+        folder.mkdir(parents=True)
+        for name in filter_repo_objects(
+            WANTED | OTHERS, allow_patterns=allow_patterns, ignore_patterns=ignore_patterns
+        ):
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).touch()
+        return str(folder)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
+    model = f"owner/name@{REVISION}"
+    found = models.folder(model, None) if fetch else models.here(model)
+    assert found == tmp_path / "owner/name" / REVISION
+    assert {str(path.relative_to(found)) for path in found.rglob("*.*")} == WANTED
