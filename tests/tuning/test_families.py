@@ -323,7 +323,7 @@ def test_a_decoder_keeps_no_cache_of_a_text(folders: dict[str, Path], family: st
     assert model(input_ids=torch.tensor([[1, 2]])).past_key_values is None
 
 
-@pytest.mark.parametrize("tuner", ["prompt-tuning", "prefix-tuning", "lora"])
+@pytest.mark.parametrize("tuner", ["prompt-tuning", "p-tuning", "prefix-tuning", "lora"])
 def test_a_pair_keeps_its_segments(folders: dict[str, Path], tmp_path: Path, tuner: str) -> None:
     split = split_of(folders["bert"], tmp_path, 16, [["so", "film"]])
     split.types[0] = [0, 0, 1, 1]
@@ -331,7 +331,7 @@ def test_a_pair_keeps_its_segments(folders: dict[str, Path], tmp_path: Path, tun
     hidden = backbones.activations(model, batch)
     other = backbones.activations(model, replace(batch, types=torch.zeros_like(batch.types)))
     assert (hidden - other).abs().max() > 1e-3
-    if tuner == "prompt-tuning":
+    if tuner in ("prompt-tuning", "p-tuning"):
         bert, prompt = model.get_base_model(), model.get_prompt(1)
         words = bert.get_input_embeddings()(batch.tokens)
         types = torch.tensor([[0] * 5 + [0, 0, 1, 1]])
