@@ -229,6 +229,22 @@ def test_too_little_memory_for_the_optimizer(
         train(run)
 
 
+@pytest.mark.parametrize("error", TOO_LITTLE, ids=["cuda", "cublas", "cpu"])
+def test_too_little_memory_for_scoring(
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: RuntimeError
+) -> None:
+    activations = Classifier.activations
+
+    def in_training_alone(self: Classifier, batch: Any) -> Any:
+        if torch.is_inference_mode_enabled():
+            raise error
+        return activations(self, batch)
+
+    monkeypatch.setattr(Classifier, "activations", in_training_alone)
+    with pytest.raises(RaptError, match=r"^(?=.*movies-tiny)(?=.*seed 1\b)(?=.*\bscoring\b).*$"):
+        train(replace(run, k=1, loop=replace(run.loop, epochs=1)))
+
+
 def test_another_error_is_no_lack_of_memory(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: Trainer, batch: Any) -> Any:
         raise RuntimeError("shapes do not fit")
