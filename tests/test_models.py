@@ -1,4 +1,4 @@
-"""Models are loaded whole, from safetensors, and run no code of their own; what the hub is asked."""
+"""Models are loaded whole, from safetensors, without code of their own; what the hub is asked."""
 
 from __future__ import annotations
 

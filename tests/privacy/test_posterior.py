@@ -67,12 +67,13 @@ def test_the_identity_is_its_own_posterior(frequency: list[float]) -> None:
 
 
 def test_a_word_outside_the_channel_counts_as_itself_at_the_rate_of_its_group() -> None:
-    """Words 0 and 1 are of group 0, kept in 0.5 and 0.7 of their draws; 2 is of group 0, too."""
-    channel = channel_of([0, 1, 3], [[50, 20, 30, 0], [20, 70, 10, 0], [0, 0, 0, 100]])
-    matrix = found(channel, [0.4, 0.3, 0.2, 0.1], [0, 0, 0, 1])
-    joint = np.array([0.3 * 0.4, 0.1 * 0.3, 0.6 * 0.2, 0])
+    """Words 0 and 1 are kept in 0.5 and 0.7 of their draws, 2 is of their group; 3 in 0.4, as 4."""
+    counts = [[50, 20, 30, 0, 0], [20, 70, 10, 0, 0], [0, 0, 0, 40, 60]]
+    matrix = found(channel_of([0, 1, 3], counts), [0.4, 0.3, 0.2, 0.1, 0.5], [0, 0, 0, 1, 1])
+    joint = np.array([0.3 * 0.4, 0.1 * 0.3, 0.6 * 0.2, 0, 0])
     np.testing.assert_allclose(matrix[2], joint / joint.sum())
     np.testing.assert_allclose(matrix[0, 2], 0)
+    np.testing.assert_allclose(matrix[4, 3:], np.array([0.6 * 0.1, 0.4 * 0.5]) / 0.26)
 
 
 def test_a_group_without_a_word_in_the_channel_has_the_mean_rate_of_all() -> None:
