@@ -26,11 +26,15 @@ from rapt.serving.model import Adapted
 from rapt.serving.protocol import contract_of
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.contract import Contract
+from rapt.tuning.inputs import read_split
+from rapt.tuning.model import load, load_backbone
+from rapt.tuning.train import logits
 from tests.conftest import ROOT
 from tests.serving.conftest import PLAIN, Served
 from tests.serving.conftest import adapter as adapter
 from tests.serving.conftest import backbone as backbone
 from tests.serving.conftest import model as model
+from tests.serving.conftest import of_pairs as of_pairs
 from tests.serving.conftest import of_vectors as of_vectors
 from tests.serving.conftest import served as served
 
@@ -217,21 +221,35 @@ def test_a_pair_keeps_its_segments(model: Adapted, folder: Path) -> None:
     assert sent[0].words[2:4] == ["bad", "bad"]
 
 
-def test_pairs_are_given_with_a_tab(model: Adapted, rapt: Rapt) -> None:
-    class Pairs:
-        contract = replace(model.contract, pair=True)
-        probabilities = model.probabilities
-
-    pairs = Served(Pairs())
+def test_pairs_are_given_with_a_tab(of_pairs: Path, rapt: Rapt) -> None:
+    pairs = Served(Adapted(of_pairs))
     try:
         alone = rapt("--adapter", pairs.url, "good film")
         assert alone.error == "pair: the adapter was tuned on pairs, allowed: with --pair"
         alone = rapt("--adapter", pairs.url, "good film", "--pair")
         assert alone.error == "text 1: 1 segments given, allowed: 2 with a tab between them"
-        rapt("--adapter", pairs.url, "very very\tvery", "--pair")
+        done = rapt("--adapter", pairs.url, "very very\tvery", "--pair")
+        assert done.error == ""
+        assert done.out.split("\t")[0] in ("no", "yes")
         assert b'"segment":[0,0,1]' in pairs.received
     finally:
         pairs.stop()
+
+
+def test_a_prediction_is_of_both_halves_of_a_pair(
+    of_pairs: Path, backbone: Path, rapt: Rapt
+) -> None:
+    """In their order: the tuned model has the same of the release's own first four texts."""
+    pairs = b"good film\tgood plot\ngood film\tbad plot\nbad film\tgood plot\nbad film\tbad plot"
+    done = rapt("--adapter", of_pairs, "-", "--pair", "--eta", "inf", "--json", stdin=pairs)
+    assert done.error == ""
+    answers = [json.loads(line) for line in done.out.splitlines()]
+    assert [answer["label"] for answer in answers] == ["yes", "no", "no", "no"]
+    own, tokenizer = load_backbone(backbone)
+    split = read_split(of_pairs.parents[1] / "release/seed-0/test.parquet", tokenizer, 8)
+    expected = logits(load(of_pairs, own), split, tokenizer.pad_token_id, 8)[:4].softmax(1)
+    given = [list(answer["probabilities"].values()) for answer in answers]
+    np.testing.assert_allclose(given, expected, rtol=1e-3)
 
 
 def test_words_that_the_model_cannot_see_are_not_sent(model: Adapted, folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -48,7 +49,7 @@ def statement(folder: Path, **more: Any) -> dict[str, Any]:
     }
 
 
-def tuned(release: Path, backbone: Path) -> Path:
+def tuned(release: Path, backbone: Path, epochs: int = 1) -> Path:
     """The folder of a seed, as the pipeline writes it."""
     run = Run(
         cell="small",
@@ -63,7 +64,12 @@ def tuned(release: Path, backbone: Path) -> Path:
         reconstruction=None,
         denoising=None,
         loop=Loop(
-            epochs=1, batch_size=8, max_tokens=8, warmup=0.1, weight_decay=0.0, precision="float32"
+            epochs=epochs,
+            batch_size=8,
+            max_tokens=8,
+            warmup=0.1,
+            weight_decay=0.0,
+            precision="float32",
         ),
         adapter=release.parent / "cell/seed-0",
     )
@@ -86,6 +92,22 @@ def adapter(tmp_path_factory: pytest.TempPathFactory, backbone: Path, folder: Pa
     plain = pa.table({"sequence": [0] * 3, "word": PLAIN, "target": [0, 1, 2]})
     files.write_parquet(release / "seed-0/plain.parquet", plain)
     return tuned(release, backbone)
+
+
+@pytest.fixture(scope="session")
+def of_pairs(tmp_path_factory: pytest.TempPathFactory, backbone: Path, folder: Path) -> Path:
+    """An adapter that was tuned on pairs: the class is whether both halves are good."""
+    release = tmp_path_factory.mktemp("pairs") / "release"
+    files.write_json(release / "statement.json", statement(folder))
+    halves = list(product(("good", "bad"), repeat=2)) * 8
+    for split in ("train", "test"):
+        rows = {
+            "words": [[first, "film", second, "plot"] for first, second in halves],
+            "segment": [[0, 0, 1, 1]] * len(halves),
+            "label": [int(pair == ("good", "good")) for pair in halves],
+        }
+        files.write_parquet(release / f"seed-0/{split}.parquet", pa.table(rows))
+    return tuned(release, backbone, epochs=10)
 
 
 @pytest.fixture(scope="session")
