@@ -172,13 +172,13 @@ class Repeater:
         Returns:
             what may be sent; and for each text what became of its words (rapt.release.text).
         """
-        most = self.contract.max_tokens
         released = iter(self._release([segment for text in texts for segment in text]))
         sent, fates = [], []
         for text, plain in zip(texts, self._plain_copies(len(texts)), strict=True):
             parts = [next(released) for _ in text]
-            words = [part.words[:most] for part, _ in parts]
-            vectors = [of_part[:most] for _, of_part in parts if of_part is not None]
+            most = self._most([len(part.words) for part, _ in parts])
+            words = [part.words[:n] for (part, _), n in zip(parts, most, strict=True)]
+            vectors = [v[:n] for (_, v), n in zip(parts, most, strict=True) if v is not None]
             sent.append(
                 Text(
                     words=[word for some in words for word in some],
@@ -187,8 +187,20 @@ class Repeater:
                     vectors=_bytes(vectors) if self._representer else None,
                 )
             )
-            fates.append(Counter(fate for part, _ in parts for fate in part.fates[:most]))
+            kept = (part.fates[:n] for (part, _), n in zip(parts, most, strict=True))
+            fates.append(Counter(chain.from_iterable(kept)))
         return sent, fates
+
+    def _most(self, sizes: Sequence[int]) -> list[int]:
+        """How many words of each segment the model can see, where each is a token at least.
+
+        The halves of a pair share the tokens; what the one does not fill of its half is the
+        other's.
+        """
+        most = self.contract.max_tokens
+        if len(sizes) == 1:
+            return [most]
+        return [most - min(other, most // 2) for other in reversed(sizes)]
 
     def said(self, fates: Sequence[Counter[str]]) -> Iterator[str]:
         """What the user is told: what is protected, and what it spends."""

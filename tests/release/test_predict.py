@@ -259,6 +259,19 @@ def test_words_that_the_model_cannot_see_are_not_sent(model: Adapted, folder: Pa
     assert fates[0].total() == 2
 
 
+@pytest.mark.parametrize(
+    ("given", "most"),
+    [((9, 9), (4, 4)), ((1, 9), (1, 7)), ((9, 2), (6, 2)), ((3, 3), (3, 3)), ((8, 0), (8, 0))],
+)
+def test_the_halves_of_a_pair_share_the_words_that_the_model_can_see(
+    given: tuple[int, int], most: tuple[int, int], model: Adapted, folder: Path
+) -> None:
+    privatize = repeater(replace(model.contract, max_tokens=8), folder)
+    (sent,), (fates,) = privatize([[" ".join(["film"] * n) for n in given]])
+    assert (sent.segment.count(0), sent.segment.count(1)) == most
+    assert fates.total() == sum(most)
+
+
 def test_any_of_the_plain_sequences_is_taken(model: Adapted, folder: Path) -> None:
     contract = replace(model.contract, plain=[["film"], ["saw"]])
     sent, _ = repeater(contract, folder, eta=1e6)([["film"]] * 60)
