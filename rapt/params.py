@@ -28,13 +28,17 @@ from pydantic_core import PydanticCustomError
 from ruamel.yaml import YAML, YAMLError
 
 from rapt import param_errors
-from rapt.attacks.attribute import AttributeHidden, AttributeMlp, Authorship
+from rapt.attacks.attribute_hidden import AttributeHidden
+from rapt.attacks.attribute_mlp import AttributeMlp
+from rapt.attacks.authorship import Authorship
+from rapt.attacks.autoencoder import Autoencoder
 from rapt.attacks.averaging import Averaging
 from rapt.attacks.base import Inference, Inversion, Membership
 from rapt.attacks.bayesian import Bayesian
-from rapt.attacks.black_box import Autoencoder, MlpInversion
-from rapt.attacks.language import ContextualBayesian, MaskedToken
+from rapt.attacks.bayesian_in_context import ContextualBayesian
+from rapt.attacks.masked_token import MaskedToken
 from rapt.attacks.membership import MembershipLoss
+from rapt.attacks.mlp_inversion import MlpInversion
 from rapt.attacks.nearest import NearestNeighbour
 from rapt.attacks.ner import Ner
 from rapt.attacks.replay import SeedReplay

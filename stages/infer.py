@@ -7,8 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rapt import cells, files, params
-from rapt.attacks.attribute import majority
-from rapt.attacks.base import Inference, Release
+from rapt.attacks.base import Inference, Release, majority
 from rapt.attacks.interval import interval
 from rapt.errors import RaptError
 from rapt.progress import bar

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -196,6 +197,11 @@ class Inference(Attack):
         Returns:
             of each attribute m values.
         """
+
+
+def majority(values: Sequence[str]) -> float:
+    """What always answering the commonest value reaches."""
+    return max(Counter(values).values()) / len(values)
 
 
 class Membership(Attack):

@@ -1,11 +1,11 @@
-"""Inversions that are learned from pairs of words, without knowing the mechanism."""
+"""What the inversions share that are learned from pairs of words, without the mechanism."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field, PositiveInt
 
@@ -37,42 +37,7 @@ class BlackBox(Perceptron, Inversion):
         """Learn from n words and what was seen of each, (n, d)."""
 
 
-class MlpInversion(BlackBox):
-    """Black-box inversion: which word stood behind a released vector, or a word's, by a perceptron.
-
-    It guesses words of the attacker's own texts alone.
-    """
-
-    type: Literal["mlp-inversion"]
-
-    def learn(self, public: Public, words: list[str], seen: Vectors, seed: int) -> Inverter:
-        """Learn the words as classes."""
-        return Inverter(_each(public.table, self.classifier(seen, words, seed)))
-
-
-class Autoencoder(BlackBox):
-    """Black-box inversion: the vector of the word behind a released one, by regression.
-
-    The guess is the word nearest to it; `squared_error` is how far from the true word's vector.
-    """
-
-    type: Literal["autoencoder"]
-
-    def learn(self, public: Public, words: list[str], seen: Vectors, seed: int) -> Inverter:
-        """Learn the words' vectors."""
-        from rapt.privacy.neighbours import ExactSearch
-
-        table = public.table
-        decode = self.regressor(seen, table.embed(words), seed)
-        search = ExactSearch(table.vectors)
-
-        def nearest(vectors: Vectors) -> list[str]:
-            return [table.words[row] for row in search(decode(vectors))]
-
-        return Inverter(_each(table, nearest), decode)
-
-
-def _each(
+def each_word(
     table: EmbeddingTable, guess: Callable[[Vectors], list[str]]
 ) -> Callable[[Sequence[Release]], list[list[str]]]:
     """Guess the words of the first copy, each distinct one once."""

@@ -10,14 +10,10 @@ import pytest
 from scipy.stats import binomtest
 from threadpoolctl import threadpool_limits
 
-from rapt.attacks.attribute import (
-    AttributeHidden,
-    AttributeMlp,
-    Authorship,
-    majority,
-    mean_vectors,
-)
-from rapt.attacks.base import Inference, Release
+from rapt.attacks.attribute_hidden import AttributeHidden
+from rapt.attacks.attribute_mlp import AttributeMlp, mean_vectors
+from rapt.attacks.authorship import Authorship
+from rapt.attacks.base import Inference, Release, majority
 from rapt.attacks.reading import hidden_states
 from rapt.errors import RaptError
 from rapt.text.table import EmbeddingTable

@@ -25,7 +25,9 @@ from transformers import (
 
 from rapt.attacks import predictor
 from rapt.attacks.base import Public, Release
-from rapt.attacks.language import ContextualBayesian, LanguageModel, MaskedToken
+from rapt.attacks.bayesian_in_context import ContextualBayesian
+from rapt.attacks.language_model import LanguageModel
+from rapt.attacks.masked_token import MaskedToken
 from rapt.attacks.predictor import AROUND, WordPredictor
 from rapt.errors import RaptError
 from rapt.tuning.backbones import load_tokenizer

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from rapt import files
-from rapt.attacks.attribute import AttributeMlp
+from rapt.attacks.attribute_mlp import AttributeMlp
 from rapt.attacks.base import Inverter, Pairs, Public, Release, Values
-from rapt.attacks.black_box import MlpInversion
+from rapt.attacks.mlp_inversion import MlpInversion
 from rapt.attacks.ner import Ner
 from rapt.errors import RaptError
 from rapt.text.table import EmbeddingTable

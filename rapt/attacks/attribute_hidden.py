@@ -1,0 +1,37 @@
+"""Attribute inference from what a model makes of the words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from rapt.attacks.base import Inference, Release, Values
+from rapt.attacks.perceptron import Perceptron
+from rapt.param_types import Model, Sha256
+
+if TYPE_CHECKING:
+    from rapt.text.table import EmbeddingTable
+
+
+class AttributeHidden(Perceptron, Inference):
+    """Attribute inference from a model's mean last hidden state of a text, by a perceptron."""
+
+    source: ClassVar[str] = "RAPT, first version"
+    knows: ClassVar[str] = "released texts whose attribute is known; any public model"
+
+    type: Literal["attribute-hidden"]
+    model: Annotated[Model, Field(description="that reads the texts, as in backbones")]
+    sha256: Annotated[Sha256 | None, Field(description="of its model.safetensors; null: unchecked")]
+    max_tokens: Annotated[int, Field(ge=8, description="of a text that it reads")]
+
+    def guesses(
+        self, table: EmbeddingTable, own: Release, values: Values, victims: Release, seed: int
+    ) -> dict[str, list[str]]:
+        """Train on what the model makes of the attacker's own texts, then read the victims'."""
+        from rapt import models
+        from rapt.attacks.reading import hidden_states
+
+        folder = models.folder(self.model, self.sha256)
+        states = [hidden_states(folder, release, self.max_tokens) for release in (own, victims)]
+        return self.classified(states[0], values, states[1], seed)

@@ -1,0 +1,40 @@
+"""Attribute inference from the vectors of the words: what is the author of a released text?"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from rapt.attacks.base import Inference, Release, Values, Vectors
+from rapt.attacks.perceptron import Perceptron
+
+if TYPE_CHECKING:
+    from rapt.text.table import EmbeddingTable
+
+
+class AttributeMlp(Perceptron, Inference):
+    """Attribute inference from the mean vector of a text's released words, by a perceptron."""
+
+    source: ClassVar[str] = "Qu et al., 2021; RAPT, figure 4"
+    knows: ClassVar[str] = "the embedding table; released texts whose attribute is known"
+
+    type: Literal["attribute-mlp"]
+
+    def guesses(
+        self, table: EmbeddingTable, own: Release, values: Values, victims: Release, seed: int
+    ) -> dict[str, list[str]]:
+        """Train on the attacker's own texts, then read the victims'."""
+        return self.classified(mean_vectors(table, own), values, mean_vectors(table, victims), seed)
+
+
+def mean_vectors(table: EmbeddingTable, release: Release) -> Vectors:
+    """The mean of what is seen of each text's words, float32 (n, d); 0 for a text without words."""
+    seen, places = release.seen(table)
+    rows = iter(places)
+    means = np.zeros((len(release.words), table.dimension), np.float32)
+    for mean, text in zip(means, release.words, strict=True):
+        if len(text):
+            mean[:] = seen[list(islice(rows, len(text)))].mean(axis=0)
+    return means

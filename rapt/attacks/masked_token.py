@@ -1,0 +1,40 @@
+"""Inversion by a language model alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from rapt.attacks.base import Inversion, Inverter, Pairs, Public
+from rapt.attacks.language_model import LanguageModel
+
+
+class MaskedToken(LanguageModel, Inversion):
+    """The word that fits best among the released words around it, whichever was released.
+
+    That of a word that stays as it is by its category is guessed, too: in a text it may have
+    another category than in the table, and the attack is not to be credited with copying it.
+    """
+
+    source: ClassVar[str] = "Yue et al., 2021 (arXiv 2106.01221)"
+    knows: ClassVar[str] = "a public language model"
+
+    type: Literal["masked-token"]
+
+    def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
+        """Nothing is learned."""
+        predictor = self.predictor(public)
+        table, groups = public.table, public.groups
+
+        def guess(text: Sequence[str]) -> list[str]:
+            guesses: list[str] = []
+            rows = table.rows([table.form(word) for word in text])
+            for row, chances in zip(rows, predictor(text), strict=True):
+                if row >= 0:  # a word becomes one of its own group
+                    chances = np.where(groups == groups[row], chances, -1)
+                guesses.append(table.words[chances.argmax()])
+            return guesses
+
+        return Inverter(lambda copies: [guess(text) for text in copies[0].words])
