@@ -144,8 +144,8 @@ def _accuracy(told: Run) -> list[Figure]:
     runs = [replace(told, seed=k) for k in range(SEEDS)]
     count = 1 if GPU else workers(SEEDS)
     with ProcessPoolExecutor(count, get_context("spawn"), die_with_parent) as pool:
-        pairs = list(pool.map(_pair, runs))
-    ours, plain = (100 * np.array(scores) for scores in zip(*pairs, strict=True))
+        pairs = list(pool.map(scores, runs))
+    ours, plain = (100 * np.array(reached) for reached in zip(*pairs, strict=True))
     differences = (ours - plain).tolist()
     mean = fmean(differences)
     half = float(student.ppf(0.975, SEEDS - 1)) * stdev(differences) / sqrt(SEEDS)
@@ -158,7 +158,8 @@ def _accuracy(told: Run) -> list[Figure]:
     ]
 
 
-def _pair(told: Run) -> tuple[float, float]:
+def scores(told: Run) -> tuple[float, float]:
+    """What the training loop and the plain Trainer reach on the test split, from equal weights."""
     torch.set_num_threads(1)
     train, test = _splits(told)
     return _score(told, _ours(told, train), test), _score(told, _plain(told, train), test)
@@ -219,14 +220,14 @@ def _plain(told: Run, split: Split) -> Classifier:
     with TemporaryDirectory() as out:
         arguments = TrainingArguments(
             out,
-            per_device_train_batch_size=BATCH,
+            per_device_train_batch_size=told.loop.batch_size,
             num_train_epochs=told.loop.epochs,
             learning_rate=LORA.learning_rate,
             warmup_steps=told.loop.warmup,
             max_grad_norm=0.0,
             seed=told.seed,
             use_cpu=not GPU,
-            bf16=GPU,
+            bf16=told.loop.precision == "bf16",
             report_to=[],
             save_strategy="no",
             logging_strategy="no",
