@@ -75,12 +75,12 @@ def _attribute_rules(name: str, attribute: params.Attribute) -> list[Rule]:
     if isinstance(attribute, params.Values):
         values = attribute.values
         return _set_rules(column, f"{name} values", values, ", ".join(values))
-    few = gxe.ExpectColumnUniqueValueCountToBeBetween(
-        column=column, min_value=2, max_value=attribute.count
-    )
+    edges = attribute.edges if isinstance(attribute, params.Bins) else None
+    most = len(edges) + 1 if edges else attribute.count
+    few = gxe.ExpectColumnUniqueValueCountToBeBetween(column=column, min_value=2, max_value=most)
     return [
         _there(column, f"{name} values"),
-        Rule(f"{name} values are few", f"2 to {attribute.count} different", few),
+        Rule(f"{name} values are few", f"2 to {most} different", few),
     ]
 
 

@@ -90,6 +90,10 @@ def test_bad_data_stop_it_and_are_named_by_id(
             {"type": "bins", "column": "y", "least": 0, "most": 9, "count": 2, "edges": None},
             "[0, 1)",
         ),
+        (
+            {"type": "bins", "column": "y", "least": 0, "most": 9, "count": None, "edges": [1]},
+            "[0, 1)",
+        ),
     ],
 )
 def test_values_found_in_the_data_are_at_least_two_and_as_few_as_asked(
