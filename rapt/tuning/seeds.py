@@ -45,13 +45,15 @@ def train_all(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _saved(runs: Sequence[Run]) -> str:
-    """What the cell goes on from."""
+    """What the cell goes on from: RAPT_WORKERS is no part of what it computes, batch_size is."""
     from rapt.tuning.checkpoints import Checkpoint
     from rapt.tuning.model import device_name
 
     found = {run.k: Checkpoint(run, device_name()).step() for run in runs}
     steps = ", ".join(f"seed {k} from {step}" for k, step in found.items() if step)
-    return f"it goes on with {steps}" if steps else "it begins at its first step, none was saved"
+    if not steps:
+        return "it begins at its first step, none was saved"
+    return f"with the same parameters it goes on with {steps}, with others at its first step"
 
 
 def _processes(count: int) -> ProcessPoolExecutor:

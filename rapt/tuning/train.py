@@ -107,7 +107,7 @@ def _trained(
     for split in splits.values():
         check_vectors(backbone, split.vectors)
     adapted = adapt(backbone, run.tuner)
-    _fits(splits, most_tokens(adapted))
+    _fits(run, splits, most_tokens(adapted))
     trainer = Trainer(run, adapted, len(statement["labels"]), tokenizer.pad_token_id, sampler)
     if run.reconstruction:
         trainer.reconstruct(read_targets(data / "plain.parquet"), statement["vocabulary"])
@@ -143,11 +143,12 @@ def _accuracy(trainer: Trainer, test: Split) -> float:
     return (scores.argmax(1) == torch.tensor(test.labels)).double().mean().item()
 
 
-def _fits(splits: dict[str, Split], most: int | None) -> None:
+def _fits(run: Run, splits: dict[str, Split], most: int | None) -> None:
     longest = max(len(tokens) for split in splits.values() for tokens in split.tokens)
     if most is not None and longest > most:
         raise RaptError(
-            f"train.max_tokens: {longest} tokens with plain and special ones given, "
+            f"{run.cell}, seed {run.k}: train.max_tokens: {longest} tokens with plain and special "
+            f"ones given, "
             f"allowed: {max(most, 0)} beside the tuner's own"
         )
 

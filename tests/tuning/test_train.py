@@ -237,7 +237,9 @@ def test_texts_too_long_for_the_backbone_are_one_line(run: Run, tmp_path: Path) 
     table["words"][0], table["segment"][0] = ["good"] * 100, [0] * 100
     files.write_parquet(release / "seed-0/train.parquet", pa.table(table))
     long = replace(run, release=release, loop=replace(run.loop, max_tokens=99))
-    with pytest.raises(RaptError, match=r"train.max_tokens: 1\d\d tokens .*allowed: 64"):
+    with pytest.raises(
+        RaptError, match=r"^movies-tiny, seed 0: train.max_tokens: 1\d\d tokens .*allowed: 64"
+    ):
         train(long)
 
 
