@@ -56,7 +56,8 @@ def load(auto: Any, folder: Path, *, fresh: Sequence[str] = (), **how: Any) -> P
     Args:
         auto: class of Transformers that loads it.
         folder: of the model.
-        fresh: how the names of weights begin that it may lack, as they are to be learned.
+        fresh: how the names of weights begin that it may lack, as they are to be learned, or not
+            read.
         how: what `auto.from_pretrained` takes beside that.
 
     Raises:
@@ -71,7 +72,7 @@ def load(auto: Any, folder: Path, *, fresh: Sequence[str] = (), **how: Any) -> P
     may_lack = ("pooler.", *fresh)
     if missing := sorted(name for name in found["missing_keys"] if not name.startswith(may_lack)):
         raise RaptError(
-            f"model {folder.name}: {len(missing)} of its weights are not in its files, as "
+            f"model {folder}: {len(missing)} of its weights are not in its files, as "
             f"{missing[0]}, allowed: a whole model"
         )
     loaded: PreTrainedModel = model
@@ -86,6 +87,7 @@ def tokenizer(folder: Path, **how: Any) -> PreTrainedTokenizerBase:
     """
     from transformers import AutoTokenizer
 
+    quiet()
     with _no_code(folder):
         found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=False, **how
@@ -102,7 +104,7 @@ def _no_code(folder: Path) -> Iterator[None]:
         if "trust_remote_code" not in str(error):
             raise
         raise RaptError(
-            f"model {folder.name}: needs code of its own, allowed: one that Transformers knows"
+            f"model {folder}: needs code of its own, allowed: one that Transformers knows"
         ) from None
 
 

@@ -110,7 +110,8 @@ class _Vocabulary(NamedTuple):
 
 def _of_language_model(model: Path) -> _Vocabulary:
     tokenizer = models.tokenizer(model)
-    backbone: Any = models.load(AutoModel, model)
+    # Of T5 that is both halves, and some have the encoder alone.
+    backbone: Any = models.load(AutoModel, model, fresh=("decoder.",))
     pieces = backbone.get_input_embeddings().weight.detach().float().numpy()
     words = candidates(tokenizer)
     vectors = pieces[list(words.values())]

