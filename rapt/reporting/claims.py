@@ -15,6 +15,8 @@ from math import inf
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
+from rapt.attacks.bayesian import Bayesian
+from rapt.attacks.nearest import NearestNeighbour
 from rapt.params import Params, PrefixTuning
 from rapt.plan import is_unprotected
 from rapt.reporting import tables
@@ -144,7 +146,8 @@ def claims(results: Results) -> list[Claim]:
             "bayes-over-nearest",
             "Whoever knows the mechanism recovers more protected words than the nearest neighbour.",
             "Tong et al., 2024",
-            f"words recovered by the Bayesian attack less the nearest neighbour, {WORKS}",
+            "words recovered by the Bayesian attack, its prior fitted to the release, less the "
+            f"nearest neighbour, {WORKS}",
             _pairs(
                 [c for c in inverted if not is_unprotected(c.factors["eta"])],
                 "attack",
@@ -336,11 +339,13 @@ def _named(factor: str, less: str, more: str) -> Callable[[Cell], float | None]:
 
 def _informed(params: Params) -> Callable[[Cell], float | None]:
     """Of one release each: what knows the table alone, what knows the mechanism and its channel."""
-    levels = {"nearest-neighbour": 0.0, "bayesian": 1.0}
 
     def level(cell: Cell) -> float | None:
         how = params.attacks[cell.factors["attack"]]
-        return None if how.given else levels.get(how.type)
+        if isinstance(how, NearestNeighbour):
+            return 0.0
+        fitted = isinstance(how, Bayesian) and how.prior == "release" and not how.given
+        return 1.0 if fitted else None
 
     return level
 

@@ -249,7 +249,7 @@ def privacy(results: Results) -> list[Privacy]:
     found = {(row.group, row.method, row.eta): row for row in own}
     for row in _shared(results, own):
         held = found.setdefault((row.group, row.method, row.eta), row)
-        if held.empirical_privacy is None:
+        if held.empirical_privacy is None and row.empirical_privacy is not None:
             found[row.group, row.method, row.eta] = row
     return list(found.values())
 

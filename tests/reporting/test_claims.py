@@ -220,6 +220,24 @@ def test_an_attack_that_is_not_known_to_work_supports_no_claim(
     )
 
 
+def test_the_bayesian_attack_of_that_claim_is_fitted_to_the_release(folder: Path) -> None:
+    content = YAML().load(presets.text("demo"))
+    public = content["attacks"]["bayes"] | {"prior": "public"}
+    content["attacks"] = {"bayes-public": public} | content["attacks"]
+    content["sweep"]["channel_inversions"].insert(0, "bayes-public")
+    content["sweep"]["etas"] = [50, "inf"]
+    YAML().dump(content, Path("params.yaml"))
+    p = params.load()
+    for cell in plan(p):
+        if cell.kind == "invert" and is_unprotected(cell.factors["eta"]):
+            synthetic.write_cell(cell)
+        elif cell.kind == "invert":
+            more = {"bayes": 0.05, "bayes-public": -0.2}.get(cell.factors["attack"], 0.0)
+            write(cell, 0.5 + more + np.linspace(0, 0.001, 5))
+    claim = of(p, "bayes-over-nearest")
+    assert (claim.verdict, claim.effect) == ("supported", pytest.approx(5))
+
+
 def test_only_the_methods_with_which_an_attack_works_count_for_a_claim(folder: Path) -> None:
     p = plant("demo", "invert", by_eta, 0.05)
     assert "t2t · 75 against 50" in of(p, "inversion-rises").basis

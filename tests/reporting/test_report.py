@@ -400,6 +400,14 @@ def test_an_attack_that_has_not_run_leaves_the_one_on_what_privatizes_alike(
     assert rows[0].empirical_privacy is not None
 
 
+def test_attacks_that_have_not_run_are_each_run_by_its_own_command(experiment: Params) -> None:
+    for method in ("pct2t", "rapt"):
+        planned(experiment, f"nearest-movies-{method}-75").path.unlink()
+    for row in tables.privacy(cells.load(experiment)):
+        if (row.attack, row.task, row.eta) == ("nearest", "movies", "75"):
+            assert row.cell == f"nearest-movies-{row.method}-75"
+
+
 def test_what_privatizes_alike_shares_no_attack_on_an_adapter(attacked: Params) -> None:
     rows = tables.privacy(cells.load(attacked))
     own = [row for row in rows if row.kind == "membership"]
