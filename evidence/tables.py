@@ -41,6 +41,7 @@ def page(results: Results) -> str:
     """Markdown: what each cell reached, and the methods beside each other."""
     planned = tables.utility(results)
     run = [row for row in planned if row.accuracy is not None]
+    missing = ", the others did not run" if len(run) < len(planned) else ""
     printed, recovered = list(_published(results)), list(_front(results, run))
     privacy = [
         "\nAccuracy beside privacy: the words, in %, that the strongest attack on a release "
@@ -56,7 +57,7 @@ def page(results: Results) -> str:
     return "\n".join(
         [
             "Accuracy on the test split in %, mean and sd over the seeds: "
-            f"{len(run)} of the {len(planned)} cells of params.yaml, the others did not run.\n",
+            f"{len(run)} of the {len(planned)} cells of params.yaml{missing}.\n",
             *_table(ACCURACY, map(_accuracy, run)),
             "\nDifferences in points, paired by seed, with Student's 95 % interval.\n",
             *_table(DIFFERENCES, map(_difference, differences_of(results, _pairs(results)))),
