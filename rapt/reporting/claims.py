@@ -15,8 +15,6 @@ from math import inf
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
-from rapt.attacks.bayesian import Bayesian
-from rapt.attacks.nearest import NearestNeighbour
 from rapt.params import Params, PrefixTuning
 from rapt.plan import is_unprotected
 from rapt.reporting import tables
@@ -342,9 +340,9 @@ def _informed(params: Params) -> Callable[[Cell], float | None]:
 
     def level(cell: Cell) -> float | None:
         how = params.attacks[cell.factors["attack"]]
-        if isinstance(how, NearestNeighbour):
+        if how.type == "nearest-neighbour":
             return 0.0
-        fitted = isinstance(how, Bayesian) and how.prior == "release" and not how.given
+        fitted = how.type == "bayesian" and how.prior == "release" and not how.given
         return 1.0 if fitted else None
 
     return level
