@@ -88,7 +88,8 @@ def _start(cells: int) -> Figure:
         flow = subprocess.Popen(
             _command(root), cwd=root, env=_environment(root), start_new_session=True
         )
-        while not began.exists() and flow.poll() is None:
+        # The shell makes the file before its command writes into it.
+        while not (began.exists() and began.stat().st_size) and flow.poll() is None:
             time.sleep(0.05)
         first = float(began.read_text().split()[0]) - started
         for _ in range(2):
