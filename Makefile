@@ -14,7 +14,7 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 PICTURES := pareto.svg:pareto-movies-minilm-lora-nearest-movies-protected-words.svg \
             calibration.svg:calibration-minilm.svg
 
-.PHONY: help setup repro flow prefect report mlflow test quick qlora browser benchmark quality style
+.PHONY: help setup repro prefect report mlflow test quick qlora browser benchmark quality style
 
 help:  ## Show this
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -22,21 +22,21 @@ help:  ## Show this
 setup: .venv/installed  ## Make .venv from the lock
 
 .venv/installed: requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "Python %d.%d given, allowed: 3.11 or later; make PYTHON=python3.11" % v[:2])'
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "rapt needs Python 3.11 or later, found %d.%d. Try: make PYTHON=python3.11" % v[:2])'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --requirement requirements.lock
-	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	@# The lock names all that is needed, so pip resolves nothing. Python compiles a module when it is first imported.
+	$(BIN)/python -m pip install --quiet --no-deps --no-compile --requirement requirements.lock
+	@# A CUDA build of torch needs packages of its own: this installs them, and nothing for a CPU build.
+	$(BIN)/python -m pip install --quiet --no-compile $$(grep ^torch== requirements.lock)
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-repro: setup  ## Run what changed, one stage after the other, then show the results
-	@rapt check
-	@python -m pipelines.mend
-	dvc repro
-	@rapt sync
-	@rapt results
+# What tests, benchmarks and style need beside it.
+.venv/dev-installed: requirements-dev.lock .venv/installed
+	$(BIN)/python -m pip install --quiet --no-deps --no-compile --requirement requirements-dev.lock
+	@touch $@
 
-flow: setup  ## The same in parallel, by Prefect
-	@rapt check
+repro: setup  ## Run what changed, several stages at a time, then show the results
 	@rapt flow
 	@rapt results
 
@@ -55,10 +55,10 @@ mlflow: setup  ## Review the runs in a browser, on this machine only
 	mlflow ui --host 127.0.0.1 --backend-store-uri sqlite:///mlflow.db
 
 test: quick  ## All tests: the quick ones, then those that run parts of the pipeline, then QLoRA's
-	python -m pytest -m slow
+	OMP_NUM_THREADS=1 python -m pytest -m slow --numprocesses auto --dist loadfile
 	@$(MAKE) --no-print-directory qlora
 
-quick: setup  ## The quick tests, a process for each core
+quick: .venv/dev-installed  ## The quick tests, a process for each core
 	OMP_NUM_THREADS=1 python -m pytest -m "not slow" --numprocesses auto --dist loadfile
 
 # Not in .venv itself: PEFT imports it wherever it is, more than a second of every training process.
@@ -66,21 +66,21 @@ quick: setup  ## The quick tests, a process for each core
 	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $@ bitsandbytes==0.50.2
 	@touch $@
 
-qlora: .venv/qlora  ## The tests of QLoRA, which need bitsandbytes
+qlora: .venv/qlora .venv/dev-installed  ## The tests of QLoRA, which need bitsandbytes
 	PYTHONPATH=.venv/qlora python -m pytest tests/tuning/test_quantized.py
 
 browser:  ## Install Chromium from Debian's packages, for the tests that open the report
 	@command -v chromium > /dev/null || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 --no-install-recommends chromium; }
 
-benchmark: setup  ## Measure speed and memory: reports/benchmarks.json, minutes
+benchmark: .venv/dev-installed  ## Measure speed and memory: reports/benchmarks.json, minutes
 	@python -m pipelines.mend
 	dvc repro benchmarks/dvc.yaml
 
-quality: setup  ## Style and types
+quality: .venv/dev-installed  ## Style and types
 	ruff check .
 	ruff format --check .
 	mypy
 
-style: setup  ## Mend the style
+style: .venv/dev-installed  ## Mend the style
 	ruff check --fix .
 	ruff format .

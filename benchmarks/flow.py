@@ -19,10 +19,10 @@ from tests.reporting import synthetic
 PROJECT = Path(__file__).parents[1]
 # The flow of a project without rapt's params and report.
 DRIVER = """\
-from pipelines import reproduce, walk
-reproduce.check.check = lambda: None
-reproduce.finish = reproduce.mirror = lambda _: None
-walk.told(lambda: reproduce.start(slots=2))
+from pipelines import __main__, finish
+__main__.check.check = lambda: None
+finish.finish = finish.mirror = finish.mirror_if_changed = lambda _: None
+__main__.told(lambda: __main__.start(2, None, None))
 """
 PIPELINE = """\
 stages:
@@ -105,7 +105,7 @@ def _finished(cells: int) -> Figure:
         root = _project(Path(folder), cells, TRIVIAL)
         with chdir(root):
             synthetic.write(root, synthetic.sweep_widely)
-        command = f"{sys.executable} -m pipelines.reproduce"
+        command = f"{sys.executable} -m pipelines"
         _serial(root)
         _call(root, command)  # fills in MLflow
         finished = seconds(lambda: _call(root, command))

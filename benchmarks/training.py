@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from math import sqrt
 from multiprocessing import get_context
 from pathlib import Path
@@ -44,7 +44,7 @@ from rapt.models import folder as model_folder
 from rapt.privacy.streams import stream
 from rapt.process import die_with_parent, workers
 from rapt.tuning.checkpoints import Checkpoint
-from rapt.tuning.config import Loop, Lora, Run
+from rapt.tuning.config import Lora, Run, TrainConfig
 from rapt.tuning.contract import Statement
 from rapt.tuning.inputs import Split, pooled, read_split
 from rapt.tuning.model import Classifier, adapt, device, load_backbone
@@ -94,9 +94,8 @@ def _use(told: Run, split: Split, taken: float) -> float | None:
         return None
     model = costs.model_of(str(told.backbone))
     assert model
-    tuner = params.Lora(type="lora", **asdict(LORA))
-    tokens = told.loop.epochs * sum(map(len, split.tokens))
-    return tokens * costs.flops_per_token(tuner, model) / taken / _product()
+    tokens = told.train.epochs * sum(map(len, split.tokens))
+    return tokens * costs.flops_per_token(LORA, model) / taken / _product()
 
 
 def _product() -> float:
@@ -166,14 +165,14 @@ def scores(told: Run) -> tuple[float, float]:
 
 
 def _score(told: Run, model: Classifier, test: Split) -> float:
-    predicted = predict(model, test, 0, told.loop.batch_size)
+    predicted = predict(model, test, 0, told.train.batch_size)
     return (predicted == torch.tensor(test.labels)).double().mean().item()
 
 
 def _splits(told: Run) -> list[Split]:
     tokenizer = load_backbone(told.backbone)[1]
     return [
-        read_split(told.release / f"seed-{told.k}/{name}.parquet", tokenizer, told.loop.max_tokens)
+        read_split(told.release / f"seed-{told.k}/{name}.parquet", tokenizer, told.train.max_tokens)
         for name in ("train", "test")
     ]
 
@@ -212,7 +211,7 @@ def _plain(told: Run, split: Split) -> Classifier:
     config = LoraConfig(
         TaskType.FEATURE_EXTRACTION, r=LORA.r, lora_alpha=LORA.alpha, lora_dropout=LORA.dropout
     )
-    model = Classifier(get_peft_model(backbone, config), 2, told.loop.precision)
+    model = Classifier(get_peft_model(backbone, config), 2, told.train.precision)
     rows: list[dict[str, Any]] = [
         {"input_ids": tokens, "attention_mask": [1] * len(tokens), "labels": label}
         for tokens, label in zip(split.tokens, split.labels, strict=True)
@@ -220,14 +219,14 @@ def _plain(told: Run, split: Split) -> Classifier:
     with TemporaryDirectory() as out:
         arguments = TrainingArguments(
             out,
-            per_device_train_batch_size=told.loop.batch_size,
-            num_train_epochs=told.loop.epochs,
+            per_device_train_batch_size=told.train.batch_size,
+            num_train_epochs=told.train.epochs,
             learning_rate=LORA.learning_rate,
-            warmup_steps=told.loop.warmup,
+            warmup_steps=told.train.warmup,
             max_grad_norm=0.0,
             seed=told.seed,
             use_cpu=not GPU,
-            bf16=told.loop.precision == "bf16",
+            bf16=told.train.precision == "bf16",
             report_to=[],
             save_strategy="no",
             logging_strategy="no",
@@ -255,8 +254,10 @@ def _reviews(told: Run, folder: Path) -> Run:
         words = [text.split() for text in table["text"].to_pylist()]
         _write_split(folder / "reviews", 0, split, words, table["label"].to_pylist())
     _write_statement(folder / "reviews")
-    loop = replace(told.loop, epochs=2)
-    return replace(told, release=folder / "reviews", backbone=model_folder(MINILM, None), loop=loop)
+    train = told.train.model_copy(update={"epochs": 2})
+    return replace(
+        told, release=folder / "reviews", backbone=model_folder(MINILM, None), train=train
+    )
 
 
 def _write_split(
@@ -321,7 +322,7 @@ def _told(folder: Path) -> Run:
         tuner=LORA,
         reconstruction=None,
         denoising=None,
-        loop=Loop(
+        train=TrainConfig(
             epochs=1,
             batch_size=BATCH,
             max_tokens=64,

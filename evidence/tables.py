@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from math import nan
 from operator import attrgetter, itemgetter
 from pathlib import Path
+from statistics import fmean
 
 from rapt import files, params
+from rapt.plan import CLEAN
 from rapt.reporting import cells, tables
 from rapt.reporting.cells import Results
 from rapt.reporting.papers.printed import read
 from rapt.reporting.tables import Difference, Privacy, Utility, denoised, differences_of
+from rapt.reporting.text import span
 
 ACCURACY = ("task", "tuner", "method", "η", "words replaced", "accuracy", "sd", "seeds")
 RECOVERED = ("task", "tuner", "method", "η", "words recovered", "by", "accuracy", "on the front")
@@ -59,6 +63,7 @@ def page(results: Results) -> str:
             "Accuracy on the test split in %, mean and sd over the seeds: "
             f"{len(run)} of the {len(planned)} cells of params.yaml{missing}.\n",
             *_table(ACCURACY, map(_accuracy, run)),
+            *_clean_again(results),
             "\nDifferences in points, paired by seed, with Student's 95 % interval.\n",
             *_table(DIFFERENCES, map(_difference, differences_of(results, _pairs(results)))),
             *(privacy if recovered else []),
@@ -66,6 +71,34 @@ def page(results: Results) -> str:
             "",
         ]
     )
+
+
+def _clean_again(results: Results) -> Iterator[str]:
+    """What ran while each method had cells of its own on clean text: not in the tables."""
+    ran = [files.read_json(path) for path in sorted(Path("reports/cells").glob("*/*-inf.json"))]
+    parts, attacks = [], []
+    for cell in ran:
+        factors = cell["factors"]
+        if cell["kind"] != "train":
+            attacks.append(cell["metrics"]["accuracy"]["mean"])
+            continue
+        (clean,) = results.of("train", **factors | {"method": CLEAN})
+        baseline = clean.by_seed("accuracy")
+        own = {seed["seed"]: seed["metrics"]["accuracy"] for seed in cell["seeds"]}
+        paired = [own[seed] - baseline[seed] for seed in sorted(own.keys() & baseline.keys())]
+        low, high = tables.interval(paired) or (nan, nan)
+        plain = results.params.methods[factors["method"]].plain_tokens
+        parts.append(
+            f"{factors['tuner']} with {factors['method']}{', plain tokens first,' if plain else ''}"
+            f" {100 * fmean(paired):+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+        )
+    if ran:
+        yield (
+            f"\nClean text is one baseline. {len(parts)} further cells tuned on it, and "
+            f"{len(attacks)} that attacked it, ran for single methods and are in no table. "
+            f"Accuracy against the baseline, in points, paired by seed: {'; '.join(parts)}. The "
+            f"attacks found {span(attacks)} % of the words."
+        )
 
 
 def _pairs(results: Results) -> list[tuple[str, str]]:

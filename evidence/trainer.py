@@ -22,7 +22,7 @@ from rapt import files, params
 from rapt.process import die_with_parent, workers
 from stages.tuning import run_of
 
-FACTORS = {"task": "sst2", "backbone": "minilm", "tuner": "lora", "method": "pct2t", "eta": "inf"}
+FACTORS = {"task": "sst2", "backbone": "minilm", "tuner": "lora", "method": "clean", "eta": "inf"}
 
 
 def main(
@@ -30,7 +30,7 @@ def main(
 ) -> None:
     """Train and score both loops, and write what each seed reached."""
     start = time.perf_counter()
-    run = run_of(params.load(), "trainer", FACTORS, Path("data/private/sst2/pct2t-inf"), 0, Path())
+    run = run_of(params.load(), "trainer", FACTORS, Path("data/private/sst2/clean"), 0, Path())
     assert run.tuner == LORA
     told = [replace(run, seed=k) for k in range(seeds)]
     with ProcessPoolExecutor(workers(seeds), get_context("spawn"), die_with_parent) as pool:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pipelines import remote, reproduce, walk
-from rapt import process
-from rapt.errors import RaptError
+from pipelines import finish, graph
+from pipelines.board import console, show
+from pipelines.slots import CommandError, Stopped, recover, snapshot
+from rapt import check, process
+from rapt.errors import RaptError, disk_errors
+
+# Before the walk, or after it, when all is collected and shown.
+AROUND = "interrupted: what is finished stays; start again to go on"
 
 
 def main(
@@ -21,21 +29,48 @@ def main(
     ] = None,
 ) -> None:
     """Reproduce the DVC graph, several stages at a time."""
-    walk.told(lambda: start(slots, pool, repository))
+    told(lambda: start(slots, pool, repository))
 
 
 def start(slots: int, pool: str | None, repository: str | None) -> None:
-    """Start the flow that these options are for.
+    """Check, plan and run; a finished pipeline starts nothing.
 
     Raises:
         RaptError: see its text.
     """
-    if pool:
-        remote.start(pool, slots, repository)
-    elif repository:
+    if repository and not pool:
         raise RaptError(f"repository: {repository!r} given, allowed: with --pool")
+    experiment = check.check()
+    root = Path.cwd()
+    recover(root)
+    snapshot(root)  # refuses now rather than after Prefect's start
+    plan = graph.plan(root)
+    if not plan:
+        console.print("up to date")
+        finish.mirror_if_changed(experiment)
+        return
+    from pipelines import remote, reproduce  # here, as Prefect takes seconds to import
+
+    if pool:
+        remote.start(plan, pool, slots, experiment, repository)
     else:
-        reproduce.start(slots)
+        reproduce.start(plan, slots, experiment)
+    console.print(f"{len(plan)} stages run, everything is up to date")
+
+
+def told(start: Callable[[], None]) -> None:
+    """Start a flow from the command line: what a user can mend ends with one line, and status 2."""
+    try:
+        with disk_errors():
+            start()
+    except CommandError as error:
+        show(error)
+        sys.exit(1)
+    except RaptError as error:
+        print(error, file=sys.stderr)
+        sys.exit(1 if isinstance(error, Stopped) else 2)
+    except KeyboardInterrupt:
+        sys.exit(AROUND)
 
 
 def run() -> None:

@@ -7,6 +7,7 @@ sees all of a flow's end or nothing.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import threading
 from collections.abc import Iterable, Iterator
@@ -16,6 +17,9 @@ from pathlib import Path
 from rapt import files
 
 FOLDER = Path(".rapt/before")
+OUTS = ("data", "models", "reports")
+# What DVC copies from its cache has such a name beside its own until it is whole.
+COPYING = re.compile(r"\.[\w-]{22}\.tmp")
 NAMES = "names.json"  # where each file is kept; null: it was not there
 SECONDS_BETWEEN_SIGNS = 0.5
 # By how much a file may be newer than the last sign, and yet be written by the flow itself.
@@ -43,9 +47,13 @@ def give_back(root: Path) -> None:
     """Give files the content they had, if their block did not end.
 
     One that was written after the last sign of that block stays: the user has gone on without it.
+    What DVC was copying then goes: a stage that depends on its folder would take it for a file.
     """
     folder = root / FOLDER
     if (folder / NAMES).exists():
+        for part in (p for out in OUTS for p in (root / out).rglob(".*.tmp")):
+            if COPYING.fullmatch(part.name):
+                part.unlink()
         last = (folder / NAMES).stat().st_mtime
         for name, place in files.read_json(folder / NAMES).items():
             path = root / name

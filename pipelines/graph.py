@@ -7,6 +7,7 @@ from pathlib import Path
 
 import networkx as nx
 from dvc.exceptions import DvcException
+from dvc.lock import LockError
 from dvc.repo import Repo
 from dvc.stage import PipelineStage
 
@@ -36,6 +37,10 @@ Plan = dict[str, Stage]
 # A stage's outs that others need, by the stage that makes them.
 Needs = dict[str, list[str]]
 SIDES = ("provider", "user")
+BUSY = (
+    "dvc: got another DVC command at work in this folder{}, expected none. Wait for its end, or "
+    "stop it."
+)
 
 
 def plan(root: Path) -> Plan:
@@ -46,16 +51,19 @@ def plan(root: Path) -> Plan:
     looked into.
 
     Raises:
-        RaptError: DVC cannot read the project, another DVC process holds its lock, or a side is
+        RaptError: DVC cannot read the project, another DVC process is at work in it, or a side is
             misspelled.
     """
     try:
-        mend(root)
+        if writers := mend(root):
+            raise RaptError(BUSY.format(f" (pid {', '.join(map(str, sorted(writers)))})"))
         with Repo(str(root)) as repo:
             graph = repo.index.graph  # edges point from a stage to what it depends on
             status = repo.status()
             stages = [stage for stage in graph if stage.path_in_repo == "dvc.yaml"]
             changed = {stage for stage in stages if stage.addressing in status}
+    except LockError as error:
+        raise RaptError(BUSY.format("")) from error
     except DvcException as error:
         raise RaptError(f"dvc: {' '.join(str(error).split())}") from error
     stale = changed.union(*(nx.ancestors(graph, stage) for stage in changed))

@@ -16,28 +16,30 @@ from rapt import files
 from rapt.process import no_telemetry
 
 
-def mend(root: Path) -> None:
+def mend(root: Path) -> set[int]:
     """Take what a killed DVC left out of DVC's record of who reads and writes what.
 
     DVC forgets a process that is gone, but waits for one that nobody buries, as in a container
     whose first process reaps none, and for another that has its number since. Of a record that it
     was killed in the middle of it can read nothing. Under DVC's own lock, nobody else writes it.
+
+    Returns:
+        the ids of the processes that write this project's outs now.
     """
     with Repo(str(root)) as repo:
         record, hardlink = Path(repo.tmp_dir, RWLOCK_FILE), repo.config["core"]["hardlink_lock"]
         lock = str(record.with_name(RWLOCK_LOCK))
         with make_lock(lock, tmp_dir=repo.tmp_dir, hardlink_lock=hardlink):
-            if record.exists():
-                _keep_living(record)
+            return _keep_living(record) if record.exists() else set()
 
 
-def _keep_living(record: Path) -> None:
+def _keep_living(record: Path) -> set[int]:
     written = record.stat().st_mtime
     try:
         held = json.loads(record.read_text())
     except ValueError:
         record.unlink()
-        return
+        return set()
     write, read = held.get("write", {}), held.get("read", {})
     living = {
         "write": {path: by for path, by in write.items() if _runs(by["pid"], written)},
@@ -46,6 +48,7 @@ def _keep_living(record: Path) -> None:
         },
     }
     files.write_bytes(record, [json.dumps(living).encode()])
+    return {by["pid"] for by in living["write"].values()}
 
 
 def _runs(pid: int, written: float) -> bool:

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pipelines import server
-from rapt import cli, process
+from rapt import cli, defaults, process
 from rapt.errors import RaptError
 from rapt.release import command
 from rapt.release.directory import Directory
@@ -154,7 +154,7 @@ def start(workers: int, scheduler: str | None, **given: Any) -> str:
     Raises:
         RaptError: something given is not allowed, or files failed.
     """
-    given["table"] = given["table"] or command.default_table()
+    given["table"] = given["table"] or defaults.table()
     here = {name: given[name].absolute() for name in PATHS if given[name] not in (None, STREAM)}
     directory, privatizer = command.prepared(**given | here)
     if not isinstance(directory, Directory):

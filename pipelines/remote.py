@@ -30,15 +30,16 @@ from prefect.states import Cancelling, Crashed
 from prefect.task_runners import ThreadPoolTaskRunner
 from ruamel.yaml import YAML
 
-from pipelines import exchange, graph, server, walk
+from pipelines import exchange, finish, graph, server, walk
 from pipelines.board import console
 from pipelines.checkout import DVC, git, worktree
 from pipelines.pulse import Pulse
-from pipelines.reproduce import finish, mirror, warn_of_damage
+from pipelines.reproduce import warn_of_damage
 from pipelines.schedule import Durations, Lease, Schedule
-from pipelines.slots import Slots, Stopped, gpus, recover, snapshot
+from pipelines.slots import Slots, Stopped, gpus
 from pipelines.worker import EXCHANGE, PAUSES, execute, patiently
-from rapt import check, files, params, process
+from rapt import files, params, process
+from rapt.data.config import FilesSource
 from rapt.errors import RaptError
 from rapt.privacy.statement import UNPROTECTED
 
@@ -293,39 +294,38 @@ def reproduce(
         desk = Desk(here, needs)
         with published(root, here.commit, repository) as own:
             walk.run(schedule, Sides(here, desk, pool, repository, own))
-    finish(experiment)
+    finish.finish(experiment)
 
 
-def start(pool: str, slots: int, repository: str | None = None) -> None:
-    """Check, plan and run; a finished pipeline starts nothing.
+def start(
+    plan: graph.Plan,
+    pool: str,
+    slots: int,
+    experiment: params.Params,
+    repository: str | None = None,
+) -> None:
+    """Run a plan here and on a pool.
 
     Args:
+        plan: the stages.
         pool: the provider's work pool, and the name of its deployment.
         slots: stages side by side on this machine.
+        experiment: whose stages these are.
         repository: the address that the workers fetch the snapshot from; else that of `origin`.
 
     Raises:
         RaptError: see its text.
     """
-    experiment = check.check()
     root = Path.cwd()
-    recover(root)
-    snapshot(root)  # refuses now rather than after the server was asked
-    plan = graph.plan(root)
-    if not plan:
-        console.print("up to date")
-        mirror(experiment)
-        return
     graph.provider_side(root)
     refuse_tracked_text(root, experiment)
     address = _address(root, repository)
     _look(pool)
-    console.print(WARNING, soft_wrap=True)
+    console.print(WARNING)
     slots = min(slots, len(plan))
     runner = ThreadPoolTaskRunner(max_workers=slots + AHEAD)  # type: ignore[var-annotated]
     with server.needed():
         reproduce.with_options(task_runner=runner)(plan, pool, address, slots, experiment)  # type: ignore[arg-type]
-    console.print(f"{len(plan)} stages run, everything is up to date")
 
 
 def refuse_tracked_text(root: Path, experiment: params.Params) -> None:
@@ -335,7 +335,7 @@ def refuse_tracked_text(root: Path, experiment: params.Params) -> None:
         RaptError: git tracks one of them.
     """
     for name, task in experiment.tasks.items():
-        if isinstance(task.source, params.FilesSource):
+        if isinstance(task.source, FilesSource):
             for given in task.source.files.values():
                 path = (root / given).resolve()
                 if path.is_relative_to(root) and git(root, "ls-files", "--", f":(literal){path}"):

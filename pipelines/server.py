@@ -24,17 +24,20 @@ from rapt.process import tethered
 SECONDS_TO_START = 120  # the first start migrates a database: slow where the cores are busy
 SECONDS_TO_STOP = 5
 
-
+Begun = tuple[subprocess.Popen[bytes], int]  # a server that is starting, and its port
 ADDRESS = Path(".rapt/prefect.url")  # of the server that `make prefect` keeps for this project
 FEW_RETRIES = 1  # a server on this machine that is gone stays gone
 
 
 @contextmanager
-def running() -> Iterator[None]:
+def running(begun: Begun | None = None) -> Iterator[None]:
     """Use the server that PREFECT_API_URL names, or this project's, else one for this flow alone.
 
     Prefect would start one by itself, but that one outlives a killed flow, and Ctrl-C in the
     terminal ends it before the flow, which then waits minutes for it.
+
+    Args:
+        begun: the start of one for this flow, where that was begun before.
 
     Raises:
         RaptError: the server did not start.
@@ -42,9 +45,14 @@ def running() -> Iterator[None]:
     if PREFECT_API_URL.value():
         yield
         return
-    address = _of_project() or _own()
+    address = _of_project() or _wait(*(begun or _begin()))
     with temporary_settings({PREFECT_API_URL: address, PREFECT_CLIENT_MAX_RETRIES: FEW_RETRIES}):
         yield
+
+
+def begin() -> Begun | None:
+    """Begin to start a server for this flow alone, unless there is one that it will use."""
+    return None if PREFECT_API_URL.value() or _of_project() else _begin()
 
 
 @contextmanager
@@ -67,13 +75,13 @@ def _of_project() -> str | None:
     return address if address and _healthy(address) else None
 
 
-def _own() -> str:
-    """Start a server that ends with this process."""
+def _begin() -> Begun:
+    """Begin to start a server that ends with this process."""
     port = _free_port()
     server = _start(port, "--no-ui")
     # Not at the end of the block: Prefect's own threads send their last logs when Python exits.
     atexit.register(_stop, server)
-    return _wait(server, port)
+    return server, port
 
 
 def serve(port: Annotated[int, typer.Option(help="On this machine alone.")] = 4200) -> None:
@@ -83,7 +91,7 @@ def serve(port: Annotated[int, typer.Option(help="On this machine alone.")] = 42
         address = _wait(server, port)
         ADDRESS.parent.mkdir(exist_ok=True)  # a fresh clone has none
         files.write_bytes(ADDRESS, [address.encode()])
-        print(f"Prefect: {address.removesuffix('/api')}; `make flow` in another terminal uses it")
+        print(f"Prefect: {address.removesuffix('/api')}; `make repro` in another terminal uses it")
         sys.exit(server.wait())
     except RaptError as error:
         sys.exit(str(error))

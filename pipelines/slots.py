@@ -8,20 +8,23 @@ and its own, unchanging files; what it makes reaches the others through the cach
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import queue
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 
-from pipelines import before, graph
+from pipelines import before, graph, slot_worker
 from pipelines.cache import forget_lost, remove_damaged
 from pipelines.checkout import DVC, PATH, forget_others, git, worktree
 from pipelines.schedule import Lease
@@ -36,7 +39,7 @@ HALFWAY = (
     "be new already; start again to go on, or go back by `dvc checkout`"
 )
 # What DVC prints of a stage whose outs it has from an earlier run.
-RESTORED = "is cached - skipping run"
+RESTORED = "Stage '{}' is cached - skipping run"
 # A stage that was killed, by the kernel where memory was short, too little memory on a GPU, and
 # a lock of DVC's that somebody held for longer than DVC waits.
 MAY_PASS = re.compile(
@@ -49,7 +52,7 @@ BACKOFF = (2, 10)
 
 
 class Stopped(RaptError):
-    """A command that the flow itself broke off, or did not start."""
+    """What the flow itself broke off or did not start, or could not finish as stages failed."""
 
 
 class CommandError(RaptError):
@@ -75,6 +78,49 @@ class CommandError(RaptError):
         return self.code < 0 or MAY_PASS.search(self.tail()) is not None
 
 
+class Slot:
+    """A folder with the snapshot, and the process that runs DVC there."""
+
+    def __init__(self, path: Path, environment: dict[str, str]) -> None:
+        """Start the process; it dies with this thread."""
+        self.path = path
+        self._environment = environment
+        self._process = self._start()
+
+    def wake(self) -> None:
+        """Start the process again if it was killed with its last stage."""
+        if self._process.poll() is not None:
+            self._process = self._start()
+
+    def repro(self, stage: str, log: Path, gpu: str | None) -> int:
+        """Run `dvc repro` of a stage; return its exit code, below 0 that of a signal.
+
+        Of this machine's GPUs the stage sees `gpu`, or none.
+        """
+        assert self._process.stdin and self._process.stdout
+        environment = {"CUDA_VISIBLE_DEVICES": gpu or ""}
+        order = {"arguments": ["repro", stage], "log": str(log), "environment": environment}
+        with suppress(BrokenPipeError):  # it was killed meanwhile: no answer will come
+            self._process.stdin.write(json.dumps(order).encode() + b"\n")
+            self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        return int(answer) if answer else self._process.wait() or 1
+
+    def kill(self) -> None:
+        """Kill the process and the stage that it runs."""
+        _kill(self._process)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return _start(
+            *(sys.executable, "-P", slot_worker.__file__),
+            cwd=self.path,
+            environment=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+
 class Slots:
     """The slots of one flow, between `with` and its end; nothing that they run outlives that."""
 
@@ -83,10 +129,11 @@ class Slots:
         self.root = root
         self.count = count
         self.cache = graph.cache_dir(root)
-        self._free: queue.SimpleQueue[Path] = queue.SimpleQueue()
+        self._slots: list[Slot] = []
+        self._free: queue.SimpleQueue[Slot] = queue.SimpleQueue()
         self._open = ExitStack()
         self._guard = threading.Lock()
-        self._running: set[subprocess.Popen[bytes]] = set()
+        self._collecting: subprocess.Popen[bytes] | None = None
         self._stopped = False
         # Objects of DVC's cache that were not what their names say: removed, made again.
         self.damaged = 0
@@ -100,16 +147,22 @@ class Slots:
             stack.callback(self._clear)
             # Before the slots are laid out: what is removed leaves their dvc.lock.
             self.damaged = remove_damaged(self.cache, self.root / ".rapt/cache.json")
+            stack.callback(self.stop)
             for number in range(self.count):
                 path = self._folder / str(number)
                 worktree(self.root, path, self.commit, self.cache)
-                self._free.put(path)
-            stack.callback(self.stop)
+                slot = Slot(path, _environment(self.root, path, self.count))
+                self._slots.append(slot)
+                self._free.put(slot)
             self._open = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kill what still runs, then remove the slots."""
+        """Kill what still runs, then remove the slots, unless they are closed."""
+        self.close()
+
+    def close(self) -> None:
+        """Kill what still runs, then remove the slots; a second time nothing happens."""
         self._open.close()
 
     def reproduce(self, lease: Lease) -> float | None:
@@ -124,14 +177,16 @@ class Slots:
             CommandError: the stage failed.
         """
         stage, slot = lease.stage.name, self._free.get()
+        log = self._log(stage)
         started = time.monotonic()
         try:
-            environment = _environment(self.root, slot, self.count, lease.gpu)
-            forget_others(slot)
-            log = self._run(stage, [stage], slot, environment)
+            with self._unless_stopped(stage):
+                slot.wake()
+            forget_others(slot.path)
+            self._check(stage, slot.repro(stage, log, lease.gpu), log)
         finally:
             self._free.put(slot)
-        if RESTORED in log.read_text(errors="replace"):
+        if RESTORED.format(stage) in log.read_text(errors="replace"):
             return None
         return time.monotonic() - started
 
@@ -150,7 +205,7 @@ class Slots:
         with before.kept(self.root, ["dvc.lock", *graph.uncached(self.root)]):
             forget_lost(self.root / "dvc.lock", self.cache)
             try:
-                self._run("dvc repro", [], self.root, {})
+                self._collect()
             except Stopped:
                 raise Stopped(HALFWAY) from None
             if changed := [*_edited(self.root, self.commit, *CODE), *_untracked(self.root)]:
@@ -166,9 +221,10 @@ class Slots:
         """Kill everything that runs, and start nothing more."""
         with self._guard:
             self._stopped = True
-            for running in self._running:
-                with suppress(ProcessLookupError):  # it has just ended
-                    os.killpg(running.pid, signal.SIGKILL)
+            for slot in self._slots:
+                slot.kill()
+            if self._collecting:
+                _kill(self._collecting)
 
     @property
     def _folder(self) -> Path:
@@ -180,31 +236,78 @@ class Slots:
             # Forgets the folder; twice forced, as one whose making was broken off is locked.
             git(self.root, "worktree", "remove", "--force", "--force", str(path), check=False)
 
-    def _run(self, name: str, target: list[str], cwd: Path, environment: dict[str, str]) -> Path:
-        log = self.root / ".rapt/logs" / f"{name.replace('/', '-')}.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
+    def _collect(self) -> None:
+        """Restore what dvc.lock knows at once, then reproduce.
+
+        DVC reads and writes the whole of dvc.lock, half a second, for each stage whose outs are
+        missing, though its entry stays as it was.
+        """
+        self._dvc("checkout", "--quiet")  # fails where an entry is old and its outs are gone
+        log, code = self._dvc("repro")
+        self._check("dvc repro", code, log)
+
+    def _dvc(self, *arguments: str) -> tuple[Path, int]:
+        """Run DVC in the main workspace; return its log and exit code."""
+        name = f"dvc {arguments[0]}"
+        log = self._log(name)
         with log.open("wb") as output:
-            with self._guard:
-                if self._stopped:
-                    raise Stopped(f"{name}: not started")
-                running = subprocess.Popen(
-                    process.tethered(*DVC, "repro", *target),
-                    cwd=cwd,
-                    env=os.environ | PATH | environment,
-                    stdin=subprocess.DEVNULL,
+            with self._unless_stopped(name):
+                self._collecting = _start(
+                    *(*DVC, *arguments),
+                    cwd=self.root,
+                    environment={},
                     stdout=output,
                     stderr=subprocess.STDOUT,
-                    start_new_session=True,  # Ctrl-C in the terminal reaches the flow alone
                 )
-                self._running.add(running)
-            code = running.wait()
-            with self._guard:
-                self._running.discard(running)
+            return log, self._collecting.wait()
+
+    def _log(self, name: str) -> Path:
+        """An empty log."""
+        log = self.root / ".rapt/logs" / f"{name.replace('/', '-')}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_bytes(b"")
+        return log
+
+    @contextmanager
+    def _unless_stopped(self, name: str) -> Iterator[None]:
+        """Start a process that `stop` will find."""
+        with self._guard:
+            if self._stopped:
+                raise Stopped(f"{name}: not started")
+            yield
+
+    def _check(self, name: str, code: int, log: Path) -> None:
         if self._stopped:
             raise Stopped(f"{name}: stopped")
         if code:
             raise CommandError(name, code, log)
-        return log
+
+
+def _start(
+    *command: str,
+    cwd: Path,
+    environment: dict[str, str],
+    stdin: int = subprocess.DEVNULL,
+    stdout: int | IO[bytes],
+    stderr: int,
+) -> subprocess.Popen[bytes]:
+    """Start a command that dies with this thread; Ctrl-C in the terminal does not reach it."""
+    return subprocess.Popen(
+        process.tethered(*command),
+        cwd=cwd,
+        env=os.environ | PATH | environment,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+    )
+
+
+def _kill(running: subprocess.Popen[bytes]) -> None:
+    """Kill a process and all that it started."""
+    with suppress(ProcessLookupError):  # it has just ended
+        os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
 
 
 def snapshot(root: Path) -> str:
@@ -215,7 +318,8 @@ def snapshot(root: Path) -> str:
     """
     if others := _untracked(root):
         raise RaptError(
-            f"untracked files given: {_listed(others)}; allowed: tracked (git add) or ignored"
+            f"{_listed(others)}: got untracked code, expected what git tracks or ignores. "
+            "Next: git add it; or run dvc repro, which takes it as it is, one stage at a time."
         )
     # Else `stash create` fails without a word where a file was edited and is as before again.
     git(root, "update-index", "-q", "--refresh", check=False)
@@ -237,16 +341,23 @@ def _only_one(root: Path) -> ExitStack:
     path = root / ".rapt/flow.lock"
     path.parent.mkdir(exist_ok=True)
     stack = ExitStack()
-    file = stack.enter_context(path.open("w"))
+    file = stack.enter_context(path.open("a+"))
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         stack.close()
-        raise RaptError("a second flow given, allowed: one at a time in a workspace") from None
+        since = time.strftime("%H:%M", time.localtime(path.stat().st_mtime))
+        raise RaptError(
+            f"Another flow is already running in this workspace (pid {path.read_text()}, since "
+            f"{since}). Wait for it, or stop it by Ctrl-C."
+        ) from None
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
     return stack
 
 
-def _environment(root: Path, slot: Path, count: int, gpu: str | None) -> dict[str, str]:
+def _environment(root: Path, slot: Path, count: int) -> dict[str, str]:
     share = str(max(1, process.cores() // count))
     return {
         "RAPT_HOME": str(root),
@@ -255,8 +366,6 @@ def _environment(root: Path, slot: Path, count: int, gpu: str | None) -> dict[st
         "PYTHONHASHSEED": "0",
         # The snapshot's stages and rapt, before an editable install of the main workspace.
         "PYTHONPATH": os.pathsep.join([str(slot), *_inherited("PYTHONPATH")]),
-        # Of a machine's GPUs the leased one alone, or none.
-        "CUDA_VISIBLE_DEVICES": gpu or "",
     }
 
 

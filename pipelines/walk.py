@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import queue
 import signal
-import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Protocol, Self
 
@@ -15,7 +14,7 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.futures import PrefectFuture
 
 from pipelines.artifacts import Bars
-from pipelines.board import Board, console, show
+from pipelines.board import console, show, show_end, span
 from pipelines.schedule import Lease, Schedule
 from pipelines.slots import BACKOFF, CommandError, Stopped
 from rapt.errors import RaptError
@@ -23,8 +22,6 @@ from rapt.errors import RaptError
 SECONDS_BETWEEN_UPDATES = 5
 CTRL_C = "Ctrl-C"
 INTERRUPTED = "interrupted: nothing here has changed; what is finished stays in the cache"
-# Before the walk, or after it, when all is collected and shown.
-AROUND = "interrupted: what is finished stays; start again to go on"
 
 
 class Stays(Exception):
@@ -77,25 +74,12 @@ def run(schedule: Schedule, runner: Runner) -> None:
         if events.interrupts:
             raise Stopped(INTERRUPTED)
         if schedule.failed:
-            raise RaptError(
+            raise Stopped(
                 f"failed: {', '.join(schedule.failed)}; "
                 f"skipped, as they depend on these: {len(schedule.skipped)}"
             )
         with console.status("collecting from the cache"):
             _collect(runner, events)
-
-
-def told(start: Callable[[], None]) -> None:
-    """Start a flow from the command line: what a user can mend ends with one line."""
-    try:
-        start()
-    except CommandError as error:
-        show(error)
-        sys.exit(1)
-    except RaptError as error:
-        sys.exit(str(error))
-    except KeyboardInterrupt:
-        sys.exit(AROUND)
 
 
 class _Events:
@@ -141,7 +125,8 @@ class _Events:
 
 def _walk(schedule: Schedule, runner: Runner, events: _Events) -> None:
     """Run every stage whose dependencies succeeded, as the schedule says."""
-    board, bars = Board(schedule), Bars(schedule)
+    bars = Bars(schedule)
+    took: dict[str, float | None] = {}
     futures: dict[str, PrefectFuture[bool]] = {}
 
     @stage_task
@@ -155,24 +140,23 @@ def _walk(schedule: Schedule, runner: Runner, events: _Events) -> None:
             if error.may_pass:
                 console.print(f"{error}, which may pass", style="yellow")
             raise
+        took[stage] = seconds
         if seconds is not None:
             schedule.durations.add(lease.stage, seconds)
         return True
 
-    with board.progress:
-        while True:
-            while lease := schedule.next():
-                stage = lease.stage
-                upstream = [futures[name] for name in stage.upstream]
-                future = run.submit(stage.name, lease, return_state=False, wait_for=upstream)
-                futures[stage.name] = future
-                events.watch(stage.name, future)
-            board.show()
-            bars.show()
-            if not schedule.running:
-                break
-            if name := events.next():
-                _end(schedule, name, futures[name])
+    while True:
+        while lease := schedule.next():
+            stage = lease.stage
+            upstream = [futures[name] for name in stage.upstream]
+            future = run.submit(stage.name, lease, return_state=False, wait_for=upstream)
+            futures[stage.name] = future
+            events.watch(stage.name, future)
+        bars.show()
+        if not schedule.running:
+            break
+        if name := events.next():
+            _end(schedule, name, futures[name], took)
     schedule.durations.save()
 
 
@@ -187,8 +171,10 @@ def _collect(runner: Runner, events: _Events) -> None:
     future.result()
 
 
-def _end(schedule: Schedule, name: str, future: PrefectFuture[bool]) -> None:
-    """Tell the schedule, and of an error the user, how a stage's task ended."""
+def _end(
+    schedule: Schedule, name: str, future: PrefectFuture[bool], took: Mapping[str, float | None]
+) -> None:
+    """Tell the schedule and the user how a stage's task ended, and of an error why."""
     future.wait()  # else `state` asks the server, which lags behind
     result = future.state.result(raise_on_failure=False)
     if isinstance(result, CommandError):
@@ -197,5 +183,9 @@ def _end(schedule: Schedule, name: str, future: PrefectFuture[bool]) -> None:
         console.print(str(result), style="red", markup=False)
     if result is False:
         schedule.keep(name)
-    else:
-        schedule.end(name, success=future.state.is_completed())
+        return
+    success = future.state.is_completed()
+    schedule.end(name, success=success)
+    seconds = took.get(name)
+    ended = "cached" if seconds is None else span(seconds)
+    show_end(schedule, name, ended if success else "failed")

@@ -1,3 +1,90 @@
-"""RAPT: privacy-preserving fine-tuning on text (arXiv 2305.06212)."""
+"""RAPT: privacy-preserving fine-tuning on text (arXiv 2305.06212).
+
+Texts in, privatized texts out; the embedding table is made on first use:
+
+    >>> from rapt import TextPrivatizer
+    >>> privatize = TextPrivatizer(eta=50, categories=["noun", "verb"])
+    >>> (private,) = privatize(["The story was slow."])
+    >>> len(private.split())
+    5
+
+The same in parts, for words with their part-of-speech tags:
+
+    >>> from rapt import PCT2T, EmbeddingTable, Privatizer, Words, cached_table
+    >>> table = EmbeddingTable(cached_table())
+    >>> privatizer = Privatizer(table=table, mechanism=PCT2T(), eta=50, categories=["noun"])
+    >>> groups = privatizer.groups_of_text(["DET", "NOUN"])
+    >>> ((the, noun),) = privatizer.privatize([Words(["The", "story"], groups)])
+    >>> the, noun in table.words
+    ('The', True)
+
+The eta at which T2T replaces half of the table's words, with its confidence interval:
+
+    >>> from rapt import T2T, calibration_curve
+    >>> curve = calibration_curve(table, T2T(), None, words=10, draws=50, seed=0)
+    >>> half = curve.eta_for_replaced(0.5)
+    >>> half.low <= half.eta <= half.high
+    True
+
+What a user can mend is a RaptError:
+
+    >>> from rapt import RaptError, load_params
+    >>> try:
+    ...     load_params("missing.yaml")
+    ... except RaptError as error:
+    ...     print(error)  # doctest: +ELLIPSIS
+    missing.yaml: ...
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rapt.errors import RaptError as RaptError
+    from rapt.params import load as load_params
+    from rapt.privacy.calibration import curve as calibration_curve
+    from rapt.privacy.mechanisms import PCT2T as PCT2T
+    from rapt.privacy.mechanisms import T2T as T2T
+    from rapt.privacy.privatizer import Privatizer as Privatizer
+    from rapt.privacy.privatizer import Words as Words
+    from rapt.release.text import TextPrivatizer as TextPrivatizer
+    from rapt.table_cache import cached_table as cached_table
+    from rapt.text.table import EmbeddingTable as EmbeddingTable
 
 __version__ = "0.1.0"
+# What people need, imported when first asked for: `import rapt` itself takes no time.
+_PUBLIC = {
+    "EmbeddingTable": "rapt.text.table:EmbeddingTable",
+    "PCT2T": "rapt.privacy.mechanisms:PCT2T",
+    "Privatizer": "rapt.privacy.privatizer:Privatizer",
+    "RaptError": "rapt.errors:RaptError",
+    "T2T": "rapt.privacy.mechanisms:T2T",
+    "TextPrivatizer": "rapt.release.text:TextPrivatizer",
+    "Words": "rapt.privacy.privatizer:Words",
+    "cached_table": "rapt.table_cache:cached_table",
+    "calibration_curve": "rapt.privacy.calibration:curve",
+    "load_params": "rapt.params:load",
+}
+__all__ = [
+    "PCT2T",
+    "T2T",
+    "EmbeddingTable",
+    "Privatizer",
+    "RaptError",
+    "TextPrivatizer",
+    "Words",
+    "cached_table",
+    "calibration_curve",
+    "load_params",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'rapt' has no attribute {name!r}")
+    module, _, attribute = _PUBLIC[name].partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})

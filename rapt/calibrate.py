@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rapt import params
+from rapt import defaults
 from rapt.errors import RaptError
 from rapt.privacy.calibration import Calibrated, Curve, curve
 from rapt.privacy.categories import listed
@@ -30,7 +30,7 @@ def calibrate(
     Args:
         replaced: mean probability that a word becomes another; or
         worst_kept: probability that the least protected word stays as it is, at most.
-        folder: of the embedding table; None: that of params.yaml's sweep.
+        folder: of the embedding table; None: the project's, else MiniLM's (rapt.defaults).
         mechanism: its type, with the paper's parameters; None: PCT2T with categories, else T2T.
         categories: one at a time, or several with commas between them; none: every word.
         words: how many words of the table to draw.
@@ -45,7 +45,7 @@ def calibrate(
     for name, share in wanted.items():
         if share is not None and not 0 < share < 1:
             raise RaptError(f"--{name}: {share} given, allowed: above 0 and below 1")
-    folder = folder or Path("models/tables", params.load().embedding)
+    folder = folder or defaults.table()
     table, among = EmbeddingTable(folder), listed(categories)
     mechanism = mechanism or ("pct2t" if among else "t2t")
     found = curve(table, word_mechanism(mechanism), among, words=words, draws=draws, seed=SEED)

@@ -28,7 +28,12 @@ def clean() -> list[str]:
     dead = {
         s: [out["path"] for out in e.get("outs", ())] for s, e in locked.items() if s not in live
     }
-    removed = sorted({path for paths in dead.values() for path in paths} - kept)
+    # An out may lie within one that a live stage makes as a whole.
+    removed = sorted(
+        path
+        for path in {path for paths in dead.values() for path in paths}
+        if not kept & {path, *map(str, Path(path).parents)}
+    )
     for path in removed:
         if Path(path).is_dir():
             shutil.rmtree(path)

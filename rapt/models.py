@@ -12,6 +12,8 @@ from rapt import files
 from rapt.errors import RaptError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
@@ -93,6 +95,20 @@ def tokenizer(folder: Path, **how: Any) -> PreTrainedTokenizerBase:
             folder, trust_remote_code=False, **how
         )
     return found
+
+
+def input_embeddings(folder: Path) -> NDArray[np.float32]:
+    """The vector of each token of a model, float32 (tokens, d).
+
+    Raises:
+        RaptError: weights are missing, or the model has code of its own.
+    """
+    from transformers import AutoModel
+
+    # Of T5 that is both halves, and some have the encoder alone.
+    backbone: Any = load(AutoModel, folder, fresh=("decoder.",))
+    vectors: NDArray[np.float32] = backbone.get_input_embeddings().weight.detach().float().numpy()
+    return vectors
 
 
 @contextmanager

@@ -1,14 +1,15 @@
-"""Pydantic's problems as lines: the key, what was given, what is allowed, the nearest match."""
+"""Pydantic's problems as lines: the key, what was got, what is expected, the nearest match."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from rapt.errors import not_allowed
+from rapt.errors import not_allowed, one_of
 
 
 def lines(error: ValidationError, content: Any, root: type[BaseModel]) -> list[str]:
@@ -39,31 +40,41 @@ def _lines(problem: Mapping[str, Any], content: Any, root: type[BaseModel]) -> l
                 )
             ]
         case "missing":
-            return [f"{key}: missing, {_hint(keys, content, root)}"]
+            return [f"{key}: missing, expected {_expected(keys, content, root)}."]
         case "model_type":
-            names = sorted(_fields(keys, content, root))
+            section = _section(_models(keys, content, root))
             null = ", or null" if _nullable(keys, content, root) else ""
-            return [f"{key}: {given!r} given, allowed: a section of {', '.join(names)}{null}"]
+            return [f"{key}: got {given!r}, expected {section}{null}."]
         case "literal_error":
             return [not_allowed(key, given, re.findall(r"'([^']*)'", context["expected"]))]
         case "union_tag_invalid":
             names = re.findall(r"'([^']*)'", context["expected_tags"])
             return [not_allowed(f"{key}.type", context["tag"], names)]
         case "union_tag_not_found":
-            return [f"{key}.type: missing, it says which kind this is"]
+            kinds = {kind for m in _models(keys, content, root) for kind in _kinds(m)}
+            return [f"{key}.type: missing, expected {one_of(kinds)}."]
         case "rapt":
-            if isinstance(given, Mapping | list | BaseModel):
-                return [f"{key}: {problem['msg']}"]
-            return [f"{key}: {given!r} {problem['msg']}"]
+            return [f"{key}: {problem['msg']}"]
+        case "too_short":
+            expected = f"{context['min_length']} or more entries"
+        case "string_pattern_mismatch":
+            expected = f"a match of {context['pattern']}"
+        case "dict_type" | "model_attributes_type":
+            expected = "a section"
+        case _:
+            expected = problem["msg"].removeprefix("Input should be ")
+            expected = re.sub("^(?=greater|less)", "a number ", expected)
     shown = "a section" if isinstance(given, Mapping) else repr(given)
-    return [f"{key}: {shown} given, allowed: {problem['msg'].removeprefix('Input should be ')}"]
+    return [f"{key}: got {shown}, expected {expected}."]
 
 
-def _keys(loc: Iterable[Any], content: Any) -> list[Any]:
+def _keys(loc: Sequence[Any], content: Any) -> list[Any]:
     """Pydantic's location without the tags of unions, which do not stand in the file."""
     keys: list[Any] = []
-    for part in loc:
-        if isinstance(content, Mapping) and part not in content and part == content.get("type"):
+    for part, following in zip_longest(loc, loc[1:]):
+        is_type = isinstance(content, Mapping) and part == content.get("type")
+        # A key may have the tag's name: an attribute of type `values` has `values`.
+        if is_type and (part not in content or following in content):
             continue
         keys.append(part)
         if isinstance(content, Mapping):
@@ -101,9 +112,21 @@ def _fields(keys: Iterable[Any], content: Any, root: type[BaseModel]) -> set[str
     return {name for model in _models(keys, content, root) for name in model.model_fields}
 
 
-def _hint(keys: list[Any], content: Any, root: type[BaseModel]) -> str:
-    null = " (null where it does not apply)" if _nullable(keys, content, root) else ""
-    return f"nothing has a default{null}"
+def _section(models: Iterable[type[BaseModel]]) -> str:
+    return f"a section of {', '.join(sorted({name for m in models for name in m.model_fields}))}"
+
+
+def _expected(keys: list[Any], content: Any, root: type[BaseModel]) -> str:
+    """What a key that has no default holds, with its help."""
+    models = _models(keys[:-1], content, root)
+    field = next(m.model_fields[keys[-1]] for m in models if keys[-1] in m.model_fields)
+    kind: Any = get_origin(field.annotation) or field.annotation
+    if kind is Literal:
+        return one_of(get_args(field.annotation))
+    if sections := list(_models_in([field.annotation])) if kind is not dict else []:
+        return _section(sections)
+    named = {list: "a list", dict: "a section"}.get(kind, "a value")
+    return f"{named} ({field.description})" if field.description else named
 
 
 def _nullable(keys: list[Any], content: Any, root: type[BaseModel]) -> bool:

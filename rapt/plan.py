@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rapt.params import Params
+if TYPE_CHECKING:  # which asks here whether two cells have one name
+    from rapt.params import Params
 
 # Kinds of cells that tune a backbone, those that attack, and all kinds.
 TUNED = ("train", "denoise", "study")
 ATTACKED = ("invert", "infer", "recognize", "membership")
 KINDS = (*TUNED, *ATTACKED)
-# The factors that a cell's name is joined from, in the order of its matrix in dvc.yaml.
-NAMED_BY = {
-    "train": ("task", "backbone", "tuner", "method", "eta"),
-    "denoise": ("task", "backbone", "tuner", "method", "eta", "denoiser"),
-    "invert": ("attack", "task", "method", "eta"),
-    "infer": ("attack", "task", "method", "eta"),
-    "recognize": ("attack", "task", "method", "eta"),
-    "membership": ("attack", "task", "backbone", "tuner", "method", "eta"),
+# The baseline: the words as they are, of which there is one release a task.
+CLEAN, UNPROTECTED_ETA = "clean", "inf"
+# What a cell of a kind varies beside method and η, in the order of its name.
+BEFORE = {
+    "train": ("task", "backbone", "tuner"),
+    "denoise": ("task", "backbone", "tuner"),
+    "invert": ("attack", "task"),
+    "infer": ("attack", "task"),
+    "recognize": ("attack", "task"),
+    "membership": ("attack", "task", "backbone", "tuner"),
 }
-# The stages of dvc.yaml whose cells are not named by their kind.
-KIND_OF = {"invert-channel": "invert"}
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,9 @@ class PlannedCell:
     kind: str
     cell: str
     factors: dict[str, str]
+    # Its stage in dvc.yaml, and the key of the cell there.
     stage: str
+    key: str
 
     @property
     def path(self) -> Path:
@@ -44,32 +48,63 @@ class PlannedCell:
     @property
     def command(self) -> str:
         """What runs this cell and everything that it needs."""
-        return f"dvc repro {self.stage}@{self.cell}"
+        return f"dvc repro {self.stage}@{self.key}"
 
 
 def plan(params: Params) -> list[PlannedCell]:
-    """Every cell of the grid and every study, in the order of params.yaml."""
-    sweep = params.sweep
-    tuned = (sweep.train, sweep.backbones, sweep.tuners, sweep.methods, sweep.etas)
-    before = {
-        "train": tuned,
-        "denoise": (
-            *(sweep.train, sweep.backbones, sweep.tuners),
-            *(sweep.channels, sweep.etas, sweep.denoisers),
-        ),
-    }
-    after = {
-        "invert": (sweep.inversions, sweep.tasks, sweep.methods, sweep.etas),
-        "invert-channel": (sweep.channel_inversions, sweep.tasks, sweep.channels, sweep.etas),
-        "infer": (sweep.inferences, sweep.infer, sweep.methods, sweep.etas),
-        "recognize": (sweep.recognitions, sweep.recognize, sweep.methods, sweep.etas),
-        "membership": (sweep.memberships, *tuned),
-    }
-    studies = [
-        PlannedCell("study", name, {**study.model_dump(), "study": name}, "study")
+    """Every cell of the grid and every study, those of clean text first of their kind."""
+    s, embedding = params.sweep, {"embedding": params.embedding}
+    tuned, probed = (s.train, s.backbones, s.tuners), (s.train, s.backbones, s.probes)
+    grid: list[tuple[str, str, tuple[Sequence[str], ...], Sequence[str], Sequence[str]]] = [
+        # Stage, its kind, lists of what varies before the method, methods, η.
+        ("train", "train", tuned, s.methods, s.tune_at),
+        ("probe", "train", probed, s.attacked, s.etas),
+        ("invert", "invert", (s.inversions, s.invert), s.attacked, s.etas),
+        ("invert-channel", "invert", (s.channel_inversions, s.invert), s.channels, s.etas),
+        ("infer", "infer", (s.inferences, s.infer), s.attacked, s.etas),
+        ("recognize", "recognize", (s.recognitions, s.recognize), s.attacked, s.etas),
+        ("membership", "membership", (s.memberships, *tuned), s.methods, s.tune_at),
+    ]
+    cells = []
+    for stage, kind, lists, methods, etas in grid:
+        for before in product(*lists):
+            named = dict(zip(BEFORE[kind], before, strict=True))
+            # Whoever knows the channel of clean text, the identity, reads it as it is.
+            if stage != "invert-channel":
+                clean = {"method": CLEAN, "eta": UNPROTECTED_ETA, **embedding}
+                key = "-".join(before)
+                cells.append(
+                    PlannedCell(kind, f"{key}-{CLEAN}", {**named, **clean}, f"{stage}-{CLEAN}", key)
+                )
+            for method, eta in product(methods, etas):
+                name = "-".join((*before, method, eta))
+                factors = {**named, "method": method, "eta": eta, **embedding}
+                cells.append(PlannedCell(kind, name, factors, stage, name))
+    cells += _denoised(params)
+    cells += [
+        PlannedCell("study", name, {**study.model_dump(), "study": name}, "study", name)
         for name, study in params.studies.items()
     ]
-    return [*_grid(before, params.embedding), *studies, *_grid(after, params.embedding)]
+    return sorted(cells, key=lambda cell: KINDS.index(cell.kind))
+
+
+def _denoised(params: Params) -> Iterator[PlannedCell]:
+    s = params.sweep
+    names = (*BEFORE["denoise"], "method", "eta", "denoiser")
+    for values in product(s.train, s.backbones, s.tuners, s.channels, s.tune_at, s.denoisers):
+        factors = dict(zip(names, values, strict=True)) | {"embedding": params.embedding}
+        yield PlannedCell("denoise", name := "-".join(values), factors, "denoise", name)
+
+
+def released(method: str, eta: str) -> str:
+    """What a release is called: METHOD-ETA, or `clean`."""
+    return method if method == CLEAN else f"{method}-{eta}"
+
+
+def releases(params: Params) -> list[str]:
+    """The releases of each task of the sweep."""
+    grid = product(params.sweep.methods, params.sweep.etas)
+    return [CLEAN, *(released(*names) for names in grid)]
 
 
 def sorted_etas(etas: list[str]) -> list[str]:
@@ -80,13 +115,3 @@ def sorted_etas(etas: list[str]) -> list[str]:
 def is_unprotected(eta: str) -> bool:
     """Whether this η means no privatization at all."""
     return math.isinf(float(eta))
-
-
-def _grid(axes: Mapping[str, tuple[list[str], ...]], embedding: str) -> Iterator[PlannedCell]:
-    """The cells of some stages, each with the lists whose product it runs."""
-    for stage, lists in axes.items():
-        kind = KIND_OF.get(stage, stage)
-        for values in product(*lists):
-            factors = dict(zip(NAMED_BY[kind], values, strict=True))
-            name = "-".join(values)
-            yield PlannedCell(kind, name, {**factors, "embedding": embedding}, stage)

@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from ruamel.yaml import YAML
 
 from rapt import params, presets
-from rapt.costs import WORDS_PER_SECOND, Estimate, measured, total
+from rapt.costs import Estimate, Work, total
 from rapt.errors import RaptError, not_allowed
 from rapt.params import Params
 from rapt.plan import KINDS, PlannedCell
+from rapt.process import cores, has_gpu
+from rapt.speed import Speed, known, measured
 
-# Useful TFLOP/s of a GPU that has trained nothing here; BERT on an A100 reaches more, MiniLM less.
+# Useful TFLOP/s of a GPU elsewhere; BERT on an A100 reaches more, MiniLM less.
 TFLOPS = 10.0
 # DVC writes dvc.lock anew after every stage, which 602 cells made 0.58 s each.
 MOST_CELLS, SECONDS_PER_CELL = 250, 0.58
+# What a stage takes to start, DVC's part included, as a share of what a process that tunes takes:
+# the mean over the demo's, on two cores of an EPYC.
+STARTED = 0.5
 MULTIPLES = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9}
 
 
 def preview(
-    what: str | None, *, rows: Sequence[str], parameters: Sequence[str], tflops: float | None
+    what: str | None,
+    *,
+    rows: Sequence[str],
+    parameters: Sequence[str],
+    tflops: float | None,
+    as_json: bool = False,
 ) -> None:
     """Print cells, runs, hours and disk, and what each estimate rests on.
 
@@ -33,6 +46,7 @@ def preview(
         rows: training rows of tasks that are not here, as `sst2=67349`, or `67349` for all.
         parameters: of backbones that are not here, as `qwen=3B`, or `3B` for all.
         tflops: useful TFLOP/s of a GPU; None: measured here, else assumed.
+        as_json: for programs: null stands for what is unknown.
 
     Raises:
         RaptError: there is no such preset or file, it is not valid, or a number is none.
@@ -43,37 +57,104 @@ def preview(
     estimate = Estimate(
         p, _given("rows", rows, p.tasks), _given("parameters", parameters, p.backbones)
     )
-    known = _measured()
+    speed = measured(estimate.width)
     if tflops is not None:
         rate, basis = tflops * 1e12, "given"
-    elif "gpu" in known:
-        rate, basis = known["gpu"], "the median of what params.yaml's cells reached here"
+    elif has_gpu():
+        rate, basis = speed.of(estimate.width), "measured on this machine's"
     else:
         rate, basis = TFLOPS * 1e12, "assumed, small models reach less; --tflops takes yours"
+    if as_json:
+        print(json.dumps(_as_json(estimate, rate, speed), indent=1))
+        return
     console = Console()
     console.print(_cells(what or "params.yaml", estimate), soft_wrap=True, highlight=False)
+    console.print(_here(estimate, speed), soft_wrap=True, highlight=False)
     if estimate.tuned:
         console.print(_table(estimate, rate))
     for line in [
         f"Tuning on one GPU: {_hours(estimate, rate)}, at {_number(rate / 1e12)} useful TFLOP/s "
         f"({basis}).",
-        _on_cpu(estimate, known.get("cpu")),
-        _privatizing(estimate),
+        *_parts(estimate, speed),
         _disk(estimate),
         *_unknown(estimate),
         *_many(estimate),
         "Rough: 6 flops for each parameter and token with full fine-tuning, 4 where the backbone "
-        "is frozen. Starting each run, padding, attention over long texts and scoring come on top.",
+        "is frozen, and 2 once for a linear probe. Padding, attention over long texts and what "
+        "attacks learn come on top.",
     ]:
         console.print(line, soft_wrap=True, highlight=False)
 
 
-def _measured() -> dict[str, float]:
-    """What the cells of params.yaml reached on this machine, where it is there and valid."""
-    try:
-        return measured(params.load())
-    except RaptError:
-        return {}
+def listed() -> None:
+    """Print every preset with what it costs: its cells, and its time here once it was measured."""
+    speed, console = known(), Console(highlight=False)
+    for name in presets.names():
+        estimate = Estimate(_params(name))
+        seconds = _seconds(estimate, speed) if speed else None
+        time = "-" if seconds is None else _time(seconds)
+        console.print(f"[bold]{name}[/]  {len(estimate.cells)} cells, {time}")
+        console.print(Padding(presets.summary(name), (0, 0, 0, 2)), markup=False)
+    if speed is None:
+        console.print("Minutes on this machine: `rapt plan` measures it in ten seconds.")
+
+
+def _times(work: Work, estimate: Estimate, speed: Speed) -> list[float]:
+    """Seconds of starting processes, of the search, and of tuning, on this machine.
+
+    A cell's seeds run side by side, in processes of a core each; on a GPU one after the other.
+    """
+    lanes = min(cores(), estimate.params.seeds)
+    return [
+        speed.start * (work.stages * STARTED / lanes + len(estimate.tuned)),
+        work.search / speed.product / lanes,
+        work.tuning / speed.of(estimate.width) / (1 if has_gpu() else lanes),
+    ]
+
+
+def _seconds(estimate: Estimate, speed: Speed) -> float | None:
+    work = estimate.work()
+    return None if work is None else sum(_times(work, estimate, speed))
+
+
+def _here(estimate: Estimate, speed: Speed) -> str:
+    """The line that people look for."""
+    seconds = _seconds(estimate, speed)
+    time = "An unknown time" if seconds is None else _about(seconds, bool(estimate.guessed))
+    disk = total((_adapters(estimate), estimate.releases(), estimate.tables()))
+    where = f"this GPU and CPU ({cores()} cores)" if has_gpu() else f"this CPU ({cores()} cores)"
+    return f"{time[0].upper()}{time[1:]} on {where}, {_size(disk)} on disk."
+
+
+def _parts(estimate: Estimate, speed: Speed) -> Iterator[str]:
+    """What the time here consists of."""
+    if work := estimate.work():
+        start, search, tuning = (_time(part) for part in _times(work, estimate, speed))
+        yield (
+            f"Here {work.stages} stages take {start} to start, searching nearest words "
+            f"{search}, tuning {tuning}. Measured: {speed.start:.1f} s to start one that tunes, "
+            f"{_number(speed.product / 1e9)} GFLOP/s a core in matrix products, "
+            f"{_number(speed.of(estimate.width) / 1e9)} in training."
+        )
+
+
+def _as_json(estimate: Estimate, gpu: float, speed: Speed) -> dict[str, Any]:
+    """Cells and costs; `gpu` is useful flops a second, `seconds_here` are of all stages."""
+    flops = total(map(estimate.flops, estimate.tuned))
+    return {
+        "cells": [{"kind": c.kind, "cell": c.cell, "command": c.command} for c in estimate.cells],
+        "seeds": estimate.params.seeds,
+        "training_runs": len(estimate.tuned) * estimate.params.seeds,
+        "gpu_seconds": None if flops is None else flops / gpu,
+        "seconds_here": _seconds(estimate, speed),
+        "words_with_noise": estimate.words(noisy=True),
+        "bytes": {
+            "adapters": total(map(estimate.weights, estimate.tuned)),
+            "releases": estimate.releases(),
+            "tables": estimate.tables(),
+            "checkpoints": estimate.checkpoints(),
+        },
+    }
 
 
 def _params(what: str | None) -> Params:
@@ -138,28 +219,14 @@ def _sum(values: Iterable[float | None], text: Callable[[float], str]) -> str:
     return text(sum(known)) + (f", and {missing} cells unknown" if missing else "")
 
 
-def _on_cpu(estimate: Estimate, rate: float | None) -> str:
-    if rate is None:
-        return "Tuning on this CPU: unknown, no cell of params.yaml has been trained on it."
-    return (
-        f"Tuning on this CPU: {_hours(estimate, rate)}, at the {_number(rate / 1e9)} GFLOP/s that "
-        "params.yaml's cells reached on it."
-    )
-
-
-def _privatizing(estimate: Estimate) -> str:
-    words = estimate.words(noisy=True)
-    time = "unknown" if words is None else _about(words / WORDS_PER_SECOND, True)
-    return (
-        f"Privatizing the training splits on one core: {time}, at {WORDS_PER_SECOND:,} words a "
-        "second (MiniLM's table) as if every word got noise."
-    )
+def _adapters(estimate: Estimate) -> float | None:
+    return total(map(estimate.weights, estimate.tuned))
 
 
 def _disk(estimate: Estimate) -> str:
     adapters = _sum(map(estimate.weights, estimate.tuned), _size)
     return (
-        f"Disk: adapters {adapters}; releases {_size(estimate.releases())} of training splits; "
+        f"Disk: adapters {adapters}; releases {_size(estimate.releases())}; "
         f"embedding tables {_size(estimate.tables())}; twice that where the disk has no "
         "reflinks, as DVC's cache then holds copies; checkpoints of the largest cell up to "
         f"{_size(estimate.checkpoints())} while it trains; backbones come on top."

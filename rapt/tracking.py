@@ -48,17 +48,41 @@ def sync(params: Params) -> str:
         where MLflow's pages show the parent run, below their address.
     """
     results = load(params)
+    records = _records(results)
+    with store() as client:
+        sweep = Sweep(client, results)
+        for one in records:
+            sweep.log(one)
+        files.write_json(_synced(), _state(params, records))
+        return f"#/experiments/{sweep.experiment}/runs/{sweep.parent}"
+
+
+def is_synced(params: Params) -> bool:
+    """Whether the last `sync` was of these cells, by their digests and without MLflow's imports.
+
+    What somebody deleted in MLflow since, only `sync` sees.
+    """
+    if not _synced().exists() or not (files.home() / "mlflow.db").exists():
+        return False
+    return bool(files.read_json(_synced()) == _state(params, _records(load(params))))
+
+
+def _synced() -> Path:
+    return files.home() / ".rapt/mlflow.json"
+
+
+def _state(params: Params, records: list[Record]) -> list[str]:
+    return [sweep_id(params), *(one.digest for one in records)]
+
+
+def _records(results: Results) -> list[Record]:
+    """What MLflow is to hold: the tuned cells, and the attacks that stand beside none of them."""
     tuned, attacks = (
         [cell for kind in kinds for cell in results.of(kind)] for kinds in (TUNED, ATTACKED)
     )
     beside = {attack.plan.path for cell in tuned for attack in _attacks(results, cell).values()}
     alone = [cell for cell in attacks if cell.plan.path not in beside]
-    records = [record(results, cell) for cell in [*tuned, *alone] if cell.content]
-    with store() as client:
-        sweep = Sweep(client, results)
-        for one in records:
-            sweep.log(one)
-        return f"#/experiments/{sweep.experiment}/runs/{sweep.parent}"
+    return [record(results, cell) for cell in [*tuned, *alone] if cell.content]
 
 
 def sweep_id(params: Params) -> str:
@@ -126,7 +150,7 @@ def _params(p: Params, cell: Cell) -> dict[str, str]:
         "denoiser": p.denoisers,
         "attack": p.attacks,
     }
-    said = {name: of[factors[name]] for name, of in sections.items() if name in factors}
+    said = {name: of[factors[name]] for name, of in sections.items() if factors.get(name) in of}
     if cell.plan.kind in TUNED:
         said["train"] = p.train
     models: dict[str, Mapping[str, Any]] = {"backbone": p.backbones, "embedding": p.embeddings}

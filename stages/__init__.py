@@ -7,18 +7,19 @@ from collections.abc import Callable
 
 import typer
 
-from rapt.errors import RaptError
+from rapt.errors import RaptError, disk_errors
 from rapt.process import die_with_parent, no_telemetry
 
 no_telemetry()  # before a stage imports its libraries, some of which read their settings then
 
 
 def run(main: Callable[..., None]) -> None:
-    """Run a stage's main with the command line's arguments; a RaptError ends it with its line."""
+    """Run a stage's main with its command line; what a user can mend ends it with a line."""
     die_with_parent()
     app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
     app.command()(main)
     try:
-        app(standalone_mode=False)
+        with disk_errors():
+            app(standalone_mode=False)
     except RaptError as error:
         sys.exit(str(error))

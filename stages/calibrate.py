@@ -1,21 +1,22 @@
-"""Replacement statistics of an embedding table by η: `python -m stages.calibrate minilm`."""
+"""Replaced shares by η, and distances of a table: `python -m stages.calibrate minilm`."""
 
 from typing import Any
 
 import numpy as np
 
 from rapt import files, params
-from rapt.params import Calibrate
 from rapt.privacy import calibration
 from rapt.privacy.calibration import Curve
 from rapt.privacy.channel import PER
+from rapt.privacy.config import Calibrate
+from rapt.privacy.geometry import neighbour_distances, pairwise
 from rapt.privacy.mechanisms import PCT2T, T2T
 from rapt.text.table import EmbeddingTable
 from stages import run
 
 
 def main(embedding: str) -> None:
-    """Show which share of EMBEDDING's words each η replaces, and which η replaces which share."""
+    """Show which share of EMBEDDING's words each η replaces, and how far they lie apart."""
     p = params.load()
     how, table = p.calibrate, EmbeddingTable(f"models/tables/{embedding}")
     curves = {
@@ -32,6 +33,18 @@ def main(embedding: str) -> None:
             "draws": how.draws,
             "curves": {name: points(curve, how) for name, curve in curves.items()},
             "targets": {name: targets(curve, how) for name, curve in curves.items()},
+        },
+    )
+    neighbours = neighbour_distances(table, how.distances, p.seed)
+    files.write_json(
+        f"reports/statistics/geometry/{embedding}.json",
+        {
+            "embedding": embedding,
+            "words": len(table.words),
+            "dimension": table.dimension,
+            "sampled": min(how.distances, len(table.words)),
+            "neighbours": [{"k": k, "mean": mean} for k, mean in neighbours.items()],
+            "categories": pairwise(table, how.distances, p.seed),
         },
     )
 

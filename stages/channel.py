@@ -25,8 +25,9 @@ def main(embedding: str, method: str, eta: str) -> None:
         },
     )
     if size.by_frequency:  # not for the statistics, which compare words by equally many draws
-        draws = posterior.draws(table.frequency, choice.rows, size.draws, size.by_frequency)
-        found = channel.estimate(privatizer, choice.rows, draws, p.seed)
+        draws = posterior.draws(table.frequency, choice.rows, size.by_frequency)
+        more = channel.estimate(privatizer, choice.rows, draws, p.seed, after=size.draws)
+        found = found.extended(more)
     with files.atomic(f"models/channels/{embedding}/{method}-{eta}") as folder:
         found.save(folder, choice)
 

@@ -4,30 +4,33 @@ Great Expectations' result holds the offending values, so none of it is written,
 what leaves this module is a list of plain findings (docs/data.md, “Gates”):
 
     rules = [
-        Rule("labels are classes", "0 or 1", gxe.ExpectColumnValuesToBeInSet(...)),
+        *in_set("label", "labels", [0, 1], "0 or 1"),
         flagged("same number of words", "as many as before", "same_length"),
     ]
-    findings = check(frame, "train", rules)  # frame has a column example_id
-    close("reports/gates/raw/movies.json", findings, gate="raw", task="movies", sha256=...)
+    findings = check(rows, "train", rules)  # rows have an example_id
+    write("reports/gates/raw", {"movies": report(findings, gate="raw", task="movies", ...)})
 
 Here and not in rapt/, which imports without Great Expectations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import great_expectations as gx
 import pandas as pd
 from great_expectations import expectations as gxe
+from great_expectations.data_context import EphemeralDataContext
 from great_expectations.data_context.types.base import ProgressBarsConfig
 from great_expectations.expectations.expectation import Expectation
 
 from rapt import files
 from rapt.errors import RaptError
 
+Finding = dict[str, Any]
 EXAMPLES = 20
 SHOWN = 5
 
@@ -48,11 +51,24 @@ def flagged(name: str, allowed: str, column: str) -> Rule:
     return Rule(name, allowed, gxe.ExpectColumnValuesToBeInSet(column=column, value_set=[True]))
 
 
-def check(frame: pd.DataFrame, split: str, rules: Iterable[Rule]) -> list[dict[str, Any]]:
+def there(column: str, name: str) -> Rule:
+    """A rule that no value of a column is missing."""
+    return Rule(f"{name} are there", "no null", gxe.ExpectColumnValuesToNotBeNull(column=column))
+
+
+def in_set(column: str, name: str, values: Sequence[int] | Sequence[str], said: str) -> list[Rule]:
+    """The rules that no value of a column is missing, and that all are some of these."""
+    some = gxe.ExpectColumnValuesToBeInSet(column=column, value_set=list(values))
+    return [there(column, name), Rule(f"{name} are of the set", said, some)]
+
+
+def check(
+    rows: pd.DataFrame | Sequence[Mapping[str, Any]], split: str, rules: Iterable[Rule]
+) -> list[Finding]:
     """Check one split.
 
     Args:
-        frame: The rows, with a column `example_id`.
+        rows: Each with its `example_id`.
         split: The split's name.
         rules: What to expect of them.
 
@@ -60,10 +76,7 @@ def check(frame: pd.DataFrame, split: str, rules: Iterable[Rule]) -> list[dict[s
         For each rule: expectation, split, passed, checked (rows), failed (rows), allowed, and at
         most 20 example ids. A rule on the whole table fails with 1 and without ids.
     """
-    context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
-    asset = context.data_sources.add_pandas("split").add_dataframe_asset(split)
-    batch = asset.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": frame})
+    batch = _context().data_sources.pandas_default.read_dataframe(pd.DataFrame(rows))
     how = {"result_format": "COMPLETE", "unexpected_index_column_names": ["example_id"]}
     findings = []
     for rule in rules:
@@ -72,26 +85,58 @@ def check(frame: pd.DataFrame, split: str, rules: Iterable[Rule]) -> list[dict[s
     return findings
 
 
-def close(path: str, findings: list[dict[str, Any]], **facts: Any) -> None:
-    """Write a gate's JSON; stop if an expectation failed, with a line for each that did.
+@cache
+def _context() -> EphemeralDataContext:
+    """One for the process: to make one takes as long as a rule."""
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
+    return context
 
-    The JSON is written either way, so that the user can read what failed.
+
+def report(findings: list[Finding], **facts: Any) -> dict[str, Any]:
+    """A gate's JSON.
 
     Args:
-        path: Of the JSON.
         findings: What `check` returned, of all splits.
-        facts: What else stands in the JSON: gate, task, sha256, ...
+        facts: What else stands in it: gate, task, sha256, ...
+    """
+    passed = all(finding["passed"] for finding in findings)
+    return {**facts, "passed": passed, "expectations": findings}
+
+
+def write(folder: str, reports: Mapping[str, dict[str, Any]]) -> None:
+    """Write FOLDER/NAME.json for each report, and nothing else; then stop if one failed.
 
     Raises:
         RaptError: An expectation failed.
     """
-    failures = [finding for finding in findings if not finding["passed"]]
-    files.write_json(path, {**facts, "passed": not failures, "expectations": findings})
+    with files.atomic(folder) as scratch:
+        scratch.mkdir()
+        for name, content in reports.items():
+            files.write_json(scratch / f"{name}.json", content)
+    stop({f"{folder}/{name}.json": content for name, content in reports.items()})
+
+
+def stop(reports: Mapping[str, dict[str, Any]]) -> None:
+    """Stop if an expectation failed, with a line for each that did.
+
+    Args:
+        reports: By their path, already written, so that the user can read what failed.
+
+    Raises:
+        RaptError: An expectation failed.
+    """
+    failures = [
+        _line(path, finding)
+        for path, content in reports.items()
+        for finding in content["expectations"]
+        if not finding["passed"]
+    ]
     if failures:
-        raise RaptError("\n".join(_line(path, failure) for failure in failures))
+        raise RaptError("\n".join(failures))
 
 
-def _finding(rule: Rule, split: str, passed: bool, result: dict[str, Any]) -> dict[str, Any]:
+def _finding(rule: Rule, split: str, passed: bool, result: dict[str, Any]) -> Finding:
     if not result:  # Great Expectations stumbled; why, it says with values of the data
         raise RaptError(f"{split}: the expectation {rule.name!r} could not be checked")
     offenders = [row["example_id"] for row in result.get("unexpected_index_list") or []]
@@ -107,11 +152,11 @@ def _finding(rule: Rule, split: str, passed: bool, result: dict[str, Any]) -> di
     }
 
 
-def _line(path: str, finding: dict[str, Any]) -> str:
+def _line(path: str, finding: Finding) -> str:
     ids, failed = finding["examples"], finding["failed"]
     found = f"{finding['checked']} found"  # by a rule on the whole table
     if ids:
         shown = ", ".join(ids[:SHOWN]) + (", …" if failed > SHOWN else "")
         found = f"failed for {failed} of {finding['checked']} rows ({shown})"
     where = f"{path}: {finding['split']}: {finding['expectation']}"
-    return f"{where}: {found}, allowed: {finding['allowed']}"
+    return f"{where}: {found}, expected: {finding['allowed']}"

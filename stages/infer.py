@@ -10,6 +10,7 @@ from rapt import cells, files, params
 from rapt.attacks.base import Inference, Release, majority
 from rapt.attacks.interval import interval
 from rapt.errors import RaptError
+from rapt.plan import released
 from rapt.progress import bar
 from rapt.text.table import EmbeddingTable
 from stages import run
@@ -21,11 +22,12 @@ Authors = NDArray[np.int64] | None
 def main(attack: str, task: str, method: str, eta: str) -> None:
     """Attack the test split of TASK with what the attacker's own texts, the train split, teach."""
     p = params.load()
-    release = f"data/private/{task}/{method}-{eta}"
+    name = released(method, eta)
+    release = f"data/private/{task}/{name}"
     statement = files.read_json(f"{release}/statement.json")
     embedding = statement["embedding"]
     factors = {"attack": attack, "task": task, "method": method, "eta": eta, "embedding": embedding}
-    cell = cells.Cell("infer", f"{attack}-{task}-{method}-{eta}", factors)
+    cell = cells.Cell("infer", f"{attack}-{task}-{name}", factors)
     table = EmbeddingTable(f"models/tables/{embedding}")
     tagged = {s: files.read_parquet(f"data/tagged/{task}/{s}.parquet") for s in ("train", "test")}
     truth = {name: _values(tagged, name) for name in p.tasks[task].attributes or {}}

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rapt import cells, files, params
+from rapt import cells, files, params, plan
 from rapt.attacks.base import Inversion, Pairs, Public, Release
 from rapt.attacks.victims import Victims, intervals
 from rapt.privacy import experiment
@@ -22,15 +22,16 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     p = params.load()
     how = p.attacks[attack]
     assert isinstance(how, Inversion)
-    folder = f"data/private/{task}/{method}-{eta}"
+    name = plan.released(method, eta)
+    folder = f"data/private/{task}/{name}"
     statement = files.read_json(f"{folder}/statement.json")
     factors = {"attack": attack, "task": task, "method": method, "eta": eta}
     factors["embedding"] = embedding = statement["embedding"]
-    cell = cells.Cell("invert", f"{attack}-{task}-{method}-{eta}", factors)
+    cell = cells.Cell("invert", f"{attack}-{task}-{name}", factors)
     mechanism = {"type": statement["mechanism"], **statement["parameters"]}
     privatizer = experiment.privatizer(embedding, mechanism, statement["categories"], eta)
     table = privatizer.table
-    channel = Path(f"models/channels/{embedding}/{method}-{eta}")
+    channel = Path(f"models/channels/{embedding}/{name}")
     public = Public.of(
         privatizer, Channel.load(channel, len(table.words)) if how.reads_channel else None
     )

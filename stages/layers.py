@@ -10,10 +10,11 @@ from torch import Tensor
 from rapt import cells, files, models, params
 from rapt.errors import RaptError
 from rapt.layers import distances, hidden_states, plane, spreads
+from rapt.plan import CLEAN
 from rapt.progress import bar
 from rapt.tuning.backbones import load_model, load_tokenizer
 from rapt.tuning.inputs import Split, read_split
-from rapt.tuning.model import is_adapter, load, placed
+from rapt.tuning.model import load, needs_backbone, placed
 from stages import run
 
 
@@ -26,7 +27,7 @@ def main(task: str, backbone: str, tuner: str, release: str) -> None:
     torch.set_num_threads(1)
     p = params.load()
     adapters, releases = f"models/adapters/{task}-{backbone}-{tuner}", f"data/private/{task}"
-    names = (f"{p.layers.clean}-inf", release)
+    names = (CLEAN, release)
     seeds: list[dict[str, list[float]]] = []
     points: list[dict[str, list[list[float]]]] = []
     for k in bar(range(p.seeds), release, p.seeds):
@@ -44,7 +45,6 @@ def main(task: str, backbone: str, tuner: str, release: str) -> None:
         f"reports/statistics/layers/{task}-{backbone}-{tuner}-{release}.json",
         {
             "factors": factors,
-            "clean": p.layers.clean,
             "texts": clean.shape[1],
             "layers": [
                 {"layer": layer, **{name: _summary(seeds, name, layer) for name in seeds[0]}}
@@ -76,7 +76,7 @@ def _states(p: params.Params, backbone: str, tuner: str, adapter: Path, release:
     """The hidden states of the first texts of a release, (L + 1, n, h)."""
     folder = models.folder(p.backbones[backbone].model, p.backbones[backbone].sha256)
     quantize, precision = getattr(p.tuners[tuner], "quantize", None), p.train.precision
-    bare = load_model(folder, quantize, precision) if is_adapter(adapter) else None
+    bare = load_model(folder, quantize, precision) if needs_backbone(adapter) else None
     tokenizer = load_tokenizer(folder)
     split = _first(read_split(release, tokenizer, p.train.max_tokens), p.layers.texts)
     return hidden_states(placed(load(adapter, bare, precision)), split, tokenizer.pad_token_id)

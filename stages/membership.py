@@ -7,6 +7,7 @@ import torch
 from rapt import cells, files, params
 from rapt.attacks.base import Membership
 from rapt.attacks.candidates import Ranking, intervals, scores
+from rapt.plan import released
 from rapt.progress import bar
 from rapt.serving.model import Adapted
 from rapt.serving.protocol import contract_of
@@ -25,7 +26,7 @@ def main(attack: str, task: str, backbone: str, tuner: str, method: str, eta: st
     how = p.attacks[attack]
     assert isinstance(how, Membership)
     factors = {"task": task, "backbone": backbone, "tuner": tuner, "method": method, "eta": eta}
-    adapters = Path("models/adapters", "-".join(factors.values()))
+    adapters = Path(f"models/adapters/{task}-{backbone}-{tuner}-{released(method, eta)}")
     statement = contract_of(adapters / "seed-0").statement
     factors = {"attack": attack, **factors, "embedding": statement.embedding}
     cell = cells.Cell("membership", f"{attack}-{adapters.name}", factors)

@@ -1,4 +1,7 @@
-"""Release a task: `python -m stages.privatize movies t2t 75 minilm data/private/movies/t2t-75`."""
+"""Release a task: `python -m stages.privatize movies t2t 75 minilm data/private/movies/t2t-75`.
+
+`clean inf` in the place of method and η is the baseline, the words as they are.
+"""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -13,6 +16,7 @@ import pyarrow.compute as pc
 from rapt import files, params
 from rapt.privacy import experiment
 from rapt.privacy.categories import VERBATIM
+from rapt.privacy.config import PlainTokens
 from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.statement import kind, plain_words, statement
 from rapt.progress import bar
@@ -28,7 +32,7 @@ GENERATOR = (
 def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
     """Privatize both splits of TASK by METHOD at ETA into OUT, one copy for each seed."""
     p = params.load()
-    how, label = p.methods[method], p.tasks[task].label
+    how, label = p.method(method), p.tasks[task].label
     # Plain tokens serve the tuning alone.
     plain_tokens = how.plain_tokens if label else None
     privatizer = experiment.privatizer(embedding, how.mechanism, how.categories, eta)
@@ -57,7 +61,7 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
         (folder / "statement.txt").write_text(plain_words(facts))
 
 
-def _plain_facts(privatizer: Privatizer, how: params.PlainTokens | None) -> dict[str, Any]:
+def _plain_facts(privatizer: Privatizer, how: PlainTokens | None) -> dict[str, Any]:
     if how is None:
         return {"plain_tokens": None, "vocabulary": None}
     return {
@@ -101,7 +105,7 @@ class Release:
         task: str,
         seed: int,
         k: int,
-        plain_tokens: params.PlainTokens | None,
+        plain_tokens: PlainTokens | None,
     ) -> None:
         """Draw the plain tokens of this seed."""
         self.privatizer, self.task, self.seed, self.k = privatizer, task, seed, k

@@ -6,6 +6,7 @@ from rapt import cells, files, params
 from rapt.attacks.base import Release
 from rapt.attacks.entities import Found, blind, intervals
 from rapt.attacks.ner import Ner
+from rapt.plan import released
 from rapt.progress import bar
 from rapt.text.entities import entities
 from stages import run
@@ -16,11 +17,12 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     p = params.load()
     how = p.attacks[attack]
     assert isinstance(how, Ner)
-    release = f"data/private/{task}/{method}-{eta}"
+    name = released(method, eta)
+    release = f"data/private/{task}/{name}"
     statement = files.read_json(f"{release}/statement.json")
     factors = {"attack": attack, "task": task, "method": method, "eta": eta}
     factors["embedding"] = statement["embedding"]
-    cell = cells.Cell("recognize", f"{attack}-{task}-{method}-{eta}", factors)
+    cell = cells.Cell("recognize", f"{attack}-{task}-{name}", factors)
     victims = files.read_parquet(f"data/tagged/{task}/test.parquet")
     truth = entities(victims, p.tagger)
     recognizer = how.load(Path(f"models/attackers/{attack}-{task}"))

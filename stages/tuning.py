@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rapt import cells, files, models, params
-from rapt.tuning.config import TUNERS, BiLstm, Denoising, Loop, Reconstruction, Run
+from rapt.tuning.config import Denoising, Run
 from rapt.tuning.seeds import train_all
 
 
@@ -57,8 +57,7 @@ def run_of(
     adapters: Path,
 ) -> Run:
     """What seed k of a cell with these factors trains, on RELEASE, into a folder of ADAPTERS."""
-    backbone, tuner = p.backbones[factors["backbone"]], p.tuners[factors["tuner"]]
-    reconstruction, encoder = p.methods[factors["method"]].reconstruction, backbone.encoder
+    backbone = p.backbones[factors["backbone"]]
     return Run(
         cell=cell,
         release=release,
@@ -67,11 +66,11 @@ def run_of(
         backbone=models.folder(backbone.model, backbone.sha256),
         backbone_name=backbone.model,
         backbone_sha256=backbone.sha256,
-        encoder=BiLstm(**encoder.model_dump(exclude={"type"})) if encoder else None,
-        tuner=TUNERS[tuner.type](**tuner.model_dump(exclude={"type"})),
-        reconstruction=Reconstruction(**reconstruction.model_dump()) if reconstruction else None,
+        encoder=backbone.encoder,
+        tuner=p.tuners[factors["tuner"]],
+        reconstruction=p.method(factors["method"]).reconstruction,
         denoising=None,
-        loop=Loop(**p.train.model_dump()),
+        train=p.train,
         adapter=adapters / f"seed-{k}",
     )
 

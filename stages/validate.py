@@ -1,14 +1,12 @@
-"""Validate params.yaml, upstream of everything: `python -m stages.validate`."""
+"""Validate params.yaml and fill in its defaults, upstream of all: `python -m stages.validate`."""
 
 from rapt import files, params
 from stages import run
 
 
 def main() -> None:
-    """Stop with a line for each problem, or leave the constant that every root stage depends on."""
-    params.load()
-    with files.atomic("data/params.ok") as scratch:
-        scratch.write_text("ok\n")
+    """Stop with a line for each problem, or write the params that the other stages depend on."""
+    files.write_json("data/params.json", params.load().model_dump(mode="json"))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 import copy
 import json
+import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,13 @@ from safetensors.numpy import save_file
 from torch.nn import LSTM
 
 from rapt import files, params, presets
-from rapt.costs import Estimate, measured, model_of
+from rapt.costs import CANDIDATES, Estimate, model_of
 from rapt.errors import RaptError
-from rapt.preview import preview
+from rapt.preview import STARTED, listed, preview
+from rapt.speed import Speed
 from tests.conftest import ROOT
 
-DEMO = YAML(typ="safe").load(ROOT / "params.yaml")
+EVERY = YAML(typ="safe").load(ROOT / "tests/every_section.yaml")
 H, LAYERS, VOCABULARY = 8, 2, 50
 # Of the small model below: its matrices, and with its embeddings.
 ACTIVE = LAYERS * (4 * H * H + H)
@@ -49,7 +52,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def experiment(encoder: dict[str, Any] | None = None, **tuners: Any) -> params.Params:
     """Three seeds of four epochs on one task, by one method with four plain tokens, at 75."""
-    content = copy.deepcopy(DEMO)
+    content = copy.deepcopy(EVERY)
     task = content["tasks"]["movies"]
     task["source"] = {
         "type": "files",
@@ -62,9 +65,16 @@ def experiment(encoder: dict[str, Any] | None = None, **tuners: Any) -> params.P
     content["backbones"]["minilm"] = {"model": "model", "sha256": None, "encoder": encoder}
     content["embeddings"]["minilm"]["model"] = "model"
     content["methods"]["rapt"]["plain_tokens"]["length"] = 4
-    content["sweep"] |= {"tasks": ["movies"], "infer": [], "inversions": [], "etas": [75]}
-    content["sweep"] |= {"channel_inversions": [], "channels": [], "recognize": []}
-    content["sweep"] |= {"methods": ["rapt"], "tuners": list(tuners)}
+    content["sweep"] = {name: [] for name in content["sweep"]} | {
+        "tasks": ["movies"],
+        "train": ["movies"],
+        "embeddings": ["minilm"],
+        "backbones": ["minilm"],
+        "methods": ["rapt"],
+        "tuners": list(tuners),
+        "etas": [75],
+        "tune_at": [75],
+    }
     content |= {"seeds": 3, "studies": {}, "tuners": tuners}
     content["train"]["epochs"] = 4
     return params.validate(content)
@@ -80,6 +90,7 @@ LORA = {
     "learning_rate": 0.1,
 }
 PROMPT = {"type": "prompt-tuning", "tokens": 7, "learning_rate": 0.1}
+PROBE = {"type": "linear-probe"}
 PREFIX = {"type": "prefix-tuning", "tokens": 7, "learning_rate": 0.1}
 # 5 words and 4 plain ones of 1.3 tokens, [CLS] and [SEP].
 LENGTH = 1.3 * 5 + 1.3 * 4 + 2
@@ -98,13 +109,13 @@ def test_a_cell_costs_what_one_computes_by_hand(
     workspace: Path, tuner: dict[str, Any], length: float, each: int, weights: int
 ) -> None:
     estimate = Estimate(experiment(one=tuner))
-    (cell,) = estimate.tuned
+    _, cell = estimate.tuned  # the first is that of the clean text
     assert estimate.length(cell) == pytest.approx(length)
     # 3 seeds x 10 rows x 4 epochs
     assert estimate.flops(cell) == pytest.approx(120 * length * each)
     assert estimate.weights(cell) == 3 * 4 * weights
-    # 3 seeds x 10 rows x (5 words + 4 plain ones)
-    assert estimate.words(noisy=True) == 270
+    # 3 seeds x 20 rows of both splits x (5 words + 4 plain ones)
+    assert estimate.words(noisy=True) == 540
     assert estimate.tables() == 2 * 4 * VOCABULARY * H
     # What learns, with the reconstruction head, and its two moments.
     assert estimate.checkpoints() == 3 * 3 * 4 * (weights + 96 * (H + VOCABULARY))
@@ -112,27 +123,66 @@ def test_a_cell_costs_what_one_computes_by_hand(
 
 def test_the_network_of_p_tuning_learns_and_is_not_written(workspace: Path) -> None:
     estimate = Estimate(experiment(one=PROMPT | {"type": "p-tuning", "hidden": 5}))
-    (cell,) = estimate.tuned
+    _, cell = estimate.tuned  # the first is that of the clean text
     assert estimate.weights(cell) == 3 * 4 * 7 * H
     learnt = 7 * H + (H + 5 + H) * 5 + 96 * (H + VOCABULARY)
     assert estimate.checkpoints() == 3 * 3 * 4 * learnt
+
+
+def test_a_probe_reads_each_text_once_and_writes_no_weights(workspace: Path) -> None:
+    estimate = Estimate(experiment(one=PROBE))
+    _, cell = estimate.tuned  # the first is that of the clean text
+    assert estimate.flops(cell) == pytest.approx(30 * LENGTH * 2 * ACTIVE)
+    assert (estimate.weights(cell), estimate.checkpoints()) == (0, 0)
 
 
 def test_denoised_words_take_a_vector_each_for_every_seed(workspace: Path) -> None:
     p = experiment(one=LORA)
     sweep = {"channels": ["rapt"], "denoisers": ["posterior-mean"]}
     estimate = Estimate(p.model_copy(update={"sweep": p.sweep.model_copy(update=sweep)}))
-    plain, denoised = estimate.tuned
+    _, plain, denoised = estimate.tuned
     assert estimate.length(plain) - estimate.length(denoised) == pytest.approx(5 * 0.3)
     more = (estimate.weights(denoised) or 0) - (estimate.weights(plain) or 0)
     assert more == 3 * 4 * VOCABULARY * H
 
 
-def test_a_release_of_the_originals_needs_no_noise(workspace: Path) -> None:
+def test_the_clean_release_needs_no_noise(workspace: Path) -> None:
+    estimate = Estimate(experiment(one=FULL))
+    # It has no plain tokens: 3 seeds x 20 rows x 5 words.
+    assert (estimate.words(noisy=False) or 0) - (estimate.words(noisy=True) or 0) == 300
+
+
+def test_the_work_of_an_experiment_is_the_sum_of_its_stages(workspace: Path) -> None:
     p = experiment(one=FULL)
-    p = p.model_copy(update={"sweep": p.sweep.model_copy(update={"etas": ["75", "inf"]})})
-    assert Estimate(p).words(noisy=True) == 270
-    assert Estimate(p).words(noisy=False) == 540
+    sweep = {"channels": ["rapt"], "channel_inversions": ["bayes"], "invert": ["movies"]}
+    channel = {"frequent": 2, "sampled": 3, "draws": 7, "by_frequency": 11}
+    p = p.model_copy(
+        update={
+            "sweep": p.sweep.model_copy(update=sweep),
+            "channel": p.channel.model_copy(update=channel),
+        }
+    )
+    estimate = Estimate(p)
+    work = estimate.work()
+    assert work is not None
+    # 540 words and (2 + 3) x 7 + 11 draws, each against the vocabulary.
+    assert work.search == pytest.approx(586 * 2 * CANDIDATES * VOCABULARY * H)
+    flops = [estimate.flops(cell) or 0 for cell in estimate.tuned]
+    # Scoring reads 10 of the 40 texts that 4 epochs train on, forward alone.
+    assert work.tuning == pytest.approx(sum(flops) * (1 + 10 / 40 * 2 / 6))
+
+
+@pytest.mark.parametrize("path", ["params.yaml", "tests/every_section.yaml"])
+def test_every_stage_of_dvc_yaml_is_counted(path: str) -> None:
+    p = params.load(ROOT / path)
+    stages = YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"].values()
+
+    def count(stage: Any) -> int:
+        lists = [name[2:-1].split(".")[-1] for name in stage.get("matrix", {}).values()]
+        many = math.prod(len(getattr(p.sweep, name)) for name in lists)
+        return len(p.studies) if "foreach" in stage else many
+
+    assert Estimate(p).stages() == sum(map(count, stages))
 
 
 def test_vectors_take_disk_and_one_position_a_word(workspace: Path) -> None:
@@ -140,10 +190,10 @@ def test_vectors_take_disk_and_one_position_a_word(workspace: Path) -> None:
     words = Estimate(p).releases()
     sweep = p.sweep.model_copy(update={"methods": ["token-representation"]})
     estimate = Estimate(p.model_copy(update={"sweep": sweep}))
-    assert estimate.length(estimate.tuned[0]) == 5 + 2
-    # 3 seeds x 10 rows x 5 words; of the method rapt 4 plain ones as well.
-    assert estimate.releases() == 150 * (4 + 1.5 * H)
-    assert words == 270 * 4
+    assert estimate.length(estimate.tuned[1]) == 5 + 2
+    # 3 seeds x 20 rows x 5 words; of the method rapt 4 plain ones as well; the clean release.
+    assert estimate.releases() == 300 * (4 + 1.5 * H) + 300 * 4
+    assert words == 540 * 4 + 300 * 4
     Path("model/config.json").unlink()
     assert Estimate(p.model_copy(update={"sweep": sweep})).releases() is None
 
@@ -157,7 +207,7 @@ def test_texts_are_cut_and_rows_are_limited(workspace: Path) -> None:
     for split in ("train", "test"):
         Path(f"{split}.csv").write_text("text,label\n" + f"{'word ' * 1000},0\n" * 10)
     estimate = Estimate(p)
-    assert estimate.length(estimate.tuned[0]) == 64 + 1.3 * 4 + 2
+    assert estimate.length(estimate.tuned[1]) == 64 + 1.3 * 4 + 2
 
 
 def test_what_is_not_here_is_unknown_until_it_is_given(workspace: Path) -> None:
@@ -165,7 +215,7 @@ def test_what_is_not_here_is_unknown_until_it_is_given(workspace: Path) -> None:
     Path("model/config.json").unlink()
     p = experiment(one=FULL)
     unknown = Estimate(p)
-    (cell,) = unknown.tuned
+    _, cell = unknown.tuned
     assert unknown.flops(cell) is unknown.weights(cell) is unknown.words(noisy=True) is None
     assert unknown.tables() is None
     assert unknown.guessed == ["movies"]
@@ -180,7 +230,7 @@ def test_a_bilstm_costs_what_torch_makes(workspace: Path) -> None:
     encoder = {"type": "bilstm", "hidden": 5, "layers": 2, "dropout": 0.0}
     p = experiment(encoder, one=FULL)
     lstm = sum(w.numel() for w in LSTM(H, 5, 2, bidirectional=True).parameters())
-    (cell,) = Estimate(p).tuned
+    _, cell = Estimate(p).tuned
     assert Estimate(p).flops(cell) == pytest.approx(120 * LENGTH * 6 * lstm)
     assert Estimate(p).weights(cell) == 3 * 4 * (lstm + VOCABULARY * H)
     # Its embeddings are frozen; a state has both directions.
@@ -252,16 +302,25 @@ def test_a_model_on_the_hub_has_the_size_that_its_config_makes(name: str, config
     assert model.active == weights - shape[0] * shape[2]
 
 
-def test_speed_is_that_of_the_cells_that_ran_here(workspace: Path) -> None:
-    p = experiment(one=FULL, other=PROMPT, third=LORA)
-    assert measured(p) == {}
-    cells = Estimate(p).tuned
-    for cell, device, seconds in zip(cells, ("cpu", "cpu", "A GPU"), (10, 20, 2), strict=True):
-        run = {"device": device, "seconds": seconds}
-        files.write_json(f".rapt/runs/train/{cell.cell}.json", run)
-    flops = [Estimate(p).flops(cell) or 0 for cell in cells]
-    expected = {"cpu": (flops[0] / 10 + flops[1] / 20) / 2, "gpu": flops[2] / 2}
-    assert measured(p) == pytest.approx(expected)
+SPEED = Speed("this machine", start=40.0, product=50e9, training={str(H): 2e6, "768": 40e9})
+
+
+@pytest.fixture(autouse=True)
+def speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two cores, whose speed was measured."""
+    monkeypatch.setattr("rapt.preview.measured", lambda width: SPEED)
+    monkeypatch.setattr("rapt.preview.cores", lambda: 2)
+    monkeypatch.setattr("rapt.preview.has_gpu", lambda: False)
+
+
+def said(capsys: pytest.CaptureFixture[str], p: params.Params) -> str:
+    """Of params that stand in a file."""
+    content = json.loads(p.model_dump_json())
+    content["sweep"] |= {
+        name: list(map(int, content["sweep"][name])) for name in ("etas", "tune_at")
+    }
+    YAML().dump(content, Path("of_p.yaml"))
+    return shown(capsys, "of_p.yaml")
 
 
 def shown(capsys: pytest.CaptureFixture[str], what: str | None, **given: Any) -> str:
@@ -280,67 +339,67 @@ def test_a_preview_says_what_it_rests_on(
     workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     unknown = shown(capsys, "paper-nlu-bert")
-    assert "216 cells (216 train), 5 seeds: 1,080" in unknown
-    assert "h, and 72 cells unknown, at 10 useful TFLOP/s (assumed" in unknown
+    assert "192 cells (192 train), 5 seeds: 960" in unknown
+    assert "h, and 64 cells unknown, at 10 useful TFLOP/s (assumed" in unknown
     assert "the rows of happydb; give --rows happydb=N" in unknown
     assert "bert; give --parameters" not in unknown  # it is known of the hub
-    assert "adapters about 120 GB; releases unknown of training splits" in unknown
+    assert "adapters about 110 GB; releases unknown; embedding" in unknown
     # Five seeds of full fine-tuning: 109 million weights, each with two moments.
     assert "checkpoints of the largest cell up to about 6.7 GB while" in unknown
     rows = ["sst2=1000", "qqp=1000", "happydb=1K"]
     given = shown(capsys, "paper-nlu-bert", rows=rows, parameters=["0.1B"], tflops=1.0)
-    # 3 x 18 cells x 5 seeds x 4 epochs, 3,000 rows in all; six cells of a tuner have 40 plain ones.
-    tokens = 5 * 4 * 3_000 * (18 * 130 + 6 * 40 * 1.3)
-    prompt = 5 * 4 * 3_000 * 18 * 150
+    # Of a task and tuner 16 cells x 5 seeds x 4 epochs, five of them with 40 plain tokens.
+    words = (9.4 * 1.3 + 2) + (21.5 * 1.3 + 2) + 130  # HappyDB's are not known
+    tokens = 5 * 4 * 1_000 * (16 * words + 3 * 5 * 40 * 1.3)
+    prompt = 5 * 4 * 3_000 * 16 * 150
     hours = (tokens * (6 + 3 * 4) + prompt * 4) * 1e8 / 1e12 / 3600
     assert f"up to about {float(f'{hours:.2g}'):g} h, at 1 useful" in given
-    assert "adapters about 110 GB, and 162 cells unknown" in given  # 54 x 5 x 0.4 GB
+    assert "adapters about 96 GB, and 144 cells unknown" in given  # 48 x 5 x 0.4 GB
     text = presets.text("paper-nlu-bert").replace("google-bert/bert-base-uncased", "my/bert")
     Path("mine.yaml").write_text(text)
     assert "Not here yet: bert; give --parameters bert=3B" in shown(capsys, "mine.yaml")
 
 
-def test_a_preview_takes_a_file_and_measures(
+def test_a_preview_takes_a_file_and_says_the_time_here(
     workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = presets.text("demo")
-    Path("params.yaml").write_text(text)
-    Path("mine.yml").write_text(text.replace("seeds: 2", "seeds: 7"))
-    assert "7 seeds: 70 training runs" in shown(capsys, "mine.yml")
-    before = shown(capsys, None)
-    assert before.startswith("params.yaml: ")
-    assert "Tuning on this CPU: unknown" in before
-    for split in ("train", "test"):
-        columns = {"text": ["a text of five words"] * 640, "text_pair": [None] * 640}
-        import pyarrow as pa
+    Path("mine.yml").write_text(presets.text("demo").replace("seeds: 3", "seeds: 7"))
+    assert "7 seeds: 63 training runs" in shown(capsys, "mine.yml")
+    p = experiment(one=FULL)
+    estimate, work = Estimate(p), Estimate(p).work()
+    assert work is not None
+    # Three seeds on two cores: every stage starts, and the processes of the two cells.
+    seconds = 40 * (work.stages * STARTED / 2 + 2) + work.search / 100e9 + work.tuning / 4e6
+    assert f"\nAbout {seconds / 60:.2g} min on this CPU (2 cores), " in said(capsys, p)
+    assert estimate.guessed == []
 
-        files.write_parquet(f"data/raw/movies/{split}.parquet", pa.table(columns))
-    cell = "movies-minilm-lora-pct2t-75"
-    files.write_json(f".rapt/runs/train/{cell}.json", {"device": "cpu", "seconds": 36})
-    after = shown(capsys, None)
-    # Ten cells like this one, three of them and the study with plain tokens: 8.5 or 21.5 tokens.
-    seconds = 36 * (6 * 8.5 + 4 * 21.5) / 8.5
-    assert f"this CPU: about {float(f'{seconds / 60:.2g}'):g} min" in after
+
+def test_presets_are_listed_with_what_they_cost_here(
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for speed, minutes in ((None, "-"), (SPEED, r"[\d.,]+ (min|h)")):
+        monkeypatch.setattr("rapt.preview.known", lambda speed=speed: speed)
+        monkeypatch.setenv("COLUMNS", "70")
+        listed()
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) <= 70
+        assert re.fullmatch(rf"demo  23 cells, {minutes}", lines[0])
+        assert lines[1].startswith("  The demo: ")
 
 
 def test_a_preview_warns_of_too_many_cells(
-    workspace: Path, capsys: pytest.CaptureFixture[str]
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = presets.text("paper-nlu-bert")
-    assert "More than 250 cells" not in shown(capsys, "paper-nlu-bert")
-    Path("many.yaml").write_text(
-        text.replace("\n  inversions: []", "\n  inversions:\n    - nearest")
-    )
-    # 216 + 54 cells
-    assert "More than 250 cells: DVC writes dvc.lock anew for each, about 2.6 min" in shown(
-        capsys, "many.yaml"
-    )
+    assert "More than" not in shown(capsys, "paper-nlu-bert")
+    monkeypatch.setattr("rapt.preview.MOST_CELLS", 191)
+    warned = shown(capsys, "paper-nlu-bert")
+    assert "More than 191 cells: DVC writes dvc.lock anew for each, about 1.9 min" in warned
 
 
 @pytest.mark.parametrize(
     ("given", "line"),
     [
-        ({"rows": ["sst=5"]}, r"^--rows: 'sst' given, .*did you mean 'sst2'\?$"),
+        ({"rows": ["sst=5"]}, r"^--rows: got 'sst', .*Did you mean 'sst2'\?$"),
         ({"rows": ["sst2=many"]}, r"^--rows: 'sst2=many' given, allowed: .*$"),
         ({"parameters": ["three"]}, r"^--parameters: 'three' given, allowed: .*$"),
         ({"parameters": ["-3B"]}, r"^--parameters: '-3B' given, allowed: .*$"),

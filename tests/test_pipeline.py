@@ -19,8 +19,10 @@ STAGES: dict[str, dict[str, Any]] = {
 PROVIDER = [name for name, s in STAGES.items() if s.get("meta", {}).get("side") == "provider"]
 # Computed from public vocabularies and the mechanism alone.
 PUBLIC = ("models/tables/", "models/channels/")
-# What cannot change a result: reading params, mapping and writing files, progress, mirroring.
+# What cannot change a result: the lazy names of the package itself, reading params, mapping and
+# writing files, progress, mirroring.
 NO_DEPENDENCY = {
+    "rapt/__init__.py",
     *("rapt/errors.py", "rapt/files.py", "rapt/mapped.py", "rapt/param_errors.py"),
     *("rapt/params.py", "rapt/param_types.py", "rapt/process.py", "rapt/progress.py"),
     "rapt/tracking.py",
@@ -29,6 +31,11 @@ NO_DEPENDENCY = {
 
 def paths(stage: dict[str, Any], key: str) -> list[str]:
     return [path if isinstance(path, str) else next(iter(path)) for path in stage.get(key, [])]
+
+
+def params(stage: dict[str, Any]) -> list[str]:
+    """The keys of params that a stage reads; of a whole file none."""
+    return [key for file in stage.get("params", []) for keys in file.values() for key in keys or ()]
 
 
 def module_of(stage: dict[str, Any]) -> Path:
@@ -47,7 +54,14 @@ def imported(module: Path) -> set[Path]:
         found.add(path)
         if str(path) in NO_DEPENDENCY:
             continue
-        for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        tree = ast.parse((ROOT / path).read_text())
+        types = {
+            node
+            for block in ast.walk(tree)
+            if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+            for node in block.body
+        }
+        for node in set(ast.walk(tree)) - types:
             names = []
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
@@ -65,13 +79,14 @@ def test_a_stage_depends_on_its_code_and_on_no_other(name: str) -> None:
     stage = STAGES[name]
     code = {Path(p) for p in paths(stage, "deps") if p.startswith(("rapt", "stages"))}
     read = imported(module_of(stage))
-    if "attacks.${item.attack}" in stage.get("params", []):
+    if "attacks.${item.attack}" in params(stage):
         read |= imported(Path("rapt/attacks/__init__.py"))  # which it is, params.yaml says
     needed = {m for m in read if str(m) not in NO_DEPENDENCY and m.name != "__init__.py"}
     if name == "validate":
         # Its result is theirs, and of what has its parameters in params.yaml.
-        its = ("params", "param_errors", "param_types", "attacks/base", "privacy/streams")
+        its = ("params", "param_errors", "param_types", "plan", "attacks/base", "privacy/streams")
         needed |= {Path(f"rapt/{m}.py") for m in its}
+        needed |= {Path(f"rapt/{m}/config.py") for m in ("data", "privacy", "tuning")}
     if name == "report":  # it prints what each attacker knows
         needed |= {p.relative_to(ROOT) for p in (ROOT / "rapt/attacks").glob("[!_]*.py")}
     uncovered = {m for m in needed if not any(m == c or c in m.parents for c in code)}
@@ -89,8 +104,23 @@ def test_a_stage_says_what_it_does_and_can_be_cached(name: str) -> None:
     assert not [out for out in outs if "persist" in next(iter(out.values()))]
 
 
-def test_the_provider_s_stages_are_those_that_tune_and_look_at_what_was_tuned() -> None:
-    assert PROVIDER == ["train", "denoise", "layers", "study"]
+def test_the_provider_s_stages_are_those_that_tune_on_what_is_protected() -> None:
+    assert PROVIDER == ["train", "probe", "denoise", "study"]
+
+
+def test_the_clean_text_stays_with_the_user() -> None:
+    """Its release and its adapters reach no remote, and no stage of the provider reads them."""
+    for name, stage in STAGES.items():
+        for out in stage["outs"]:
+            path = out if isinstance(out, str) else next(iter(out))
+            if re.search(r"^(data|models)/.*clean$", path):
+                assert isinstance(out, dict) and out[path]["push"] is False, name
+        if name in PROVIDER:
+            assert not [dep for dep in paths(stage, "deps") if "clean" in dep]
+    assert {name for name in STAGES if "clean" in name} == {
+        *("clean", "train-clean", "probe-clean", "invert-clean", "infer-clean"),
+        *("recognize-clean", "membership-clean"),
+    }
 
 
 def test_no_provider_side_stage_depends_on_raw_or_tagged_data() -> None:
@@ -113,7 +143,7 @@ def test_no_provider_side_stage_depends_on_raw_or_tagged_data() -> None:
 
 def test_what_the_provider_may_know_of_the_mechanism_is_made_without_any_text() -> None:
     for name in ("tables", "channel"):
-        assert all(not p.startswith("data/") or p == "data/params.ok" for p in deps_above(name))
+        assert all(not p.startswith("data/") or p == "data/params.json" for p in deps_above(name))
 
 
 def deps_above(name: str) -> list[str]:
@@ -135,7 +165,7 @@ def test_text_and_what_attackers_learn_from_it_is_never_pushed() -> None:
 
 
 def test_training_waits_for_the_gate_of_its_release() -> None:
-    for name in ("train", "denoise", "study"):
+    for name in (*PROVIDER, "train-clean", "probe-clean"):
         assert any(p.startswith("reports/gates/private/") for p in paths(STAGES[name], "deps"))
 
 
@@ -147,6 +177,7 @@ def test_every_stage_comes_after_validation() -> None:
 
     def roots(name: str) -> set[str]:
         deps = [shape(p) for p in paths(STAGES[name], "deps")]
+        deps += [path for file in STAGES[name]["params"] for path in file]
         above = {n for out, n in made.items() for p in deps if f"{out}/".startswith(f"{p}/")}
         return set().union(*map(roots, above)) if above else {name}
 

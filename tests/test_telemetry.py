@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from rapt import project
+
 ROOT = Path(__file__).parents[1]
 STAGE = "from rapt.process import no_telemetry; no_telemetry()\n"
 PREFECT = "from prefect.settings.context import get_current_settings\n"
@@ -43,6 +45,12 @@ def ask(code: str, folder: Path) -> bool:
 @pytest.mark.parametrize("question", [DVC_SAYS, PREFECT_SAYS, PREFECT_SDK_SAYS])
 def test_off_in_the_projects_folder_by_committed_files(question: str) -> None:
     assert not ask(question, ROOT)
+
+
+@pytest.mark.parametrize("question", [DVC_SAYS, PREFECT_SAYS])
+def test_off_in_a_project_of_one_s_own(question: str, tmp_path: Path) -> None:
+    project.new(tmp_path / "mine")
+    assert not ask(question, tmp_path / "mine")
 
 
 @pytest.mark.parametrize(

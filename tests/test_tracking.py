@@ -65,6 +65,23 @@ def expected(experiment: Params) -> set[str]:
     }
 
 
+def test_what_is_synced_is_seen_without_mlflow(
+    experiment: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not tracking.is_synced(experiment)
+    tracking.sync(experiment)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "mlflow", None)
+        assert tracking.is_synced(experiment)
+    assert not tracking.is_synced(experiment.model_copy(update={"seed": experiment.seed + 1}))
+    next(Path("reports/cells/train").glob("*.json")).unlink()
+    assert not tracking.is_synced(experiment)
+    tracking.sync(experiment)
+    assert tracking.is_synced(experiment)
+    Path("mlflow.db").unlink()
+    assert not tracking.is_synced(experiment)
+
+
 def test_a_parent_and_a_child_for_each_cell_that_stands_alone(
     experiment: Params, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,8 +92,9 @@ def test_a_parent_and_a_child_for_each_cell_that_stands_alone(
     assert parent.data.tags[tracking.SWEEP] == tracking.sweep_id(experiment)
     for cell, run in children.items():
         assert run.data.tags["mlflow.parentRunId"] == parent.info.run_id
-        unprotected = run.data.params["eta"] == "inf"
-        assert (run.data.tags["protection"] == "unprotected") == unprotected, cell
+        clean = cell.endswith("-clean")
+        assert (run.data.tags["protection"] == "unprotected") == clean, cell
+        assert (run.data.params["method"] == "clean") == clean
         assert run.info.status == "FINISHED"
 
 
@@ -84,8 +102,8 @@ def test_a_child_shows_the_trade_off(experiment: Params) -> None:
     tracking.sync(experiment)
     run = runs()[1]["movies-minilm-lora-rapt-75"]
     cell = files.read_json("reports/cells/train/movies-minilm-lora-rapt-75.json")
-    invert = files.read_json("reports/cells/invert/nearest-movies-rapt-75.json")
-    infer = files.read_json("reports/cells/infer/mlp-tweets-rapt-75.json")
+    invert = files.read_json("reports/cells/invert/nearest-movies-pct2t-75.json")
+    infer = files.read_json("reports/cells/infer/mlp-tweets-pct2t-75.json")
     metrics = run.data.metrics
     assert metrics["accuracy"] == cell["metrics"]["accuracy"]["mean"]
     assert metrics["accuracy_sd"] == cell["metrics"]["accuracy"]["sd"]
@@ -117,7 +135,7 @@ def test_a_child_shows_what_is_recognized_in_its_own_task(
     results = load(synthetic.write(tmp_path, synthetic.recognize_entities))
     (cell,) = results.of("train", method="rapt", eta="75")
     metrics = {name: value for name, value, _ in tracking.record(results, cell).metrics}
-    own = files.read_json("reports/cells/recognize/ner-movies-rapt-75.json")
+    own = files.read_json("reports/cells/recognize/ner-movies-pct2t-75.json")
     assert metrics["ner/f1"] == own["metrics"]["f1"]["mean"]
 
 
@@ -287,7 +305,7 @@ def test_a_run_names_the_attacks_that_say_nothing_and_holds_no_figure_of_a_broke
     experiment: Params, word: str
 ) -> None:
     cells = {cell.cell: cell for cell in plan(experiment)}
-    for attack in ("mlp-tweets-t2t-inf", "nearest-tweets-t2t-inf"):
+    for attack in ("mlp-tweets-clean", "nearest-tweets-clean"):
         if word == "broken":
             synthetic.break_attack(cells[attack])
         else:
@@ -306,12 +324,12 @@ def test_a_run_names_the_attacks_that_say_nothing_and_holds_no_figure_of_a_broke
     other = {"broken": "unproven", "unproven": "broken"}[word]
     for name, run in children.items():
         assert f"rapt.{other}" not in run.data.tags
-        concerned = name.startswith(("movies-minilm-lora-t2t", "nearest-tweets-t2t"))
+        concerned = cells[name].kind in tracking.TUNED or name.startswith("nearest-tweets")
         if word == "unproven":  # there is nothing on clean text to be called so
-            concerned &= not name.endswith("-inf")
+            concerned &= not name.endswith("-clean")
         assert (f"rapt.{word}" in run.data.tags) == concerned, name
     if word == "broken":  # what it reaches on clean text shows why
-        assert "mlp/tweets/accuracy_author" in children["movies-minilm-lora-t2t-inf"].data.metrics
+        assert "mlp/tweets/accuracy_author" in children["movies-minilm-lora-clean"].data.metrics
 
 
 def test_a_child_has_the_attacks_on_what_privatizes_alike(experiment: Params) -> None:

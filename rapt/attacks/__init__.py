@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated, get_args
+
+from pydantic import Field
+
 from rapt.attacks.attribute_hidden import AttributeHidden
 from rapt.attacks.attribute_mlp import AttributeMlp
 from rapt.attacks.authorship import Authorship
@@ -17,18 +21,20 @@ from rapt.attacks.nearest import NearestNeighbour
 from rapt.attacks.ner import Ner
 from rapt.attacks.replay import SeedReplay
 
-ATTACKS: tuple[type[Attack], ...] = (
-    NearestNeighbour,
-    Averaging,
-    MlpInversion,
-    Autoencoder,
-    Bayesian,
-    ContextualBayesian,
-    MaskedToken,
-    SeedReplay,
-    AttributeMlp,
-    AttributeHidden,
-    Authorship,
-    Ner,
-    MembershipLoss,
-)
+AnyAttack = Annotated[
+    NearestNeighbour
+    | Averaging
+    | MlpInversion
+    | Autoencoder
+    | Bayesian
+    | ContextualBayesian
+    | MaskedToken
+    | SeedReplay
+    | AttributeMlp
+    | AttributeHidden
+    | Authorship
+    | Ner
+    | MembershipLoss,
+    Field(discriminator="type"),
+]
+ATTACKS: tuple[type[Attack], ...] = get_args(get_args(AnyAttack)[0])

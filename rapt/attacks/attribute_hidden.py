@@ -8,7 +8,7 @@ from pydantic import Field
 
 from rapt.attacks.base import Inference, Release, Values
 from rapt.attacks.perceptron import Perceptron
-from rapt.param_types import Model, Sha256
+from rapt.param_types import MINILM, Model, Sha256
 
 if TYPE_CHECKING:
     from rapt.text.table import EmbeddingTable
@@ -21,9 +21,11 @@ class AttributeHidden(Perceptron, Inference):
     knows: ClassVar[str] = "released texts whose attribute is known; any public model"
 
     type: Literal["attribute-hidden"]
-    model: Annotated[Model, Field(description="that reads the texts, as in backbones")]
-    sha256: Annotated[Sha256 | None, Field(description="of its model.safetensors; null: unchecked")]
-    max_tokens: Annotated[int, Field(ge=8, description="of a text that it reads")]
+    model: Annotated[Model, Field(description="that reads the texts, as in backbones")] = MINILM
+    sha256: Annotated[
+        Sha256 | None, Field(description="of its model.safetensors; null: unchecked")
+    ] = None
+    max_tokens: Annotated[int, Field(ge=8, description="of a text that it reads")] = 128
 
     def guesses(
         self, table: EmbeddingTable, own: Release, values: Values, victims: Release, seed: int

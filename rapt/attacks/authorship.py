@@ -22,8 +22,12 @@ class Authorship(Inference):
     knows: ClassVar[str] = "released texts whose attribute is known"
 
     type: Literal["authorship"]
-    longest: Annotated[PositiveInt, Field(description="words in a row that count as one feature")]
-    strength: Annotated[PositiveFloat, Field(description="1 / the penalty on squared weights")]
+    longest: Annotated[
+        PositiveInt, Field(description="words in a row that count as one feature")
+    ] = 2
+    strength: Annotated[PositiveFloat, Field(description="1 / the penalty on squared weights")] = (
+        10.0
+    )
 
     def guesses(
         self, table: EmbeddingTable, own: Release, values: Values, victims: Release, seed: int

@@ -6,6 +6,7 @@ from typing import Literal
 
 from rapt.attacks.base import Inverter, Public, Vectors
 from rapt.attacks.black_box import BlackBox, each_word
+from rapt.attacks.perceptron import Hidden
 
 
 class Autoencoder(BlackBox):
@@ -15,6 +16,7 @@ class Autoencoder(BlackBox):
     """
 
     type: Literal["autoencoder"]
+    hidden: Hidden = 512
 
     def learn(self, public: Public, words: list[str], seen: Vectors, seed: int) -> Inverter:
         """Learn the words' vectors."""

@@ -23,7 +23,7 @@ class Averaging(Inversion):
     knows: ClassVar[str] = "the embedding table"
 
     type: Literal["averaging"]
-    copies: Annotated[int, Field(ge=2, description="releases of the same texts that it has")]
+    copies: Annotated[int, Field(ge=2, description="releases of the same texts that it has")] = 2
 
     @property
     def takes(self) -> int:

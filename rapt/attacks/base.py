@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
 from rapt import files
+from rapt.param_types import Section
 
 if TYPE_CHECKING:  # params.yaml is validated with this module: every command would load Arrow
     import pyarrow as pa
@@ -29,13 +29,8 @@ Vectors = NDArray[np.float32]
 Values = Mapping[str, Sequence[str]]
 
 
-class Attack(BaseModel, ABC):
-    """An attack; its fields are its parameters as params.yaml has them, without defaults.
-
-    One is `type`, its name.
-    """
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+class Attack(Section, ABC):
+    """An attack; its fields are its parameters as params.yaml has them; `type` is its name."""
 
     source: ClassVar[str]
     # What the attacker has beside the victims' release.

@@ -35,10 +35,10 @@ class Bayesian(Inversion):
     reads_channel: ClassVar[bool] = True
 
     type: Literal["bayesian"]
-    prior: Prior
+    prior: Prior = "release"
     copies: Annotated[
         PositiveInt, Field(description="releases of the same texts that the attacker has")
-    ]
+    ] = 1
 
     @property
     def takes(self) -> int:

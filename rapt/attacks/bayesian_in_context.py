@@ -21,11 +21,13 @@ class ContextualBayesian(LanguageModel, Inversion):
     reads_channel: ClassVar[bool] = True
 
     type: Literal["bayesian-in-context"]
-    prior: Prior
+    prior: Prior = "release"
     weight: Annotated[
         float, Field(gt=0, lt=1, description="of the model in the prior; the rest is prior's")
-    ]
-    candidates: Annotated[PositiveInt, Field(description="originals that are re-ranked, at most")]
+    ] = 0.5
+    candidates: Annotated[
+        PositiveInt, Field(description="originals that are re-ranked, at most")
+    ] = 100
 
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Nothing is learned."""

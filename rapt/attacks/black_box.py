@@ -24,7 +24,7 @@ class BlackBox(Perceptron, Inversion):
 
     pairs: Annotated[
         PositiveInt, Field(description="words of its own that it learns from, at most")
-    ]
+    ] = 20_000
 
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Learn from the first words of the attacker's own texts."""

@@ -17,7 +17,9 @@ class LanguageModel(Attack):
     """An attack by a masked language model, or a decoder, which sees the words before alone."""
 
     model: Annotated[Model, Field(description="the language model, as in backbones")]
-    sha256: Annotated[Sha256 | None, Field(description="of its model.safetensors; null: unchecked")]
+    sha256: Annotated[
+        Sha256 | None, Field(description="of its model.safetensors; null: unchecked")
+    ] = None
 
     def predictor(self, public: Public) -> WordPredictor:
         """The model, over the words of the table."""

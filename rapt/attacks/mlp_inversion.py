@@ -6,6 +6,7 @@ from typing import Literal
 
 from rapt.attacks.base import Inverter, Public, Vectors
 from rapt.attacks.black_box import BlackBox, each_word
+from rapt.attacks.perceptron import Epochs, Hidden, LearningRate
 
 
 class MlpInversion(BlackBox):
@@ -15,6 +16,9 @@ class MlpInversion(BlackBox):
     """
 
     type: Literal["mlp-inversion"]
+    hidden: Hidden = 128
+    epochs: Epochs = 10
+    learning_rate: LearningRate = 0.003
 
     def learn(self, public: Public, words: list[str], seen: Vectors, seed: int) -> Inverter:
         """Learn the words as classes."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from rapt.attacks.base import Attack, Texts
-from rapt.param_types import Model, Sha256
+from rapt.param_types import MINILM, Model, Sha256
 
 if TYPE_CHECKING:
     from rapt.attacks.recognizer import Recognizer
@@ -21,14 +21,20 @@ class Ner(Attack):
     knows: ClassVar[str] = "clean texts of its own with their entities; a public encoder"
 
     type: Literal["ner"]
-    model: Annotated[Model, Field(description="the encoder that is fine-tuned, as in backbones")]
-    sha256: Annotated[Sha256 | None, Field(description="of its model.safetensors; null: unchecked")]
-    epochs: Annotated[PositiveInt, Field(description="passes over its own texts")]
-    batch_size: Annotated[PositiveInt, Field(description="texts, or parts of them, of a step")]
-    learning_rate: Annotated[PositiveFloat, Field(description="of AdamW, falling linearly to 0")]
+    model: Annotated[
+        Model, Field(description="the encoder that is fine-tuned, as in backbones")
+    ] = MINILM
+    sha256: Annotated[
+        Sha256 | None, Field(description="of its model.safetensors; null: unchecked")
+    ] = None
+    epochs: Annotated[PositiveInt, Field(description="passes over its own texts")] = 5
+    batch_size: Annotated[PositiveInt, Field(description="texts, or parts of them, of a step")] = 16
+    learning_rate: Annotated[
+        PositiveFloat, Field(description="of AdamW, falling linearly to 0")
+    ] = 3e-4
     max_tokens: Annotated[
         int, Field(ge=8, description="read at once; longer texts are read in parts")
-    ]
+    ] = 128
 
     def fit(self, texts: Texts, tags: Texts, seed: int) -> Recognizer:
         """Learn to tag clean texts.

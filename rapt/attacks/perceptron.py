@@ -13,13 +13,17 @@ from threadpoolctl import threadpool_limits
 
 from rapt.attacks.base import Attack, Values, Vectors
 
+Hidden = Annotated[PositiveInt, Field(description="width of the hidden layer")]
+Epochs = Annotated[PositiveInt, Field(description="passes over what is learned from")]
+LearningRate = Annotated[PositiveFloat, Field(description="of Adam")]
+
 
 class Perceptron(Attack):
     """An attack by a perceptron with one hidden layer of ReLUs, on standardized features."""
 
-    hidden: Annotated[PositiveInt, Field(description="width of the hidden layer")]
-    epochs: Annotated[PositiveInt, Field(description="passes over what is learned from")]
-    learning_rate: Annotated[PositiveFloat, Field(description="of Adam")]
+    hidden: Hidden = 768
+    epochs: Epochs = 20
+    learning_rate: LearningRate = 0.001
 
     def classifier(
         self, features: Vectors, values: Sequence[str], seed: int

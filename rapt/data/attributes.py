@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from rapt.data.config import Bins, MostFrequent
 from rapt.errors import RaptError
-from rapt.params import Bins, MostFrequent
 
 NUMBER = re.compile(r"[-+]?\d*\.?\d+")
 

@@ -14,8 +14,8 @@ import zlib
 from difflib import get_close_matches
 from pathlib import Path
 
+from rapt.data.config import PackageSource
 from rapt.errors import RaptError
-from rapt.params import PackageSource
 
 NO_CONNECTION = re.compile("connection broken|Max retries|name resolution|ConnectTimeout", re.I)
 

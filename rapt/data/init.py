@@ -1,4 +1,4 @@
-"""`rapt init my.csv`: add a task for a user's own file to params.yaml."""
+"""`rapt init my.csv`: an experiment on a user's own file, small enough to run at once."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from ruamel.yaml import YAML, YAMLError
-from ruamel.yaml.comments import CommentedMap
-from ruamel.yaml.representer import RoundTripRepresenter
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from rapt import files, params
+from rapt import files, params, presets
+from rapt.check import prepared
 from rapt.data import read
+from rapt.data.config import Format
 from rapt.errors import RaptError, not_allowed
-from rapt.params import Format
 
 FORMATS = {
     ".csv": "csv",
@@ -44,6 +45,13 @@ RARE = 0.01
 SENTENCE = 4
 # Of a single file, this share of the rows is the evaluation split.
 TEST_SHARE = 0.2
+# Rows of each split that a first result is made from.
+SAMPLE = 400
+# The experiment that a params.yaml which nobody edited is replaced by, with this task for its own.
+TEMPLATE, ITS_TASK = "quick", "movies"
+# The attack on attributes.
+ATTACK = "authorship"
+EXCEL = (".xlsx", ".xls", ".xlsm", ".ods")
 
 
 @dataclass(frozen=True)
@@ -51,11 +59,10 @@ class NewTask:
     """The task that was added, and what to tell the user."""
 
     name: str
-    next_steps: list[str]
+    lines: list[str]
 
     def __str__(self) -> str:
-        steps = (f"{n}. {step}" for n, step in enumerate(self.next_steps, start=1))
-        return "\n".join([f"added tasks.{self.name} to params.yaml; next:", *steps])
+        return "\n".join(self.lines)
 
 
 def task_block(
@@ -68,10 +75,13 @@ def task_block(
     attributes: Sequence[str] = (),
     params_path: str | Path = "params.yaml",
 ) -> NewTask:
-    """Inspect a file, or a folder of train and test files, and add its block to params.yaml.
+    """Inspect a file, or a folder of train and test files, and enter it in params.yaml.
+
+    A params.yaml that is a preset as it was written becomes a small experiment on this task alone.
+    One that was edited keeps all it has, byte for byte, and gets the task beside it.
 
     Columns that are not named are guessed where they are obvious: by the usual names, a text also
-    as the only column of sentences. The rest of params.yaml stays as it is, byte for byte.
+    as the only column of sentences.
 
     Args:
         path: CSV, TSV, JSONL or Parquet; or a folder with train and test or validation files.
@@ -83,23 +93,108 @@ def task_block(
         params_path: Of params.yaml.
 
     Raises:
-        RaptError: One line: no such file or column, no obvious text column, a task of this name.
+        RaptError: One line: no such file or column, no obvious text column, rows without a class,
+            too few rows, a task of this name. params.yaml then stays as it was.
     """
-    content, tasks = _tasks(Path(params_path))
+    params_path = Path(params_path)
+    content = _read(params_path)
+    preset = next((known for known in presets.names() if presets.text(known) == content), None)
     name = name or _task_name(Path(path))
-    if name in tasks:
-        raise RaptError(f"tasks.{name}: stands in {params_path} already; give another name")
+    if name != (valid := _name(name, "--name")):
+        raise RaptError(
+            f"tasks.{name}: got {name!r}, expected lower-case letters, digits and single hyphens. "
+            f"Did you mean {valid!r}?"
+        )
     table = _Table(_find(Path(path)))
     if text is None:
         text, guessed_pair = table.guess_texts()
         text_pair = text_pair or guessed_pair
     label = label or table.guess_label({text, text_pair})
     block = _block(table, text, text_pair, label, attributes)
-    new = _insert(content, tasks, name, block)
-    params.validate(YAML(typ="safe").load(new))
+
+    def whole(block: CommentedMap) -> tuple[str, params.Params]:
+        task = _dumped(name, block)
+        new = _template(task, table.where) if preset else _insert(content, "tasks", name, task)
+        new = _entered(new, name, label is not None, bool(attributes))
+        return new, params.validate(YAML(typ="safe").load(new))
+
+    if table.is_divided:
+        least = params.load(params_path).gate.min_rows
+        if table.rows < 2 * least:
+            raise RaptError(
+                f"gate.min_rows: got {table.rows} rows in {table.where}, expected at least "
+                f"{2 * least}, {least} for each split. Add rows, or lower it in params.yaml."
+            )
+        block["rows"]["test"] = min(SAMPLE, max(least, int(TEST_SHARE * table.rows)))
+    p = whole(block)[1]
+    summary = prepared(name, p).summary
+    _sample(block, summary["rows"])
+    new, p = whole(block)
     with files.atomic(params_path) as scratch:
         scratch.write_text(new, encoding="utf-8")
-    return NewTask(name, _next_steps(name, label, attributes))
+    return NewTask(name, [*_changed(name, p, preset), *_lines(name, p, summary, new)])
+
+
+def _sample(block: CommentedMap, there: dict[str, int]) -> None:
+    """Take a part of the rows that there are, and say so where it is one."""
+    rows = {split: SAMPLE for split, count in there.items() if count > SAMPLE}
+    if test := block.pop("rows").get("test"):
+        rows["test"] = test
+    if rows:
+        block["rows"] = CommentedMap(rows)
+        block["rows"].fa.set_flow_style()
+        sample = f"A sample: {there['train']} rows are there to train on, null takes all."
+        _comment(block, "rows", sample if "train" in rows else "Of one file's rows.", 2)
+
+
+def _changed(name: str, p: params.Params, preset: str | None) -> list[str]:
+    """What became of params.yaml."""
+    if preset:
+        return [
+            f"params.yaml runs tasks.{name} alone; it was the preset {preset}, unedited: "
+            f"`rapt preset {preset} --overwrite` brings that back."
+        ]
+    lists = [field for field, names in p.sweep if name in names]
+    return [
+        f"params.yaml was edited, and keeps all it had; new: tasks.{name}, in "
+        f"{', '.join(f'sweep.{field}' for field in lists)}"
+        + (f", and {', '.join(p.sweep.inferences)} in sweep.inferences" if "infer" in lists else "")
+        + "."
+    ]
+
+
+def _lines(name: str, p: params.Params, summary: dict[str, Any], content: str) -> list[str]:
+    """What it stands on, which lines to change for more, and what to run."""
+    task, there = p.tasks[name], summary["rows"]
+    taken = ", ".join(
+        f"{SAMPLE} of {n} rows to {split}" if n > SAMPLE else f"{n} rows to {split}"
+        for split, n in there.items()
+    )
+    columns = [f"text {task.text}", *([f"text_pair {task.text_pair}"] if task.text_pair else [])]
+    if task.label:
+        columns.append(f"label {task.label.column} ({', '.join(task.label.names)})")
+    columns += [f"attribute {how.column}" for how in (task.attributes or {}).values()]
+    dropped = ", ".join(f"{n} {why}" for why, n in summary["dropped"].items() if n)
+    where = YAML().load(content)
+    at = {
+        "rows": where["tasks"][name].lc.key("rows")[0] if "rows" in where["tasks"][name] else 0,
+        "seeds": where.lc.key("seeds")[0] if "seeds" in where else 0,
+        "tuners": where["sweep"].lc.key("tuners")[0],
+    }
+    more = {
+        "rows": f"tasks.{name}.rows: a sample, {taken}",
+        "seeds": f"seeds: {p.seeds}; fewer than three give no interval",
+        "tuners": f"sweep.tuners: {p.sweep.tuners}, sweep.probes: {p.sweep.probes}; "
+        "lora, at tune_at, takes minutes a cell",
+    }
+    if not task.label:
+        del more["tuners"]
+    return [
+        f"It reads {', '.join(columns)}." + (f" Left out: {dropped}." if dropped else ""),
+        "For more than a first result change in params.yaml:",
+        *(f"  line {at[key] + 1}: {line}" for key, line in more.items() if at[key]),
+        "Next: make repro, or dvc repro. How long it takes: rapt plan.",
+    ]
 
 
 class _Table:
@@ -116,10 +211,11 @@ class _Table:
         self.names = list(self.splits[0])
         if self.format.type in read.DELIMITERS and not read.is_header(self.names):
             raise RaptError(
-                f"{self.where}: the first line does not read like column names (not shown: it may "
-                "be text); begin the file with a line of short names"
+                f"{self.where}: got a first line that does not read like column names (not shown: "
+                "it may be text), expected short names. Put them there."
             )
         self.rows = len(self.values(self.names[0], "column"))
+        self.is_divided = "all" in paths
 
     def values(self, column: str, key: str) -> list[str | None]:
         """One column of all files; `key` says in an error what the column was given for."""
@@ -152,12 +248,13 @@ class _Table:
 
     def classes(self, column: str, key: str, *, least: float = 0) -> list[str]:
         """The values of a column of classes that more than a share `least` of the rows hold."""
-        counts = Counter(value for value in self.values(column, key) if value)
+        values = self.values(column, key)
+        counts = Counter(value for value in values if value and not read.is_missing(value))
         common = [value for value, count in counts.items() if count > least * self.rows]
         if not 2 <= len(common) <= MOST_VALUES:
             raise RaptError(
-                f"{self.where}: {key}: column {column!r} holds {len(common)} different values, "
-                f"allowed: 2 to {MOST_VALUES}; group them first"
+                f"{self.where}: {key}: got {len(common)} different values in column {column!r}, "
+                f"expected 2 to {MOST_VALUES}. Group them first."
             )
         return sorted(common, key=_by_number)
 
@@ -198,10 +295,14 @@ def _bytes(path: Path) -> bytes:
 
 
 def _format(path: Path) -> Format:
+    if path.suffix.lower() in EXCEL:
+        raise RaptError(
+            f"{path}: got a spreadsheet, expected {', '.join(FORMATS)}. Save it as CSV (UTF-8)."
+        )
     if path.suffix.lower() not in FORMATS:
         raise RaptError(not_allowed(str(path), path.suffix, FORMATS))
     kind: Any = FORMATS[path.suffix.lower()]
-    return Format(type=kind, names=None, skip_rows=0, quoted=kind in read.DELIMITERS)
+    return Format(type=kind)
 
 
 def _by_number(value: str) -> tuple[float, str]:
@@ -230,32 +331,29 @@ def _block(
     label: str | None,
     attributes: Sequence[str],
 ) -> CommentedMap:
-    """The task's params, in the order of the shipped ones."""
+    """The task's params, as far as they deviate from their defaults."""
     for key, column in (("text", text), ("text_pair", text_pair)):
         if column:
             table.values(column, key)  # stops where there is no such column
     block = CommentedMap()
     paths = {split: _as_given(path) for split, path in table.paths.items()}
     block["source"] = CommentedMap(type="files", files=paths, sha256=table.sha256)
-    block["format"] = CommentedMap(table.format.model_dump())
-    block["text"], block["text_pair"], block["entities"] = text, text_pair, None
-    block["label"] = None
+    block["format"] = _flow(type=table.format.type)
+    if text != "text":
+        block["text"] = text
+    if text_pair:
+        block["text_pair"] = text_pair
     if label:
-        names = _quoted(table.classes(label, "label"))
-        block["label"] = CommentedMap(column=label, names=names, threshold=None)
-        _comment(block["label"], "names", "Names of the classes, in the order of their numbers.", 4)
-    block["attributes"] = CommentedMap() if attributes else None
+        block["label"] = _flow(column=label, names=_quoted(table.classes(label, "label")))
+        _comment(block, "label", "Names of the classes, in the order of their numbers.", 2)
+    if attributes:
+        block["attributes"] = CommentedMap()
+        _comment(block, "attributes", "Rows with another value are dropped and counted.", 2)
     for column in attributes:
         values = _quoted(table.classes(column, "attribute", least=RARE))
-        attribute = CommentedMap(type="values", column=column, values=values)
-        _comment(attribute, "values", "Rows with another value are dropped and counted.", 6)
-        block["attributes"][_name(column, column)] = attribute
-    block["authors"] = None
-    _comment(block, "authors", "Columns that tell authors apart: none is in both splits.", 2)
-    block["exclude"] = None
-    test = max(1, int(TEST_SHARE * table.rows)) if "all" in table.paths else None
-    block["rows"] = CommentedMap(train=None, test=test)
-    _comment(block, "rows", f"null: all; the source has {table.rows} rows.", 2)
+        how = _flow(type="values", column=column, values=values)
+        block["attributes"][_name(column, column)] = how
+    block["rows"] = CommentedMap()
     return block
 
 
@@ -273,8 +371,15 @@ def _comment(section: CommentedMap, key: str, text: str, indent: int) -> None:
     section.yaml_set_comment_before_after_key(key, before=text, indent=indent)
 
 
-def _tasks(path: Path) -> tuple[str, CommentedMap]:
-    """The text of params.yaml, and its tasks as they stand there."""
+def _flow(**values: Any) -> CommentedMap:
+    """A mapping on one line."""
+    mapping = CommentedMap(values)
+    mapping.fa.set_flow_style()
+    return mapping
+
+
+def _read(path: Path) -> str:
+    """The text of params.yaml."""
     try:
         content = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -283,53 +388,86 @@ def _tasks(path: Path) -> tuple[str, CommentedMap]:
         root = YAML().load(content)
     except YAMLError as error:
         raise RaptError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
-    tasks = root.get("tasks") if isinstance(root, CommentedMap) else None
-    if not isinstance(tasks, CommentedMap) or not tasks or tasks.fa.flow_style():
-        raise RaptError(f"{path}: tasks: a section of one task on its own lines is needed")
-    return content, tasks
+    for section in ("tasks", "sweep"):
+        found = root.get(section) if isinstance(root, CommentedMap) else None
+        if not isinstance(found, CommentedMap) or not found or found.fa.flow_style():
+            raise RaptError(
+                f"{path}: {section}: got no section with its entries on lines of their own, "
+                "expected one. Start from `rapt preset quick`."
+            )
+    return content
 
 
-def _insert(content: str, tasks: CommentedMap, name: str, block: CommentedMap) -> str:
-    """The text of params.yaml with one more task, after the last.
+def _template(task: str, where: str) -> str:
+    """The text of a small experiment on one task."""
+    schema, _, *rest = presets.text(TEMPLATE).splitlines(keepends=True)
+    title = f"# A first small result on {where}: frozen states, three methods at one η.\n"
+    head, tail = "".join([schema, title, *rest]).split("\ntasks:\n")
+    rest_of_file = tail[tail.index("\n\n") + 1 :]
+    return head.replace(f"[{ITS_TASK}]", "[]") + "\ntasks:\n" + indent(task, "  ") + rest_of_file
 
-    ruamel.yaml says where the tasks stand and writes the block. The text is put in as text: dumped
-    whole, the file would have the next section's comment before the new task.
-    """
-    indent = tasks.lc.col
+
+def _entered(content: str, name: str, is_labelled: bool, has_attributes: bool) -> str:
+    """The text of params.yaml with a task in the lists of the sweep that it fits."""
+    for field in ("tasks", "train", "invert", "infer"):
+        if (field != "train" or is_labelled) and (field != "infer" or has_attributes):
+            content = _append(content, field, name)
+    root = YAML().load(content)
+    if has_attributes and not root["sweep"].get("inferences"):
+        if ATTACK not in root.get("attacks", {}):
+            content = _insert(content, "attacks", ATTACK, f"{ATTACK}: {ATTACK}\n")
+        content = _append(content, "inferences", ATTACK)
+    return content
+
+
+def _append(content: str, field: str, name: str) -> str:
+    """The text of params.yaml with one more name in a list of the sweep."""
+    sweep = YAML().load(content)["sweep"]
+    names = sweep.get(field)
+    if not isinstance(names, CommentedSeq):
+        raise RaptError(f"sweep.{field}: got {names!r}, expected a list. Write [] for none.")
     lines = content.splitlines(keepends=True)
-    deeper = " " * (indent + 1)
-    end = tasks.lc.key(list(tasks)[-1])[0] + 1
+    line, column = names.lc.item(len(names) - 1) if names else (names.lc.line, names.lc.col)
+    if names.fa.flow_style() or not names:  # ruamel.yaml forgets the style of an empty one
+        end = column + lines[line][column:].index("]")
+        comma = ", " if names else ""
+        lines[line] = f"{lines[line][:end]}{comma}{name}{lines[line][end:]}"
+    else:
+        lines.insert(line + 1, f"{' ' * names.lc.col}- {name}\n")
+    return "".join(lines)
+
+
+def _insert(content: str, section: str, name: str, block: str) -> str:
+    """The text of params.yaml with one more entry in a section, after the last.
+
+    ruamel.yaml says where the entries stand. The block is put in as text: dumped whole, the file
+    would have the next section's comment before the new entry.
+    """
+    entries = YAML().load(content).get(section)
+    if not isinstance(entries, CommentedMap) or entries.fa.flow_style():
+        raise RaptError(f"{section}: got no entries on lines of their own, expected {name} there.")
+    if name in entries:
+        raise RaptError(
+            f"{section}.{name}: got a name that stands in params.yaml, expected a new one. "
+            "Give another with --name."
+        )
+    width = entries.lc.col
+    lines = content.splitlines(keepends=True)
+    deeper = " " * (width + 1)
+    end = entries.lc.key(list(entries)[-1])[0] + 1
     while end < len(lines) and (lines[end].startswith(deeper) or not lines[end].strip()):
         end += 1
     while not lines[end - 1].strip():
         end -= 1
     if not lines[end - 1].endswith("\n"):
         lines[end - 1] += "\n"
+    return "".join([*lines[:end], indent(block, " " * width), *lines[end:]])
+
+
+def _dumped(name: str, block: CommentedMap) -> str:
+    """A task as it stands in params.yaml, not indented."""
     yaml, out = YAML(), io.StringIO()
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.width = 4096
-    yaml.Representer = _Representer
     yaml.dump(CommentedMap({name: block}), out)
-    added = [" " * indent + line for line in out.getvalue().splitlines(keepends=True)]
-    return "".join([*lines[:end], *added, *lines[end:]])
-
-
-class _Representer(RoundTripRepresenter):
-    """Writes null as `null`, as params.yaml does, and not as nothing."""
-
-    def represent_none(self, data: None) -> Any:
-        return self.represent_scalar("tag:yaml.org,2002:null", "null")
-
-
-_Representer.add_representer(type(None), _Representer.represent_none)
-
-
-def _next_steps(name: str, label: str | None, attributes: Sequence[str]) -> list[str]:
-    lists = ["sweep.tasks", *(["sweep.train"] if label else [])]
-    lists += ["sweep.infer"] if attributes else []
-    return [
-        f"look at tasks.{name} in params.yaml: are the columns and the classes right?",
-        f"add {name} to {', '.join(lists)}",
-        "rapt check",
-        "dvc repro",
-    ]
+    return out.getvalue()

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from rapt import files
 from rapt.data import attributes, read, sources
+from rapt.data.config import Bins, Label, MostFrequent, Task, Values
 from rapt.errors import RaptError
-from rapt.params import Bins, Label, MostFrequent, Task, Values
 
 SPLITS = ("train", "test")
 BIO = re.compile(r"O|[BI]-\S+")  # Ramshaw and Marcus (1995)
@@ -137,6 +137,7 @@ def _frame(name: str, task: Task, loaded: sources.Loaded) -> pd.DataFrame:
         pd.DataFrame(
             {
                 "split": split,
+                "row": range(1, len(next(iter(table.columns.values()))) + 1),
                 "text_pair": None,
                 **(_tagged(table, task, task.entities, key) if task.entities else {}),
                 **{
@@ -224,6 +225,13 @@ def _label(rows: _Rows, label: Label, key: str) -> None:
         rows.frame = rows.frame.assign(label=(ratings > label.threshold).astype("int64"))
         rows.drop(ratings == label.threshold, "rating equal to the threshold")
         return
+    lacking = [read.is_missing(v) and v not in label.names for v in values]
+    if bad := rows.frame["row"][lacking].to_list():
+        raise RaptError(
+            f"{key}.column: got no class in {len(bad)} of {len(values)} rows (of the file's, "
+            f"{', '.join(map(str, bad[:5]))}{', …' if len(bad) > 5 else ''}), expected one in "
+            "each. Fill them in, or delete these rows."
+        )
     rows.frame = rows.frame.assign(label=_classes(values, label.names, key))
 
 
@@ -263,8 +271,6 @@ def _number(value: str | None) -> float | None:
 
 def _shown(value: str | None) -> str:
     """A label for an error: numbers alone, as the wrong column may hold names, or text."""
-    if not value:
-        return "no value"
     return repr(value) if _number(value) is not None else "a value not shown"
 
 

@@ -13,12 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rapt.data.config import Format
 from rapt.errors import RaptError, not_allowed
-from rapt.params import Format
 
 # Column by name. Values are what the format knows: strings alone for csv and tsv.
 Columns = Mapping[str, Sequence[Any] | pa.ChunkedArray]
 
+MISSING = {"", "nan", "null"}
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
@@ -106,6 +107,11 @@ def _is_words(value: Any) -> bool:
     )
 
 
+def is_missing(value: str | None) -> bool:
+    """Whether a value of a column of classes is none: empty, or what pandas and R write for it."""
+    return value is None or value.strip().lower() in MISSING
+
+
 def _is_null(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
@@ -114,7 +120,10 @@ def _text(data: bytes, where: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise RaptError(f"{where}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
+        raise RaptError(
+            f"{where}: got a file that is not UTF-8 at byte {error.start}, expected UTF-8. "
+            "Save it as UTF-8."
+        ) from None
 
 
 def _parquet(data: bytes, where: str) -> Columns:

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from rapt import files
 from rapt.data import fetch, read
+from rapt.data.config import FilesSource, Format, HubSource, PackageSource, Task
 from rapt.errors import RaptError, not_allowed
-from rapt.params import FilesSource, Format, HubSource, PackageSource, Task
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,6 @@ def load(task: Task) -> Loaded:
             return _from_hub(source)
 
 
-def verify(task: Task) -> None:
-    """Check that local files are there and still have their sha256: DVC does not watch them.
-
-    Raises:
-        RaptError: One line: which file, found, expected.
-    """
-    if isinstance(task.source, FilesSource):
-        for split, path in task.source.files.items():
-            _local(task.source, split, path)
-
-
 def _format(task: Task) -> Format:
     assert task.format is not None  # params.py demands it of these sources
     return task.format
@@ -89,8 +78,12 @@ def _local(source: FilesSource, split: Any, path: str) -> bytes:
         data = (files.home() / path).read_bytes()
     except OSError as error:
         raise RaptError(f"{path}: {error.strerror}; paths start at {files.home()}") from None
-    if source.sha256 and split in source.sha256:
-        fetch.check(data, source.sha256[split], path)
+    expected = (source.sha256 or {}).get(split)
+    if expected and (found := fetch.sha256(data)) != expected:
+        raise RaptError(
+            f"{path}: got sha256 {found}, expected {expected}. It changed since it was entered: "
+            f"restore it, or correct sha256.{split} of its task."
+        )
     return data
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.errors import RaptError
+from rapt.errors import RaptError, wrong_eta
 from rapt.mapped import take
 from rapt.privacy.mechanisms import Mechanism, Space
 
@@ -88,7 +88,7 @@ class Budget:
 
     def __post_init__(self) -> None:
         if not self.eta > 0:
-            raise RaptError(f"eta: {self.eta} given, allowed: above 0")
+            raise RaptError(f"eta: {wrong_eta(self.eta)}")
         if self.words < 0:
             raise RaptError(f"words: {self.words} given, allowed: 0 or more")
 

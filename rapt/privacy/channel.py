@@ -121,6 +121,10 @@ class Channel:
         interval = binomtest(count, draws).proportion_ci(confidence, "exact")
         return Share(count / draws, float(interval.low), float(interval.high))
 
+    def extended(self, further: Channel) -> Channel:
+        """The channel with further draws of the same words."""
+        return Channel(self.rows, csr_array(self.counts + further.counts))
+
     def of(self, chosen: NDArray[np.bool_]) -> Channel:
         """The channel of some of its words, bool (n,)."""
         return Channel(self.rows[chosen], self.counts[chosen])
@@ -169,7 +173,9 @@ class Channel:
         return cls(rows, csr_array((count, at), shape=(len(rows), vocabulary)))
 
 
-def estimate(privatizer: Privatizer, rows: Iterable[int], draws: int | Rows, seed: int) -> Channel:
+def estimate(
+    privatizer: Privatizer, rows: Iterable[int], draws: int | Rows, seed: int, *, after: int = 0
+) -> Channel:
     """Privatize each of some words of the table again and again, one word after the other.
 
     A word's noise is the same at every η but for its scale, and whatever other words there are: so
@@ -180,16 +186,17 @@ def estimate(privatizer: Privatizer, rows: Iterable[int], draws: int | Rows, see
         rows: of the words.
         draws: of each word, or how many of each, in the order of the rows without repetition.
         seed: of the noise.
+        after: how many draws of each word there are already, to be extended by these.
     """
     table = privatizer.table
     chosen = np.unique(np.fromiter(rows, np.int64))
     row_of = {word: row for row, word in enumerate(table.words)}
     sizes = [_parts(n) for n in np.broadcast_to(draws, len(chosen)).tolist()]
     counts: list[Counter[str]] = [Counter() for _ in chosen]
-    every = privatizer.privatize(_texts(privatizer, chosen, sizes, seed))
+    every = privatizer.privatize(_texts(privatizer, chosen, sizes, seed, len(_parts(after))))
     owners = (number for number, parts in enumerate(sizes) for _ in parts)
-    for owner, after in zip(owners, bar(every, "words", sum(map(len, sizes))), strict=True):
-        counts[owner].update(after)
+    for owner, words in zip(owners, bar(every, "words", sum(map(len, sizes))), strict=True):
+        counts[owner].update(words)
     found = [sorted((row_of[word], n) for word, n in count.items()) for count in counts]
     released = np.array([row for word in found for row, _ in word], np.int32)
     counted = np.array([n for word in found for _, n in word], np.int32)
@@ -211,11 +218,11 @@ def _parts(draws: int) -> list[int]:
 
 
 def _texts(
-    privatizer: Privatizer, rows: Rows, sizes: Sequence[Sequence[int]], seed: int
+    privatizer: Privatizer, rows: Rows, sizes: Sequence[Sequence[int]], seed: int, first: int
 ) -> Iterator[Words]:
     words = (privatizer.table.words[row] for row in rows)
     for word, group, parts in zip(words, privatizer.groups_of_rows(rows), sizes, strict=True):
-        for number, draws in enumerate(parts):
+        for number, draws in enumerate(parts, start=first):
             noise = partial(noise_of, seed, word, number)
             yield Words(list(repeat(word, draws)), list(repeat(group, draws)), noise)
 

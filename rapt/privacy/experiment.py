@@ -133,6 +133,7 @@ class PlainTokens:
         vocabulary: V_r as table rows, int64 (|V_r|,).
         targets: places in V_r, int64 (sequences, length).
         words: of each sequence.
+        groups: of each sequence's words.
     """
 
     def __init__(
@@ -165,7 +166,7 @@ class PlainTokens:
         self.targets = self._draw(choice, (sequences, length))
         rows = self.vocabulary[self.targets]
         self.words = [[privatizer.table.words[row] for row in sequence] for sequence in rows]
-        self._groups = [privatizer.groups_of_rows(sequence) for sequence in rows]
+        self.groups = [privatizer.groups_of_rows(sequence) for sequence in rows]
 
     def _draw(self, choice: str, shape: tuple[int, int]) -> NDArray[np.int64]:
         rng = self._stream("plain-tokens")
@@ -191,7 +192,7 @@ class PlainTokens:
         return self.privatizer.privatize(
             Words(
                 self.words[sequence],
-                self._groups[sequence],
+                self.groups[sequence],
                 partial(self._stream, *names, example, "plain"),
             )
             for example, sequence in zip(ids, self.sequences(ids, *names), strict=True)

@@ -165,8 +165,8 @@ def _sums(values: NDArray[np.float64], group: NDArray[np.int64]) -> NDArray[np.f
     return np.bincount(group - VERBATIM, values)[group - VERBATIM].astype(np.float64)
 
 
-def draws(frequency: NDArray[np.float64], rows: Rows, least: int, shared: int) -> Rows:
-    """How often to draw from each word of a channel that a posterior is made of, int64 (n,).
+def draws(frequency: NDArray[np.float64], rows: Rows, shared: int) -> Rows:
+    """Draws on top of each word of a channel that a posterior is made of, int64 (n,).
 
     With equally many draws of each, one that a very frequent word happens to give outweighs all
     that leads to a rare y otherwise. Here each adds at most Σπ / shared to P(y|w)·π(w), the sum
@@ -175,11 +175,10 @@ def draws(frequency: NDArray[np.float64], rows: Rows, least: int, shared: int) -
     Args:
         frequency: of each word of the table, float64 (V,), 0 where unknown.
         rows: of the channel's words, int64 (n,), ascending.
-        least: draws of every word.
-        shared: draws on top, shared out by how frequent the words are.
+        shared: draws in all, shared out by how frequent the words are.
     """
     weight = _prior(frequency)[rows]
-    return least + np.ceil(shared * (weight / weight.sum())).astype(np.int64)
+    return np.ceil(shared * (weight / weight.sum())).astype(np.int64)
 
 
 def _leads(channel: Channel, group: NDArray[np.int64]) -> csr_array:

@@ -9,11 +9,12 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.errors import RaptError
+from rapt.errors import RaptError, wrong_eta
 from rapt.privacy.categories import VERBATIM, Scheme
 from rapt.privacy.mechanisms import Mechanism, Space, Wordwise
 from rapt.privacy.neighbours import Precision
 from rapt.privacy.neighbours.threads import beside, blas_threads
+from rapt.privacy.streams import fresh
 from rapt.text.table import EmbeddingTable
 
 WORDS = 1024  # words that a thread privatizes at a time: their noise is 6 MiB at d = 768
@@ -21,11 +22,14 @@ WORDS = 1024  # words that a thread privatizes at a time: their noise is 6 MiB a
 
 @dataclass(frozen=True)
 class Words:
-    """One text to privatize: its words, the group of each, and its own random stream."""
+    """One text to privatize: its words, the group of each, and its own random stream.
+
+    Without a stream of its own a text gets noise that nobody can replay.
+    """
 
     words: Sequence[str]
     groups: Sequence[int]
-    stream: Callable[[], np.random.Generator]
+    stream: Callable[[], np.random.Generator] = fresh
 
 
 class Privatizer:
@@ -64,7 +68,7 @@ class Privatizer:
             RaptError: eta is not above 0, or the categories do not fit mechanism or table.
         """
         if not eta > 0:
-            raise RaptError(f"eta: {eta} given, allowed: above 0")
+            raise RaptError(f"eta: {wrong_eta(eta)}")
         check_categories(mechanism, categories)
         self.table, self.mechanism, self.eta = table, mechanism, eta
         self.scheme = Scheme(None if categories is None else tuple(categories))

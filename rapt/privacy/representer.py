@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.errors import RaptError
+from rapt.errors import RaptError, wrong_eta
 from rapt.privacy.mechanisms import VectorMechanism
 from rapt.privacy.mechanisms.base import Vectors
 from rapt.privacy.neighbours import ExactSearch
@@ -26,7 +26,7 @@ class Representer:
             RaptError: eta is not above 0; inf: without noise.
         """
         if not eta > 0:
-            raise RaptError(f"eta: {eta} given, allowed: above 0")
+            raise RaptError(f"eta: {wrong_eta(eta)}")
         self.table, self.mechanism, self.eta = table, mechanism, eta
 
     @cached_property

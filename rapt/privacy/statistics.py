@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from scipy.stats import binomtest
@@ -42,7 +43,9 @@ def replay_test(released: list[bool], replayed: list[bool]) -> ReplayTest:
     discordant = sum(a != b for a, b in pairs)
     both = sum(a and b for a, b in pairs)
     # `replaced` = both + (discordant words replaced in the release), Binomial(discordant, 1/2).
-    fewest = next(n for n in range(discordant + 1) if _plausible(n, discordant))
+    # Its p-value rises up to the middle.
+    lower = range(discordant // 2 + 1)
+    fewest = bisect_left(lower, True, key=lambda n: _plausible(n, discordant))
     return ReplayTest(
         words=len(pairs),
         replaced=sum(released),
@@ -53,4 +56,4 @@ def replay_test(released: list[bool], replayed: list[bool]) -> ReplayTest:
 
 
 def _plausible(n: int, discordant: int) -> bool:
-    return discordant == 0 or binomtest(n, discordant).pvalue > FALSE_ALARM
+    return discordant == 0 or bool(binomtest(n, discordant).pvalue > FALSE_ALARM)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rapt import params
+from rapt import defaults
 from rapt.errors import RaptError
 from rapt.privacy.categories import listed
 from rapt.release.directory import FORMAT, Directory
 from rapt.release.formats import FORMATS, STREAM, TEXT, Input, format_name
 from rapt.release.job import Job
 from rapt.release.statement import Counts
-from rapt.release.text import NOISE, PLACEHOLDER, TAGGER, TextPrivatizer
-
-PARAMS = Path("params.yaml")
+from rapt.release.text import NOISE, PLACEHOLDER, TextPrivatizer
 
 
 def privatize(path: Path, out: Path, **options: Any) -> str:
@@ -69,8 +66,8 @@ def prepared(
         work = Job(kind(Input(path), columns, drop_others), out, keep_map, overwrite)
     work.check()
     privatizer = TextPrivatizer(
-        table=table or default_table(),
-        tagger=tagger or default_tagger(),
+        table=table or defaults.table(),
+        tagger=tagger or defaults.tagger(),
         categories=listed(categories or ()),
         parameters=dict(_parameter(given) for given in parameter or ()),
         **options,
@@ -86,29 +83,6 @@ def _parameter(given: str) -> tuple[str, float]:
     except ValueError:
         raise RaptError(f"parameter: {given!r} given, allowed: NAME=NUMBER") from None
     return name, int(number) if number.is_integer() else number
-
-
-@cache
-def _params() -> params.Params | None:
-    return params.load(PARAMS) if PARAMS.exists() else None
-
-
-def default_table() -> Path:
-    """The table that params.yaml names.
-
-    Raises:
-        RaptError: there is no params.yaml.
-    """
-    p = _params()
-    if p is None:
-        raise RaptError("table: none given, and no params.yaml here names one; give --table")
-    return Path("models/tables") / p.embedding
-
-
-def default_tagger() -> str:
-    """The tagger that params.yaml names, where there is one."""
-    p = _params()
-    return TAGGER if p is None else p.tagger
 
 
 def summary(out: Path, counts: Counts) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt import files
+from rapt import defaults, files
 from rapt.errors import RaptError
 from rapt.privacy.budget import Budget
 from rapt.privacy.categories import VERBATIM
@@ -25,7 +25,6 @@ from rapt.privacy.privatizer import Words, check_categories
 from rapt.privacy.representer import Representer
 from rapt.privacy.statement import KINDS, kind
 from rapt.privacy.streams import fresh
-from rapt.release.command import default_tagger
 from rapt.release.formats import STREAM, SUFFIXES, TEXT, Input, Lines
 from rapt.release.text import (
     NOISE,
@@ -89,8 +88,8 @@ def predict(
     privatize = Repeater(
         contract,
         _eta(contract, eta, elsewhere=is_url(adapter)),
-        table or Path("models/tables") / contract.statement.embedding,
-        tagger or default_tagger(),
+        table,
+        tagger or defaults.tagger(),
         placeholders,
     )
     sent, fates = privatize(segments)
@@ -108,7 +107,7 @@ class Repeater:
     """Privatizes texts as the release was that an adapter was tuned on, with noise of their own."""
 
     def __init__(
-        self, contract: Contract, eta: float, table: Path, tagger: str, placeholders: bool
+        self, contract: Contract, eta: float, table: Path | None, tagger: str, placeholders: bool
     ) -> None:
         """Open the table.
 
@@ -116,7 +115,7 @@ class Repeater:
             contract: of the adapter.
             eta: the privacy parameter; inf: words stay as they are, and no table is needed, but
                 for their vectors where the model takes these.
-            table: folder of the embedding table.
+            table: folder of the embedding table; None: the project's, else MiniLM's.
             tagger: package of the spaCy model.
             placeholders: for numbers, addresses and handles that get no noise, as `rapt privatize`
                 has them. The pipeline's releases, which adapters are tuned on, keep them.
@@ -132,6 +131,9 @@ class Repeater:
         statement = contract.statement
         if eta == math.inf and placeholders:
             raise RaptError("placeholders: given, allowed: with an eta below inf")
+        if eta == math.inf and not statement.vectors:
+            return
+        table = table or defaults.table(statement.embedding)
         if statement.vectors:
             how = wordwise_mechanism(statement.mechanism, **statement.parameters)
             assert isinstance(how, TokenRepresentation)
@@ -139,8 +141,6 @@ class Repeater:
             self._representer = Representer(table=EmbeddingTable(table), mechanism=how, eta=eta)
             self._check(self._representer.table)
             self._mechanism = None if eta == math.inf else how
-            return
-        if eta == math.inf:
             return
         self._privatizer = TextPrivatizer(
             table=table,

@@ -65,6 +65,7 @@ def _check_tags(doc: Doc) -> None:
     NAME,
     assigns=["doc._.privatized", "token._.privatized"],
     default_config={
+        "table": None,
         "mechanism": None,
         "parameters": {},
         "categories": None,
@@ -75,7 +76,7 @@ def _check_tags(doc: Doc) -> None:
 def make_privatizer(
     nlp: Language,
     name: str,
-    table: str,
+    table: str | None,
     eta: float,
     mechanism: str | None,
     parameters: dict[str, float],

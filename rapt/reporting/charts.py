@@ -13,6 +13,7 @@ from rapt.plan import sorted_etas
 from rapt.reporting import tables
 from rapt.reporting.cells import Results
 from rapt.reporting.figures.curves import accuracy_name, privacy_name
+from rapt.reporting.figures.drawing import CLEAN_TEXT
 from rapt.reporting.figures.trade_offs import pairs
 from rapt.reporting.tables import Privacy, Utility
 from rapt.reporting.text import attack_text, group_text
@@ -22,6 +23,7 @@ HEIGHT = 400
 DASHES = [[1, 0], [6, 3], [6, 2, 2, 2], [2, 2], [8, 2, 2, 2, 2, 2], [2, 4]]
 SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross"]
 TITLES = {"privacy": "empirical privacy, %", "accuracy": "accuracy, %"}
+# What the levels that hold for every method are called beside their lines.
 FLOORS = {"privacy": "nothing learned", "accuracy": "most frequent class"}
 Row = dict[str, Any]
 
@@ -67,9 +69,11 @@ def _trade_offs(
     utility: Sequence[Utility], privacy: Sequence[Privacy]
 ) -> Iterator[tuple[Panel, list[Row]]]:
     for found in pairs(utility, privacy):
+        clean = _clean(found.clean)
         rows = [
             {
                 **_point(label, u.eta, found.majority),
+                **clean,
                 **_spread("privacy", p.empirical_privacy, p.empirical_privacy_sd),
                 **_spread("accuracy", u.accuracy, u.accuracy_sd),
             }
@@ -81,28 +85,46 @@ def _trade_offs(
 
 def _accuracies(utility: Sequence[Utility]) -> Iterator[tuple[Panel, list[Row]]]:
     for group in tables.groups(utility):
+        clean = _clean(tables.clean(utility, group))
         rows = [
-            {**_point(r.label, r.eta, r.majority), **_spread("accuracy", r.accuracy, r.accuracy_sd)}
+            {
+                **_point(r.label, r.eta, r.majority),
+                **clean,
+                **_spread("accuracy", r.accuracy, r.accuracy_sd),
+            }
             for r in utility
-            if r.on_grid and r.group == group and r.accuracy is not None
+            if r.on_grid and r.group == group and r.accuracy is not None and not r.unprotected
         ]
         yield Panel(accuracy_name(group), "", group_text(group)), rows
 
 
 def _privacies(privacy: Sequence[Privacy]) -> Iterator[tuple[Panel, list[Row]]]:
     for group in tables.groups(privacy):
+        drawn = tables.drawn([row for row in privacy if row.group == group])
+        clean = _clean(next((row for row in drawn if row.unprotected), None))
         rows = [
             {
                 **_point(r.label, r.eta, None if r.majority is None else 1 - r.majority),
+                **clean,
                 **_spread("privacy", r.empirical_privacy, r.empirical_privacy_sd),
             }
-            for r in tables.drawn([row for row in privacy if row.group == group])
+            for r in drawn
+            if not r.unprotected
         ]
         yield Panel(privacy_name(group), group[1], attack_text(*group)), rows
 
 
 def _point(label: str, eta: str, floor: float | None) -> Row:
     return {"method": label, "eta": eta, "floor": _percent(floor)}
+
+
+def _clean(row: Utility | Privacy | None) -> Row:
+    """The baseline, beside every point; None: it has not run."""
+    if isinstance(row, Utility):
+        return _spread("clean", row.accuracy, row.accuracy_sd)
+    if isinstance(row, Privacy):
+        return _spread("clean", row.empirical_privacy, row.empirical_privacy_sd)
+    return _spread("clean", None, None)
 
 
 def _spread(name: str, mean: float | None, sd: float | None) -> Row:
@@ -119,7 +141,10 @@ def _percent(share: float | None) -> float | None:
 def _chart(
     found: Sequence[tuple[Panel, list[Row]]], labels: Sequence[str], x: str, y: str
 ) -> Chart | None:
-    """A line for each method over η, with points and their standard deviation; the floor dotted."""
+    """A line for each method over η, with points and their standard deviation.
+
+    The floor is dotted; clean text is a line, with a band of its standard deviation.
+    """
     panels = [panel for panel, rows in found if rows]
     if not panels:
         return None
@@ -137,12 +162,21 @@ def _chart(
         color=alt.Color("method:N", title=None, scale=alt.Scale(domain=list(labels))),
         opacity=alt.condition(picked, alt.value(1), alt.value(0.12)),
     )
+    names = ("floor", "clean", "clean_low", "clean_high")
+    once = alt.Chart().transform_aggregate(
+        [alt.AggregatedFieldDef(op="max", field=name, **{"as": name}) for name in names]
+    )
+    named = once.mark_text(align="right", dx=-4, dy=-7, fontSize=11)
+    right = alt.value("width")
     layers = [
+        # Silent to a screen reader: the text beside them names them.
+        once.mark_rect(opacity=0.12, aria=False).encode(
+            y=alt.Y("clean_low", **_percents(y)), y2="clean_high"
+        ),
+        once.mark_rule(aria=False).encode(y=alt.Y("clean", **_percents(y))),
+        named.encode(x=right, y=alt.Y("clean", **_percents(y)), text=alt.value(CLEAN_TEXT)),
         alt.Chart().mark_rule(strokeDash=[1, 3]).encode(y=alt.Y("floor", **_percents(y))),
-        alt.Chart()
-        .transform_aggregate(floor="max(floor)")
-        .mark_text(align="right", dx=-4, dy=-7, fontSize=11)
-        .encode(x=alt.value("width"), y=alt.Y("floor", **_percents(y)), text=alt.value(FLOORS[y])),
+        named.encode(x=right, y=alt.Y("floor", **_percents(y)), text=alt.value(FLOORS[y])),
         marks.mark_line(strokeWidth=2).encode(
             strokeDash=alt.StrokeDash("method:N", title=None, scale=_styles(labels, DASHES)),
             order="step:Q",
@@ -171,10 +205,8 @@ def _chart(
 
 
 def _eta_axis(etas: Sequence[str]) -> alt.X:
-    """η as equal steps, as inf has no place on a scale."""
-    unprotected = "datum.value == 'inf' ? ['inf', '(unprotected)'] : datum.value"
-    axis = alt.Axis(labelExpr=unprotected, labelAngle=0)
-    return alt.X("eta:O", title="η", sort=list(etas), axis=axis)
+    """η as equal steps: between them nothing is known."""
+    return alt.X("eta:O", title="η", sort=list(etas), axis=alt.Axis(labelAngle=0))
 
 
 def _percents(name: str) -> dict[str, Any]:

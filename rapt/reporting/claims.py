@@ -15,8 +15,8 @@ from math import inf
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
-from rapt.params import Params, PrefixTuning
-from rapt.plan import is_unprotected
+from rapt.params import Params
+from rapt.plan import UNPROTECTED_ETA, is_unprotected
 from rapt.reporting import tables
 from rapt.reporting.cells import Cell, Results
 from rapt.reporting.text import count
@@ -284,7 +284,7 @@ def _setting(more: Cell, less: Cell, varied: str) -> str:
     shared = [
         f"η = {more.factors[n]}" if n == "eta" else more.factors[n]
         for n in names
-        if n in more.factors and n != varied
+        if n in more.factors and n != varied and more.factors[n] != UNPROTECTED_ETA
     ]
     return " · ".join([*shared, f"{more.factors[varied]} against {less.factors[varied]}"])
 
@@ -360,7 +360,7 @@ def _tuner(params: Params, less: str, more: str) -> Callable[[Cell], float | Non
 
 def _prefix(params: Params) -> Callable[[Cell], float | None]:
     """Prefixes that learn at the same rate as the first of them."""
-    prefixes = {n: t for n, t in params.tuners.items() if isinstance(t, PrefixTuning)}
+    prefixes = {n: t for n, t in params.tuners.items() if t.type == "prefix-tuning"}
     rates = [tuner.learning_rate for tuner in prefixes.values()]
     levels = {n: float(t.tokens) for n, t in prefixes.items() if t.learning_rate == rates[0]}
     return lambda cell: levels.get(cell.factors["tuner"])

@@ -20,7 +20,7 @@ BENCHMARKS = Path("reports/benchmarks.json")
 # Before it the stamp goes: after the page's last section.
 END = "</main>"
 # The stages that ask for adapters.
-ADAPTED = ("train", "denoise", "membership")
+ADAPTED = ("train", "probe", "denoise", "membership")
 
 
 def report(out: Path, *, chosen: Sequence[str], stamp: bool) -> str:
@@ -62,22 +62,29 @@ def narrowed(params: Params, chosen: Sequence[str]) -> Params:
     sweep, on_grid = params.sweep, [cell for cell in found if cell.kind != "study"]
 
     def kept(given: list[str], factor: str, *stages: str) -> list[str]:
-        named = {cell.factors[factor] for cell in on_grid if cell.stage in stages}
+        named = {
+            cell.factors[factor] for cell in on_grid if cell.stage.removesuffix("-clean") in stages
+        }
         return [name for name in given if name in named]
 
-    everywhere = tuple(cell.stage for cell in on_grid)
+    everywhere = tuple(cell.stage.removesuffix("-clean") for cell in on_grid)
+    attacks = ("probe", "invert", "infer", "recognize")
     studies = {name: s for name, s in params.studies.items() if name in {c.cell for c in found}}
     used = {cell.factors["task"] for cell in found}
     narrow = sweep.model_copy(
         update={
             "tasks": [name for name in sweep.tasks if name in used],
             "train": kept(sweep.train, "task", *ADAPTED),
+            "invert": kept(sweep.invert, "task", "invert", "invert-channel"),
             "infer": kept(sweep.infer, "task", "infer"),
             "recognize": kept(sweep.recognize, "task", "recognize"),
             "backbones": kept(sweep.backbones, "backbone", *ADAPTED),
             "tuners": kept(sweep.tuners, "tuner", *ADAPTED),
+            "probes": kept(sweep.probes, "tuner", *ADAPTED),
             "methods": kept(sweep.methods, "method", *everywhere),
             "etas": kept(sweep.etas, "eta", *everywhere),
+            "tune_at": kept(sweep.tune_at, "eta", "train", "denoise", "membership"),
+            "attacked": kept(sweep.attacked, "method", *attacks),
             "channels": kept(sweep.channels, "method", "denoise", "invert-channel"),
             "denoisers": kept(sweep.denoisers, "denoiser", "denoise"),
             "inversions": kept(sweep.inversions, "attack", "invert"),

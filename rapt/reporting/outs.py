@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from rapt import files
 from rapt.reporting import tables
-from rapt.reporting.cells import Results
+from rapt.reporting.cells import REPORT, Results
 from rapt.reporting.claims import Claim, claims
 from rapt.reporting.figures import Figure, figures
 from rapt.reporting.page import render
@@ -20,7 +19,6 @@ from rapt.reporting.tables import Difference, Privacy, Utility
 from rapt.reporting.tex import to_tex
 from rapt.reporting.text import percent, span
 
-REPORT = Path("reports/report.html")
 CALIBRATION = ("embedding", "mechanism", "eta", *tables.REPLACED, "n_w")
 TARGETS = ("embedding", "mechanism", "replaced", "eta", "eta_low", "eta_high")
 CHANNELS = (

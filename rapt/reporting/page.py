@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from vl_convert import javascript_bundle
 
-from rapt.plan import is_unprotected, sorted_etas
+from rapt.plan import sorted_etas
 from rapt.reporting import tables, text
 from rapt.reporting.cells import Json, Results
 from rapt.reporting.charts import charts
@@ -39,20 +39,23 @@ class Grid:
     group: tuple[str, str, str]
     etas: list[str]
     rows: dict[str, list[Any]]
+    # The baseline, which stands below the methods; None: none is planned.
+    clean: Any
 
     @property
     def first(self) -> Any:
         """A row that has run, else any: for what holds for the whole group."""
-        every = [row for rows in self.rows.values() for row in rows]
+        every = [row for row in (*chain(*self.rows.values()), self.clean) if row]
         return next((row for row in every if row.seeds), every[0])
 
     def floor(self, method: str) -> float | None:
         """What an answer without looking reaches; methods protect different words."""
         return next((row.majority for row in self.rows[method] if row.seeds), None)
 
-    def doubted(self, word: str) -> list[str]:
-        """The methods with which this attack is broken, or unproven."""
-        return tables.doubted([row for rows in self.rows.values() for row in rows], word)
+    @property
+    def doubt(self) -> str | None:
+        """Whether this attack is broken, or unproven."""
+        return tables.doubt(list(chain(*self.rows.values())))
 
 
 class Overview:
@@ -60,16 +63,23 @@ class Overview:
 
     def __init__(self, rows: Sequence[Privacy]) -> None:
         """Order them."""
-        self.methods = list(dict.fromkeys(row.method for row in rows))
-        self.etas = sorted_etas(list({row.eta for row in rows}))
+        private = [row for row in rows if not row.unprotected]
+        self.methods = list(dict.fromkeys(row.method for row in private))
+        self.etas = sorted_etas(list({row.eta for row in private}))
         self.groups = sorted(tables.groups(rows), key=lambda group: group[1:])
-        self._rows = {(row.group, row.method, row.eta): row for row in rows}
+        self._all = rows
+        self._rows = {(row.group, row.method, row.eta): row for row in private}
 
     @property
     def knowledge(self) -> dict[str, str]:
         """Attack → what its attacker has beside the release, of those with results."""
-        ran = [row for row in self._rows.values() if row.empirical_privacy is not None]
+        ran = [row for row in self._all if row.empirical_privacy is not None]
         return {row.attack: row.knows + (f"; {row.given}" if row.given else "") for row in ran}
+
+    def clean(self, group: tuple[str, str, str]) -> float | None:
+        """What an attack leaves of clean text; None: it has not run there."""
+        found = next(row.clean_accuracy for row in self._all if row.group == group)
+        return None if found is None else 1 - found
 
     def privacy(self, group: tuple[str, str, str], method: str, eta: str) -> float | None:
         """What an attack leaves of privacy; None: it has not run, or is none of the sweep's."""
@@ -84,17 +94,12 @@ class Overview:
         own = self._rows.get((group, method, eta))
         return own in counting and own.empirical_privacy == min(left, default=None)
 
-    def doubt(self, group: tuple[str, str, str], method: str, eta: str) -> str | None:
-        """Whether the attack is broken with this method, or unproven."""
-        row = self._rows.get((group, method, eta))
-        return row.doubt if row and row.empirical_privacy is not None else None
-
     def remarks(self, group: tuple[str, str, str]) -> list[str]:
-        """Why an attack never counts, and with which methods it does not."""
-        rows = [row for (g, _, _), row in self._rows.items() if g == group]
+        """Why an attack does not count."""
+        rows = [row for row in self._all if row.group == group]
         given = dict.fromkeys(f"with {row.given}" for row in rows if row.given)
-        doubts = [(word, tables.doubted(rows, word)) for word in ("broken", "unproven")]
-        return [*given, *(f"{word} with {text.listing(names)}" for word, names in doubts if names)]
+        doubt = tables.doubt(rows)
+        return [*given, *([doubt] if doubt else [])]
 
 
 @dataclass(frozen=True)
@@ -125,7 +130,6 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         eta_number=text.eta_number,
         group_text=text.group_text,
         attack_text=text.attack_text,
-        unprotected=is_unprotected,
     )
     utility, privacy = tables.utility(results), tables.privacy(results)
     script = _script()
@@ -137,7 +141,7 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         utility=_grids([row for row in utility if row.on_grid]),
         studies=[row for row in utility if not row.on_grid],
         overview=Overview(privacy),
-        privacy=_grids(privacy),
+        privacy=_grids([row for row in privacy if not row.unprotected]),
         differences=tables.differences(results),
         calibration=tables.calibration(results),
         targets=tables.targets(results),
@@ -187,13 +191,15 @@ class Drawn:
 def _grids(rows: Sequence[Utility] | Sequence[Privacy]) -> list[Grid]:
     grids = []
     for group in tables.groups(rows):
-        own = sorted((r for r in rows if r.group == group), key=lambda row: float(row.eta))
-        labels = dict.fromkeys(row.label for row in rows if row.group == group)
+        of_group = [row for row in rows if row.group == group]
+        own = sorted((r for r in of_group if not r.unprotected), key=lambda row: float(row.eta))
+        labels = dict.fromkeys(row.label for row in of_group if not row.unprotected)
         grids.append(
             Grid(
                 group,
                 sorted_etas(list({row.eta for row in own})),
                 {label: [row for row in own if row.label == label] for label in labels},
+                next((row for row in of_group if row.unprotected), None),
             )
         )
     return grids

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rapt.plan import is_unprotected, sorted_etas
+from rapt.plan import sorted_etas
 from rapt.reporting import tables
 from rapt.reporting.cells import Results
 from rapt.reporting.tables import Difference, Privacy, Utility
@@ -20,7 +20,7 @@ from rapt.reporting.text import (
     span,
 )
 
-# As many protected η are all told of in a sentence; of more, three are.
+# As many η are all told of in a sentence; of more, three are.
 TOLD = 4
 
 
@@ -31,7 +31,7 @@ def headline(results: Results) -> list[tuple[str, str]]:
     attacks = [row for row in tables.privacy(results) if row.attack_accuracy is not None]
     lines = {
         "What ran": _what_ran(results),
-        "Clean text": _accuracies([row for row in first if row.unprotected]),
+        "Clean text": _clean([row for row in first if row.unprotected]),
         "Privatized": _accuracies([row for row in first if not row.unprotected]),
         "Attacked": " ".join(_attacked(attacks)),
         "State": _whole(results),
@@ -54,13 +54,23 @@ def readings(results: Results) -> list[str]:
 def _what_ran(results: Results) -> str:
     sweep = results.params.sweep
     etas = sorted_etas(sweep.etas)
+    at = f" (at {eta_text(listing(sorted_etas(sweep.tune_at)))})" if sweep.probes else ""
+    tuners = [*(f"{name}{at}" for name in sweep.tuners), *sweep.probes]
+    tuned = f"{listing(sweep.backbones)} tuned with {listing(tuners)} on {listing(sweep.train)}; "
     denoised = f", read with {listing(sweep.denoisers)} too" if sweep.denoisers else ""
     return (
-        f"{listing(sweep.backbones)} tuned with {listing(sweep.tuners)} on {listing(sweep.train)}; "
-        f"words privatized by {listing(sweep.methods)} at η{NBSP}={NBSP}"
-        f"{listing(etas)}{denoised}; "
+        f"{tuned if sweep.train else ''}words privatized by {listing(sweep.methods)} at "
+        f"{eta_text(listing(etas))}{denoised}; "
         f"{count(results.params.seeds, 'seed')} a cell."
         + (" Sentences tell of some η, the tables of all." if len(told(etas)) < len(etas) else "")
+    )
+
+
+def _clean(rows: Sequence[Utility]) -> str:
+    """Accuracy of the baseline."""
+    return "".join(
+        f"Accuracy {percent(row.accuracy, row.accuracy_sd)}{NBSP}%, with nothing protected."
+        for row in rows
     )
 
 
@@ -93,16 +103,15 @@ def _attacked(rows: Sequence[Privacy]) -> Iterator[str]:
         ran = [row for row in rows if row.kind == kind and not row.unprotected]
         if against := [row for row in ran if row.counts]:
             first = max(against, key=lambda row: (row.attack_accuracy or 0) - (row.majority or 0))
-            group = [row for row in rows if row.group == first.group]
-            own = [row for row in group if row.sound]
-            over = "the methods" if own == group else listing(_methods(own))
+            own = [row for row in ran if row.group == first.group]
             parts = [
                 f"{span(r.attack_accuracy for r in own if r.eta == eta)}{NBSP}% at {eta_text(eta)}"
                 for eta in _etas(own)
             ]
             yield (
                 f"{first.attack} {verb} the {first.target} of {first.task}: {listing(parts)}, over "
-                f"{over} (floor {span(r.majority for r in own)}{NBSP}%)."
+                f"the methods; {percent(first.clean_accuracy)}{NBSP}% on clean text "
+                f"(floor {span(r.majority for r in own)}{NBSP}%)."
             )
         elif handed_no_more := [row for row in ran if row.given is None]:
             names = listing(list(dict.fromkeys(row.attack for row in handed_no_more)))
@@ -122,24 +131,25 @@ def _whole(results: Results) -> str:
 
 
 def _prices(rows: Sequence[Utility]) -> Iterator[str]:
-    """What each η costs against the same method on clean text."""
+    """What each η costs against clean text."""
     for group in tables.groups(rows):
-        ran = [r for r in rows if r.on_grid and r.group == group and r.accuracy is not None]
-        clean = {row.label: row.accuracy for row in ran if row.unprotected}
+        clean = tables.clean(rows, group)
+        ran = [r for r in rows if r.on_grid and r.group == group and not r.unprotected]
         parts = []
-        for eta in _etas([row for row in ran if not row.unprotected]):
+        for eta in _etas(ran):
             costs = [
-                f"{points(row.accuracy - baseline)} with {row.label}"
+                f"{points(row.accuracy - clean.accuracy)} with {row.label}"
                 for row in ran
                 if row.eta == eta
                 and row.accuracy is not None
-                and (baseline := clean.get(row.label)) is not None
+                and clean is not None
+                and clean.accuracy is not None
             ]
             if costs:
                 parts.append(f"{listing(costs)} at {eta_text(eta)}")
         if parts:
             yield (
-                f"{group_text(group)}: against the same method on clean text, accuracy changes by "
+                f"{group_text(group)}: against clean text, accuracy changes by "
                 f"{'; by '.join(parts)} (percentage points)."
             )
 
@@ -174,35 +184,29 @@ def _attacks(rows: Sequence[Privacy]) -> Iterator[str]:
     """Each attack against its floor and its clean baseline; a broken one is called so."""
     for group in tables.groups(rows):
         ran = [r for r in rows if r.group == group and r.attack_accuracy is not None]
-        if broken := tables.doubted(ran, "broken"):
+        private = [row for row in ran if not row.unprotected]
+        doubt, floor = tables.doubt(ran), f"{span(r.majority for r in ran)}{NBSP}%"
+        if doubt == "broken":
             yield (
-                f"{attack_text(*group)}: broken with {listing(broken)}. On clean text it does not "
-                f"beat its floor of {span(r.majority for r in ran if r.broken)}{NBSP}%, so what it "
-                "fails to learn says nothing about privacy."
+                f"{attack_text(*group)}: broken. On clean text it does not beat its floor of "
+                f"{floor}, so what it fails to learn says nothing about privacy."
             )
-        if sound := [row for row in ran if row.sound]:
+        elif doubt:
+            yield f"{attack_text(*group)}: no cell on clean text shows yet whether it works."
+        elif private:
             parts = [
-                f"{eta_text(eta)}: "
+                f"at {eta_text(eta)}: "
                 + ", ".join(
                     f"{row.method}{NBSP}{percent(row.attack_accuracy)}{NBSP}%"
-                    for row in sound
+                    for row in private
                     if row.eta == eta
                 )
-                for eta in _etas(sound)
+                for eta in _etas(private)
             ]
             yield (
-                f"{attack_text(*group)}: success at {'; at '.join(parts)}. "
-                f"Its floor: {span(r.majority for r in sound)}{NBSP}%."
+                f"{attack_text(*group)}: success {'; '.join(parts)}; on clean text "
+                f"{percent(private[0].clean_accuracy)}{NBSP}%. Its floor: {floor}."
             )
-        if unknown := tables.doubted(ran, "unproven"):
-            yield (
-                f"{attack_text(*group)}: no cell on clean text ({eta_text('inf')}) shows yet "
-                f"whether it works with {listing(unknown)}."
-            )
-
-
-def _methods(rows: Sequence[Privacy]) -> list[str]:
-    return list(dict.fromkeys(row.method for row in rows))
 
 
 def _etas(rows: Sequence[Utility] | Sequence[Privacy] | Sequence[Difference]) -> list[str]:
@@ -210,7 +214,6 @@ def _etas(rows: Sequence[Utility] | Sequence[Privacy] | Sequence[Difference]) ->
 
 
 def told(etas: Sequence[str]) -> list[str]:
-    """The η that a sentence tells of: all of a few, else the ends and the middle, and inf."""
-    finite = sorted_etas([eta for eta in etas if not is_unprotected(eta)])
-    ends = finite if len(finite) <= TOLD else [finite[0], finite[len(finite) // 2], finite[-1]]
-    return ends + [eta for eta in etas if is_unprotected(eta)]
+    """The η that a sentence tells of: all of a few, else the ends and the middle."""
+    known = sorted_etas(list(etas))
+    return known if len(known) <= TOLD else [known[0], known[len(known) // 2], known[-1]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,19 @@ from rich.table import Table
 from rapt.params import Params
 from rapt.plan import sorted_etas
 from rapt.reporting import tables
-from rapt.reporting.cells import load
-from rapt.reporting.outs import REPORT
-from rapt.reporting.text import attack_text, count, group_text, listing, percent, span
+from rapt.reporting.cells import REPORT, load
+from rapt.reporting.text import attack_text, count, group_text, percent, span
+
+
+def as_json(params: Params) -> dict[str, Any]:
+    """The same for programs: a row for each cell, null where it has not run."""
+    results = load(params)
+    return {
+        "utility": [asdict(row) for row in tables.utility(results)],
+        "privacy": [asdict(row) for row in tables.privacy(results)],
+        "missing": [cell.plan.command for cell in results.missing()],
+        "report": str(Path(REPORT).resolve()) if REPORT.is_file() else None,
+    }
 
 
 def print_results(params: Params) -> None:
@@ -24,8 +35,9 @@ def print_results(params: Params) -> None:
     for group in tables.groups(utility):
         own = [row for row in utility if row.on_grid and row.group == group]
         floor = span(row.majority for row in own)
-        title = f"{group_text(group)}: accuracy, % (floor {floor})"
-        console.print(_grid(title, own, "accuracy"))
+        clean = next((_value(row, "accuracy") for row in own if row.unprotected), "not planned")
+        title = f"{group_text(group)}: accuracy, % (floor {floor}; clean text, unprotected {clean})"
+        _print(console, title, own, "accuracy")
     for row in utility:
         if not row.on_grid:
             console.print(
@@ -35,13 +47,12 @@ def print_results(params: Params) -> None:
     for group in tables.groups(privacy):
         own_attack = [row for row in privacy if row.group == group]
         floor = span(row.majority for row in own_attack)
-        doubts = "".join(
-            f"; {word} with {listing(names)}"
-            for word in ("broken", "unproven")
-            if (names := tables.doubted(own_attack, word))
+        doubt = tables.doubt(own_attack)
+        title = (
+            f"{attack_text(*group)}: empirical privacy, % (attack's floor {floor}, on clean text "
+            f"{percent(own_attack[0].clean_accuracy)}{f'; {doubt}' if doubt else ''})"
         )
-        title = f"{attack_text(*group)}: empirical privacy, % (attack's floor {floor}{doubts})"
-        console.print(_grid(title, own_attack, "empirical_privacy"))
+        _print(console, title, own_attack, "empirical_privacy")
     if missing := results.missing():
         console.print(
             f"{count(len(missing), 'cell')} not run yet; the first: {missing[0].plan.command}",
@@ -52,16 +63,18 @@ def print_results(params: Params) -> None:
     console.print(f"Report: {where}", soft_wrap=True, highlight=False)
 
 
-def _grid(title: str, rows: Sequence[Any], value: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold")
+def _print(console: Console, title: str, every: Sequence[Any], value: str) -> None:
+    rows = [row for row in every if not row.unprotected]
+    table = Table()
     table.add_column("method")
     etas = sorted_etas(list({row.eta for row in rows}))
     for eta in etas:
-        table.add_column("inf (unprotected)" if eta == "inf" else f"η = {eta}", justify="right")
+        table.add_column(f"η = {eta}", justify="right")
     at = {(row.label, row.eta): row for row in rows}
     for label in dict.fromkeys(row.label for row in rows):
         table.add_row(label, *(_value(at[label, eta], value) for eta in etas))
-    return table
+    console.print(title, style="bold", soft_wrap=True, highlight=False)
+    console.print(table)
 
 
 def _value(row: Any, name: str) -> str:

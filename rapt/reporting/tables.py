@@ -11,10 +11,11 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from scipy.stats import t as student
+from scipy.special import stdtrit  # not scipy.stats, which takes a second to import
 
+from rapt.attacks.base import Inversion
 from rapt.params import Params
-from rapt.plan import ATTACKED, TUNED, is_unprotected, sorted_etas
+from rapt.plan import ATTACKED, CLEAN, TUNED, is_unprotected, sorted_etas
 from rapt.reporting.cells import Cell, Metric, Results, label
 
 # With fewer, an interval says nothing.
@@ -108,8 +109,8 @@ class Privacy:
     tpr_at_1_high: float | None
     majority: float | None
     clean_accuracy: float | None
-    # Where its 95 % confidence interval begins.
-    clean_accuracy_low: float | None
+    # On clean text it does not beat its floor beyond chance, so it measures nothing; None: unknown.
+    broken: bool | None
     # What on average no attack exceeds that looks at one word at a time, where that is known.
     accuracy_ceiling: float | None
     # Of an inversion that guesses vectors: its own metric, over the numbers of a vector; always
@@ -142,16 +143,6 @@ class Privacy:
     def unprotected(self) -> bool:
         """Whether the words are the originals."""
         return is_unprotected(self.eta)
-
-    @property
-    def broken(self) -> bool | None:
-        """An attack that does not beat its floor on clean text measures nothing; None: unknown.
-
-        It has to beat it beyond chance: of attacks without any skill half are above.
-        """
-        if self.clean_accuracy_low is None or self.majority is None:
-            return None
-        return self.clean_accuracy_low <= self.majority
 
     @property
     def sound(self) -> bool:
@@ -263,6 +254,8 @@ def _shared(results: Results, rows: Sequence[Privacy]) -> Iterator[Privacy]:
 
 def alike(params: Params, method: str) -> list[str]:
     """A method, and those that privatize as it does."""
+    if method == CLEAN:
+        return [method]
     methods = params.methods
     own = (methods[method].mechanism, methods[method].categories)
     others = [m for m in methods if m != method]
@@ -306,10 +299,9 @@ def drawn(rows: Sequence[Privacy]) -> list[Privacy]:
     return [row for row in rows if row.empirical_privacy is not None and not row.broken]
 
 
-def doubted(rows: Sequence[Privacy], word: str) -> list[str]:
-    """The methods with which attacks that have run are broken, or unproven."""
-    ran = [row for row in rows if row.empirical_privacy is not None]
-    return list(dict.fromkeys(row.method for row in ran if row.doubt == word))
+def doubt(rows: Sequence[Privacy]) -> str | None:
+    """Whether the attack of one group is broken, or unproven; None: neither, or it has not run."""
+    return next((row.doubt for row in rows if row.empirical_privacy is not None), None)
 
 
 def _targets(results: Results, cell: Cell) -> list[Target]:
@@ -336,6 +328,9 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
     empirical = cell.metric(target.privacy)
     clean = results.baseline(cell)
     baseline = clean.metric(target.accuracy) if clean else None
+    # The channel of clean text is the identity: whoever knows it reads every word.
+    by_identity = isinstance(attack, Inversion) and attack.reads_channel
+    broken = False if by_identity else _broken(clean, target)
     told = cell.metric("tpr_at_1") if kind == "membership" else None
     error = _squared_error(cell)
     return Privacy(
@@ -358,8 +353,8 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         tpr_at_1_low=told.low if told else None,
         tpr_at_1_high=told.high if told else None,
         majority=cell.floor(target.floor),
-        clean_accuracy=baseline.mean if baseline else None,
-        clean_accuracy_low=baseline.low if baseline else None,
+        clean_accuracy=1.0 if by_identity else _mean(baseline),
+        broken=broken,
         accuracy_ceiling=cell.ceiling(target.accuracy),
         squared_error=_mean(error),
         squared_error_low=error.low if error else None,
@@ -368,6 +363,16 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         clean_squared_error=_mean(_squared_error(clean)),
         command=cell.plan.command,
     )
+
+
+def _broken(clean: Cell | None, target: Target) -> bool | None:
+    """Whether an attack fails on clean text; None: that is not known.
+
+    It has to beat its floor beyond chance: of attacks without any skill half are above.
+    """
+    found = clean.metric(target.accuracy) if clean else None
+    floor = clean.floor(target.floor) if clean else None
+    return None if found is None or found.low is None or floor is None else found.low <= floor
 
 
 def differences(results: Results) -> list[Difference]:
@@ -407,6 +412,8 @@ def _difference(
         for kind in ("train", "denoise")
         for cell in results.of(kind, task=task, backbone=backbone, tuner=tuner, eta=eta)
     }
+    if not {method, against} <= cells.keys():  # tuned at other η
+        return None
     own, other = (cells[name].by_seed("accuracy") for name in (method, against))
     paired = [own[seed] - other[seed] for seed in sorted(own.keys() & other.keys())]
     if not paired:
@@ -421,7 +428,7 @@ def interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, 
     n = len(values)
     if n < FEWEST_SEEDS:
         return None
-    half = float(student.ppf((1 + confidence) / 2, n - 1)) * stdev(values) / sqrt(n)
+    half = float(stdtrit(n - 1, (1 + confidence) / 2)) * stdev(values) / sqrt(n)
     return fmean(values) - half, fmean(values) + half
 
 
@@ -503,7 +510,13 @@ def groups(rows: Sequence[Utility] | Sequence[Privacy]) -> list[tuple[str, str, 
 
 def labels(rows: Sequence[Utility]) -> list[str]:
     """What varies on the grid beside η: methods, and methods with a denoiser, in order."""
-    return list(dict.fromkeys(row.label for row in rows if row.on_grid))
+    return list(dict.fromkeys(row.label for row in rows if row.on_grid and not row.unprotected))
+
+
+def clean(rows: Sequence[Utility], group: Sequence[str]) -> Utility | None:
+    """The baseline of a group: the words as they are; None: it has not run."""
+    own = (row for row in rows if row.group == group and row.unprotected and row.on_grid)
+    return next((row for row in own if row.accuracy is not None), None)
 
 
 def to_csv(rows: Sequence[Any], columns: Sequence[str] | None = None) -> str:
@@ -519,12 +532,12 @@ def to_csv(rows: Sequence[Any], columns: Sequence[str] | None = None) -> str:
 
 def columns_of(row_type: type) -> list[str]:
     """The columns of a tidy table, which stand even when it has no rows."""
-    derived = [name for name in ("broken", "verdict") if hasattr(row_type, name)]
+    derived = ["verdict"] if row_type is Difference else []
     return [field.name for field in fields(row_type)] + derived
 
 
 def _derived(row: Any) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in ("broken", "verdict") if hasattr(row, name)}
+    return {"verdict": row.verdict} if isinstance(row, Difference) else {}
 
 
 def _plain(value: Any) -> Any:

@@ -62,11 +62,9 @@ def listing(items: Sequence[str]) -> str:
     return f"{', '.join(head)} and {last}" if head else last
 
 
-def doubts(broken: Sequence[str], unproven: Sequence[str]) -> str:
-    """What a figure's caption says of methods with which its attack does not count, after it."""
-    left_out = f" Left out: {listing(broken)}, where the attack is broken." if broken else ""
-    unknown = f" Unproven, without a cell on clean text: {listing(unproven)}." if unproven else ""
-    return left_out + unknown
+def unproven(doubt: str | None) -> str:
+    """What a figure's caption says, at its end, of an attack that is not known to work."""
+    return " Unproven: the attack has no cell on clean text." if doubt == "unproven" else ""
 
 
 def count(number: int, noun: str) -> str:

@@ -16,7 +16,7 @@ from rapt.serving.protocol import Text, check, contract_of
 from rapt.tuning import denoising
 from rapt.tuning.backbones import embedding_size, load_model, load_tokenizer, most_tokens
 from rapt.tuning.inputs import WordVectors, numbered, tokenized
-from rapt.tuning.model import is_adapter, load, placed
+from rapt.tuning.model import load, needs_backbone, placed
 from rapt.tuning.train import logits
 
 BATCH = 32
@@ -40,7 +40,7 @@ class Adapted:
         try:
             self._tokenizer = load_tokenizer(where)
             quantize, precision = self.contract.quantize, self.contract.precision
-            backbone = load_model(where, quantize, precision) if is_adapter(folder) else None
+            backbone = load_model(where, quantize, precision) if needs_backbone(folder) else None
             self._model = placed(load(folder, backbone, precision))
             self._denoised: WordVectors | None = None
             if self.contract.denoiser:

@@ -17,7 +17,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as HTTPError
 
 from rapt.errors import RaptError
-from rapt.serving.model import Adapted
 from rapt.serving.protocol import BYTES, Answer, Provider, Query, dumped, read
 
 HOST = "127.0.0.1"
@@ -35,8 +34,10 @@ def serve(folder: Path, port: int) -> None:
     Raises:
         RaptError: there is no such adapter, or the port is taken.
     """
-    app = application(Adapted(folder))
-    with listening(port) as listener:
+    with listening(port) as listener:  # before the model, whose import alone takes seconds
+        from rapt.serving.model import Adapted
+
+        app = application(Adapted(folder))
         _say(
             f"rapt serve: {folder} at http://{HOST}:{listener.getsockname()[1]}, privatized words "
             "alone; Ctrl+C ends it"
@@ -53,7 +54,7 @@ def listening(port: int) -> socket.socket:
     except OSError as error:
         reason = os.strerror(error.errno or 0)
         raise RaptError(
-            f"port: {port} given ({reason}), allowed: a free one, or 0 for any"
+            f"port: got {port} ({reason}), expected a free one. Give another, or 0 for any."
         ) from None
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from safetensors import safe_open
 from tokenizers import Tokenizer, normalizers
 from tokenizers import models as tokenizer_models
-from transformers import AutoModel, PreTrainedTokenizerBase
 from wordfreq import word_frequency
 
 from rapt import files, models
@@ -20,6 +20,8 @@ from rapt.text.tagging import Tagger
 
 WORD_START = ("Ġ", "▁")
 UNKNOWN = "[UNK]"
+# What the families of models call them: BERT's, T5's, Llama's, GPT-2's, ModernBERT's.
+INPUT_EMBEDDINGS = ("word_embeddings", "shared", "embed_tokens", "wte", "tok_embeddings")
 LANGUAGE = "en"  # of the public word frequencies
 # Marks for each 1,000 words of English text, which wordfreq has no figures of (Cook, 2013, Standard
 # punctuation and the punctuation of the street; viviancook.uk/Punctuation/PunctFigs.htm).
@@ -39,14 +41,15 @@ PUNCTUATION = {
 }
 
 
-def candidates(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
+def candidates(tokenizer: Tokenizer) -> dict[str, int]:
     """The whole words of a vocabulary and their tokens: digits and punctuation are words too.
 
     WordPiece: all but the `##` pieces, the special and the `[unused]` tokens. BPE, SentencePiece:
     the tokens that begin with the word-boundary marker, without it. In the order of the tokens.
     """
     tokens = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
-    special = set(tokenizer.all_special_tokens)
+    special = {t.content for t in tokenizer.get_added_tokens_decoder().values() if t.special}
+    special.add(getattr(tokenizer.model, "unk_token", ""))  # not always among them
     if any(token.startswith("##") for token, _ in tokens):
         return {
             token: i
@@ -54,9 +57,7 @@ def candidates(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
             if token not in special and not re.fullmatch(r"##.*|\[unused\d+\]", token, re.S)
         }
     starts = (
-        (i, str(tokenizer.decode([i])).strip())
-        for token, i in tokens
-        if token.startswith(WORD_START)
+        (i, tokenizer.decode([i]).strip()) for token, i in tokens if token.startswith(WORD_START)
     )
     words: dict[str, int] = {}
     for i, word in starts:
@@ -109,13 +110,34 @@ class _Vocabulary(NamedTuple):
 
 
 def _of_language_model(model: Path) -> _Vocabulary:
-    tokenizer = models.tokenizer(model)
-    # Of T5 that is both halves, and some have the encoder alone.
-    backbone: Any = models.load(AutoModel, model, fresh=("decoder.",))
-    pieces = backbone.get_input_embeddings().weight.detach().float().numpy()
+    tokenizer = _tokenizer(model)
+    pieces = _input_embeddings(model)
     words = candidates(tokenizer)
     vectors = pieces[list(words.values())]
-    return _Vocabulary(list(words), vectors, pieces, tokenizer.backend_tokenizer)
+    return _Vocabulary(list(words), vectors, pieces, tokenizer)
+
+
+def _tokenizer(model: Path) -> Tokenizer:
+    """A model's tokenizer; Transformers makes it where the model has no tokenizer.json."""
+    path = model / "tokenizer.json"
+    if path.is_file():
+        return Tokenizer.from_file(str(path))
+    found: Tokenizer = models.tokenizer(model).backend_tokenizer
+    return found
+
+
+def _input_embeddings(model: Path) -> Vectors:
+    """The vector of each token, float32 (tokens, d), read without the rest of the model.
+
+    Transformers loads a model that has them under a name of its own, or in bfloat16.
+    """
+    for path in sorted(model.glob("*.safetensors")):
+        with safe_open(path, framework="np") as file:
+            for name in INPUT_EMBEDDINGS:
+                found = [key for key in file.keys() if f".{key}".endswith(f".{name}.weight")]  # noqa: SIM118
+                if len(found) == 1 and file.get_slice(found[0]).get_dtype() in ("F32", "F16"):
+                    return file.get_tensor(found[0]).astype(np.float32)
+    return models.input_embeddings(model)
 
 
 def _static(folder: Path) -> _Vocabulary:

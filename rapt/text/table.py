@@ -40,7 +40,8 @@ class EmbeddingTable:
         folder = Path(folder)
         if not (folder / "words.json").is_file():
             raise RaptError(
-                f"table: {str(folder)!r} holds no embedding table; `dvc repro tables` makes one"
+                f"table: got {str(folder)!r}, expected a folder with an embedding table. "
+                "Make one by dvc repro tables, or rapt table."
             )
         # Not Parquet: importing Arrow would take a third of the memory of a privatization.
         table = files.read_json(folder / "words.json")

@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -127,11 +127,11 @@ def _identity(run: Run, device: str) -> str:
         "release": files.sha256(run.release / f"seed-{run.k}"),
         "statement": files.sha256(run.release / "statement.json"),
         "backbone": _digest(run.backbone),
-        "encoder": asdict(run.encoder) if run.encoder else None,
-        "tuner": [type(run.tuner).__name__, asdict(run.tuner)],
-        "reconstruction": asdict(run.reconstruction) if run.reconstruction else None,
+        "encoder": run.encoder and run.encoder.model_dump(),
+        "tuner": run.tuner.model_dump(),
+        "reconstruction": run.reconstruction and run.reconstruction.model_dump(),
         "denoising": _denoising(run),
-        "loop": asdict(run.loop),
+        "train": run.train.model_dump(),
         "seeds": [run.seed, run.k],
         "code": [files.sha256(path) for path in code],
         "versions": [version(name) for name in ("torch", "transformers", "tokenizers", "peft")],

@@ -1,130 +1,149 @@
-"""What a training run is told. Defaults are the papers'; params.yaml (rapt.params) has none."""
+"""What a training run is told: the sections of params.yaml on tuning, and a run of one seed.
+
+Defaults are the paper's (RAPT, NLU) where their help says so. No torch: every command reads params.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from scipy.sparse import csr_array
+from pydantic import Field, PositiveFloat, PositiveInt
+
+from rapt.param_types import Model, Section, Sha256
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 # What a backbone is computed with in; heads, losses and whatever learns stay in float32.
 Precision = Literal["float32", "bf16"]
+LearningRate = Annotated[
+    PositiveFloat, Field(description="the highest, of AdamW; the paper's is 6e-5 for all tuners")
+]
+Dropout = Annotated[float, Field(ge=0, lt=1)]
 
 
-@dataclass(frozen=True)
-class Lora:
-    """LoRA (Hu et al., 2021) on the modules that PEFT chooses for the backbone.
+class Lora(Section):
+    """LoRA (Hu et al., 2021) through PEFT, on the modules that PEFT chooses for the backbone."""
 
-    Attributes:
-        r: rank.
-        alpha: scale of the update is alpha / r.
-        dropout: on the adapter's input.
-        quantize: 4bit: the backbone's weights as NF4 (QLoRA, Dettmers et al., 2023).
-        learning_rate: highest, of the adapter and of the heads.
+    type: Literal["lora"] = "lora"
+    r: PositiveInt = Field(16, description="rank (the paper's)")
+    alpha: PositiveInt = Field(32, description="scale of the update is alpha / r (the paper's)")
+    dropout: Dropout = Field(0.05, description="on the adapter's input (the paper's)")
+    quantize: Literal["4bit"] | None = Field(
+        None,
+        description="4bit: the backbone's weights as NF4 (QLoRA, Dettmers et al., 2023), which "
+        "needs a CUDA device and bitsandbytes; null: as they are",
+    )
+    learning_rate: LearningRate = 6e-5
+
+
+class PromptTuning(Section):
+    """Virtual tokens before the text (Lester et al., 2021)."""
+
+    type: Literal["prompt-tuning"] = "prompt-tuning"
+    tokens: PositiveInt = Field(
+        150, description="virtual tokens, which count as positions of the backbone (the paper's)"
+    )
+    learning_rate: LearningRate = 6e-5
+
+
+class PrefixTuning(Section):
+    """Keys and values before the text's, in every layer (Li and Liang, 2021); not for MPNet."""
+
+    type: Literal["prefix-tuning"] = "prefix-tuning"
+    tokens: PositiveInt = Field(
+        10, description="length of the prefix, which counts as positions (the paper's)"
+    )
+    learning_rate: LearningRate = 6e-5
+
+
+class PTuning(Section):
+    """Virtual tokens that a small network makes while it is trained (Liu et al., 2021)."""
+
+    type: Literal["p-tuning"] = "p-tuning"
+    tokens: PositiveInt = Field(
+        20, description="virtual tokens, which count as positions of the backbone"
+    )
+    hidden: PositiveInt = Field(128, description="width of the network's two hidden layers")
+    learning_rate: LearningRate = 6e-5
+
+
+class Full(Section):
+    """Every weight learns, of a BiLSTM all but its embeddings; a seed writes a whole backbone."""
+
+    type: Literal["full"] = "full"
+    learning_rate: LearningRate = 6e-5
+
+
+class LinearProbe(Section):
+    """The task head alone learns, by logistic regression on what the frozen backbone computes.
+
+    Each text is read once: the cheapest tuner. A reconstruction would share no weight with the
+    head, so there is none. Of `train` only batch_size, max_tokens and precision count.
     """
 
-    r: int = 16
-    alpha: int = 32
-    dropout: float = 0.05
-    quantize: Literal["4bit"] | None = None
-    learning_rate: float = 6e-5
+    type: Literal["linear-probe"] = "linear-probe"
+    strength: PositiveFloat = Field(
+        0.01, description="1 / the penalty on squared weights, of standardized activations"
+    )
 
 
-@dataclass(frozen=True)
-class PromptTuning:
-    """Prompt tuning (Lester et al., 2021): vectors before the text's embeddings.
-
-    Attributes:
-        tokens: number of virtual tokens; positions are theirs too.
-        learning_rate: highest, of the vectors and of the heads.
-    """
-
-    tokens: int = 150
-    learning_rate: float = 6e-5
+Tuner = Annotated[
+    Lora | PromptTuning | PrefixTuning | PTuning | Full | LinearProbe, Field(discriminator="type")
+]
 
 
-@dataclass(frozen=True)
-class PrefixTuning:
-    """Prefix tuning (Li and Liang, 2021): keys and values before the text's, in every layer.
+class BiLstm(Section):
+    """A bidirectional LSTM in place of a model's own layers (Qu et al., 2021): tuner full alone."""
 
-    Attributes:
-        tokens: length of the prefix; positions are its too.
-        learning_rate: highest, of the prefix and of the heads.
-    """
-
-    tokens: int = 10
-    learning_rate: float = 6e-5
+    type: Literal["bilstm"] = "bilstm"
+    hidden: PositiveInt = Field(
+        300, description="width of each direction; an activation is twice as wide"
+    )
+    layers: PositiveInt = Field(1, description="how many")
+    dropout: Dropout = Field(0.0, description="on the input of each layer")
 
 
-@dataclass(frozen=True)
-class PTuning:
-    """P-tuning (Liu et al., 2021): virtual tokens from a small network, dropped after training.
+class Backbone(Section):
+    """A model to tune."""
 
-    Attributes:
-        tokens: number of virtual tokens; positions are theirs too.
-        hidden: width of the network, two hidden layers.
-        learning_rate: highest, of the network and of the heads.
-    """
-
-    tokens: int = 20
-    hidden: int = 128
-    learning_rate: float = 6e-5
+    model: Model = Field(
+        description="package:NAME/FOLDER (in an installed Python package), a local folder, or "
+        "owner/name@REVISION of the hub"
+    )
+    sha256: Sha256 | None = Field(None, description="of its model.safetensors; null: not checked")
+    encoder: BiLstm | None = Field(
+        None, description="what reads the model's input embeddings; null: its own layers"
+    )
 
 
-@dataclass(frozen=True)
-class Full:
-    """Full fine-tuning: every weight learns, of a BiLSTM all but its embeddings.
+class Reconstruction(Section):
+    """The second task: to predict the plain tokens (RAPT, privatized token reconstruction)."""
 
-    Attributes:
-        learning_rate: highest, of the backbone and of the heads.
-    """
-
-    learning_rate: float = 6e-5
-
-
-Tuner = Lora | PromptTuning | PrefixTuning | PTuning | Full
-# By `type` in params.yaml. Defaults are the paper's (RAPT, NLU), but for p-tuning, which it lacks.
-TUNERS: dict[str, type[Tuner]] = {
-    "lora": Lora,
-    "prompt-tuning": PromptTuning,
-    "prefix-tuning": PrefixTuning,
-    "p-tuning": PTuning,
-    "full": Full,
-}
+    head_size: PositiveInt = Field(96, description="width c of the bottleneck (the paper's)")
+    weight: PositiveFloat = Field(1.0, description="of this loss beside the task's (the paper's)")
+    reduction: Literal["sum", "mean"] = Field(
+        "sum", description="of this loss over a text's plain tokens; the paper has the sum"
+    )
 
 
-@dataclass(frozen=True)
-class BiLstm:
-    """A bidirectional LSTM in place of a model's own layers (Qu et al., 2021).
-
-    Attributes:
-        hidden: width of each direction; an activation is twice as wide.
-        layers: how many.
-        dropout: on the input of each layer.
-    """
-
-    hidden: int
-    layers: int
-    dropout: float
+DenoiserType = Literal["posterior-mean", "posterior-sample"]
 
 
-@dataclass(frozen=True)
-class Reconstruction:
-    """The second task (RAPT, privatized token reconstruction).
+class Denoiser(Section):
+    """What the provider makes of a released word, knowing the mechanism."""
 
-    Attributes:
-        head_size: width c of the head's bottleneck.
-        weight: of the loss beside the task's.
-        reduction: of the loss over a text's plain tokens (RAPT: sum).
-    """
-
-    head_size: int
-    weight: float
-    reduction: Literal["sum", "mean"]
-
-
-Denoiser = Literal["posterior-mean", "posterior-sample"]
+    type: DenoiserType = Field(
+        description="a word's embedding is the mean over what it may have been; posterior-sample: "
+        "while training that of one of these, drawn anew at each step",
+    )
+    prior: Literal["public", "release"] = Field(
+        "release",
+        description="how frequent words are taken to be: as in public text, or as that and the "
+        "release together suggest",
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,31 +158,36 @@ class Denoising:
         posterior: float64 (R, V), each row sums to 1.
     """
 
-    type: Denoiser
+    type: DenoiserType
     released: list[str]
     words: list[str]
     posterior: csr_array
 
 
-@dataclass(frozen=True)
-class Loop:
-    """The training loop.
+class TrainConfig(Section):
+    """The training loop, for every tuner. The paper's: 4 epochs, batches of 128, 128 tokens."""
 
-    Attributes:
-        epochs: passes over the training split.
-        batch_size: texts in a step.
-        max_tokens: of a text; plain tokens come on top and are never cut.
-        warmup: share of the steps over which the learning rate rises; it then falls linearly to 0.
-        weight_decay: of AdamW.
-        precision: of the backbone's matrix products, and of its weights where they are frozen.
-    """
-
-    epochs: int
-    batch_size: int
-    max_tokens: int
-    warmup: float
-    weight_decay: float
-    precision: Precision
+    epochs: PositiveInt = Field(3, description="passes over the training split")
+    batch_size: PositiveInt = Field(16, description="texts in a step")
+    max_tokens: int = Field(
+        64,
+        ge=8,
+        description="of a text that the backbone sees; plain and virtual tokens come on top and "
+        "are never cut",
+    )
+    warmup: float = Field(
+        0.1,
+        ge=0,
+        lt=1,
+        description="share of the steps over which the learning rate rises; it then falls "
+        "linearly to 0 (Qu et al., 2021)",
+    )
+    weight_decay: float = Field(0.0, ge=0, description="of AdamW")
+    precision: Precision = Field(
+        "float32",
+        description="of the backbone's matrix products, and of its weights where they are frozen; "
+        "bf16 is much faster on a GPU, on a CPU only where it knows bfloat16",
+    )
 
 
 @dataclass(frozen=True)
@@ -182,7 +206,7 @@ class Run:
         tuner: the tuning method.
         reconstruction: the second task; None: plain tokens, if any, are only read.
         denoising: how released words are read; None: as they are.
-        loop: the training loop.
+        train: the training loop.
         adapter: folder to write the adapter and the task head to.
     """
 
@@ -197,8 +221,13 @@ class Run:
     tuner: Tuner
     reconstruction: Reconstruction | None
     denoising: Denoising | None
-    loop: Loop
+    train: TrainConfig
     adapter: Path
+
+    @property
+    def learning_rate(self) -> float:
+        """The highest of AdamW; 0 where nothing is learned in steps."""
+        return 0.0 if isinstance(self.tuner, LinearProbe) else self.tuner.learning_rate
 
     @property
     def quantize(self) -> Literal["4bit"] | None:
@@ -208,4 +237,4 @@ class Run:
     @property
     def frozen(self) -> Precision | None:
         """What the backbone's weights are held in where they are frozen; None: they learn."""
-        return None if isinstance(self.tuner, Full) or self.encoder else self.loop.precision
+        return None if isinstance(self.tuner, Full) or self.encoder else self.train.precision

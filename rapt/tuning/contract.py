@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rapt import files
-from rapt.tuning.config import Denoiser, Precision, Run
+from rapt.tuning.config import DenoiserType, Precision, Run
 
 NAME = "rapt.json"
 OF_VECTORS = "token-representation"  # the mechanism whose releases have a vector for each word
@@ -69,7 +69,7 @@ class Contract:
     quantize: Literal["4bit"] | None
     precision: Precision
     max_tokens: int
-    denoiser: Denoiser | None
+    denoiser: DenoiserType | None
 
 
 def write(run: Run, statement: Mapping[str, Any]) -> None:
@@ -89,8 +89,8 @@ def write(run: Run, statement: Mapping[str, Any]) -> None:
         backbone=run.backbone_name,
         backbone_sha256=run.backbone_sha256,
         quantize=run.quantize,
-        precision=run.loop.precision,
-        max_tokens=run.loop.max_tokens,
+        precision=run.train.precision,
+        max_tokens=run.train.max_tokens,
         denoiser=run.denoising.type if run.denoising else None,
     )
     # No temporary name: the folder as a whole is written under one.

@@ -18,6 +18,7 @@ from peft import (
     TaskType,
     get_peft_model,
 )
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -26,9 +27,9 @@ from rapt.errors import RaptError
 from rapt.tuning import backbones, bilstm
 from rapt.tuning.bilstm import BiLstmModel
 from rapt.tuning.config import (
-    TUNERS,
     BiLstm,
     Full,
+    LinearProbe,
     Lora,
     Precision,
     PrefixTuning,
@@ -40,6 +41,9 @@ from rapt.tuning.inputs import Batch, pooled, pooled_plain
 
 ADAPTER = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
+HEAD = "head.safetensors"
+# Metadata of the head: the backbone is as it was. A lost adapter must not look like that.
+FROZEN = {"backbone": "frozen"}
 
 
 def load_backbone(
@@ -66,7 +70,7 @@ def load_backbone(
 
 
 def adapt(backbone: PreTrainedModel, tuner: Tuner) -> PreTrainedModel | PeftModel:
-    """The backbone with a fresh adapter; for full fine-tuning the backbone itself.
+    """The backbone with a fresh adapter; for full fine-tuning and a probe the backbone itself.
 
     Raises:
         RaptError: the backbone has no place for such an adapter.
@@ -74,8 +78,9 @@ def adapt(backbone: PreTrainedModel, tuner: Tuner) -> PreTrainedModel | PeftMode
     if isinstance(tuner, Full):
         return backbone
     if isinstance(backbone, BiLstmModel):
-        (given,) = (name for name, kind in TUNERS.items() if isinstance(tuner, kind))
-        raise RaptError(f"{given} given for a bilstm, whose weights are fresh, allowed: full")
+        raise RaptError(f"{tuner.type} given for a bilstm, whose weights are fresh, allowed: full")
+    if isinstance(tuner, LinearProbe):
+        return backbone.requires_grad_(False)
     return get_peft_model(backbone, _peft_config(tuner, backbone.config))
 
 
@@ -109,7 +114,7 @@ def _peft_config(tuner: Tuner, backbone: Any) -> PeftConfig:
             )
     raise RaptError(
         f"prefix-tuning given for {backbone.model_type}, whose attention takes no prefix, "
-        "allowed: full, lora, p-tuning, prompt-tuning"
+        "allowed: full, linear-probe, lora, p-tuning, prompt-tuning"
     )
 
 
@@ -156,14 +161,16 @@ class ReconstructionHead(nn.Module):
 def save(model: Classifier, folder: Path, backbone_name: str) -> None:
     """Write the adapter in PEFT's format (full fine-tuning: the model in that of Transformers).
 
-    The task head lies beside it. Equal weights give equal bytes.
+    The task head lies beside it, of a linear probe alone. Equal weights give equal bytes.
     """
+    folder.mkdir(parents=True, exist_ok=True)
+    learnt = any(weight.requires_grad for weight in model.backbone.parameters())
     if isinstance(model.backbone, PeftModel):
         _save_adapter(model.backbone, folder, backbone_name)
-    else:
+    elif learnt:
         model.backbone.save_pretrained(folder)
     head = {name: value.contiguous().cpu() for name, value in model.head.state_dict().items()}
-    save_file(head, folder / "head.safetensors")
+    save_file(head, folder / HEAD, None if learnt else FROZEN)
 
 
 def _save_adapter(adapted: PeftModel, folder: Path, backbone_name: str) -> None:
@@ -182,15 +189,17 @@ def _save_adapter(adapted: PeftModel, folder: Path, backbone_name: str) -> None:
 def load(
     folder: Path, backbone: PreTrainedModel | None, precision: Precision = "float32"
 ) -> Classifier:
-    """The model that `save` wrote, on its backbone; after full fine-tuning it needs none.
+    """The model that `save` wrote, on its backbone where it `needs_backbone`.
 
     Raises:
         RaptError: an adapter has no weights in safetensors: PEFT would take pickled ones instead,
             or ask the hub.
     """
-    head = load_file(folder / "head.safetensors")
+    head = load_file(folder / HEAD)
     tuned: PreTrainedModel | PeftModel
-    if backbone is not None and is_adapter(folder):
+    if backbone is not None and _is_frozen(folder):
+        tuned = backbone
+    elif backbone is not None and _is_adapter(folder):
         if not (folder / WEIGHTS).is_file():
             raise RaptError(f"{folder}: no {WEIGHTS} in it, allowed: an adapter in safetensors")
         tuned = PeftModel.from_pretrained(backbone, folder)
@@ -201,9 +210,18 @@ def load(
     return model.eval()
 
 
-def is_adapter(folder: Path) -> bool:
+def needs_backbone(folder: Path) -> bool:
     """Whether what `save` wrote goes on a backbone."""
+    return _is_adapter(folder) or _is_frozen(folder)
+
+
+def _is_adapter(folder: Path) -> bool:
     return (folder / ADAPTER).is_file()
+
+
+def _is_frozen(folder: Path) -> bool:
+    with safe_open(folder / HEAD, "pt") as head:
+        return head.metadata() == FROZEN
 
 
 def device() -> torch.device:

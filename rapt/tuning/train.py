@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -20,13 +20,13 @@ from transformers import (
 
 from rapt.errors import RaptError
 from rapt.progress import counter
-from rapt.tuning import contract
+from rapt.tuning import contract, probe
 from rapt.tuning.backbones import check_vectors, most_tokens, sharing_weights
 from rapt.tuning.batches import by_length, shuffled
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
-from rapt.tuning.config import Run
+from rapt.tuning.config import LinearProbe, Run
 from rapt.tuning.denoising import Sampler, reading, save_denoised
-from rapt.tuning.inputs import Batch, Split, collate, read_split, read_targets
+from rapt.tuning.inputs import Batch, Split, collate, pooled, read_split, read_targets
 from rapt.tuning.model import (
     Classifier,
     ReconstructionHead,
@@ -101,7 +101,7 @@ def _trained(
     if run.denoising:
         known, sampler = reading(run.denoising, _embeddings(backbone), tokenizer)
     splits = {
-        s: read_split(data / f"{s}.parquet", tokenizer, run.loop.max_tokens, known)
+        s: read_split(data / f"{s}.parquet", tokenizer, run.train.max_tokens, known)
         for s in ("train", "test")
     }
     for split in splits.values():
@@ -109,7 +109,7 @@ def _trained(
     adapted = adapt(backbone, run.tuner)
     _fits(run, splits, most_tokens(adapted))
     trainer = Trainer(run, adapted, len(statement["labels"]), tokenizer.pad_token_id, sampler)
-    if run.reconstruction:
+    if run.reconstruction and not isinstance(run.tuner, LinearProbe):
         trainer.reconstruct(read_targets(data / "plain.parquet"), statement["vocabulary"])
     where = device_name()
     checkpoint = Checkpoint(run, where)
@@ -134,12 +134,12 @@ def _embeddings(backbone: Any) -> Tensor:
 def _accuracy(trainer: Trainer, test: Split) -> float:
     run = trainer.run
     try:
-        scores = logits(trainer.model, test, trainer.pad, run.loop.batch_size)
+        scores = logits(trainer.model, test, trainer.pad, run.train.batch_size)
     except RaptError as error:
         raise trainer.failed(trainer.steps, f"scoring: {error}") from None
     if not torch.isfinite(scores).all():
-        why = f"a score is not a number, lower learning_rate ({run.tuner.learning_rate})"
-        raise trainer.failed(trainer.steps, why)
+        rate = f", lower learning_rate ({run.learning_rate})" if run.learning_rate else ""
+        raise trainer.failed(trainer.steps, f"a score is not a number{rate}")
     return (scores.argmax(1) == torch.tensor(test.labels)).double().mean().item()
 
 
@@ -161,11 +161,11 @@ class Trainer:
     ) -> None:
         """Put a fresh task head on the adapted backbone."""
         self.run, self.pad, self.device = run, pad, device()
-        self.model = placed(Classifier(backbone, classes, run.loop.precision))
+        self.model = placed(Classifier(backbone, classes, run.train.precision))
         self.head: ReconstructionHead | None = None
         self.targets = torch.empty(0, 0, dtype=torch.long)
         self.sampler = sampler
-        self.micro_batch = run.loop.batch_size
+        self.micro_batch = run.train.batch_size
 
     def reconstruct(self, targets: Tensor, vocabulary: int) -> None:
         """Add the second task: predict a text's plain tokens.
@@ -184,9 +184,12 @@ class Trainer:
         """Train, from the checkpoint on where there is one.
 
         Returns:
-            for each curve a mean over the texts of every epoch.
+            for each curve a mean over the texts of every epoch; a linear probe has no epochs.
         """
-        loop = self.run.loop
+        if isinstance(self.run.tuner, LinearProbe):
+            self._probe(split, self.run.tuner.strength, checkpoint)
+            return {}
+        loop = self.run.train
         self.steps = loop.epochs * -(-len(split) // loop.batch_size)
         self.optimizer, self.schedule = self._optimizer(self.steps)
         order = torch.Generator().manual_seed(torch.initial_seed())
@@ -207,6 +210,23 @@ class Trainer:
                 self._save(checkpoint, at, order.get_state())
         return at.curves
 
+    def _probe(self, split: Split, strength: float, checkpoint: Checkpoint) -> None:
+        """Fit the head to what the frozen backbone makes of the texts."""
+        head, self.steps = self.model.head, 1
+        if saved := checkpoint.load():
+            head.load_state_dict(saved[0])
+            return
+        rows = range(len(split))
+        drawn = self.sampler(split, rows) if self.sampler else split
+        try:
+            read = features(self.model, drawn, self.pad, self.run.train.batch_size)
+        except RaptError as error:
+            raise self.failed(1, f"reading: {error}") from None
+        if not torch.isfinite(read).all():
+            raise self.failed(1, "an activation is not a number, take precision float32")
+        probe.fit(head, read, torch.tensor(split.labels), strength)
+        checkpoint.save(head.state_dict(), {"at": {"step": 1}})
+
     def _modules(self) -> dict[str, torch.nn.Module]:
         return {"model": self.model} | ({"head": self.head} if self.head else {})
 
@@ -220,10 +240,10 @@ class Trainer:
         }
 
     def _optimizer(self, steps: int) -> tuple[torch.optim.Optimizer, Any]:
-        loop = self.run.loop
+        loop = self.run.train
         optimizer = torch.optim.AdamW(
             list(self._learning().values()),
-            lr=self.run.tuner.learning_rate,
+            lr=self.run.learning_rate,
             weight_decay=loop.weight_decay,
             fused=self.device.type == "cuda" or None,  # None: AdamW's own choice
         )
@@ -313,7 +333,7 @@ class Trainer:
             if self.run.reconstruction:
                 loss = loss + self.run.reconstruction.weight * losses["reconstruction_loss"]
             if not torch.isfinite(loss):
-                rate = self.run.tuner.learning_rate
+                rate = self.run.learning_rate
                 why = f"the loss is not a number, lower learning_rate ({rate})"
                 raise self.failed(step + 1, why)
             share = len(part) / len(rows)
@@ -340,25 +360,47 @@ def predict(model: Classifier, split: Split, pad: int, batch_size: int) -> Tenso
     return logits(model, split, pad, batch_size).argmax(1)
 
 
-@torch.inference_mode()
 def logits(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor:
     """The scores of all classes for every text of a privatized split, (n, classes) on the CPU."""
+    return _read(model, split, pad, batch_size, model.classify)
+
+
+def features(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor:
+    """What the task head reads of every text of a privatized split, (n, h) on the CPU."""
+    return _read(model, split, pad, batch_size, lambda states, batch: pooled(states, batch.text))
+
+
+@torch.inference_mode()
+def _read(
+    model: Classifier,
+    split: Split,
+    pad: int,
+    batch_size: int,
+    of: Callable[[Tensor, Batch], Tensor],
+) -> Tensor:
+    """A row for every text: what is made `of` its activations, float32 on the CPU."""
     model.eval()
-    scores = torch.empty(len(split), model.head.out_features)
-    for rows in by_length(split.lengths, batch_size):
-        scores[rows] = _scores(model, split, pad, rows)
-    return scores
+    batches = list(by_length(split.lengths, batch_size))
+    found = torch.cat([_part(model, split, pad, rows, of) for rows in batches])
+    inverse = torch.tensor([row for rows in batches for row in rows]).argsort()
+    return found[inverse]
 
 
-def _scores(model: Classifier, split: Split, pad: int, rows: list[int]) -> Tensor:
-    """The scores of a batch, in as many parts as memory asks for."""
+def _part(
+    model: Classifier,
+    split: Split,
+    pad: int,
+    rows: list[int],
+    of: Callable[[Tensor, Batch], Tensor],
+) -> Tensor:
+    """The rows of a batch, in as many parts as memory asks for."""
     try:
         batch = collate(split, rows, pad).to(model.head.weight.device)
-        return model.classify(model.activations(batch), batch).float().cpu()
+        return of(model.activations(batch), batch).float().cpu()
     except RuntimeError as error:
         if not _out_of_memory(error):
             raise
         if len(rows) == 1:
             raise RaptError("out of memory at one text: lower max_tokens") from None
     half = len(rows) // 2
-    return torch.cat([_scores(model, split, pad, part) for part in (rows[:half], rows[half:])])
+    return torch.cat([_part(model, split, pad, part, of) for part in (rows[:half], rows[half:])])

@@ -8,14 +8,8 @@ from typing import get_args
 
 import pytest
 
-from rapt import params
 from rapt.attacks import ATTACKS
 from rapt.attacks.show import print_attacks
-
-
-def test_params_take_every_attack_that_is_registered() -> None:
-    union, _ = get_args(params.Attack)
-    assert set(get_args(union)) == set(ATTACKS)
 
 
 def test_every_attack_says_what_its_attacker_knows(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rapt.params import Task
+from rapt.data.config import Task
 from tests.conftest import SHARED
 
 MakeTask = Callable[..., Task]

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rapt.data import attributes
+from rapt.data.config import Bins, MostFrequent
 from rapt.errors import RaptError
-from rapt.params import Bins, MostFrequent
 
 
 def bins(count: int) -> Bins:

@@ -4,16 +4,26 @@ from pathlib import Path
 import pytest
 
 from rapt import files, params
+from rapt.check import check
+from rapt.data.config import Values
 from rapt.data.init import task_block
-from rapt.data.prepare import prepare
 from rapt.errors import RaptError
 from tests.conftest import ROOT
+
+EDITED = "# Mine.\n"
 
 
 @pytest.fixture(autouse=True)
 def shipped(workspace: Path) -> str:
+    Path("presets").symlink_to(ROOT / "presets")
     shutil.copy(ROOT / "params.yaml", "params.yaml")
     return Path("params.yaml").read_text()
+
+
+@pytest.fixture
+def edited(shipped: str) -> str:
+    Path("params.yaml").write_text(shipped + EDITED)
+    return shipped + EDITED
 
 
 def load() -> params.Params:
@@ -25,38 +35,80 @@ def write(path: str, *lines: str) -> str:
     return path
 
 
-def mine() -> str:
-    rows = [f'"words, {i} of a text",{"no" if i % 3 else "yes"},{i % 2}' for i in range(10)]
-    return write("My Own_file.csv", "Text,mood,who", *rows)
+def mine(rows: int = 200) -> str:
+    lines = [f'"words, {i} of a text",{"no" if i % 3 else "yes"},{i % 2}' for i in range(rows)]
+    return write("My Own_file.csv", "Text,mood,who", *lines)
 
 
-def test_a_csv_becomes_a_task_that_runs(shipped: str) -> None:
-    new = task_block(mine(), label="mood", attributes=["who"])
+def test_an_unedited_preset_becomes_an_experiment_on_this_file_alone() -> None:
+    new = task_block(mine(2_000), label="mood", attributes=["who"])
     assert new.name == "my-own-file"
-    assert str(new).startswith("added tasks.my-own-file to params.yaml; next:\n1. look at ")
-    assert "\n2. add my-own-file to sweep.tasks, sweep.train, sweep.infer\n" in str(new)
-    task = load().tasks["my-own-file"]
-    assert task.text == "Text"
+    p = check()
+    sweep = p.sweep
+    name = ["my-own-file"]
+    assert sweep.tasks == sweep.train == sweep.invert == sweep.infer == list(p.tasks) == name
+    assert (sweep.tuners, sweep.probes, sweep.inferences) == ([], ["linear-probe"], ["authorship"])
+    task = p.tasks["my-own-file"]
+    assert (task.text, task.text_pair, task.authors) == ("Text", None, None)
     assert task.label and task.label.names == ["no", "yes"]
-    assert task.attributes and task.authors is None
-    assert task.attributes["who"] == params.Values(type="values", column="who", values=["0", "1"])
+    assert task.attributes == {"who": Values(type="values", column="who", values=["0", "1"])}
     assert task.source.sha256 == {"all": files.sha256("My Own_file.csv")}  # type: ignore[union-attr]
-    assert prepare("my-own-file", task, 0).summary["rows"] == {"train": 8, "test": 2}
+    assert (task.rows.train, task.rows.test) == (400, 400)
 
 
-def test_the_rest_of_the_file_stays_as_it_was(shipped: str) -> None:
-    task_block(mine(), label="mood")
-    before, after = shipped.splitlines(), Path("params.yaml").read_text().splitlines()
-    start = after.index("  my-own-file:")
-    end = start + len(after) - len(before)
-    assert after[:start] + after[end:] == before
-    assert after[end:][1].startswith("# What the first gate")
-    assert all(line.startswith("    ") for line in after[start + 1 : end])
+def test_it_says_which_lines_to_change_for_more() -> None:
+    said = str(task_block(mine(2_000), label="mood")).splitlines()
+    lines = Path("params.yaml").read_text().splitlines()
+    for key in ("rows", "seeds", "tuners"):
+        (line,) = (line for line in said if f"{key}: " in line.partition(": ")[2])
+        number = int(line.split()[1].rstrip(":"))
+        assert lines[number - 1].strip().startswith(f"{key}: ")
+        assert lines[number - 2].strip().startswith("# ")
+    assert "400 of 1600 rows to train" in "\n".join(said)
+    assert "`rapt preset demo --overwrite`" in said[0]
+
+
+def test_without_a_label_nothing_is_tuned_and_a_small_file_is_used_whole() -> None:
+    task_block(mine())
+    sweep, task = load().sweep, load().tasks["my-own-file"]
+    assert (sweep.train, sweep.infer, task.label) == ([], [], None)
+    assert (task.rows.train, task.rows.test) == (None, 50)
+
+
+def test_an_edited_file_keeps_what_it_had(edited: str) -> None:
+    new = task_block(mine(), label="mood", attributes=["who"])
+    after = Path("params.yaml").read_text()
+    begin = after.index("  my-own-file:\n")
+    block = after[begin : after.index("\n\n", begin)] + "\n"
+    assert after.replace(block, "").replace(", my-own-file]", "]") == edited
+    sweep = load().sweep
+    assert sweep.tasks == ["movies", "tweets", "my-own-file"]
+    assert sweep.train == sweep.invert == ["movies", "my-own-file"]
+    assert sweep.infer == ["tweets", "my-own-file"]
+    assert "sweep.tasks, sweep.train, sweep.invert, sweep.infer" in str(new)
+
+
+def test_the_attack_on_attributes_is_added_where_there_is_none(shipped: str) -> None:
+    without = shipped.replace("infer: [tweets]", "infer: []")
+    without = without.replace("inferences: [authorship]", "inferences: []")
+    Path("params.yaml").write_text(without.replace("\n  authorship: authorship", ""))
+    task_block(mine(), attributes=["who"])
+    assert load().sweep.inferences == ["authorship"]
+    assert load().attacks["authorship"].type == "authorship"
+
+
+def test_lists_on_lines_of_their_own(shipped: str) -> None:
+    """As `dvc exp run -S` writes them."""
+    blocks = "tasks:\n    - movies\n    - tweets  # the author\n"
+    Path("params.yaml").write_text(shipped.replace("tasks: [movies, tweets]\n", blocks))
+    task_block(mine())
+    assert f"{blocks}    - my-own-file\n" in Path("params.yaml").read_text()
+    assert load().sweep.tasks == ["movies", "tweets", "my-own-file"]
 
 
 @pytest.mark.parametrize("ending", ["", "\n", "\n\n# The end.\n"])
 def test_tasks_at_the_end_of_the_file_and_another_indent(shipped: str, ending: str) -> None:
-    start, stop = shipped.index("\ntasks:\n"), shipped.index("\n# What the first gate")
+    start, stop = shipped.index("\ntasks:\n"), shipped.index("\n# A model is")
     tasks = shipped[start:stop].strip("\n").replace("\n  ", "\n      ").rstrip()
     Path("params.yaml").write_text(shipped[:start] + shipped[stop:] + tasks + ending)
     task_block(mine())
@@ -67,7 +119,7 @@ def test_tasks_at_the_end_of_the_file_and_another_indent(shipped: str, ending: s
 @pytest.mark.parametrize(
     ("header", "line", "found"),
     [
-        ("review,stars", "it was a good film,{i}", ("review", None)),
+        ("review,stars", "it was a good film {i},{i}", ("review", None)),
         ("id,was", "{i},it was quite a good film {i}", ("was", None)),
         ("sentence1,sentence2", "one {i},two {i}", ("sentence1", "sentence2")),
     ],
@@ -75,7 +127,7 @@ def test_tasks_at_the_end_of_the_file_and_another_indent(shipped: str, ending: s
 def test_the_text_is_guessed_where_it_is_obvious(
     header: str, line: str, found: tuple[str, str | None]
 ) -> None:
-    task_block(write("a.csv", header, *(line.format(i=i) for i in range(9))))
+    task_block(write("a.csv", header, *(line.format(i=i) for i in range(200))))
     task = load().tasks["a"]
     assert (task.text, task.text_pair) == found
 
@@ -83,23 +135,43 @@ def test_the_text_is_guessed_where_it_is_obvious(
 @pytest.mark.parametrize(
     ("how", "line"),
     [
-        ({"label": "mod"}, "label: 'mod' given, allowed: Text, mood, who; did you mean 'mood'?"),
-        ({"text": "txt"}, "text: 'txt' given, allowed: Text, mood, who; did you mean 'Text'?"),
-        ({"attributes": ["wo"]}, "attribute: 'wo' given"),
-        ({"name": "movies"}, "tasks.movies: stands in params.yaml already"),
-        ({"name": "My Task"}, "tasks.My Task: "),
-        ({"label": "Text"}, "label: column 'Text' holds 10 different values"),
+        (
+            {"label": "mod"},
+            "label: got 'mod', expected one of Text, mood, who. Did you mean 'mood'",
+        ),
+        ({"text": "txt"}, "text: got 'txt', expected one of Text, mood, who. Did you mean 'Text'"),
+        ({"attributes": ["wo"]}, "attribute: got 'wo', expected one of"),
+        ({"name": "movies"}, "tasks.movies: got a name that stands in params.yaml"),
+        ({"name": "My Task"}, "digits and single hyphens. Did you mean 'my-task'?"),
+        ({"label": "Text"}, "label: got 200 different values in column 'Text', expected 2 to 20"),
     ],
 )
-def test_a_mistake_is_one_line_and_changes_nothing(
-    shipped: str, how: dict, line: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("rapt.data.init.MOST_VALUES", 5)
+def test_a_mistake_is_one_line_and_changes_nothing(edited: str, how: dict, line: str) -> None:
     with pytest.raises(RaptError) as error:
         task_block(mine(), **how)
     assert line in str(error.value)
     assert "\n" not in str(error.value)
+    assert Path("params.yaml").read_text() == edited
+
+
+@pytest.mark.parametrize("missing", ["", "NaN", "null"])
+def test_rows_without_a_class_are_counted_and_numbered(shipped: str, missing: str) -> None:
+    lines = [f"secret words {i},{missing if i in (3, 90) else i % 2}" for i in range(200)]
+    with pytest.raises(RaptError) as error:
+        task_block(write("a.csv", "text,mood", *lines), label="mood")
+    assert str(error.value) == (
+        "tasks.a.label.column: got no class in 2 of 200 rows (of the file's, 4, 91), expected one "
+        "in each. Fill them in, or delete these rows."
+    )
     assert Path("params.yaml").read_text() == shipped
+
+
+@pytest.mark.parametrize("texts", [99, 30])
+def test_too_few_rows_name_their_key(texts: int) -> None:
+    """99 rows, and 200 copies of 30 texts, each of which stands in one split alone."""
+    rows = 99 if texts == 99 else 200
+    with pytest.raises(RaptError, match=r"^gate\.min_rows: got \d+ rows .*expected at least "):
+        task_block(write("a.csv", "text", *(f"some words {i % texts}" for i in range(rows))))
 
 
 @pytest.mark.parametrize(
@@ -107,13 +179,12 @@ def test_a_mistake_is_one_line_and_changes_nothing(
     [
         ("a.csv", ["5,secret words", "4,other words"], "does not read like column names"),
         ("a.csv", ["x,y", "secret,1"], "no column is obviously the text, name it; allowed: x, y"),
-        ("a.xlsx", ["secret"], "'.xlsx' given, allowed: .csv, .jsonl"),
+        ("a.doc", ["secret"], "got '.doc', expected one of .csv, .jsonl"),
     ],
 )
 def test_a_file_that_is_not_understood(name: str, lines: list[str], line: str) -> None:
-    with pytest.raises(RaptError) as error:
+    with pytest.raises(RaptError, match=line) as error:
         task_block(write(name, *lines))
-    assert line in str(error.value)
     assert "secret" not in str(error.value)
 
 
@@ -124,10 +195,9 @@ def test_a_file_that_is_not_there() -> None:
 
 def test_a_hidden_test_split_is_passed_over() -> None:
     Path("glue").mkdir()
-    for split, y in {"train": 1, "validation": 0, "test": -1}.items():
-        write(
-            f"glue/{split}.csv", "sentence,label", f"one,{y}", f"two,{abs(y - 1) if y >= 0 else y}"
-        )
+    for split in ("train", "validation", "test"):
+        lines = [f"{split} {i},{-1 if split == 'test' else i % 2}" for i in range(60)]
+        write(f"glue/{split}.csv", "sentence,label", *lines)
     task_block("glue")
     assert load().tasks["glue"].source.files["test"] == "glue/validation.csv"  # type: ignore[union-attr]
 
@@ -136,7 +206,6 @@ def test_a_hidden_test_split_is_passed_over() -> None:
     ("folder", "how", "columns"),
     [
         ("sst2", {}, ("sentence", None, ["0", "1"])),
-        ("qqp", {}, ("question1", "question2", ["0", "1"])),
         ("happydb", {"label": "social", "attributes": ["gender"]}, ("moment", None, ["no", "yes"])),
     ],
 )
@@ -145,4 +214,4 @@ def test_folders_of_real_data(shared: Path, folder: str, how: dict, columns: tup
     task = load().tasks[folder]
     assert task.label
     assert (task.text, task.text_pair, task.label.names) == columns
-    assert prepare(folder, task, 0).summary["rows"]["train"] > 9_000
+    assert (task.rows.train, task.rows.test) == (400, 400)

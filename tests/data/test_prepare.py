@@ -126,7 +126,7 @@ def test_labels_by_name_or_by_number(
         (["neutral", "pos", "neg"], "a value not shown in 1 of 3 rows"),
         (["2", "1", "0"], "'2' in 1 of 3 rows"),
         (["0.5", "1", "0"], "'0.5' in 1 of 3 rows"),
-        (["", "1", "0"], "no value in 1 of 3 rows"),
+        (["", "1", "0"], "got no class in 1 of 3 rows (of the file's, 1), expected"),
         (["pos", "1", "0"], "'0' in 2 of 3 rows"),
         (["the secret diary of me", "1", "0"], "a value not shown in 1 of 3 rows"),
     ],
@@ -366,7 +366,10 @@ def test_a_missing_file_and_a_wrong_hash() -> None:
     task = make_task({"all": "a.csv"}, sha256={"all": "0" * 64})
     with pytest.raises(RaptError) as error:
         prepare("a", task, 0)
-    assert str(error.value) == f"a.csv: sha256 {found} found, expected {'0' * 64}"
+    assert str(error.value) == (
+        f"a.csv: got sha256 {found}, expected {'0' * 64}. It changed since it was entered: "
+        "restore it, or correct sha256.all of its task."
+    )
     prepared = prepare("a", make_task({"all": "a.csv"}, sha256={"all": found}), 0)
     assert prepared.summary["source"]["sha256"] == {"all": found}
 

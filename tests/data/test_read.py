@@ -6,8 +6,8 @@ import pytest
 
 from rapt import files
 from rapt.data import read
+from rapt.data.config import Format
 from rapt.errors import RaptError
-from rapt.params import Format
 
 SECRET = "confidential"
 
@@ -53,7 +53,7 @@ def test_nulls_are_no_text() -> None:
         (b"", format("csv"), "f: holds no rows"),
         (b"text,label\n", format("csv"), "f: holds no rows"),
         (b"", format("jsonl"), "f: holds no rows"),
-        (b"text\nconfidential \xff\n", format("csv"), "f: not UTF-8 at byte 18; save it as UTF-8"),
+        (b"text\nconfidential \xff\n", format("csv"), "f: got a file that is not UTF-8 at byte 18"),
         (b"a,b\nconfidential,1,2\n", format("csv"), "f: line 2 has 3 fields, allowed: 2"),
         (b"a,b\nconfidential\n", format("csv"), "f: line 2 has 1 fields, allowed: 2"),
         (b'a,b\n"confidential,1\n', format("csv"), "f: line 2: unexpected end of data"),
@@ -75,7 +75,8 @@ def test_a_missing_column_has_a_nearest_match() -> None:
     with pytest.raises(RaptError) as error:
         read.strings({"Is retweet": ["x"], "Content": ["x"]}, "content", "tasks.a.text", "f")
     assert str(error.value) == (
-        "f: tasks.a.text: 'content' given, allowed: Content, Is retweet; did you mean 'Content'?"
+        "f: tasks.a.text: got 'content', expected one of Content, Is retweet. "
+        "Did you mean 'Content'?"
     )
 
 

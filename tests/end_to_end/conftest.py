@@ -19,36 +19,26 @@ Edit = Callable[[dict[str, Any]], Any]
 
 
 def reduced(params: dict[str, Any]) -> None:
-    """The whole demo, small: every stage, every method, one finite η and inf."""
-    params["sweep"]["etas"] = [75, "inf"]
+    """The whole demo, small: every stage that it has, every method, one η."""
+    params["sweep"] |= {"etas": [75], "tune_at": [75], "probes": []}
+    params["seeds"] = 2
     params["tasks"]["movies"]["rows"] |= {"train": 64, "test": 40}
     params["tasks"]["tweets"]["rows"] |= {"train": 60, "test": 40}
-    params["gate"]["min_rows"] = 10
-    params["train"] |= {"epochs": 1, "max_tokens": 16}
-    params["calibrate"] |= {"etas": [50, 100], "words": 20, "draws": 5}
-    params["channel"] |= {"frequent": 20, "sampled": 20, "draws": 5, "by_frequency": 50}
-    params["geometry"] |= {"words": 20}
-    params["attacks"]["mlp"] |= {"hidden": 16, "epochs": 3}
-    params["attacks"]["ner"] |= {"epochs": 1}
-    for method in params["methods"].values():
-        if method["plain_tokens"]:
-            method["plain_tokens"]["length"] = 3
-
-
-def small(params: dict[str, Any]) -> None:
-    """A handful of cells: what is compared several times."""
-    reduced(params)
-    params["sweep"] |= {"methods": ["t2t", "rapt"], "etas": [75], "tasks": ["movies"]}
-    params["sweep"] |= {"infer": [], "recognize": [], "channels": []}
-    params["studies"] = {}
-    params["train"]["epochs"] = 6  # each leaves a checkpoint
+    params["gate"] = {"min_rows": 10}
+    params["train"] = {"epochs": 1, "max_tokens": 16}
+    params["calibrate"] = {"etas": [50, 100], "words": 20, "draws": 5, "distances": 20}
+    params["channel"] = {"frequent": 20, "sampled": 20, "draws": 5, "by_frequency": 50}
+    params["methods"]["rapt"]["plain_tokens"]["length"] = 3
 
 
 class Workspace:
     """A clone with its own params.yaml."""
 
-    def __init__(self, path: Path, edit: Edit) -> None:
+    def __init__(self, path: Path, edit: Edit | None = None) -> None:
+        """A fresh clone with an edit; without one, what lies there."""
         self.path = path
+        if edit is None:
+            return
         names = self._git("ls-files", "-z", cwd=ROOT).split("\0")
         for name in filter(None, names):
             (path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -58,6 +48,11 @@ class Workspace:
         self.edit(edit)
         self._git("init", "-q")
         self.commit("reduced")
+
+    def copy(self, path: Path) -> Workspace:
+        """This workspace again, outs and cache included, sharing the disk where it can."""
+        subprocess.run(["cp", "-a", "--reflink=auto", self.path, path], check=True)
+        return Workspace(path)
 
     def _git(self, *args: str, cwd: Path | None = None) -> str:
         identity = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
@@ -114,16 +109,8 @@ class Workspace:
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """The reduced demo after its first `dvc repro`."""
+    """The reduced demo, made by the flow."""
     workspace = Workspace(tmp_path_factory.mktemp("demo"), reduced)
-    workspace.dvc("repro", "-q")
+    workspace.run(sys.executable, "-m", "pipelines", "--slots", "2")
     workspace.commit("computed")
-    return workspace
-
-
-@pytest.fixture(scope="session")
-def serial(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """The small matrix after its first `dvc repro`."""
-    workspace = Workspace(tmp_path_factory.mktemp("serial"), small)
-    workspace.dvc("repro", "-q")
     return workspace

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import SHARED
-from tests.end_to_end.conftest import Workspace, small
+from tests.end_to_end.conftest import Workspace, reduced
 
 pytestmark = [
     pytest.mark.slow,
@@ -18,58 +19,43 @@ pytestmark = [
     ),
 ]
 
-FILES = {
-    "sst2": ("train", "validation"),
-    "happydb": ("train", "test"),
-}
 COLUMNS: dict[str, dict[str, Any]] = {
-    "sst2": {
-        "text": "sentence",
-        "label": {"column": "label", "names": ["negative", "positive"], "threshold": None},
-    },
+    "sst2": {"text": "sentence", "label": {"column": "label", "names": ["negative", "positive"]}},
     "happydb": {
         "text": "moment",
-        "label": {"column": "social", "names": ["no", "yes"], "threshold": None},
+        "label": {"column": "social", "names": ["no", "yes"]},
         "attributes": {"gender": {"type": "values", "column": "gender", "values": ["f", "m"]}},
     },
 }
+EVALUATION = {"sst2": "validation", "happydb": "test"}
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_task_switched_by_params_alone_runs_through(name: str, tmp_path: Path) -> None:
-    def switch(params: dict[str, Any]) -> None:
-        small(params)
-        train, test = FILES[name]
+def switched(params: dict[str, Any]) -> None:
+    """Both data sets, the cheap tuner, one method."""
+    reduced(params)
+    for name, columns in COLUMNS.items():
+        splits = {"train": "train", "test": EVALUATION[name]}
+        files = {ours: str(SHARED / name / f"{its}.parquet") for ours, its in splits.items()}
         params["tasks"][name] = {
-            "source": {
-                "type": "files",
-                "files": {
-                    "train": str(SHARED / name / f"{train}.parquet"),
-                    "test": str(SHARED / name / f"{test}.parquet"),
-                },
-                "sha256": None,
-            },
-            "format": {"type": "parquet", "names": None, "skip_rows": 0, "quoted": False},
-            "text_pair": None,
-            "entities": None,
-            "attributes": None,
-            "authors": None,
-            "exclude": None,
+            "source": {"type": "files", "files": files},
+            "format": {"type": "parquet"},
             "rows": {"train": 60, "test": 40},
-        } | COLUMNS[name]
-        attributed = [name] if COLUMNS[name].get("attributes") else []
-        params["sweep"] |= {
-            "tasks": [name],
-            "train": [name],
-            "infer": attributed,
-            "methods": ["rapt"],
+            **columns,
         }
+    params["sweep"] |= {
+        **{"tasks": list(COLUMNS), "train": list(COLUMNS), "infer": ["happydb"], "invert": []},
+        **{"tuners": [], "probes": ["linear-probe"], "tune_at": []},
+        **{"methods": ["rapt"], "attacked": ["rapt"], "channels": [], "channel_inversions": []},
+    }
 
-    workspace = Workspace(tmp_path, switch)
-    workspace.dvc("repro", "-q")
-    cell = json.loads(workspace.read(f"reports/cells/train/{name}-minilm-lora-rapt-75.json"))
-    assert cell["counts"] == {"train": 60, "test": 40}
-    assert 0 < cell["metrics"]["accuracy"]["mean"] <= 1
-    if name == "happydb":
-        attack = json.loads(workspace.read("reports/cells/infer/mlp-happydb-rapt-75.json"))
-        assert set(attack["metrics"]) == {"accuracy_gender", "empirical_privacy_gender"}
+
+def test_tasks_switched_by_params_alone_run_through(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path, switched)
+    workspace.run(sys.executable, "-m", "pipelines", "--slots", "2")
+    for name in COLUMNS:
+        path = f"reports/cells/train/{name}-minilm-linear-probe-rapt-75.json"
+        cell = json.loads(workspace.read(path))
+        assert cell["counts"] == {"train": 60, "test": 40}
+        assert 0 < cell["metrics"]["accuracy"]["mean"] <= 1
+    attack = json.loads(workspace.read("reports/cells/infer/authorship-happydb-rapt-75.json"))
+    assert set(attack["metrics"]) == {"accuracy_gender", "empirical_privacy_gender"}

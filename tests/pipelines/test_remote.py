@@ -34,7 +34,7 @@ from ruamel.yaml import YAML
 
 from pipelines import __main__, graph, pulse, remote, worker
 from pipelines.remote import WARNING
-from pipelines.slots import BACKOFF, CommandError
+from pipelines.slots import BACKOFF, CommandError, snapshot
 from rapt import cli, files, params
 from rapt.errors import RaptError
 from tests.conftest import ROOT
@@ -184,8 +184,8 @@ def test_what_may_not_leave_is_not_the_provider_s(
     for wrong, reason in (
         (
             given.replace("  download:", "  download:\n    meta: {side: provder}"),
-            "dvc.yaml: download: meta.side: 'provder' given, allowed: provider, user; "
-            "did you mean 'provider'?",
+            "dvc.yaml: download: meta.side: got 'provder', expected one of provider, user. "
+            "Did you mean 'provider'?",
         ),
         (
             given.replace("  privatize:", "  privatize:\n    meta: {side: provider}"),
@@ -338,14 +338,14 @@ def test_rapt_flow_takes_a_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "execv", lambda _, given: command.extend(given))
     cli.app(["flow", "--pool", "cluster", "--slots", "3"], standalone_mode=False)
     assert command[1:3] == ["-m", "pipelines"]
+    with pytest.raises(RaptError, match=r"^repository: 'there' given, allowed: with --pool$"):
+        __main__.start(1, None, "there")
     given: list[object] = []
-    monkeypatch.setattr(remote, "start", lambda *options: given.extend(options))
+    monkeypatch.setattr(__main__, "start", lambda *options: given.extend(options))
     app = typer.Typer()
     app.command()(__main__.main)
     app(command[3:], standalone_mode=False)
-    assert given == ["cluster", 3, None]
-    with pytest.raises(RaptError, match=r"^repository: 'there' given, allowed: with --pool$"):
-        __main__.start(1, None, "there")
+    assert given == [3, "cluster", None]
 
 
 @pytest.mark.slow
@@ -355,8 +355,8 @@ def test_two_flows_publish_beside_each_other(tmp_path: Path, server: str) -> Non
     toys[0].git("init", "-q", "--bare", shared)
     (toys[0].root / "stages/make.py").write_text("edited = True\n")
     with (
-        remote.published(toys[0].root, remote.snapshot(toys[0].root), shared) as first,
-        remote.published(toys[1].root, remote.snapshot(toys[1].root), shared) as second,
+        remote.published(toys[0].root, snapshot(toys[0].root), shared) as first,
+        remote.published(toys[1].root, snapshot(toys[1].root), shared) as second,
     ):
         refs = toys[0].git("ls-remote", shared).split()
         assert sorted(refs[1::2]) == sorted([f"refs/rapt/{first}", f"refs/rapt/{second}"])

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
-from pipelines.board import remaining_text
+from pipelines.board import remaining_text, show_end
 from pipelines.graph import Plan, Stage
-from pipelines.schedule import Durations, Lease, Remaining, Schedule
+from pipelines.schedule import EXPECTED, Durations, Lease, Remaining, Schedule
+from tests.conftest import ROOT
 
 
 def plan(upstream: Mapping[str, str], gpu: str = "") -> Plan:
@@ -133,6 +135,32 @@ def test_others_of_its_kind_stand_for_a_stage(tmp_path: Path) -> None:
     remaining = Schedule(stages, 2, [], known).remaining()
     assert remaining == Remaining(4, at_least=True)
     assert remaining_text(remaining) == "at least 4 s left"
+
+
+def test_what_never_ran_here_is_expected_as_the_demo_took(tmp_path: Path) -> None:
+    known, stage = durations(tmp_path), Stage("train@new", ())
+    assert known.of(stage) == EXPECTED["train"]
+    known.add(Stage("train@old", ()), 4000)
+    assert known.of(stage) == 4000
+    assert EXPECTED.keys() <= YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"].keys()
+
+
+def test_a_line_says_how_far_what_and_how_long(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stages = plan({"a@x": "", **dict.fromkeys("bcdefghij", "")})
+    schedule = Schedule(stages, 2, [], durations(tmp_path, **dict.fromkeys(stages, 60)))
+    for name, outcome in (("a@x", "63 s"), ("b", "cached"), ("c", "failed")):
+        schedule.running[name] = Lease(stages[name], None), 0.0
+        if name == "a@x":
+            schedule._order.get_ready()
+        schedule.end(name, success=outcome != "failed")
+        show_end(schedule, name, outcome)
+    assert capsys.readouterr().err.splitlines() == [
+        " 1 of 10  a x  63 s  about 4 min left",
+        " 2 of 10  b  cached  about 4 min left",
+        " 3 of 10  c  failed  about 4 min left",
+    ]
 
 
 def test_durations_are_kept(tmp_path: Path) -> None:

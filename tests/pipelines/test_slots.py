@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,7 +10,7 @@ from pipelines import slots
 from pipelines.graph import Stage
 from pipelines.schedule import Lease
 from rapt.errors import RaptError
-from tests.pipelines.conftest import make
+from tests.pipelines.conftest import FILES, make
 
 
 def driver(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,20 +41,17 @@ def test_no_gpus_without_a_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert slots.gpus() == []
 
 
-def test_a_slot_gets_its_share_its_own_code_and_one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slot_gets_its_share_and_its_own_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots.process, "cores", lambda: 5)
     monkeypatch.setenv("PYTHONPATH", "elsewhere")
-    slot = slots._environment(Path("main"), Path("slot"), count=2, gpu="GPU-b")
+    slot = slots._environment(Path("main"), Path("slot"), count=2)
     assert slot == {
         "RAPT_HOME": "main",
         "RAPT_WORKERS": "2",
         "OMP_NUM_THREADS": "2",
         "PYTHONHASHSEED": "0",
         "PYTHONPATH": "slot:elsewhere",
-        "CUDA_VISIBLE_DEVICES": "GPU-b",
     }
-    without = slots._environment(Path("main"), Path("slot"), count=2, gpu=None)
-    assert without["CUDA_VISIBLE_DEVICES"] == ""
 
 
 @pytest.mark.parametrize(
@@ -98,14 +94,13 @@ def test_an_edit_while_it_collects_is_seen(
         with pytest.raises(RaptError, match=r"^changed while the flow ran: rapt/new.py;"):
             here.assemble()
         (toy.root / "rapt/new.py").unlink()
-        run = here._run
+        collect = here._collect
 
-        def edited(*given: Any) -> Path:
-            log = run(*given)
+        def edited() -> None:
+            collect()
             (toy.root / path).write_text(content)
-            return log
 
-        monkeypatch.setattr(here, "_run", edited)
+        monkeypatch.setattr(here, "_collect", edited)
         with pytest.raises(RaptError, match=f"^changed while the flow collected: {path};"):
             here.assemble()
     assert not (toy.root / "dvc.lock").exists()
@@ -123,3 +118,38 @@ def test_what_a_killed_dvc_left_in_a_slot_is_in_nobody_s_way(
         record.touch()
         here.reproduce(Lease(Stage("cell@1-a", ()), None))
     assert toy.names() == ["1-a", "validate"]
+
+
+GPU_CELL = """\
+import os, sys
+import stages
+stages.ran(sys.argv[1])
+stages.write(f"reports/cells/{sys.argv[1]}.txt", os.environ["CUDA_VISIBLE_DEVICES"])
+"""
+
+
+def test_a_slot_s_process_runs_its_stages_each_with_its_gpu_until_it_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy = make(tmp_path, "", FILES | {"stages/cell.py": GPU_CELL})
+    monkeypatch.chdir(toy.root)
+    cells = toy.root / ".rapt/slots/0/reports/cells"
+    with slots.Slots(toy.root, 1) as here:
+        assert here.reproduce(lease("cell@1-a", "GPU-b"))
+        first = here._slots[0]._process
+        assert here.reproduce(lease("cell@1-b", None))
+        assert here._slots[0]._process is first
+        assert [(cells / f"{name}.txt").read_text() for name in ("1-a", "1-b")] == ["GPU-b", ""]
+        first.kill()
+        first.wait()
+        assert here.reproduce(lease("cell@2-a", None))
+        assert here._slots[0]._process is not first
+    assert here._slots[0]._process.poll() is not None
+    with slots.Slots(toy.root, 1) as here:  # what is upstream comes from the cache
+        assert here.reproduce(lease("cell@2-b", None)) is not None
+        assert here.reproduce(lease("cell@1-a", None)) is None
+    assert toy.names() == ["1-a", "1-b", "2-a", "2-b", "validate"]
+
+
+def lease(name: str, gpu: str | None) -> Lease:
+    return Lease(Stage(name, ()), gpu)

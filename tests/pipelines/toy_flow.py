@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import typer
 
-from pipelines import __main__, pulse, remote, reproduce
+from pipelines import __main__, finish, pulse
 from rapt import params
 
 # The main workspace's own modules before everything, like an editable install but stronger: the
@@ -19,8 +19,8 @@ os.environ["PYTHONPATH"] = os.getcwd()
 
 if seconds := os.environ.get("TOY_SILENCE"):
     pulse.SILENCE = dict.fromkeys(pulse.SILENCE, float(seconds))
-reproduce.check.check = lambda: SimpleNamespace(tasks={})
-mirror = reproduce.mirror
+__main__.check.check = lambda: SimpleNamespace(tasks={})
+mirror = finish.mirror
 
 
 def mirror_elsewhere(_: object) -> None:
@@ -30,6 +30,5 @@ def mirror_elsewhere(_: object) -> None:
             mirror(params.load())
 
 
-for flow in (remote, reproduce):
-    flow.finish = flow.mirror = mirror_elsewhere
+finish.finish = finish.mirror = finish.mirror_if_changed = mirror_elsewhere
 typer.run(__main__.main)

@@ -362,10 +362,10 @@ def test_the_small_space_keeps_the_words_of_the_table() -> None:
 @pytest.mark.parametrize(
     ("choice", "line"),
     [
-        (Choice(mechanisms=["tt"]), "mechanism: 'tt' given, allowed: adept"),
+        (Choice(mechanisms=["tt"]), "mechanism: got 'tt', expected one of adept"),
         (Choice(words=["thre"]), "words: 'thre' given, allowed: words of the table; did you mean"),
         (Choice(dimensions=12), "dimensions: 12 given, allowed: 1 to 11 for 12 words"),
-        (Choice(etas=[0]), "eta: 0 given, allowed: a number above 0"),
+        (Choice(etas=[0]), "eta: got 0, expected a number above 0"),
         (Choice(draws=1), "draws: 1 given, allowed: 2 or more"),
     ],
 )

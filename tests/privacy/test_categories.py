@@ -6,13 +6,14 @@ import pytest
 from rapt import params
 from rapt.errors import RaptError
 from rapt.privacy.categories import CATEGORIES, REST, VERBATIM, Scheme, listed
+from rapt.privacy.config import Category
 
 POS = [["NOUN"], ["VERB"], ["NOUN", "VERB"], ["PUNCT"], ["PROPN"], ["AUX"]]
 TAGS = get_args(params.UniversalPos)
 
 
 def test_params_allow_exactly_these_categories() -> None:
-    assert set(get_args(params.Category)) == {*CATEGORIES, "all"}
+    assert set(get_args(Category)) == {*CATEGORIES, "all"}
 
 
 def test_without_categories_every_word_is_of_one_group() -> None:
@@ -40,7 +41,7 @@ def test_all_is_a_partition_of_the_tags() -> None:
 @pytest.mark.parametrize(
     ("categories", "line"),
     [
-        (("nuon",), "categories: 'nuon' given, allowed: adjective"),
+        (("nuon",), "categories: got 'nuon', expected one of adjective"),
         (("determiner",), "categories: 'determiner' has 0 words"),
         (("all", "noun"), "categories: ['all', 'noun'] given, allowed: some of noun"),
         ((), "categories: [] given, allowed: some of noun"),

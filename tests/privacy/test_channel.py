@@ -204,3 +204,14 @@ def test_each_word_is_equally_likely_to_be_sampled(table: EmbeddingTable) -> Non
     )
     for row in range(18):
         assert binomtest(times[row], seeds, 5 / 18).pvalue > FALSE_ALARM / 18
+
+
+def test_further_draws_extend_a_channel_without_repeating_one(table: EmbeddingTable) -> None:
+    """In parts of other sizes the noise is other noise, so the counts add up."""
+    privatizer = Privatizer(table=table, mechanism=T2T(), eta=3.0)
+    first = estimate(privatizer, range(len(table.words)), 50, 0)
+    again = estimate(privatizer, range(len(table.words)), 50, 0, after=50)
+    assert (first.counts != again.counts).nnz
+    whole = first.extended(again)
+    assert (whole.draws == 100).all()
+    assert (whole.counts.toarray() == first.counts.toarray() + again.counts.toarray()).all()

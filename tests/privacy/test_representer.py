@@ -36,7 +36,7 @@ def test_one_noisy_vector_for_a_text(table: EmbeddingTable) -> None:
 
 @pytest.mark.parametrize("eta", [0.0, float("nan")])
 def test_eta_is_above_zero(table: EmbeddingTable, eta: float) -> None:
-    with pytest.raises(RaptError, match="allowed: above 0"):
+    with pytest.raises(RaptError, match=r"^eta: got .*, expected a number above 0"):
         Representer(table=table, mechanism=TokenRepresentation(), eta=eta)
 
 

@@ -245,7 +245,7 @@ def remove_all() -> None:
         (add_csv, "in/z.csv: no Parquet file, allowed in in: files with suffix .parquet, .pq"),
         (add_broken, "in/z.parquet: not a Parquet file, or a broken one"),
         (add_empty, "in/z.parquet: holds no rows"),
-        (add_other_column, "in/z.parquet: column: 'text' given, allowed: texts"),
+        (add_other_column, "in/z.parquet: column: got 'text', expected texts"),
         (remove_all, "in: holds no Parquet files"),
     ],
 )

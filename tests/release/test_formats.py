@@ -204,13 +204,17 @@ def test_other_columns_can_be_dropped(tmp_path: Path, name: str) -> None:
         ("text", b"fine\nZanzibar \xff\n", "line 2 is not UTF-8; save the file as UTF-8"),
         ("csv", b"text\nfine\nZanzibar \xff\n", "line 3 is not UTF-8; save the file as UTF-8"),
         ("csv", "text\nZanzibar\n".encode("utf-16"), "line 1 is not UTF-8; save the file as UTF-8"),
-        ("csv", b"txet,b\nZanzibar,b\n", "column: 'text' given, allowed: b, txet; did you mean"),
+        (
+            "csv",
+            b"txet,b\nZanzibar,b\n",
+            "column: got 'text', expected one of b, txet. Did you",
+        ),
         ("csv", b"I went to Zanzibar on monday,1\nb,2\n", "does not read like column names"),
         ("csv", b"text,text\nZanzibar,b\n", "two columns have one name"),
         ("csv", b"text,b\nfine,1\nZanzibar\n", "line 3 has 1 fields, allowed: 2"),
         ("csv", b'text,b\n"Zanzibar" x,b\n', "line 2: "),
         ("csv", b'text,b\n"Zanzibar', "line 2: unexpected end of data"),
-        ("jsonl", b'{"txet": "Zanzibar"}\n', "column: 'text' given, allowed: txet; did you mean"),
+        ("jsonl", b'{"txet": "Zanzibar"}\n', "column: got 'text', expected txet. Did you mean"),
         ("jsonl", b'{"text": "a"}\n{"text": Zanzibar}\n', "line 2 is not JSON"),
         ("jsonl", b'{"text": "\\Zanzibar"}\n', "line 1 is not JSON"),
         ("jsonl", b"[" * 100_000, "line 1 is not JSON"),
@@ -239,7 +243,7 @@ def test_parquet_of_another_type_is_refused(tmp_path: Path, values: list[Any]) -
     pq.write_table(pa.table({"text": values, "b": ["a"] * len(values)}), path)
     with pytest.raises(RaptError, match=r"column 'text' holds .*, allowed: text$"):
         list(source("parquet", path).chunks())
-    with pytest.raises(RaptError, match="did you mean 'text'"):
+    with pytest.raises(RaptError, match="Did you mean 'text'"):
         list(source("parquet", path, "txt").chunks())
 
 
@@ -280,7 +284,7 @@ def test_the_format_by_suffix_or_name(path: str, out: str, given: str | None, na
     [
         ("a.csv", "b.jsonl", None, "b.jsonl: jsonl given, allowed: csv"),
         ("a.doc", "b.doc", None, "none known by the suffix"),
-        ("a.csv", "b.csv", "cvs", "did you mean 'csv'"),
+        ("a.csv", "b.csv", "cvs", "Did you mean 'csv'"),
     ],
 )
 def test_formats_that_do_not_fit(path: str, out: str, given: str | None, message: str) -> None:

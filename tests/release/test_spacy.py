@@ -84,9 +84,9 @@ def test_every_word_needs_no_tagger(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "line"),
     [
-        ({"eta": -1}, "eta: -1 given"),
-        ({"eta": 1, "categories": ["nuon"]}, "did you mean 'noun'"),
-        ({"eta": 1, "table": "nowhere"}, "holds no embedding table"),
+        ({"eta": -1}, "eta: got -1, expected"),
+        ({"eta": 1, "categories": ["nuon"]}, "Did you mean 'noun'"),
+        ({"eta": 1, "table": "nowhere"}, "table: got 'nowhere', expected a folder"),
     ],
 )
 def test_what_is_not_allowed_is_one_line(

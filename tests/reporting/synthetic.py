@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 from rapt import files, params
 from rapt.cells import summary
 from rapt.params import Params
-from rapt.plan import ATTACKED, PlannedCell, is_unprotected, plan
+from rapt.plan import ATTACKED, CLEAN, UNPROTECTED_ETA, PlannedCell, is_unprotected, plan
 from rapt.reporting.sentences import sentences
 from tests.conftest import ROOT
 
@@ -22,8 +22,8 @@ SEEDS = 2
 
 
 def write(folder: Path, edit: Callable[[dict[str, Any]], Any] | None = None) -> Params:
-    """Lay a whole experiment with the shipped params, or edited ones, into an empty folder."""
-    shutil.copy(ROOT / "params.yaml", folder / "params.yaml")
+    """Lay a whole experiment with an entry of every kind, or an edited one, in an empty folder."""
+    shutil.copy(ROOT / "tests/every_section.yaml", folder / "params.yaml")
     if edit:
         yaml = YAML()
         content = yaml.load(folder / "params.yaml")
@@ -34,9 +34,9 @@ def write(folder: Path, edit: Callable[[dict[str, Any]], Any] | None = None) -> 
         write_cell(cell)
     for task in p.sweep.tasks:
         files.write_json(f"reports/gates/raw/{task}.json", _raw_gate(task))
-        for method in p.sweep.methods:
-            for eta in p.sweep.etas:
-                _release(f"{task}/{method}-{eta}", task, method, eta)
+        _release(f"{task}/{CLEAN}", task, CLEAN, UNPROTECTED_ETA)
+        for method, eta in product(p.sweep.methods, p.sweep.etas):
+            _release(f"{task}/{method}-{eta}", task, method, eta)
     for name, study in p.studies.items():
         _release(f"studies/{name}", study.task, study.method, study.eta)
     for embedding in p.sweep.embeddings:
@@ -49,7 +49,7 @@ def write(folder: Path, edit: Callable[[dict[str, Any]], Any] | None = None) -> 
     for task, backbone, tuner in product(p.sweep.train, p.sweep.backbones, p.sweep.tuners):
         for release in p.sweep.layers:
             name = f"{task}-{backbone}-{tuner}-{release}"
-            found = _layers(p, task, backbone, tuner, *release.rsplit("-", 1))
+            found = _layers(task, backbone, tuner, *release.rsplit("-", 1))
             files.write_json(f"reports/statistics/layers/{name}.json", found)
     files.write_json("reports/examples.json", _examples(p))
     return p
@@ -94,7 +94,7 @@ def _metric(cell: PlannedCell, values: list[float]) -> dict[str, float | int | N
 def _floors(cell: PlannedCell) -> dict[str, float]:
     match cell.kind:
         case "invert":
-            return {"majority": 0.06 if cell.factors["method"] == "t2t" else 0.04}
+            return {"majority": 0.04 if cell.factors["method"] == "pct2t" else 0.06}
         case "infer":
             return {"majority_author": 0.55}
         case "membership":
@@ -163,9 +163,13 @@ def _release(name: str, task: str, method: str, eta: str) -> None:
                 "words": 12000,
                 "replaced": int(replaced * 12000),
                 "share": replaced,
-                "expected": replaced,
-                "low": max(0.0, replaced - 0.02),
-                "high": min(1.0, replaced + 0.02),
+                "replay": {
+                    "words": 4000,
+                    "share": replaced,
+                    "expected": replaced,
+                    "low": max(0.0, replaced - 0.02),
+                    "high": min(1.0, replaced + 0.02),
+                },
             }
             for k in range(SEEDS)
         ],
@@ -251,15 +255,12 @@ def _geometry(embedding: str) -> dict[str, Any]:
     }
 
 
-def _layers(
-    p: Params, task: str, backbone: str, tuner: str, method: str, eta: str
-) -> dict[str, Any]:
+def _layers(task: str, backbone: str, tuner: str, method: str, eta: str) -> dict[str, Any]:
     factors = {"task": task, "backbone": backbone, "tuner": tuner, "method": method, "eta": eta}
     moved = share(method, eta)
     points = [[_noise("point", n, axis) for axis in (0, 1)] for n in range(20)]
     return {
         "factors": factors,
-        "clean": p.layers.clean,
         "texts": 200,
         "layers": [
             {
@@ -309,19 +310,26 @@ def infer_membership(content: dict[str, Any]) -> None:
 
 
 def sweep_widely(content: dict[str, Any]) -> None:
-    """More than 300 cells: every kind of attack, three tuners, eight η."""
+    """More than 300 cells: every kind of attack, three tuners, nine η."""
     infer_membership(content)
+    etas = [25, 47, 60, 75, 90, 110, 130, 150, 170]
     content["sweep"].update(
         tuners=["lora", "prefix", "p-tuning"],
         recognize=["movies", "tweets"],
-        etas=[25, 47, 60, 75, 90, 110, 150, "inf"],
+        etas=etas,
+        tune_at=etas,
     )
 
 
-def drop_half(params: Params) -> None:
-    """Every second cell, gate and statistic of a whole experiment has not run."""
+def tune_at_one(content: dict[str, Any]) -> None:
+    """A tuner at one η alone, beside a cheap one at every η."""
+    content["sweep"].update(tuners=["lora"], tune_at=[75], probes=["prompt"])
+
+
+def drop_a_third(params: Params) -> None:
+    """Every third cell, gate and statistic of a whole experiment has not run."""
     for folder in ("cells", "gates", "statistics"):
-        for path in sorted(Path("reports", folder).rglob("*.json"))[::2]:
+        for path in sorted(Path("reports", folder).rglob("*.json"))[::3]:
             path.unlink()
 
 

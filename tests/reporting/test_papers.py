@@ -49,13 +49,12 @@ def on_bert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
     monkeypatch.setattr(presets, "FOLDER", ROOT / "presets")
     yaml = YAML()
     content = yaml.load(presets.text("paper-nlu-bert"))
-    sweep = {"tasks": ["sst2"], "train": ["sst2"], "tuners": ["lora", "prefix"], "infer": []}
-    sweep["recognize"] = []
-    content["sweep"].update(sweep, methods=["t2t", "rapt"], etas=[75, 150, "inf"], channels=[])
+    sweep = {"tasks": ["sst2"], "train": ["sst2"], "tuners": ["lora", "prefix"], "channels": []}
+    content["sweep"].update(sweep, methods=["t2t", "rapt"], etas=[75, 150], tune_at=[75, 150])
     yaml.dump(content, Path("params.yaml"))
     p = params.load()
     for cell in plan(p):
-        if cell.factors["method"] == "t2t" and cell.factors["eta"] != "inf":
+        if cell.factors["method"] == "t2t":
             synthetic.write_cell(cell)
     return p
 
@@ -105,13 +104,16 @@ def test_what_is_missing_names_what_runs_it(on_bert: Params) -> None:
     missing = [row for row in rows if row.missing]
     assert {row.command for row in missing} & own
     assert {row.command for row in missing} - own == {
-        "rapt preset paper-nlu-bert, then dvc repro train",
-        "rapt preset paper-nlu-qwen, then dvc repro train",
-        None,  # TP-UK, which is not public
+        *(
+            f"rapt preset paper-nlu-{model}, then dvc repro {stage}"
+            for model in ("bert", "qwen")
+            for stage in ("train", "train-clean")
+        ),
+        None,  # TP-UK, which is not public; pct2t and rapt on clean text
     }
     stages = YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"]
     names = "|".join(presets.names())
-    with_preset = re.compile(rf"rapt preset (?:{names}), then dvc repro ((?: ?[a-z]+)+)")
+    with_preset = re.compile(rf"rapt preset (?:{names}), then dvc repro ((?: ?[a-z-]+)+)")
     for table in tables.values():
         for row in table.rows:
             if row.command and (match := with_preset.fullmatch(row.command)):
@@ -177,6 +179,8 @@ def test_pretraining_is_shown_as_not_built(whole: Params) -> None:
         ("paper-nlu-bert", ["rapt-table-2"]),
         ("paper-nlu-qwen", ["rapt-table-2"]),
         ("paper-qu", ["qu-table-3", "qu-table-4", "qu-table-5"]),
+        ("paper-qu-sst2", ["qu-table-4"]),
+        ("paper-qu-qqp", ["qu-table-5"]),
         ("paper-llm", ["rapt-table-9"]),
         ("paper-study-prefix-length", ["rapt-table-6"]),
     ],
@@ -190,7 +194,8 @@ def test_the_papers_presets_leave_no_printed_row_over(
         assert [row for row in rows if row.published is not None and not row.orientation]
         others = [row.command for row in rows if row.command and "rapt preset" in row.command]
         assert not [command for command in others if f"rapt preset {preset}," in command]
-        assert not others or name == "rapt-table-2"  # of which two presets have a backbone each
+        # Of these two presets have a backbone each.
+        assert not others or name in ("rapt-table-2", "qu-table-4", "qu-table-5")
 
 
 def test_the_categories_are_a_setting_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,12 +14,13 @@ import pytest
 
 from rapt import files, presets, tracking
 from rapt.params import Params, load
-from rapt.plan import PlannedCell, plan
+from rapt.plan import CLEAN, PlannedCell, plan, released
 from rapt.reporting import cells, outs, readings, tables
 from rapt.reporting.claims import claims
 from rapt.reporting.figures import drawing, figures
+from rapt.reporting.figures.curves import accuracy_curves
 from rapt.reporting.figures.settings import settings
-from rapt.reporting.page import Overview
+from rapt.reporting.page import Overview, render
 from rapt.reporting.papers import PaperRow, papers
 from rapt.reporting.papers.rapt_paper import plain_length
 from rapt.reporting.papers.table import as_printed
@@ -29,6 +30,9 @@ from rapt.reporting.summary import print_results
 from stages import report
 from tests.conftest import ROOT
 from tests.reporting import synthetic
+
+# Each test draws a whole page.
+pytestmark = pytest.mark.slow
 
 
 def make(params: Params) -> str:
@@ -74,17 +78,22 @@ def planned(params: Params, cell: str) -> PlannedCell:
 def test_plan_names_every_cell_once(whole: Params) -> None:
     names = [(cell.kind, cell.cell) for cell in plan(whole)]
     sweep = whole.sweep
-    grid = len(sweep.methods) * len(sweep.etas)
     assert len(names) == len(set(names))
-    by_channel = len(sweep.channel_inversions) * len(sweep.channels) * len(sweep.etas)
-    assert len(names) == grid * (
-        len(sweep.train) * len(sweep.backbones) * len(sweep.tuners)
-        + len(sweep.inversions) * len(sweep.tasks)
-        + len(sweep.inferences) * len(sweep.infer)
-        + len(sweep.recognitions) * len(sweep.recognize)
-    ) + by_channel * len(sweep.tasks) + len(whole.studies)
+    # With clean text: three methods tuned, two attacked. Whoever knows the channel needs no clean.
+    tuned, attacked, by_channel = (
+        len(methods) * len(sweep.etas)
+        for methods in (sweep.methods, sweep.attacked, sweep.channels)
+    )
+    attacks = [(sweep.inversions, sweep.invert), (sweep.inferences, sweep.infer)]
+    attacks += [(sweep.recognitions, sweep.recognize)]
+    assert len(names) == (
+        (tuned + 1) * len(sweep.train) * len(sweep.backbones) * len(sweep.tuners)
+        + (attacked + 1) * sum(len(attack) * len(tasks) for attack, tasks in attacks)
+        + by_channel * len(sweep.channel_inversions) * len(sweep.invert)
+        + len(whole.studies)
+    )
     assert ("train", "movies-minilm-lora-rapt-75") in names
-    assert ("infer", "mlp-tweets-t2t-inf") in names
+    assert ("infer", "mlp-tweets-clean") in names
 
 
 def test_utility_table_shows_mean_sd_and_replaced_share(experiment: Params) -> None:
@@ -102,11 +111,26 @@ def test_utility_table_shows_mean_sd_and_replaced_share(experiment: Params) -> N
 
 def test_unprotected_cells_are_marked_everywhere(whole: Params) -> None:
     text = outs.REPORT.read_text()
-    marked = re.findall(r"η = inf(?:<br>| )<span class=\"badge\">unprotected</span>", text)
-    assert len(marked) >= 1 + 3 + len(sentences())  # utility, attacks, sentences
+    marked = re.findall(r"clean text(?:<br>| )<span class=\"badge\">unprotected</span>", text)
+    whole_attacks = {(r["attack"], r["task"]) for r in rows("reports/tables/privacy.csv")}
+    assert len(marked) == 1 + 1 + len(whole_attacks)  # utility, all attacks, each attack
     for table in ("utility", "privacy"):
         for row in rows(f"reports/tables/{table}.csv"):
             assert (row["protection"] == "unprotected") == (row["eta"] == "inf")
+
+
+def test_a_tuner_at_one_eta_has_one_column_and_clean_text_stands_below(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    results = cells.load(synthetic.write(tmp_path, synthetic.tune_at_one))
+    text = Page(render(results, [])).text
+    assert "minilm tuned with lora (at η = 75) and prompt on movies;" in text
+    assert re.search(r"Method η = 75 t2t [\d.]+ ± [\d.]+ 50.0 % replaced pct2t", text)
+    assert re.search(r"Method η = 50 η = 75 t2t .*? clean text unprotected 8\d\.\d ± ", text)
+    lora, prompt = (f for f in accuracy_curves(tables.utility(results)))
+    assert "η 50" not in lora.description and "t2t, η 50" in prompt.description
+    assert "clean text (unprotected)" in lora.description and "η inf" not in lora.description
 
 
 def test_privacy_table_shows_attack_floor_and_clean_baseline(whole: Params) -> None:
@@ -116,8 +140,8 @@ def test_privacy_table_shows_attack_floor_and_clean_baseline(whole: Params) -> N
     assert (row["target"], row["majority"], row["broken"]) == ("author", "0.55", "False")
     page = Page(outs.REPORT.read_text()).text
     assert "nearest recovers the protected words of movies" in page
-    assert "(floor 4.0 to 6.0 %)" in page
-    clean = files.read_json("reports/cells/infer/mlp-tweets-t2t-inf.json")
+    assert "100.0 % on clean text (floor 4.0 to 6.0 %)" in page
+    clean = files.read_json("reports/cells/infer/mlp-tweets-clean.json")
     assert float(row["clean_accuracy"]) == pytest.approx(
         clean["metrics"]["accuracy_author"]["mean"], abs=1e-6
     )
@@ -131,7 +155,7 @@ def test_entities_are_a_target_with_f1_for_accuracy(
     text = Page(make(synthetic.write(tmp_path, synthetic.recognize_entities))).text
     assert "ner recognizes, in F1, the entities of " in text
     own = [row for row in rows("reports/tables/privacy.csv") if row["kind"] == "recognize"]
-    assert len(own) == 2 * 3 * 3
+    assert len(own) == 2 * (3 * 2 + 1)
     row = next(row for row in own if row["cell"] == "ner-movies-t2t-50")
     cell = files.read_json("reports/cells/recognize/ner-movies-t2t-50.json")
     assert float(row["attack_accuracy"]) == pytest.approx(cell["metrics"]["f1"]["mean"], abs=1e-6)
@@ -144,11 +168,17 @@ def test_entities_are_a_target_with_f1_for_accuracy(
 def test_attack_that_clean_text_does_not_lift_over_its_floor_is_called_broken(
     experiment: Params,
 ) -> None:
-    synthetic.break_attack(planned(experiment, "mlp-tweets-t2t-inf"))
+    synthetic.break_attack(planned(experiment, "mlp-tweets-clean"))
     text = Page(make(experiment)).text
-    assert "mlp on tweets: author: broken with t2t." in text
-    broken = {r["method"] for r in rows("reports/tables/privacy.csv") if r["broken"] == "True"}
-    assert broken == {"t2t"}
+    assert "mlp on tweets: author: broken. On clean text it does not beat its floor of 55.0" in text
+    broken = {r["attack"] for r in rows("reports/tables/privacy.csv") if r["broken"] == "True"}
+    assert broken == {"mlp"}
+
+
+def test_who_knows_the_channel_of_clean_text_reads_it_all(whole: Params) -> None:
+    own = [row for row in tables.privacy(cells.load(whole)) if row.attack == "bayes"]
+    assert own and not any(row.unprotected for row in own)
+    assert all(row.sound and row.clean_accuracy == 1 for row in own)
 
 
 @pytest.mark.parametrize("word", ["broken", "unproven"])
@@ -156,54 +186,45 @@ def test_an_attack_that_is_not_known_to_work_never_comforts(
     word: str, experiment: Params, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its figure, 99.8 % privacy here, is in no headline, bold nowhere, and marked elsewhere."""
-    for attack in ("nearest", "bayes", "bayes-twice"):
-        for eta in experiment.sweep.etas:
-            cell = planned(experiment, f"{attack}-movies-t2t-{eta}")
-            if eta != "inf":
-                _reaches(cell, 0.002)
-            elif word == "broken":
-                synthetic.break_attack(cell)
-            else:
-                cell.path.unlink()
+    clean = planned(experiment, "nearest-movies-clean")
+    for eta in experiment.sweep.etas:
+        _reaches(planned(experiment, f"nearest-movies-t2t-{eta}"), 0.002)
+    if word == "broken":
+        synthetic.break_attack(clean)
+    else:
+        clean.path.unlink()
     results = cells.load(experiment)
     headline = dict(readings.headline(results))["Attacked"]
-    assert "nearest recovers the protected words of movies" in headline
-    assert "over pct2t and rapt (floor" in headline and "0.2" not in headline
+    assert "the protected words of tweets" in headline and "0.2" not in headline
     overview = Overview(tables.privacy(results))
-    for group in overview.groups:
-        if group[1] == "movies":
-            assert not any(overview.strongest(group, "t2t", eta) for eta in overview.etas)
-            assert f"{word} with t2t" in overview.remarks(group)
-    twice = next(group for group in overview.groups if group[:2] == ("bayes-twice", "movies"))
-    assert overview.remarks(twice) == ["with 2 releases", f"{word} with t2t"]
+    group = next(group for group in overview.groups if group[:2] == ("nearest", "movies"))
+    assert not any(overview.strongest(group, "t2t", eta) for eta in overview.etas)
+    assert overview.remarks(group) == [word]
     text = make(experiment)
     page = Page(text).text
-    assert "<b>99.8" not in text and "<b>77.4" in text
-    assert f'<td>99.8<small class="missing">{word}</small></td>' in text
-    assert text.count(f'<th scope="row">t2t<br><span class="badge">{word}</span></th>') == 3
-    said = {"broken": "Left out: t2t, where the attack is broken.", "unproven": "Unproven"}[word]
-    drawn = [f for f in figures(results) if re.search("(nearest|bayes).*movies-prot", f.name)]
-    assert {figure.section for figure in drawn} == {"trade-off", "privacy"}
+    assert "<b>99.8" not in text and "<b>77.4" in text and "<td>99.8</td>" in text
+    assert f"nearest on movies: protected words {word}" in page  # in the table of all attacks
+    drawn = [f for f in figures(results) if re.search("nearest.*movies-prot", f.name)]
+    sections = {"trade-off", "privacy"} if word == "unproven" else set()
+    assert {figure.section for figure in drawn} == sections
     for figure in drawn:
+        said = "Unproven: the attack has no cell on clean text."
         assert said in figure.caption and said in page
-        assert ("99.8" in figure.description) == (word == "unproven")
+        assert "99.8" in figure.description
     ours = [shown for _, shown, *_ in _paper_rows(results, "rapt-figure-4")]
-    assert (
-        ours.count(f"99.8\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.0 ({word})") == 4
-    )  # nearest and bayes, at two η
+    assert ours.count(f"99.8\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.0 ({word})") == 2
     tex = Path("reports/tables/privacy.tex").read_text()
-    assert tex.count(f"99.8~$\\pm$~0.0 ({word}) & 99.8 & 0.2 &") == 6
+    assert tex.count(f"99.8~$\\pm$~0.0 ({word}) & 99.8 & 0.2 &") == 2
     assert "99.8~$\\pm$~0.0 &" not in tex
     assert " to " in tex  # the intervals of the others
     series = {row["series"] for row in rows("reports/plots/privacy.csv") if row["mean"] == "0.998"}
-    assert series == {
-        f"{attack} movies protected words t2t (unproven)"
-        for attack in ("nearest", "bayes", "bayes-twice")
-        if word == "unproven"
-    }
+    of_plot = {"nearest movies protected words t2t (unproven)"}
+    assert series == (of_plot if word == "unproven" else set())
     print_results(experiment)
     terminal = " ".join(capsys.readouterr().out.split())
-    assert f"empirical privacy, % (attack's floor 4.0 to 6.0; {word} with t2t)" in terminal
+    found = {"broken": "7.0", "unproven": "–"}[word]
+    said = f"empirical privacy, % (attack's floor 4.0 to 6.0, on clean text {found}; {word})"
+    assert said in terminal
 
 
 def _reaches(cell: PlannedCell, accuracy: float) -> None:
@@ -220,7 +241,7 @@ def _paper_rows(results: cells.Results, name: str) -> list[tuple[str, ...]]:
 
 def test_where_no_attack_of_a_kind_works_the_headline_says_so(experiment: Params) -> None:
     for cell in plan(experiment):
-        if cell.kind == "infer" and cell.factors["eta"] == "inf":
+        if cell.stage == "infer-clean":
             synthetic.break_attack(cell)
     headline = dict(readings.headline(cells.load(experiment)))["Attacked"]
     assert "nothing counts of mlp." in headline and "infers" not in headline
@@ -229,18 +250,20 @@ def test_where_no_attack_of_a_kind_works_the_headline_says_so(experiment: Params
 
 
 def test_the_trade_off_of_the_papers_has_attacks_that_work_alone(experiment: Params) -> None:
-    def row() -> PaperRow:
-        (table,) = (t for t in papers(cells.load(experiment)) if t.name == "rapt-figure-7")
+    def row(p: Params = experiment) -> PaperRow:
+        (table,) = (t for t in papers(cells.load(p)) if t.name == "rapt-figure-7")
         wanted = {"method": "t2t", "eta": "75", "measure": "empirical privacy"}
         return next(r for r in table.rows if wanted.items() <= r.factors.items())
 
-    assert row().mean is not None
-    for attack in ("nearest", "bayes"):
-        synthetic.break_attack(planned(experiment, f"{attack}-movies-t2t-inf"))
-    assert (row().mean, row().remark, row().command) == (None, "broken", None)
-    planned(experiment, "bayes-movies-t2t-inf").path.unlink()
-    assert (row().mean, row().remark) == (None, None)
-    assert row().command == "dvc repro invert-channel@bayes-movies-t2t-inf"
+    clean = planned(experiment, "nearest-movies-clean")
+    synthetic.break_attack(clean)
+    assert row().mean is not None  # bayes, which needs no clean text to be shown to work
+    none = experiment.sweep.model_copy(update={"channel_inversions": []})
+    alone = experiment.model_copy(update={"sweep": none})
+    assert (row(alone).mean, row(alone).remark, row(alone).command) == (None, "broken", None)
+    clean.path.unlink()
+    assert (row(alone).mean, row(alone).remark) == (None, None)
+    assert row(alone).command == clean.command
 
 
 def test_what_the_attacker_knows_stands_beside_every_result(experiment: Params) -> None:
@@ -261,7 +284,8 @@ def test_the_error_of_guessed_vectors_stands_beside_clean_text_and_its_floor(
     experiment: Params,
 ) -> None:
     for eta, error in {"50": 0.0123, "75": 0.0087, "inf": 0.0009}.items():
-        cell = planned(experiment, f"nearest-movies-t2t-{eta}")
+        release = CLEAN if eta == "inf" else f"t2t-{eta}"
+        cell = planned(experiment, f"nearest-movies-{release}")
         content = synthetic.write_cell(cell)
         interval = {} if eta == "50" else {"low": error / 2, "high": 2 * error}
         found = {"squared_error": {"mean": error, "sd": 0.0, "n": 2} | interval}
@@ -271,25 +295,27 @@ def test_the_error_of_guessed_vectors_stands_beside_clean_text_and_its_floor(
     own = [r for r in rows("reports/tables/privacy.csv") if r["squared_error"]]
     names = ("eta", "squared_error", "squared_error_low", "squared_error_high")
     assert [tuple(row[name] for name in names) for row in own] == [
+        ("inf", "0.0009", "0.00045", "0.0018"),
         ("50", "0.0123", "", ""),
         ("75", "0.0087", "0.00435", "0.0174"),
-        ("inf", "0.0009", "0.00045", "0.0018"),
     ]
     beside = {(row["clean_squared_error"], row["squared_error_floor"]) for row in own}
     assert beside == {("0.0009", "0.0234")}
     assert "squared error 0.0087 (0.00435 to 0.0174)" in text
-    for value, times in {"0.0123": 1, "0.0087": 1, "0.0009": 2, "0.0234": 1}.items():
+    for value, times in {"0.0123": 1, "0.0087": 1, "0.0009": 1, "0.0234": 1}.items():
         assert text.count(f"squared error {value}") == times
 
 
 def test_missing_cells_show_the_command_that_runs_them(experiment: Params) -> None:
-    for cell in ("train/movies-minilm-lora-rapt-75", "invert/nearest-movies-t2t-inf"):
+    missing = ("train/movies-minilm-lora-rapt-75", "train/movies-minilm-lora-clean")
+    for cell in (*missing, "invert/nearest-movies-clean"):
         Path(f"reports/cells/{cell}.json").unlink()
     text = Page(make(experiment)).text
     assert "missing dvc repro train@movies-minilm-lora-rapt-75" in text
-    assert "missing dvc repro invert@nearest-movies-t2t-inf" in text
-    assert f"2 of {len(plan(experiment))} cells are missing" in text
-    assert "no cell on clean text (η = inf) shows yet whether it works with t2t" in text
+    assert "clean text unprotected missing dvc repro train-clean@movies-minilm-lora" in text
+    assert "dvc repro invert-clean@nearest-movies" in text
+    assert f"3 of {len(plan(experiment))} cells are missing" in text
+    assert "no cell on clean text shows yet whether it works" in text
 
 
 def test_failed_gate_is_shown(experiment: Params) -> None:
@@ -300,7 +326,7 @@ def test_failed_gate_is_shown(experiment: Params) -> None:
     files.write_json(path, gate)
     text = Page(make(experiment)).text
     assert "movies/rapt-75 FAILED: as many words as before, seed-0/test" in text
-    assert "20 of 21 gates passed" in text
+    assert "16 of 17 gates passed" in text  # of 2 tasks raw, clean and 6 releases each; of a study
 
 
 def test_nothing_but_params_makes_a_report(experiment: Params) -> None:
@@ -312,7 +338,7 @@ def test_nothing_but_params_makes_a_report(experiment: Params) -> None:
     Path("reports/examples.json").unlink()
     text = Page(make(experiment)).text
     assert "Nothing yet: no cell has run." in text
-    for stage in ("calibrate", "channel", "geometry"):
+    for stage in ("calibrate", "channel"):
         assert f"Missing: dvc repro {stage}" in text
     assert text.count("dvc repro examples") == 2  # the sentences, and Qu's Tables 1 and 2
     assert f"0 of {len(plan(experiment))} planned cells have run" in text
@@ -358,8 +384,7 @@ def test_page_loads_nothing_and_can_be_read_aloud(whole: Params) -> None:
 
 
 def test_every_attack_stands_in_one_table_the_strongest_in_bold(experiment: Params) -> None:
-    for method in ("pct2t", "rapt"):
-        planned(experiment, f"nearest-movies-{method}-50").path.unlink()
+    planned(experiment, "nearest-movies-pct2t-50").path.unlink()
     for attack, private in (("nearest", 0.81), ("bayes", 0.789), ("bayes-twice", 0.6)):
         cell = planned(experiment, f"{attack}-movies-t2t-50")
         metric = {"mean": private, "sd": 0.0, "n": 3, "low": private, "high": private}
@@ -378,32 +403,37 @@ def test_every_attack_stands_in_one_table_the_strongest_in_bold(experiment: Para
 
 
 def test_what_privatizes_alike_shares_the_attacks_on_its_releases(whole: Params) -> None:
-    """What has a cell of its own keeps that."""
     rows = tables.privacy(cells.load(whole))
     found = {(row.attack, row.task, row.method, row.eta): row for row in rows}
     own = found["bayes", "movies", "pct2t", "75"]
     assert found["bayes", "movies", "rapt", "75"] == replace(own, method="rapt")
-    assert found["nearest", "movies", "rapt", "75"].cell == "nearest-movies-rapt-75"
-    assert {row.method for row in rows} == set(whole.sweep.methods)
+    assert {row.method for row in rows} == {*whole.sweep.methods, CLEAN}
 
 
 def test_an_attack_that_has_not_run_leaves_the_one_on_what_privatizes_alike(
     experiment: Params,
 ) -> None:
-    planned(experiment, "nearest-movies-rapt-75").path.unlink()
-    rows = [
-        row
-        for row in tables.privacy(cells.load(experiment))
-        if (row.attack, row.task, row.method, row.eta) == ("nearest", "movies", "rapt", "75")
-    ]
-    assert [row.cell for row in rows] == ["nearest-movies-pct2t-75"]
-    assert rows[0].empirical_privacy is not None
+    every = experiment.sweep.model_copy(update={"attacked": ["t2t", "pct2t", "rapt"]})
+    p = experiment.model_copy(update={"sweep": every})
+
+    def row() -> tables.Privacy:
+        (found,) = (
+            row
+            for row in tables.privacy(cells.load(p))
+            if (row.attack, row.task, row.method, row.eta) == ("nearest", "movies", "rapt", "75")
+        )
+        return found
+
+    assert row().cell == "nearest-movies-pct2t-75" and row().empirical_privacy is not None
+    synthetic.write_cell(planned(p, "nearest-movies-rapt-75"))
+    assert row().cell == "nearest-movies-rapt-75"
 
 
 def test_attacks_that_have_not_run_are_each_run_by_its_own_command(experiment: Params) -> None:
-    for method in ("pct2t", "rapt"):
-        planned(experiment, f"nearest-movies-{method}-75").path.unlink()
-    for row in tables.privacy(cells.load(experiment)):
+    every = experiment.sweep.model_copy(update={"attacked": ["t2t", "pct2t", "rapt"]})
+    p = experiment.model_copy(update={"sweep": every})
+    planned(p, "nearest-movies-pct2t-75").path.unlink()
+    for row in tables.privacy(cells.load(p)):
         if (row.attack, row.task, row.eta) == ("nearest", "movies", "75"):
             assert row.cell == f"nearest-movies-{row.method}-75"
 
@@ -412,7 +442,7 @@ def test_what_privatizes_alike_shares_no_attack_on_an_adapter(attacked: Params) 
     rows = tables.privacy(cells.load(attacked))
     own = [row for row in rows if row.kind == "membership"]
     assert own
-    assert all(row.cell.endswith(f"-{row.method}-{row.eta}") for row in own)
+    assert all(row.cell.endswith(f"-{released(row.method, row.eta)}") for row in own)
 
 
 def test_examples_mark_what_was_replaced(whole: Params) -> None:
@@ -535,7 +565,7 @@ def test_membership_has_a_table_for_each_adapter(
     assert {(r["target"], r["tuner"], r["majority"]) for r in own} == {
         ("membership", tuner, "0.5") for tuner in ("lora", "prefix")
     }
-    assert len(own) == 2 * len(attacked.sweep.methods) * len(attacked.sweep.etas)
+    assert len(own) == 2 * (len(attacked.sweep.methods) * len(attacked.sweep.tune_at) + 1)
     cell = files.read_json("reports/cells/membership/loss-movies-minilm-lora-t2t-75.json")
     (row,) = (r for r in own if r["cell"] == cell["cell"])
     means = {name: found["mean"] for name, found in cell["metrics"].items()}
@@ -603,9 +633,8 @@ def test_two_seeds_are_too_few_and_three_decide(experiment: Params) -> None:
 
 
 def test_a_sentence_tells_of_all_eta_where_they_are_few() -> None:
-    assert readings.told(["inf", "75", "50"]) == ["50", "75", "inf"]
-    assert readings.told(["25", "50", "75", "100"]) == ["25", "50", "75", "100"]
-    assert readings.told(["110", "25", "inf", "47", "60", "75"]) == ["25", "60", "110", "inf"]
+    assert readings.told(["100", "50", "75", "25"]) == ["25", "50", "75", "100"]
+    assert readings.told(["110", "25", "47", "60", "75"]) == ["25", "60", "110"]
 
 
 def test_a_figure_has_room_for_its_legend_and_tells_seven_series_apart() -> None:
@@ -625,9 +654,9 @@ def test_a_figure_has_room_for_its_legend_and_tells_seven_series_apart() -> None
 def test_the_papers_and_their_claims_stand_in_the_page(whole: Params) -> None:
     text = Page(outs.REPORT.read_text()).text
     # Table II: at η = inf for another setting, so it has a star and no difference.
-    accuracy = files.read_json("reports/cells/train/movies-minilm-lora-t2t-inf.json")
+    accuracy = files.read_json("reports/cells/train/movies-minilm-lora-clean.json")
     ours = f"{100 * accuracy['metrics']['accuracy']['mean']:.1f} ± "
-    row = "movies minilm lora t2t inf 91.4* sst2 · bert-base-uncased · lora · η = inf"
+    row = "movies minilm lora clean inf 91.4* sst2 · bert-base-uncased · lora · η = inf"
     assert f"{row} {ours}" in text
     results = cells.load(whole)
     for table in papers(results):
@@ -731,12 +760,15 @@ def test_categories_are_drawn_without_broken_attacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     p = _of_preset("attacks-categories", tmp_path, monkeypatch)
-    synthetic.break_attack(planned(p, "nearest-movies-pct2t-verb-inf"))
-    drawn = [f for f in settings(cells.load(p)) if "nearest-movies" in f.name]
-    (figure,) = drawn
-    assert "Left out: pct2t-verb, where the attack is broken." in figure.caption
-    assert "noun, η 75: " in figure.description and "; verb, η" not in figure.description
+
+    def drawn() -> list[drawing.Figure]:
+        return [f for f in settings(cells.load(p)) if "nearest-movies" in f.name]
+
+    (figure,) = drawn()
+    assert "noun, η 75: " in figure.description and "; verb, η" in figure.description
     assert "noun, verb, pronoun, preposition, η 75: " in figure.description
+    synthetic.break_attack(planned(p, "nearest-movies-clean"))
+    assert drawn() == []
 
 
 def test_two_settings_are_no_figure(whole: Params) -> None:
@@ -757,7 +789,7 @@ def test_terminal_shows_the_tables_and_where_the_report_lies(
 ) -> None:
     print_results(whole)
     out = capsys.readouterr().out
-    assert "accuracy, % (floor 51.0)" in out
+    assert "accuracy, % (floor 51.0; clean text, unprotected 82." in out
     assert out.rstrip().endswith(str(outs.REPORT.resolve()))
 
 

@@ -20,7 +20,7 @@ from rapt import files
 from rapt.serving.model import Adapted
 from rapt.serving.server import application, listening
 from rapt.text.table import EmbeddingTable
-from rapt.tuning.config import Loop, Lora, Run
+from rapt.tuning.config import Lora, Run, TrainConfig
 from rapt.tuning.train import train
 from tests.release.conftest import FOUR
 from tests.release.conftest import folder as folder
@@ -63,7 +63,7 @@ def tuned(release: Path, backbone: Path, epochs: int = 1) -> Path:
         tuner=Lora(r=4, alpha=8, dropout=0.0, learning_rate=0.02),
         reconstruction=None,
         denoising=None,
-        loop=Loop(
+        train=TrainConfig(
             epochs=epochs,
             batch_size=8,
             max_tokens=8,

@@ -147,11 +147,6 @@ def test_only_this_machine_reaches_it(served: Served) -> None:
     assert (status, list(content)) == (400, ["error"])
 
 
-def test_a_taken_port_is_one_line(served: Served) -> None:
-    with pytest.raises(RaptError, match=rf"port: {served.port} given \(Address already in use\)"):
-        listening(served.port)
-
-
 def test_its_log_holds_nothing_of_a_request(
     model: Adapted, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

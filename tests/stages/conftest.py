@@ -1,4 +1,4 @@
-"""A workspace with the shipped params, changed as a test needs."""
+"""A workspace with params of every section, changed as a test needs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
     def make(**changes: Any) -> Path:
         yaml = YAML(typ="safe")
-        content = yaml.load(ROOT / "params.yaml")
+        content = yaml.load(ROOT / "tests/every_section.yaml")
         task = {
             "label": {"column": "y", "names": ["bad", "good"], "threshold": None},
             "attributes": {
@@ -31,6 +31,9 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
             **changes,
         }
         content["tasks"]["mine"] = make_task({"all": "mine.csv"}, **task).model_dump()
+        content["sweep"] |= {"tasks": ["mine"], "train": [], "invert": []}
+        content["sweep"] |= {"infer": [], "recognize": []}
+        content["studies"] = {}
         content["gate"]["min_rows"] = 10
         yaml.dump(content, tmp_path / "params.yaml")
         rows = [f"secret {i},{i % 2},{'me' if i % 3 else 'you'}" for i in range(60)]

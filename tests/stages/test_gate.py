@@ -1,4 +1,5 @@
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -6,11 +7,12 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
+from ruamel.yaml import YAML
 
 from rapt import files
 from rapt.errors import RaptError
 from stages import download, gate
-from stages.expectations import check, close, flagged
+from stages.expectations import check, flagged, report, write
 from tests.stages.conftest import Workspace
 
 JSONL = {"type": "jsonl", "names": None, "skip_rows": 0, "quoted": False}
@@ -35,9 +37,9 @@ def put(column: str, value: Any) -> Callable[[list[dict[str, Any]]], None]:
 def test_good_data_pass_and_equal_runs_give_equal_bytes(workspace: Workspace) -> None:
     workspace()
     download.main("mine")
-    gate.main("mine")
+    gate.main()
     first = Path(REPORT).read_bytes()
-    gate.main("mine")
+    gate.main()
     assert Path(REPORT).read_bytes() == first
     report = files.read_json(REPORT)
     assert report["passed"] and report["gate"] == "raw" and report["task"] == "mine"
@@ -70,7 +72,7 @@ def test_bad_data_stop_it_and_are_named_by_id(
     download.main("mine")
     damage("train", change)
     with pytest.raises(RaptError) as error:
-        gate.main("mine")
+        gate.main()
     report = files.read_json(REPORT)
     failed = [e for e in report["expectations"] if not e["passed"]]
     assert not report["passed"]
@@ -101,14 +103,34 @@ def test_values_found_in_the_data_are_at_least_two_and_as_few_as_asked(
 ) -> None:
     workspace(attributes={"author": attribute})
     download.main("mine")
-    gate.main("mine")
-    allowed = r": author values are few: {} found, allowed: 2 to 2 different$"
+    gate.main()
+    allowed = r": author values are few: {} found, expected: 2 to 2 different$"
     damage("train", put("attribute_author", "secret"))
     with pytest.raises(RaptError, match=allowed.format(3)):
-        gate.main("mine")
+        gate.main()
     damage("train", lambda rows: [row.update(attribute_author=least) for row in rows])
     with pytest.raises(RaptError, match=allowed.format(1)):
-        gate.main("mine")
+        gate.main()
+
+
+def test_all_tasks_of_the_sweep_are_checked_before_it_stops(workspace: Workspace) -> None:
+    workspace()
+    yaml = YAML(typ="safe")
+    content = yaml.load(Path("params.yaml"))
+    content["tasks"] |= {name: content["tasks"]["mine"] for name in ("first", "third")}
+    content["sweep"] |= {"tasks": ["first", "mine", "third"]}
+    yaml.dump(content, Path("params.yaml"))
+    for name in ("first", "mine", "third"):
+        download.main(name)
+    files.write_json("reports/gates/raw/other.json", {})
+    damage("train", put("label", 2))
+    shutil.copytree("data/raw/mine", "data/raw/third", dirs_exist_ok=True)
+    with pytest.raises(RaptError) as error:
+        gate.main()
+    lines = str(error.value).splitlines()
+    assert [line.split(": ")[0] for line in lines] == [REPORT, "reports/gates/raw/third.json"]
+    passed = {path.stem: files.read_json(path)["passed"] for path in Path(REPORT).parent.iterdir()}
+    assert passed == {"first": True, "mine": False, "third": False}
 
 
 def test_evaluation_text_in_training_stops_it(workspace: Workspace) -> None:
@@ -117,7 +139,7 @@ def test_evaluation_text_in_training_stops_it(workspace: Workspace) -> None:
     (text,) = files.read_parquet("data/raw/mine/test.parquet")["text"].to_pylist()[:1]
     damage("train", put("text", f" {text.upper()}\n"))
     with pytest.raises(RaptError, match=r"no evaluation text in training: .*\(train-000007\)"):
-        gate.main("mine")
+        gate.main()
 
 
 def test_a_word_without_its_tag_stops_it(workspace: Workspace) -> None:
@@ -125,17 +147,17 @@ def test_a_word_without_its_tag_stops_it(workspace: Workspace) -> None:
     rows = [{"tokens": ["secret", str(i)], "tags": ["O", "B-number"]} for i in range(60)]
     (root / "mine.csv").write_text("\n".join(map(json.dumps, rows)))
     download.main("mine")
-    gate.main("mine")
+    gate.main()
     damage("train", put("text", "secret 1 2"))
     with pytest.raises(RaptError, match=r"every word has its tag: .*\(train-000007\)"):
-        gate.main("mine")
+        gate.main()
 
 
 def test_leading_white_space_is_no_empty_text(workspace: Workspace) -> None:
     workspace()
     download.main("mine")
     damage("train", put("text", "\n\n a text after all"))
-    gate.main("mine")
+    gate.main()
 
 
 def test_at_most_twenty_examples_and_the_rest_is_counted(tmp_path: Path) -> None:
@@ -144,7 +166,7 @@ def test_at_most_twenty_examples_and_the_rest_is_counted(tmp_path: Path) -> None
     assert findings[0]["failed"] == 30
     assert findings[0]["examples"] == [f"train-{i:06d}" for i in range(20)]
     with pytest.raises(RaptError, match=r"failed for 30 of 30 rows \(train-000000, .*004, …\)"):
-        close(str(tmp_path / "gate.json"), findings, gate="raw", task="a")
+        write(str(tmp_path / "gates"), {"a": report(findings, gate="raw", task="a")})
 
 
 def test_what_cannot_be_checked_stops_it_without_text(

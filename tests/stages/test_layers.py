@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from ruamel.yaml import YAML
 
 from rapt import files
 from rapt.errors import RaptError
+from rapt.plan import released
 from stages import layers, privatize, train
 from tests.stages.test_denoise import small as small
 from tests.tuning.conftest import backbone as backbone
@@ -23,9 +25,10 @@ def test_layers_of_a_privatized_model_are_set_against_those_of_clean_text(small:
     content["methods"]["rapt"]["categories"] = ["noun", "verb"]
     content["methods"]["rapt"]["plain_tokens"]["length"] = 2
     yaml.dump(content, Path("params.yaml"))
-    for method, eta in (("t2t", "inf"), ("rapt", "3")):
-        privatize.main("mine", method, eta, "minilm", Path(f"data/private/mine/{method}-{eta}"))
-        train.main(f"mine-tiny-lora-{method}-{eta}", "mine", "tiny", "lora", method, eta)
+    for method, eta in (("clean", "inf"), ("rapt", "3")):
+        name = released(method, eta)
+        privatize.main("mine", method, eta, "minilm", Path(f"data/private/mine/{name}"))
+        train.main(f"mine-tiny-lora-{name}", "mine", "tiny", "lora", method, eta)
     layers.main("mine", "tiny", "lora", "rapt-3")
     path = Path("reports/statistics/layers/mine-tiny-lora-rapt-3.json")
     found, first = files.read_json(path), path.read_bytes()
@@ -36,7 +39,7 @@ def test_layers_of_a_privatized_model_are_set_against_those_of_clean_text(small:
         "method": "rapt",
         "eta": "3",
     }
-    assert (found["clean"], found["texts"], found["labels"]) == ("t2t", 20, [0, 1, 0, 1, 0])
+    assert (found["texts"], found["labels"]) == (20, [0, 1, 0, 1, 0])
     assert [layer["layer"] for layer in found["layers"]] == [0, 1, 2]
     assert all(layer["distance"]["mean"] > 0 for layer in found["layers"])
     assert all(layer["spread"]["n"] == 2 for layer in found["layers"])
@@ -45,15 +48,18 @@ def test_layers_of_a_privatized_model_are_set_against_those_of_clean_text(small:
     layers.main("mine", "tiny", "lora", "rapt-3")
     assert path.read_bytes() == first
     # Against itself nothing moves.
-    layers.main("mine", "tiny", "lora", "t2t-inf")
-    same = files.read_json("reports/statistics/layers/mine-tiny-lora-t2t-inf.json")
+    shutil.copytree("data/private/mine/clean", "data/private/mine/t2t-9")
+    shutil.copytree("models/adapters/mine-tiny-lora-clean", "models/adapters/mine-tiny-lora-t2t-9")
+    layers.main("mine", "tiny", "lora", "t2t-9")
+    same = files.read_json("reports/statistics/layers/mine-tiny-lora-t2t-9.json")
     assert [layer["distance"]["mean"] for layer in same["layers"]] == [0, 0, 0]
 
 
 def test_releases_of_other_texts_are_refused(small: Path) -> None:
-    for method in ("t2t", "pct2t"):
-        privatize.main("mine", method, "inf", "minilm", Path(f"data/private/mine/{method}-inf"))
-    table = files.read_parquet("data/private/mine/pct2t-inf/seed-0/test.parquet")
-    files.write_parquet("data/private/mine/pct2t-inf/seed-0/test.parquet", table[1:])
+    for method, eta in (("clean", "inf"), ("pct2t", "3")):
+        path = Path(f"data/private/mine/{released(method, eta)}")
+        privatize.main("mine", method, eta, "minilm", path)
+    table = files.read_parquet("data/private/mine/pct2t-3/seed-0/test.parquet")
+    files.write_parquet("data/private/mine/pct2t-3/seed-0/test.parquet", table[1:])
     with pytest.raises(RaptError, match="other texts given than in"):
-        layers.main("mine", "tiny", "lora", "pct2t-inf")
+        layers.main("mine", "tiny", "lora", "pct2t-3")

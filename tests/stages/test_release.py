@@ -1,4 +1,4 @@
-"""The stages privatize, gate_private and invert on a tiny table, in a workspace of their own."""
+"""The stages privatize, invert and the gates on a tiny table, in a workspace of their own."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from ruamel.yaml import YAML
 
 from rapt import files
 from rapt.errors import RaptError
+from rapt.privacy import release_checks
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.inputs import read_targets
-from stages import gate_private, invert, privatize
+from stages import gate_private, gate_release, invert, privatize
 from tests.conftest import NOUNS, OTHERS, ROOT, VERBS
 
 RELEASE = Path("data/private/movies/rapt-2")
@@ -29,7 +30,7 @@ def workspace(table: EmbeddingTable, tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Two hundred tagged texts of eight words, and params with two methods that fit the table."""
     monkeypatch.chdir(tmp_path)
     yaml = YAML(typ="safe")
-    params = yaml.load(ROOT / "params.yaml")
+    params = yaml.load(ROOT / "tests/every_section.yaml")
     for method in ("pct2t", "rapt", "rapt-mean"):
         params["methods"][method]["categories"] = ["noun", "verb"]
     yaml.dump(params, Path("params.yaml"))
@@ -56,7 +57,7 @@ def workspace(table: EmbeddingTable, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def gate() -> dict[str, Any]:
     """The gate's JSON, which is written also when it fails."""
-    gate_private.main(RELEASE, GATE)
+    gate_release.main(RELEASE, GATE)
     return json.loads(GATE.read_text())
 
 
@@ -70,8 +71,67 @@ def spoil(change: Callable[[dict[str, list[Any]]], Any], split: str = "test") ->
 def test_a_release_passes_its_gate(workspace: Path) -> None:
     findings = gate()
     assert findings["passed"]
-    assert all(r["low"] <= r["share"] <= r["high"] for r in findings["replaced"])
+    replays = [seed["replay"] for seed in findings["replaced"]]
+    assert all(r["low"] <= r["share"] <= r["high"] for r in replays)
     assert 0.1 < findings["replaced"][0]["share"] < 1
+
+
+def test_the_gate_counts_all_words_and_replays_a_sample(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(release_checks, "REPLAYED", 100)
+    findings = gate()
+    for k, seed in enumerate(findings["replaced"]):
+        before, after = protected(k)
+        assert seed["words"] == len(before)
+        assert seed["replaced"] == sum(b != a for b, a in zip(before, after, strict=True))
+        assert seed["share"] == seed["replaced"] / seed["words"]
+        assert 180 < seed["replay"]["words"] <= 200
+    compared = sum(seed["replay"]["words"] for seed in findings["replaced"])
+    said = f"replay of {compared} of {2 * len(before)} protected words, "
+    assert said in findings["expectations"][-1]["allowed"]
+    assert gate() == findings
+
+
+def protected(k: int) -> tuple[list[str], list[str]]:
+    """The protected words of both splits, before and after."""
+    pairs = []
+    for split in ("train", "test"):
+        tagged = files.read_parquet(f"data/tagged/movies/{split}.parquet").to_pydict()
+        after = files.read_parquet(RELEASE / f"seed-{k}/{split}.parquet")["words"].to_pylist()
+        texts = zip(tagged["words"], tagged["pos"], after, strict=True)
+        for text in texts:
+            pairs += [(b, a) for b, tag, a in zip(*text, strict=True) if tag in ("NOUN", "VERB")]
+    return [before for before, _ in pairs], [after for _, after in pairs]
+
+
+def test_the_gate_of_a_task_checks_all_its_releases(workspace: Path) -> None:
+    yaml = YAML(typ="safe")
+    content = yaml.load(Path("params.yaml"))
+    content["sweep"] |= {"methods": ["rapt"], "attacked": [], "etas": [1, 2]}
+    content["sweep"] |= {"tune_at": [], "channels": [], "channel_inversions": []}
+    yaml.dump(content, Path("params.yaml"))
+    folder = GATE.parent
+    files.write_json(folder / "rapt-3.json", {})
+    for method, eta, name in (("rapt", "1", "rapt-1"), ("clean", "inf", "clean")):
+        privatize.main("movies", method, eta, "minilm", RELEASE.with_name(name))
+    gate_private.main("movies")
+    assert {path.name for path in folder.iterdir()} == {
+        "rapt-1.json",
+        "rapt-2.json",
+        "clean.json",
+    }
+    assert gate() == files.read_json(folder / "rapt-2.json")
+    for eta in ("1", "2"):
+        (RELEASE.with_name(f"rapt-{eta}") / "notes.txt").write_text("x")
+    with pytest.raises(RaptError) as error:
+        gate_private.main("movies")
+    lines = str(error.value).splitlines()
+    assert [line.split(": ")[0] for line in lines] == [
+        f"{folder}/rapt-{eta}.json" for eta in (1, 2)
+    ]
+    passed = {path.stem: files.read_json(path)["passed"] for path in folder.iterdir()}
+    assert passed == {"rapt-1": False, "rapt-2": False, "clean": True}
 
 
 def test_privatizing_again_gives_the_same_bytes(workspace: Path) -> None:
@@ -196,7 +256,7 @@ def test_one_word_of_inf_that_is_not_the_original_is_stopped(workspace: Path) ->
     columns["words"][5][0] = "other"
     files.write_parquet(path, pa.table(columns))
     with pytest.raises(RaptError, match=r"every word .*test-000005.* the words as before"):
-        gate_private.main(out, GATE)
+        gate_release.main(out, GATE)
 
 
 def test_a_release_with_too_little_noise_is_stopped(workspace: Path) -> None:
@@ -212,6 +272,18 @@ def test_a_release_with_too_little_noise_is_stopped(workspace: Path) -> None:
         gate()
 
 
+def test_half_the_noise_is_stopped_by_a_sample_of_the_words(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(release_checks, "REPLAYED", 250)
+    assert gate()["passed"]
+    statement = (RELEASE / "statement.json").read_text()
+    privatize_anew("4")
+    (RELEASE / "statement.json").write_text(statement)
+    with pytest.raises(RaptError, match=r"replaced share: failed for 2 of 2 .*seed-0, seed-1"):
+        gate()
+
+
 def test_an_additional_file_is_stopped(workspace: Path) -> None:
     (RELEASE / "seed-0/notes.txt").write_text("x")
     with pytest.raises(RaptError, match=r"nothing but the release's files .*seed-0/notes.txt"):
@@ -221,7 +293,7 @@ def test_an_additional_file_is_stopped(workspace: Path) -> None:
 def test_inf_is_unprotected_and_recovered_whole(workspace: Path) -> None:
     out = Path("data/private/movies/rapt-inf")
     privatize.main("movies", "rapt", "inf", "minilm", out)
-    gate_private.main(out, Path("gate.json"))
+    gate_release.main(out, Path("gate.json"))
     assert json.loads(Path("gate.json").read_text())["replaced"][0]["replaced"] == 0
     invert.main("nearest", "movies", "rapt", "inf")
     cell = json.loads(Path("reports/cells/invert/nearest-movies-rapt-inf.json").read_text())

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from rapt import files
 from rapt.privacy.channel import Channel
 from rapt.text.table import EmbeddingTable
-from stages import calibrate, channel, geometry
+from stages import calibrate, channel
 from tests.stages.conftest import Workspace
 
 
@@ -25,7 +25,7 @@ def small(workspace: Workspace, table: EmbeddingTable) -> Path:
     params = yaml.load(root / "params.yaml")
     for how in (params["calibrate"], params["methods"]["pct2t"]):
         how["categories"] = ["noun", "verb"]
-    params["calibrate"] |= {"etas": [1, 3, "inf"], "replaced": [0.5], "words": 14, "draws": 10}
+    params["calibrate"] |= {"etas": [1, 3, 1000], "replaced": [0.5], "words": 14, "draws": 10}
     params["channel"] |= {"frequent": 4, "sampled": 6, "draws": 10, "by_frequency": 0}
     params["sweep"]["channel_inversions"] = []
     yaml.dump(params, root / "params.yaml")
@@ -38,7 +38,7 @@ def test_calibrate_writes_curves_and_targets(small: Path) -> None:
     assert (found["words"], found["draws"]) == (14, 10)
     for mechanism in ("t2t", "pct2t"):
         low, middle, clean = found["curves"][mechanism]
-        assert [p["eta"] for p in (low, middle, clean)] == ["1", "3", "inf"]
+        assert [p["eta"] for p in (low, middle, clean)] == ["1", "3", "1000"]
         assert low["replaced"] > middle["replaced"] > clean["replaced"] == 0
         assert (clean["n_w"], clean["replaced_high"]) == (1000, 0)
         (target,) = found["targets"][mechanism]
@@ -76,17 +76,8 @@ def test_channel_writes_the_matrix_and_its_statistics(
     assert files.sha256("models/channels") == digest
 
 
-def test_channel_at_inf_is_the_identity(small: Path) -> None:
-    channel.main("minilm", "t2t", "inf")
-    counts = files.read_parquet("models/channels/minilm/t2t-inf/counts.parquet")
-    assert counts["word"].to_pylist() == counts["released"].to_pylist()
-    found = files.read_json("reports/statistics/channels/minilm/t2t-inf.json")
-    assert found["sampled"]["s_w"] == [1] * 7
-    assert found["sampled"]["n_w"] == [1000] * 7
-
-
 def test_geometry_writes_distances(small: Path) -> None:
-    geometry.main("minilm")
+    calibrate.main("minilm")
     found = files.read_json("reports/statistics/geometry/minilm.json")
     assert (found["words"], found["dimension"], found["sampled"]) == (18, 8, 18)
     assert [n["k"] for n in found["neighbours"]] == [1, 10]

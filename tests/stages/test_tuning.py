@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 
 @pytest.fixture(scope="module")
 def shipped() -> params.Params:
-    return params.load(ROOT / "params.yaml")
+    return params.load(ROOT / "tests/every_section.yaml")
 
 
 def told(p: params.Params, backbone: str, tuner: str) -> Run:

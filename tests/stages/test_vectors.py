@@ -19,7 +19,7 @@ from rapt.release.predict import Repeater
 from rapt.release.text import TAGGER
 from rapt.serving.model import Adapted
 from rapt.text.table import EmbeddingTable
-from stages import examples, gate_private, invert, privatize, train
+from stages import examples, gate_release, invert, privatize, train
 from tests.conftest import NOUNS, VERBS
 from tests.stages.test_release import workspace as workspace
 from tests.tuning.conftest import backbone as backbone
@@ -53,7 +53,7 @@ def copy(of: Path, split: str = "test", k: int = 1) -> tuple[list[list[str]], li
 @pytest.mark.parametrize("eta", ["2", "inf"])
 def test_a_release_of_vectors_passes_its_gate(workspace: Path, eta: str) -> None:
     out = release(eta)
-    gate_private.main(out, GATE)
+    gate_release.main(out, GATE)
     found = json.loads(GATE.read_text())
     assert found["passed"]
     assert "a vector for each word" in {each["expectation"] for each in found["expectations"]}
@@ -120,7 +120,7 @@ def test_a_spoilt_release_is_stopped_by_name(workspace: Path) -> None:
     files.write_parquet(path, table.set_column(3, "vectors", spoilt))
     rules = r"a vector for each word: .*\n.*every word is the nearest to its vector: "
     with pytest.raises(RaptError, match=rules) as error:
-        gate_private.main(out, GATE)
+        gate_release.main(out, GATE)
     assert not any(word in str(error.value) for word in NOUNS + VERBS)
     failed = {
         finding["expectation"]: {int(example[-6:]) for example in finding["examples"]}
@@ -141,7 +141,7 @@ def test_other_columns_of_vectors_are_stopped(workspace: Path, spoil: str) -> No
         table = table.append_column("vectors", pa.array([[[0.0] * 8] * 8] * 100))
     files.write_parquet(path, table)
     with pytest.raises(RaptError, match=r"a vector for each word: failed for 100 of 100"):
-        gate_private.main(out, GATE)
+        gate_release.main(out, GATE)
 
 
 def test_other_vectors_than_the_words_own_are_stopped(workspace: Path) -> None:
@@ -153,7 +153,7 @@ def test_other_vectors_than_the_words_own_are_stopped(workspace: Path) -> None:
     column = files.column_of_vectors(spoilt, np.array([8] * 100))
     files.write_parquet(path, table.set_column(3, "vectors", column))
     with pytest.raises(RaptError, match=r"every vector is that of its word: .*1 .*test-000003"):
-        gate_private.main(out, GATE)
+        gate_release.main(out, GATE)
 
 
 def test_what_reads_words_works_as_it_is(workspace: Path) -> None:
@@ -172,8 +172,8 @@ def test_examples_are_words(workspace: Path) -> None:
     release("2")
     yaml = YAML(typ="safe")
     content = yaml.load(Path("params.yaml"))
-    content["sweep"]["methods"] = ["t2t", "vectors"]
-    content["sweep"]["channels"] = []
+    content["sweep"] |= {"methods": ["t2t", "vectors"], "attacked": ["t2t"]}
+    content["sweep"] |= {"channels": [], "channel_inversions": []}
     yaml.dump(content, Path("params.yaml"))
     examples.main()
     for sentence in json.loads(Path("reports/examples.json").read_text())["sentences"]:
@@ -194,10 +194,11 @@ def test_from_the_release_to_a_prediction(
     yaml = YAML(typ="safe")
     content = yaml.load(Path("params.yaml"))
     content["backbones"]["minilm"] = {"model": "backbone", "sha256": None, "encoder": None}
-    content["sweep"] |= {"methods": ["vectors"], "channels": []}
+    content["sweep"] |= {"methods": ["vectors"], "attacked": ["vectors"]}
+    content["sweep"] |= {"channels": [], "channel_inversions": []}
     content["train"] |= {"epochs": 1, "max_tokens": 8}
     yaml.dump(content, Path("params.yaml"))
-    gate_private.main(out, GATE)
+    gate_release.main(out, GATE)
     train.main("cell", "movies", "minilm", "lora", "vectors", "2")
     cell = json.loads(Path("reports/cells/train/cell.json").read_text())
     assert cell["metrics"]["accuracy"]["n"] == 2

@@ -2,10 +2,13 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
+from tokenizers import Tokenizer, decoders
+from tokenizers import models as tokenizer_models
 from transformers import AutoTokenizer, T5EncoderModel
 
 from rapt import files, models
@@ -60,20 +63,47 @@ def test_most_words_fall_into_the_four_categories(minilm: EmbeddingTable) -> Non
 
 
 def test_byte_level_and_sentencepiece_vocabularies() -> None:
-    class Vocabulary:
-        all_special_tokens = ("<s>",)
+    def vocabulary(tokens: list[str], decoder: Any) -> Tokenizer:
+        made = Tokenizer(tokenizer_models.BPE({token: i for i, token in enumerate(tokens)}, []))
+        made.decoder = decoder
+        made.add_special_tokens(tokens[:1])
+        return made
 
-        def __init__(self, tokens: list[str]) -> None:
-            self._tokens = tokens
+    byte_level = vocabulary(["Ġ<s>", "Ġfilm", "ing", "Ġ", "Ġ7"], decoders.ByteLevel())
+    assert candidates(byte_level) == {"film": 1, "7": 4}
+    sentencepiece = vocabulary(["<s>", "▁the", "s", "▁The"], decoders.Metaspace())
+    assert candidates(sentencepiece) == {"the": 1, "The": 3}
 
-        def get_vocab(self) -> dict[str, int]:
-            return {token: i for i, token in enumerate(self._tokens)}
 
-        def decode(self, ids: list[int]) -> str:
-            return self._tokens[ids[0]].replace("Ġ", " ").replace("▁", " ")
+@pytest.mark.parametrize("family", families.FAMILIES)
+def test_a_table_is_what_transformers_would_make_of_the_model(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = families.make(family, tmp_path / family)
+    expected = models.input_embeddings(model)
+    tokenizer = models.tokenizer(model)
+    special = {*tokenizer.all_special_tokens}
+    monkeypatch.setattr(models, "input_embeddings", None)  # slow, and PyTorch is not in the core
+    build_table(model, Tagger(TAGGER), {}, tmp_path / "table")
+    table = EmbeddingTable(tmp_path / "table")
+    np.testing.assert_array_equal(table.pieces, expected)
+    assert table.words and not special & {*table.words}
+    tokens = [tokenizer(f" {word}", add_special_tokens=False)["input_ids"] for word in table.words]
+    for vector, of_word in zip(table.vectors, tokens, strict=True):
+        if len(of_word) == 1:
+            np.testing.assert_array_equal(vector, expected[of_word[0]])
 
-    assert candidates(Vocabulary(["<s>", "Ġfilm", "ing", "Ġ", "Ġ7"])) == {"film": 1, "7": 4}  # type: ignore[arg-type]
-    assert candidates(Vocabulary(["▁the", "s", "▁The"])) == {"the": 0, "The": 2}  # type: ignore[arg-type]
+
+def test_what_has_a_name_of_its_own_is_left_to_transformers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = families.make("bert", tmp_path / "bert")
+    weights = load_file(model / "model.safetensors")
+    save_file({f"{name}.own": w for name, w in weights.items()}, model / "model.safetensors")
+    vectors = np.ones((30, 32), np.float32)
+    monkeypatch.setattr(models, "input_embeddings", lambda folder: vectors)
+    build_table(model, Tagger(TAGGER), {}, tmp_path / "table")
+    np.testing.assert_array_equal(EmbeddingTable(tmp_path / "table").pieces, vectors)
 
 
 def test_a_model_that_is_not_to_be_had_is_one_line(

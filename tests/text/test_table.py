@@ -66,7 +66,7 @@ def test_a_missing_vector_or_table_is_refused(copy: Path) -> None:
     np.save(copy / "vectors.npy", np.load(copy / "vectors.npy")[:-1])
     with pytest.raises(RaptError, match="17 vectors given, allowed: one for each"):
         EmbeddingTable(copy)
-    with pytest.raises(RaptError, match="holds no embedding table"):
+    with pytest.raises(RaptError, match="expected a folder with an embedding table"):
         EmbeddingTable(copy / "nowhere")
 
 

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from rapt import files
-from rapt.tuning.config import Loop, Lora, Reconstruction, Run
+from rapt.tuning.config import Lora, Reconstruction, Run, TrainConfig
 
 WORDS = ["good", "bad", "film", "plot", "very", "so", "un", "##like", "##ly", "likely"]
 # Two sequences of plain words, one with a word of three tokens, and their places in V_r.
@@ -116,7 +116,7 @@ def run(backbone: Path, release: Path, tmp_path: Path, monkeypatch: pytest.Monke
         tuner=Lora(r=4, alpha=8, dropout=0.0, learning_rate=0.02),
         reconstruction=Reconstruction(head_size=8, weight=1.0, reduction="sum"),
         denoising=None,
-        loop=Loop(
+        train=TrainConfig(
             epochs=3, batch_size=8, max_tokens=16, warmup=0.1, weight_decay=0.0, precision="float32"
         ),
         adapter=tmp_path / "adapter",

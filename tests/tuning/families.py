@@ -19,7 +19,7 @@ from tokenizers import (
     processors,
 )
 
-from rapt.tuning.config import Full, Lora, PrefixTuning, PromptTuning, PTuning, Tuner
+from rapt.tuning.config import Full, LinearProbe, Lora, PrefixTuning, PromptTuning, PTuning, Tuner
 
 WORDS = ["good", "bad", "film", "plot", "very", "so", "likely"]
 PIECES = ["un", "like", "ly"]  # "unlikely" is three tokens everywhere
@@ -185,6 +185,7 @@ TUNERS: dict[str, Tuner] = {
     "prefix-tuning": PrefixTuning(tokens=5, learning_rate=0.03),
     "p-tuning": PTuning(tokens=5, hidden=16, learning_rate=0.03),
     "full": Full(learning_rate=0.005),
+    "linear-probe": LinearProbe(strength=1.0),
 }
 
 

@@ -134,7 +134,7 @@ def test_dropout_is_on_the_input_of_each_layer(backbone: Path) -> None:
 
 def test_it_learns_both_tasks_on_embeddings_that_stay(run: Run) -> None:
     run = replace(run, encoder=BiLstm(hidden=16, layers=1, dropout=0.0))
-    result = train(replace(run, loop=replace(run.loop, epochs=10)))
+    result = train(replace(run, train=run.train.model_copy(update={"epochs": 10})))
     assert result["metrics"]["accuracy"] > 0.9
     for loss in ("task_loss", "reconstruction_loss"):
         curve = result["curves"][loss]
@@ -159,7 +159,7 @@ def test_it_is_served_from_its_own_folder(run: Run, tmp_path: Path) -> None:
     for path in run.adapter.glob("*.json"):
         assert str(run.backbone.parent) not in path.read_text()
     tokenizer = backbones.load_tokenizer(run.backbone)
-    split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.loop.max_tokens)
+    split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
     served = load(run.adapter, None)
     scores = logits(served, split, 0, 7)
     right = (scores.argmax(1) == torch.tensor(split.labels)).double().mean().item()
@@ -183,7 +183,7 @@ def test_a_server_answers_with_it(run: Run) -> None:
     text = {"words": ["film", "good"], "segment": [0, 0], "plain": ["film", "so", "plot"]}
     (found,) = Adapted(run.adapter).probabilities([Text(**text)])
     columns = {name: [value] for name, value in text.items()} | {"label": [0]}
-    split = tokenized(columns, backbones.load_tokenizer(run.backbone), run.loop.max_tokens)
+    split = tokenized(columns, backbones.load_tokenizer(run.backbone), run.train.max_tokens)
     expected = logits(load(run.adapter, None), split, 0, 1).double().softmax(1)
     assert found == pytest.approx(expected[0].tolist())
 
@@ -218,7 +218,7 @@ def test_it_learns_on_minilms_embeddings(run: Run) -> None:
         tuner=Full(learning_rate=1e-3),
         reconstruction=None,
     )
-    result = train(replace(run, loop=replace(run.loop, epochs=8)))
+    result = train(replace(run, train=run.train.model_copy(update={"epochs": 8})))
     curve = result["curves"]["task_loss"]
     assert curve[-1] < 0.5 * curve[0]
     assert result["metrics"]["accuracy"] > 0.9

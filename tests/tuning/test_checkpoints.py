@@ -31,7 +31,7 @@ class Stopped(Exception):
 @pytest.fixture
 def run(run: Run) -> Run:
     # Dropout takes random numbers at every step: they must go on where they stopped.
-    return replace(run, tuner=replace(run.tuner, dropout=0.3))
+    return replace(run, tuner=run.tuner.model_copy(update={"dropout": 0.3}))
 
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, last: int) -> pytest.MonkeyPatch:
@@ -73,8 +73,8 @@ def test_another_run_never_finds_it(run: Run, monkeypatch: pytest.MonkeyPatch) -
     others = [
         replace(run, k=1),
         replace(run, seed=1),
-        replace(run, tuner=replace(run.tuner, r=2)),
-        replace(run, loop=replace(run.loop, epochs=4)),
+        replace(run, tuner=run.tuner.model_copy(update={"r": 2})),
+        replace(run, train=run.train.model_copy(update={"epochs": 4})),
         replace(run, reconstruction=None),
         replace(run, encoder=BiLstm(hidden=4, layers=1, dropout=0.0)),
     ]
@@ -242,7 +242,7 @@ def test_too_little_memory_for_scoring(
 
     monkeypatch.setattr(Classifier, "activations", in_training_alone)
     with pytest.raises(RaptError, match=r"^(?=.*movies-tiny)(?=.*seed 1\b)(?=.*\bscoring\b).*$"):
-        train(replace(run, k=1, loop=replace(run.loop, epochs=1)))
+        train(replace(run, k=1, train=run.train.model_copy(update={"epochs": 1})))
 
 
 def test_another_error_is_no_lack_of_memory(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from rapt.serving.protocol import Text
 from rapt.tuning import checkpoints
 from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.checkpoints import Checkpoint
-from rapt.tuning.config import Denoiser, Denoising, Full, PrefixTuning, PromptTuning, Run
+from rapt.tuning.config import DenoiserType, Denoising, Full, PrefixTuning, PromptTuning, Run
 from rapt.tuning.denoising import Sampler, reading, word_embeddings
 from rapt.tuning.inputs import NO_PLAIN, WordVectors, collate, read_split, tokenized
 from rapt.tuning.model import load_backbone
@@ -49,7 +49,7 @@ def denoised(run: Run, tmp_path: Path) -> Denoised:
     def make(
         posterior: NDArray[np.float64],
         words: Sequence[str] = WORDS,
-        kind: Denoiser = "posterior-mean",
+        kind: DenoiserType = "posterior-mean",
         run: Run = run,
     ) -> Run:
         how = Denoising(kind, list(words)[: len(posterior)], list(words), csr_array(posterior))
@@ -119,14 +119,19 @@ def test_words_without_a_posterior_keep_their_tokens(denoised: Denoised) -> None
 
 @pytest.mark.parametrize(
     "tuner",
-    [None, PrefixTuning(4, 0.02), PromptTuning(4, 0.02), Full(0.0)],
+    [
+        None,
+        PrefixTuning(tokens=4, learning_rate=0.02),
+        PromptTuning(tokens=4, learning_rate=0.02),
+        Full(learning_rate=1e-30),
+    ],
     ids=["lora", "prefix", "prompt", "full"],
 )
 def test_the_identity_changes_nothing_where_a_word_is_one_token(
     run: Run, denoised: Denoised, tuner: PrefixTuning | PromptTuning | Full | None
 ) -> None:
     """As at η = inf. Full fine-tuning is held still: its input embeddings would learn."""
-    run = replace(run, tuner=tuner or replace(run.tuner, dropout=0.3))
+    run = replace(run, tuner=tuner or run.tuner.model_copy(update={"dropout": 0.3}))
     expected = train(run)
     result = train(denoised(np.eye(len(WORDS)), run=run))
     assert result["metrics"] == expected["metrics"]
@@ -135,12 +140,12 @@ def test_the_identity_changes_nothing_where_a_word_is_one_token(
 
 
 @pytest.mark.parametrize("kind", ["posterior-mean", "posterior-sample"])
-def test_it_learns_what_noise_has_blurred(denoised: Denoised, kind: Denoiser) -> None:
+def test_it_learns_what_noise_has_blurred(denoised: Denoised, kind: DenoiserType) -> None:
     """Half of "good" is "bad": the class can be told all the same, as D keeps them apart."""
     posterior = np.eye(len(WORDS))
     posterior[:2, :2] = [[0.8, 0.2], [0.2, 0.8]]
     run = denoised(posterior, kind=kind)
-    result = train(replace(run, loop=replace(run.loop, epochs=10)))
+    result = train(replace(run, train=run.train.model_copy(update={"epochs": 10})))
     assert result["metrics"]["accuracy"] > 0.9
 
 
@@ -192,7 +197,7 @@ def test_each_step_draws_anew_and_the_test_split_is_read_by_the_mean(
 @pytest.mark.parametrize("kind", ["posterior-mean", "posterior-sample"])
 @pytest.mark.parametrize("seconds", [checkpoints.SECONDS, 0])
 def test_a_stopped_run_ends_as_one_that_was_not(
-    denoised: Denoised, monkeypatch: pytest.MonkeyPatch, kind: Denoiser, seconds: int
+    denoised: Denoised, monkeypatch: pytest.MonkeyPatch, kind: DenoiserType, seconds: int
 ) -> None:
     run = denoised(mixed(len(WORDS)), kind=kind)
     whole = replace(run, adapter=run.adapter.with_name("whole"))

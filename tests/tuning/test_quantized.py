@@ -34,7 +34,7 @@ def quantized(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         run,
         backbone=folder,
         tuner=Lora(learning_rate=0.02, quantize="4bit"),
-        loop=replace(run.loop, epochs=10, precision="bf16"),
+        train=run.train.model_copy(update={"epochs": 10, "precision": "bf16"}),
     )
 
 

@@ -23,7 +23,7 @@ from rapt.tuning.train import train, train_in_turn
 from tests.tuning import families
 
 # With dropout, whose numbers a seed must draw as it would alone.
-TUNERS = families.TUNERS | {"lora": replace(families.TUNERS["lora"], dropout=0.1)}
+TUNERS = families.TUNERS | {"lora": families.TUNERS["lora"].model_copy(update={"dropout": 0.1})}
 Pair = Callable[[str], tuple[Run, Run]]
 
 
@@ -32,7 +32,7 @@ def seeds(run: Run, tmp_path: Path) -> Pair:
     """Two seeds of a cell, by the name of its tuner."""
 
     def made(tuner: str) -> tuple[Run, Run]:
-        short = replace(run, tuner=TUNERS[tuner], loop=replace(run.loop, epochs=1))
+        short = replace(run, tuner=TUNERS[tuner], train=run.train.model_copy(update={"epochs": 1}))
         return (
             replace(short, k=0, adapter=tmp_path / "first"),
             replace(short, k=1, adapter=tmp_path / "second"),
@@ -52,7 +52,9 @@ def in_turn(runs: list[Run]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 @pytest.mark.parametrize("tuner", TUNERS)
 def test_a_seed_after_another_is_as_one_alone(seeds: Pair, tuner: str, precision: Any) -> None:
-    runs = [replace(r, loop=replace(r.loop, precision=precision)) for r in seeds(tuner)]
+    runs = [
+        replace(r, train=r.train.model_copy(update={"precision": precision})) for r in seeds(tuner)
+    ]
     together = in_turn(runs)
     for run, result in zip(runs, together, strict=True):
         alone = replace(run, adapter=run.adapter.with_name(f"{run.adapter.name}-alone"))
@@ -60,7 +62,9 @@ def test_a_seed_after_another_is_as_one_alone(seeds: Pair, tuner: str, precision
         assert sha256(alone.adapter) == sha256(run.adapter)
 
 
-@pytest.mark.parametrize(("tuner", "times"), [("lora", 1), ("prefix-tuning", 1), ("full", 2)])
+@pytest.mark.parametrize(
+    ("tuner", "times"), [("lora", 1), ("prefix-tuning", 1), ("full", 2), ("linear-probe", 1)]
+)
 def test_frozen_weights_are_loaded_once(
     seeds: Pair, tuner: str, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,10 +79,10 @@ def test_frozen_weights_are_loaded_once(
     assert len(loaded) == times
 
 
-@pytest.mark.parametrize("tuner", [name for name in TUNERS if name != "full"])
+@pytest.mark.parametrize("tuner", [name for name in TUNERS if name not in ("full", "linear-probe")])
 def test_a_run_that_fails_leaves_the_shared_weights_as_they_were(seeds: Pair, tuner: str) -> None:
     first, second = seeds(tuner)
-    wild = replace(first, tuner=replace(first.tuner, learning_rate=1e30))
+    wild = replace(first, tuner=first.tuner.model_copy(update={"learning_rate": 1e30}))
     frozen = load_backbone(first.backbone)
     before = {name: value.clone() for name, value in frozen[0].state_dict().items()}
     modules = [type(part) for part in frozen[0].modules()]
@@ -137,7 +141,7 @@ def test_a_copy_has_the_weights_in_common_and_the_modules_to_itself(run: Run) ->
 def test_a_model_that_accelerate_has_dispatched_computes_the_same(run: Run) -> None:
     """Its hooks go along into the copies: here all of them lead to the CPU."""
     backbone, tokenizer = load_backbone(run.backbone)
-    split = read_split(run.release / "seed-0/train.parquet", tokenizer, run.loop.max_tokens)
+    split = read_split(run.release / "seed-0/train.parquet", tokenizer, run.train.max_tokens)
     batch = collate(split, [0, 1, 2], tokenizer.pad_token_id)
     torch.manual_seed(0)
     expected = backbones.activations(adapt(sharing_weights(backbone), run.tuner), batch)
@@ -194,7 +198,8 @@ def test_two_gpus_train_a_backbone_that_half_of_one_does_not_hold(
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda gpu: (9 * size // 5, size))
     backbone = load_backbone(run.backbone, None, "float32")[0]
     assert len({weight.device for weight in backbone.parameters()}) == 2
-    losses = train(replace(run, loop=replace(run.loop, epochs=10)))["curves"]["task_loss"]
+    longer = run.train.model_copy(update={"epochs": 10})
+    losses = train(replace(run, train=longer))["curves"]["task_loss"]
     assert losses[-1] < losses[0] / 2
 
 

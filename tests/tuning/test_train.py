@@ -33,12 +33,12 @@ def trainer(run: Run) -> Trainer:
 
 
 def weighing(run: Run, reduction: str, weight: float) -> Run:
-    reconstruction = Reconstruction(8, weight, reduction)  # type: ignore[arg-type]
-    return replace(run, reconstruction=reconstruction)
+    told = {"head_size": 8, "weight": weight, "reduction": reduction}
+    return replace(run, reconstruction=Reconstruction.model_validate(told))
 
 
 def test_learns_both_tasks(run: Run) -> None:
-    result = train(replace(run, loop=replace(run.loop, epochs=10)))
+    result = train(replace(run, train=run.train.model_copy(update={"epochs": 10})))
     assert result["metrics"]["accuracy"] > 0.9
     curves = result["curves"]
     assert curves["reconstruction_loss"][-1] < curves["reconstruction_loss"][0]
@@ -76,7 +76,7 @@ def test_pairs_are_tuned_and_the_adapter_says_so(
     result = train(told)
     assert json.loads((run.adapter / "rapt.json").read_text())["pair"] is True
     backbone, tokenizer = load_backbone(run.backbone)
-    split = read_split(release / "seed-0/test.parquet", tokenizer, run.loop.max_tokens)
+    split = read_split(release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
     assert {kind for row in split.types for kind in row} == {0, 1}
     predicted = predict(load(run.adapter, backbone), split, tokenizer.pad_token_id, 7)
     right = (predicted == torch.tensor(split.labels)).double().mean()
@@ -94,7 +94,7 @@ def test_the_adapter_serves_without_this_project(run: Run) -> None:
     plain = PeftModel.from_pretrained(AutoModel.from_pretrained(run.backbone), run.adapter)
     assert plain.peft_config["default"].base_model_name_or_path == "tiny"
     backbone, tokenizer = load_backbone(run.backbone)
-    split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.loop.max_tokens)
+    split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
     predicted = predict(load(run.adapter, backbone), split, tokenizer.pad_token_id, 7)
     accuracy = (predicted == torch.tensor(split.labels)).double().mean().item()
     assert accuracy == result["metrics"]["accuracy"]
@@ -123,7 +123,7 @@ def test_losses_are_the_definition(run: Run, reduction: str, share: float) -> No
     made = trainer(weighing(run, reduction, 1.0))
     made.model.eval()
     tokenizer = AutoTokenizer.from_pretrained(run.backbone)
-    split = read_split(run.release / "seed-0/train.parquet", tokenizer, run.loop.max_tokens)
+    split = read_split(run.release / "seed-0/train.parquet", tokenizer, run.train.max_tokens)
     batch = collate(split, [0, 1, 2], 0)
     rows = pq.read_table(run.release / "seed-0/train.parquet").to_pydict()
     given = rows["sequence"][:3]
@@ -160,7 +160,7 @@ def test_plain_tokens_without_the_objective_are_read_all_the_same(run: Run) -> N
     made = trainer(replace(run, reconstruction=None))
     made.model.eval()
     tokenizer = AutoTokenizer.from_pretrained(run.backbone)
-    split = read_split(run.release / "seed-0/train.parquet", tokenizer, run.loop.max_tokens)
+    split = read_split(run.release / "seed-0/train.parquet", tokenizer, run.train.max_tokens)
     assert made.head is None
     batch = collate(split, [0, 1], 0)
     losses = made._losses(batch)
@@ -177,7 +177,7 @@ def test_padding_changes_nothing(run: Run) -> None:
     made = trainer(run)
     made.model.eval()
     tokenizer = AutoTokenizer.from_pretrained(run.backbone)
-    split = read_split(run.release / "seed-0/train.parquet", tokenizer, run.loop.max_tokens)
+    split = read_split(run.release / "seed-0/train.parquet", tokenizer, run.train.max_tokens)
     split.tokens[1] += split.tokens[1][1:]  # a longer neighbour
     for values in (split.types, split.plain, split.text):
         values[1] += values[1][1:]  # type: ignore[operator]
@@ -194,7 +194,7 @@ def test_only_the_adapter_and_the_heads_learn(run: Run) -> None:
 
 
 def test_a_loss_that_is_no_number_stops_the_run(run: Run) -> None:
-    wild = replace(run, tuner=replace(run.tuner, learning_rate=1e30))
+    wild = replace(run, tuner=run.tuner.model_copy(update={"learning_rate": 1e30}))
     with pytest.raises(
         RaptError,
         match=r"^movies-tiny, seed 0, step \d+ of 36: the loss is not a number, "
@@ -236,7 +236,7 @@ def test_texts_too_long_for_the_backbone_are_one_line(run: Run, tmp_path: Path) 
     table = pq.read_table(release / "seed-0/train.parquet").to_pydict()
     table["words"][0], table["segment"][0] = ["good"] * 100, [0] * 100
     files.write_parquet(release / "seed-0/train.parquet", pa.table(table))
-    long = replace(run, release=release, loop=replace(run.loop, max_tokens=99))
+    long = replace(run, release=release, train=run.train.model_copy(update={"max_tokens": 99}))
     with pytest.raises(
         RaptError, match=r"^movies-tiny, seed 0: train.max_tokens: 1\d\d tokens .*allowed: 64"
     ):
@@ -245,7 +245,7 @@ def test_texts_too_long_for_the_backbone_are_one_line(run: Run, tmp_path: Path) 
 
 def test_scoring_takes_what_memory_there_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     made, tokenizer = trainer(run), AutoTokenizer.from_pretrained(run.backbone)
-    split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.loop.max_tokens)
+    split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
     expected = logits(made.model, split, 0, 7)
     activations = Classifier.activations
 

@@ -16,7 +16,7 @@ from scipy.spatial.distance import pdist
 from tokenizers import Tokenizer, models
 
 from rapt import files
-from rapt.errors import RaptError, not_allowed
+from rapt.errors import RaptError, not_allowed, wrong_eta
 from rapt.privacy.mechanisms import MECHANISMS, Mechanism, mechanism
 from rapt.text.table import EmbeddingTable
 
@@ -93,7 +93,7 @@ def cases_of(choice: Choice) -> list[Case]:
             raise RaptError(not_allowed("mechanism", name, MECHANISMS))
     for eta in choice.etas:
         if not 0 < eta < np.inf:
-            raise RaptError(f"eta: {eta} given, allowed: a number above 0")
+            raise RaptError(f"eta: {wrong_eta(eta)}")
     if choice.draws < 2:
         raise RaptError(f"draws: {choice.draws} given, allowed: 2 or more")
     table, words = space(choice)

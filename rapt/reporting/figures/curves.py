@@ -10,7 +10,9 @@ from matplotlib.axes import Axes
 from rapt.plan import sorted_etas
 from rapt.reporting import tables
 from rapt.reporting.figures.drawing import (
+    CLEAN_TEXT,
     Figure,
+    clean_line,
     eta_steps,
     finish,
     floor_line,
@@ -20,7 +22,7 @@ from rapt.reporting.figures.drawing import (
     spoken,
 )
 from rapt.reporting.tables import Privacy, Utility
-from rapt.reporting.text import attack_text, doubts, group_text
+from rapt.reporting.text import attack_text, group_text, unproven
 
 
 def accuracy_name(group: Sequence[str]) -> str:
@@ -36,12 +38,15 @@ def privacy_name(group: Sequence[str]) -> str:
 def accuracy_curves(rows: Sequence[Utility]) -> Iterator[Figure]:
     """One panel for each group that is tuned."""
     for group in tables.groups(rows):
-        own = [r for r in rows if r.on_grid and r.group == group and r.accuracy is not None]
+        ran = [r for r in rows if r.on_grid and r.group == group and r.accuracy is not None]
+        own = [row for row in ran if not row.unprotected]
         if not own:
             continue
         with panel() as (canvas, axes):
             values = {(r.label, r.eta): (r.accuracy, r.accuracy_sd) for r in own}
             _over_eta(axes, values, tables.labels(rows))
+            if clean := tables.clean(rows, group):
+                clean_line(axes, clean.accuracy, clean.accuracy_sd)
             floor_line(axes, own[0].majority)
             axes.set_ylabel("accuracy, %")
             axes.set_title(group_text(group))
@@ -50,7 +55,11 @@ def accuracy_curves(rows: Sequence[Utility]) -> Iterator[Figure]:
                 "accuracy",
                 accuracy_name(group),
                 f"Accuracy by η, {group_text(group)}. Dotted: the most frequent class.",
-                spoken("Accuracy by η", {f"{m}, η {e}": (v[0],) for (m, e), v in values.items()}),
+                spoken(
+                    "Accuracy by η",
+                    {f"{m}, η {e}": (v[0],) for (m, e), v in values.items()}
+                    | ({CLEAN_TEXT: (clean.accuracy,)} if clean else {}),
+                ),
             )
 
 
@@ -58,12 +67,15 @@ def privacy_curves(rows: Sequence[Privacy], methods: Sequence[str]) -> Iterator[
     """One panel for each attack and target."""
     for group in tables.groups(rows):
         every = [row for row in rows if row.group == group]
-        own = tables.drawn(every)
+        ran = tables.drawn(every)
+        own = [row for row in ran if not row.unprotected]
         if not own:
             continue
         with panel() as (canvas, axes):
             values = {(r.method, r.eta): (r.empirical_privacy, r.empirical_privacy_sd) for r in own}
             _over_eta(axes, values, methods)
+            for clean in (row for row in ran if row.unprotected):
+                clean_line(axes, clean.empirical_privacy, clean.empirical_privacy_sd)
             # An inversion's floor differs by method, as the words that they protect do.
             for n, floor in enumerate(sorted({r.majority for r in own if r.majority is not None})):
                 floor_line(axes, 1 - floor, "_" if n else "nothing learned")
@@ -75,7 +87,7 @@ def privacy_curves(rows: Sequence[Privacy], methods: Sequence[str]) -> Iterator[
                 privacy_name(group),
                 f"Empirical privacy by η, {attack_text(*group)}. Dotted: the floor, where the "
                 "attack does no better than an answer without looking."
-                + doubts(tables.doubted(every, "broken"), tables.doubted(every, "unproven")),
+                + unproven(tables.doubt(every)),
                 spoken(
                     "Empirical privacy by η",
                     {f"{m}, η {e}": (v[0],) for (m, e), v in values.items()},
@@ -86,7 +98,7 @@ def privacy_curves(rows: Sequence[Privacy], methods: Sequence[str]) -> Iterator[
 def _over_eta(
     axes: Axes, values: dict[tuple[str, str], tuple[float | None, float | None]], methods: Any
 ) -> None:
-    """A line for each method over η as equal steps, as inf has no place on a scale."""
+    """A line for each method over η as equal steps."""
     etas = sorted_etas(list({eta for _, eta in values}))
     for number, method in enumerate(methods):
         shown = [(etas.index(e), v) for (m, e), v in values.items() if m == method]

@@ -28,6 +28,7 @@ from rapt.reporting.figures.style import (
 
 # In the hundredths of an inch that a canvas is measured in.
 GAP, TITLE = 5, 25
+CLEAN_TEXT = "clean text (unprotected)"
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,8 @@ def line(
 
 
 def eta_steps(axes: Axes, etas: Sequence[str]) -> None:
-    """η as equal steps, as inf has no place on a scale."""
-    labels = ["inf\n(unprotected)" if eta == "inf" else eta for eta in etas]
-    axes.set_xticks(range(len(etas)), labels)
+    """η as equal steps: between them nothing is known."""
+    axes.set_xticks(range(len(etas)), etas)
     axes.set_xlim(-0.4, len(etas) - 0.6)
     axes.set_xlabel("η")
 
@@ -110,6 +110,15 @@ def floor_line(axes: Axes, share: float | None, label: str = "most frequent clas
     """What is reached without looking."""
     if share is not None:
         axes.axhline(100 * share, color=MUTED, linewidth=1.1, linestyle=":", label=label)
+
+
+def clean_line(axes: Axes, mean: float | None, sd: float | None) -> None:
+    """The baseline that nothing protects, in a band of one standard deviation."""
+    if mean is None:
+        return
+    axes.axhline(100 * mean, color=MUTED, linewidth=1.4, label=CLEAN_TEXT)
+    if sd:
+        axes.axhspan(100 * (mean - sd), 100 * (mean + sd), color=MUTED, alpha=0.15, linewidth=0)
 
 
 def finish(canvas: Canvas, section: str, name: str, caption: str, description: str) -> Figure:

@@ -92,7 +92,7 @@ def _points(group: tuple[str, ...], content: Json, number: int) -> Figure:
             ("own", PALETTE[number % len(PALETTE)], MARKERS[number % len(MARKERS)]),
         ):
             x, y = zip(*last[name], strict=True)
-            label = content["clean"] + ", η inf" if name == "clean" else _label(content)
+            label = "clean" if name == "clean" else _label(content)
             axes.scatter(x, y, s=14, color=colour, marker=marker, alpha=0.7, label=label)
         axes.set_xlabel("first principal axis")
         axes.set_ylabel("second principal axis")

@@ -27,7 +27,7 @@ def calibrations(results: Results) -> Iterator[Figure]:
                 axes.fill_between(x, low, high, color=PALETTE[number], alpha=0.18, linewidth=0)
                 line(axes, number, mechanism, x, [100 * p["replaced"] for p in curve])
             for eta in results.params.sweep.etas:
-                if eta != "inf" and embedding == results.params.embedding:
+                if embedding == results.params.embedding:
                     axes.axvline(float(eta), color=MUTED, linewidth=0.9, linestyle=":")
             axes.set_xlabel(f"η (embedding {embedding})")
             axes.set_ylabel("words replaced, %")
@@ -104,7 +104,7 @@ def geometries(results: Results) -> Iterator[Figure]:
         if not content:
             continue
         neighbours = content["neighbours"]
-        etas = sorted(float(eta) for eta in results.params.calibrate.etas if eta != "inf")
+        etas = sorted(float(eta) for eta in results.params.calibrate.etas)
         with panel() as (canvas, axes):
             norms = [content["dimension"] / eta for eta in etas]
             line(axes, 0, "noise, d/η", etas, norms)

@@ -11,7 +11,7 @@ from rapt.reporting.cells import Results
 from rapt.reporting.figures.drawing import Figure, finish, line, panel, slug, spoken
 from rapt.reporting.papers.rapt_paper import categories, plain_length
 from rapt.reporting.papers.table import PaperRow, PaperTable
-from rapt.reporting.text import doubts, group_text
+from rapt.reporting.text import group_text, unproven
 
 # With fewer settings there is no curve, and the table beside says it all.
 FEWEST = 3
@@ -32,24 +32,16 @@ def _over_settings(
 ) -> Iterator[Figure]:
     ran = [row for row in table.rows if row.mean is not None]
     for group in dict.fromkeys(tuple(row.factors[name] for name in held) for row in ran):
-        every = [row for row in ran if tuple(row.factors[name] for name in held) == group]
-        own = [row for row in every if row.remark != "broken"]
+        of_group = [row for row in ran if tuple(row.factors[name] for name in held) == group]
+        own = [row for row in of_group if row.remark != "broken"]
         names = sorted(dict.fromkeys(row.factors["setting"] for row in own), key=_number)
         if len(names) >= FEWEST:
-            yield _panel(table, group, names, own, title, _doubts(every), width)
+            yield _panel(table, group, names, own, title, unproven(own[0].remark), width)
 
 
 def _number(setting: str) -> int:
     """Categories stay as they are listed."""
     return int(setting) if setting.isdigit() else 0
-
-
-def _doubts(rows: Sequence[PaperRow]) -> str:
-    broken, unproven = (
-        list(dict.fromkeys(row.factors["method"] for row in rows if row.remark == word))
-        for word in ("broken", "unproven")
-    )
-    return doubts(broken, unproven)
 
 
 def _panel(

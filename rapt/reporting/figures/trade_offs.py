@@ -8,10 +8,19 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 
 from rapt.reporting import tables
-from rapt.reporting.figures.drawing import Figure, finish, floor_line, line, panel, slug, spoken
+from rapt.reporting.figures.drawing import (
+    Figure,
+    clean_line,
+    finish,
+    floor_line,
+    line,
+    panel,
+    slug,
+    spoken,
+)
 from rapt.reporting.figures.style import PALETTE, PAPER
 from rapt.reporting.tables import Privacy, Utility
-from rapt.reporting.text import attack_text, doubts, group_text
+from rapt.reporting.text import attack_text, group_text, unproven
 
 
 @dataclass(frozen=True)
@@ -23,9 +32,9 @@ class TradeOff:
     # Label → by η, where both have run.
     points: dict[str, list[tuple[Privacy, Utility]]]
     majority: float | None
-    # Methods with which the attack is broken, and so has no point; and with which it is unproven.
-    broken: list[str]
-    unproven: list[str]
+    # The baseline: its accuracy is drawn, as nothing of it is private.
+    clean: Utility | None
+    doubt: str | None
 
     @property
     def name(self) -> str:
@@ -56,8 +65,8 @@ def pairs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterator[Tr
                 for label in tables.labels(utility)
             }
             if any(points.values()):
-                doubted = (tables.doubted(every, word) for word in ("broken", "unproven"))
-                yield TradeOff(group, attack, points, own[0].majority, *doubted)
+                clean = tables.clean(utility, group)
+                yield TradeOff(group, attack, points, own[0].majority, clean, tables.doubt(every))
 
 
 def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterator[Figure]:
@@ -77,6 +86,8 @@ def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterat
                 )
                 for p, u in points:
                     _annotate(axes, number, p, u)
+            if found.clean:
+                clean_line(axes, found.clean.accuracy, found.clean.accuracy_sd)
             floor_line(axes, found.majority)
             axes.set_xlabel(f"empirical privacy, % ({attack}: {target})")
             axes.set_ylabel("accuracy, %")
@@ -88,7 +99,7 @@ def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterat
                 found.name,
                 f"{group_text(found.group)} against {attack_text(*found.attack)}. Up and to the "
                 "right is better; every point is one η, its bars one standard deviation over "
-                f"seeds.{doubts(found.broken, found.unproven)}",
+                f"seeds.{unproven(found.doubt)}",
                 spoken(
                     "Accuracy against empirical privacy",
                     {

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from matplotlib.ticker import MaxNLocator
 
-from rapt.plan import sorted_etas
+from rapt.plan import CLEAN
 from rapt.reporting import tables
 from rapt.reporting.cells import Cell, Results
 from rapt.reporting.figures.drawing import Figure, finish, line, panel, slug, spoken
@@ -18,18 +18,20 @@ def trainings(results: Results) -> Iterator[Figure]:
     multiples: list[tuple[str, list[Cell]]] = [
         (
             " · ".join([*group, label]),
-            [
-                cell
-                for eta in sorted_etas(results.params.sweep.etas)
-                for kind in ("train", "denoise")
-                for cell in results.of(
-                    kind, **dict(zip(("task", "backbone", "tuner"), group, strict=True)), eta=eta
-                )
-                if cell.label == label
-            ],
+            sorted(
+                (
+                    cell
+                    for kind in ("train", "denoise")
+                    for cell in results.of(
+                        kind, **dict(zip(("task", "backbone", "tuner"), group, strict=True))
+                    )
+                    if cell.label == label
+                ),
+                key=lambda cell: float(cell.factors["eta"]),
+            ),
         )
         for group in tables.groups(rows)
-        for label in tables.labels(rows)
+        for label in [*tables.labels(rows), CLEAN]
     ]
     multiples += [(f"study · {cell.plan.cell}", [cell]) for cell in results.of("study")]
     for title, cells in multiples:
@@ -39,19 +41,23 @@ def trainings(results: Results) -> Iterator[Figure]:
             yield _training(title, name, cells)
 
 
+def _label(cell: Cell) -> str:
+    return CLEAN if cell.factors["method"] == CLEAN else f"η {cell.factors['eta']}"
+
+
 def _training(title: str, name: str, cells: Sequence[Cell]) -> Figure:
     with panel(3.4, 2.5) as (canvas, axes):
         for number, cell in enumerate(cells):
             for seed, values in enumerate(cell.curves().get(name, [])):
                 epochs = list(range(1, len(values) + 1))
-                label = f"η {cell.factors['eta']}" if seed == 0 else "_"
+                label = _label(cell) if seed == 0 else "_"
                 line(axes, number, label, epochs, values, size=4, width=1.3)
         axes.set_xlabel("epoch")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_title(title.split(" · ")[-1])
         axes.set_ylabel(name.replace("_", " "))
         last = {
-            f"η {cell.factors['eta']}, seed {seed}": (values[-1],)
+            f"{_label(cell)}, seed {seed}": (values[-1],)
             for cell in cells
             for seed, values in enumerate(cell.curves().get(name, []))
         }

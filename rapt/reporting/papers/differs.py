@@ -68,7 +68,11 @@ def trained(params: Params, paper: Experiment) -> str:
     sweep, train, studies = params.sweep, params.train, params.studies.values()
     backbones = dict.fromkeys([*sweep.backbones, *(study.backbone for study in studies)])
     tuners = dict.fromkeys([*sweep.tuners, *(study.tuner for study in studies)])
-    rates = dict.fromkeys(params.tuners[name].learning_rate for name in tuners)
+    rates = dict.fromkeys(
+        tuner.learning_rate
+        for name in tuners
+        if (tuner := params.tuners[name]).type != "linear-probe"
+    )
     lengths = {
         tokens.length for name in sweep.methods if (tokens := params.methods[name].plain_tokens)
     }

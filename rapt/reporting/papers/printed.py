@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from rapt.params import Lora, Params
-from rapt.plan import is_unprotected
+from rapt.params import Params
+from rapt.plan import CLEAN, is_unprotected
 from rapt.reporting.cells import Cell, Results
 from rapt.reporting.papers.table import PaperRow
 from rapt.reporting.text import percent
@@ -97,7 +97,7 @@ def embedding_name(params: Params, name: str) -> str:
 def tuner_name(params: Params, name: str) -> str:
     """A tuner of params.yaml as the papers call it."""
     tuner = params.tuners[name]
-    if isinstance(tuner, Lora) and tuner.quantize:
+    if tuner.type == "lora" and tuner.quantize:
         return "qlora"
     return tuner.type.removesuffix("-tuning")
 
@@ -120,6 +120,8 @@ def own(results: Results, cell: Cell, metric: str, columns: Sequence[str], **set
     params, found = results.params, cell.metric(metric)
     factors = {**cell.factors, **setting}
     named = dict(factors)
+    if factors.get("method") == CLEAN:  # there each method has a figure of its own; T2T's stands
+        named["method"] = "t2t"
     if "backbone" in factors:
         named["backbone"] = backbone_name(params, factors["backbone"])
     if "tuner" in factors:

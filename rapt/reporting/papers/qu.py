@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rapt.plan import is_unprotected, sorted_etas
+from rapt.plan import CLEAN, sorted_etas
 from rapt.reporting import tables
 from rapt.reporting.cells import Results
 from rapt.reporting.papers import differs
@@ -27,6 +27,7 @@ TUNED = ("task", "backbone", "method", "eta")
 METHODS = ("t2t", "token-representation")
 INVERTED = ("attack", "task", "method", "eta")
 NEAREST = "nearest-neighbour"
+# Its BiLSTM and its attack; BERT has a preset for each task, as its learning rates differ.
 PRESET = "paper-qu"
 ACCURACY = "accuracy, %"
 
@@ -89,7 +90,7 @@ def _inversion(results: Results) -> PaperTable:
         for found in [own(results, cell, "accuracy", INVERTED)]
     ]
     printed = [
-        _printed({**row, "attack": NEAREST}, INVERTED, "invert")
+        _printed({**row, "attack": NEAREST}, INVERTED, with_preset(PRESET, "invert"))
         for row in read("utility.csv")
         if row["metric"] == "inversion_accuracy"
     ]
@@ -116,12 +117,19 @@ def _utility(results: Results, table: str, task: str) -> PaperTable:
     planned = [
         own(results, cell, "accuracy", TUNED)
         for cell in tuned(results)
-        if cell.factors["method"] in METHODS
+        if cell.factors["method"] in (*METHODS, CLEAN)
         and tuner_name(params, cell.factors["tuner"]) == "full"
         and belongs(cell.factors["task"])
     ]
     printed = [
-        _printed(row, TUNED, "train study")
+        _printed(
+            row,
+            TUNED,
+            with_preset(
+                f"{PRESET}-{task}" if row["backbone"] == BERT else PRESET,
+                "train-clean" if row["method"] == "none" else "train",
+            ),
+        )
         for row in read("utility.csv")
         if (row["source"], row["table"]) == ("qu-2021", table)
     ]
@@ -191,7 +199,7 @@ def _geometry(results: Results) -> PaperTable:
     """Figures 3 and 4: distances, and the noise that they are to be seen against."""
     rows = []
     for embedding, content in results.geometries.items():
-        command = f"dvc repro geometry@{embedding}"
+        command = f"dvc repro calibrate@{embedding}"
         if not content:
             rows.append(PaperRow({"embedding": embedding}, command=command))
             continue
@@ -214,7 +222,6 @@ def _geometry(results: Results) -> PaperTable:
                 command=command,
             )
             for eta in sorted_etas(results.params.sweep.etas)
-            if not is_unprotected(eta)
         ]
     return PaperTable(
         name="qu-figures-3-4-geometry",
@@ -228,10 +235,10 @@ def _geometry(results: Results) -> PaperTable:
     )
 
 
-def _printed(row: Mapping[str, str], columns: tuple[str, ...], stages: str) -> Printed:
-    """A row of utility.csv, and the stages that run it here.
+def _printed(row: Mapping[str, str], columns: tuple[str, ...], command: str) -> Printed:
+    """A row of utility.csv, and what runs it here.
 
-    Text that is not privatized stands under T2T at η inf here.
+    Text that is not privatized is named as `own` names the baseline: T2T at η inf.
     """
     method = "t2t" if row["method"] == "none" else row["method"]
     return Printed(
@@ -239,7 +246,7 @@ def _printed(row: Mapping[str, str], columns: tuple[str, ...], stages: str) -> P
         value=float(row["value"]),
         embedding=BERT,
         replaced=_replaced().get(row["eta"]),
-        command=with_preset(PRESET, stages),
+        command=command,
     )
 
 

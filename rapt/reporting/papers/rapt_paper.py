@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from rapt.params import Attack, Method, Params, PrefixTuning
+from rapt.params import Method, Params
+from rapt.plan import CLEAN, is_unprotected
 from rapt.reporting import tables
 from rapt.reporting.cells import Cell, Json, Results
 from rapt.reporting.papers import differs
@@ -27,6 +29,9 @@ from rapt.reporting.papers.printed import (
 from rapt.reporting.papers.table import PaperRow, PaperTable
 from rapt.reporting.tables import Privacy, Utility
 
+if TYPE_CHECKING:  # the report runs no attack
+    from rapt.attacks import AnyAttack
+
 RAPT = "RAPT (arXiv 2305.06212v3)"
 TUNED = ("task", "backbone", "tuner", "method", "eta")
 METHODS = ("t2t", "pct2t", "rapt")
@@ -40,6 +45,9 @@ ON_QWEN = replace(differs.RAPT, tasks=("sst2",), backbones=("qwen2.5-3b",))
 LARGE = replace(differs.RAPT, tasks=("sst2",), backbones=("llama3-8b", "mistral-7b"))
 ACCURACY, PRIVACY = "accuracy, %", "empirical privacy, %"
 ATTACKS = "invert infer"
+ONE_CLEAN = (
+    "On clean text, η = inf, the paper has a number for each method; ours is one, beside T2T's."
+)
 GENERATION = "WebNLG is a task of generating text, which nothing here runs; its values are BLEU."
 PRESETS = {BERT: "paper-nlu-bert", "qwen2.5-3b": "paper-nlu-qwen"}
 
@@ -68,7 +76,7 @@ def _utility(results: Results) -> PaperTable:
     planned = [
         own(results, cell, "accuracy", TUNED)
         for cell in tuned(results)
-        if cell.factors["method"] in METHODS
+        if cell.factors["method"] in (*METHODS, CLEAN)
     ]
     printed = [
         _printed(row, TUNED, None if row["task"] == "tpuk" else PRESETS[row["backbone"]])
@@ -83,7 +91,8 @@ def _utility(results: Results) -> PaperTable:
         differs=differs.trained(results.params, differs.RAPT),
         columns=TUNED,
         rows=beside(printed, planned),
-        note="TP-UK is not public: the preset paper-nlu-bert says how to take in a copy.",
+        note="TP-UK is not public: the preset paper-nlu-bert says how to take in a copy. "
+        f"{ONE_CLEAN}",
     )
 
 
@@ -176,8 +185,8 @@ def _prefix_length(results: Results) -> PaperTable:
 
     def tokens(params: Params, cell: Cell) -> str | None:
         tuner = params.tuners[cell.factors["tuner"]]
-        rebuilt = _part(params.methods[cell.factors["method"]]) == "rapt"
-        return str(tuner.tokens) if isinstance(tuner, PrefixTuning) and rebuilt else None
+        rebuilt = _part(params.method(cell.factors["method"])) == "rapt"
+        return str(tuner.tokens) if tuner.type == "prefix-tuning" and rebuilt else None
 
     return _study(
         results,
@@ -194,7 +203,7 @@ def _choice(results: Results) -> PaperTable:
     """Table VII."""
 
     def choice(params: Params, cell: Cell) -> str | None:
-        method = params.methods[cell.factors["method"]]
+        method = params.method(cell.factors["method"])
         return method.plain_tokens.choice if method.plain_tokens else None
 
     return _study(
@@ -214,7 +223,7 @@ def _objective(results: Results) -> PaperTable:
     return _study(
         results,
         "VIII",
-        setting=lambda params, cell: _part(params.methods[cell.factors["method"]]),
+        setting=lambda params, cell: _part(params.method(cell.factors["method"])),
         preset="paper-study-objective",
         name="rapt-table-8",
         title="What plain tokens and their reconstruction bring",
@@ -276,7 +285,7 @@ def _large(results: Results) -> PaperTable:
     planned = [
         own(results, cell, "accuracy", TUNED)
         for cell in tuned(results)
-        if cell.factors["method"] in METHODS
+        if cell.factors["method"] in (*METHODS, CLEAN)
         and tuner_name(params, cell.factors["tuner"]) == "qlora"
     ]
     printed = [
@@ -292,6 +301,7 @@ def _large(results: Results) -> PaperTable:
         differs=differs.trained(params, LARGE),
         columns=TUNED,
         rows=beside(printed, planned),
+        note=ONE_CLEAN,
     )
 
 
@@ -343,7 +353,7 @@ def _attacks(results: Results) -> PaperTable:
     rows = [
         _attack_row(row)
         for row in tables.privacy(results)
-        if row.method in METHODS
+        if row.method in (*METHODS, CLEAN)
         and ("RAPT, figure 4" in (attack := params.attacks[row.attack]).source or _bayesian(attack))
     ]
     return PaperTable(
@@ -359,7 +369,7 @@ def _attacks(results: Results) -> PaperTable:
     )
 
 
-def _bayesian(attack: Attack) -> bool:
+def _bayesian(attack: AnyAttack) -> bool:
     """Whether it is one on a single release."""
     return attack.type == "bayesian" and not attack.given
 
@@ -371,7 +381,7 @@ def plain_length(results: Results) -> PaperTable:
     planned = [
         own(results, cell, "accuracy", columns, setting=str(length))
         for cell in tuned(results)
-        if (length := _length(params.methods[cell.factors["method"]])) is not None
+        if (length := _length(params.method(cell.factors["method"]))) is not None
     ]
     several = len({row.factors["setting"] for row in planned}) > 1
     rows = [_unprinted(row) for row in planned if several]
@@ -462,8 +472,8 @@ def _strongest(factors: dict[str, str], row: Utility, privacy: Sequence[Privacy]
     inverted = [
         found
         for found in privacy
-        if (found.kind, found.task, found.method, found.given)
-        == ("invert", row.task, row.method, None)
+        if (found.kind, found.task, found.given) == ("invert", row.task, None)
+        and (found.method == row.method or found.unprotected)
     ]
     own = [found for found in inverted if found.eta == row.eta]
     left = [found.empirical_privacy for found in own if found.counts and found.seeds]
@@ -510,13 +520,19 @@ def _layers(results: Results) -> PaperTable:
 
 
 def _printed(row: Mapping[str, str], columns: Iterable[str], preset: str | None) -> Printed:
-    """A row of utility.csv or ablations.csv of RAPT's third version."""
+    """A row of utility.csv or ablations.csv of RAPT's third version.
+
+    On clean text it has a number for each method, and we have the baseline, beside T2T's.
+    """
+    clean = is_unprotected(row["eta"])
+    stage = "train-clean" if clean else "train"
+    runs = not clean or row["method"] == "t2t"
     return Printed(
         factors={name: row[name] for name in columns},
         value=float(row["value"]),
         embedding=BERT,
         replaced=replaced_by(BERT).get(row["eta"]),
-        command=with_preset(preset, "train") if preset else None,
+        command=with_preset(preset, stage) if preset and runs else None,
     )
 
 

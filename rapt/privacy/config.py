@@ -1,0 +1,164 @@
+"""What params.yaml says of privatizing: methods, and what is measured of their mechanisms."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PositiveInt,
+    WithJsonSchema,
+    model_validator,
+)
+
+from rapt.errors import RaptError
+from rapt.param_types import Etas, Section, problem, unique
+from rapt.privacy.mechanisms import (
+    MECHANISMS,
+    TokenRepresentation,
+    Wordwise,
+    parameters,
+    wordwise_mechanism,
+)
+
+Category = Literal[
+    "noun",
+    "verb",
+    "pronoun",
+    "preposition",
+    "adjective",
+    "symbol",
+    "determiner",
+    "conjunction",
+    "all",
+]
+# RAPT, section on PCT2T; `categories: paper` stands for them.
+PAPER: tuple[Category, ...] = ("noun", "verb", "pronoun", "preposition")
+
+
+def _mechanism(value: Any) -> Any:
+    """A mechanism's `type` with all its parameters; the name alone means the paper's."""
+    value = {"type": value} if isinstance(value, str) else value
+    if not isinstance(value, dict):
+        return value
+    try:
+        how = wordwise_mechanism(**{"type": None} | {str(key): v for key, v in value.items()})
+    except RaptError as error:
+        raise problem(str(error).removeprefix("mechanism: ")) from None
+    if isinstance(how, TokenRepresentation) and math.frexp(how.grid)[0] != 0.5:
+        raise problem(
+            f"got grid {how.grid}, expected a power of two (0.0009765625 is 2^-10), as vectors are "
+            "released in float32."
+        )
+    return {"type": value["type"], **parameters(how)}
+
+
+def _several(value: Any) -> Any:
+    """`paper` stands for its four categories, one category for itself."""
+    if value == "paper":
+        return list(PAPER)
+    return [value] if isinstance(value, str) else value
+
+
+def _scheme(values: list[Any]) -> list[Any]:
+    if "all" in values and len(values) > 1:
+        raise problem(f"got {', '.join(values)}, expected 'all' alone or a list without it.")
+    return unique(values)
+
+
+_NAMES = [name for name, kind in MECHANISMS.items() if issubclass(kind, Wordwise)]
+Mechanism = Annotated[
+    dict[str, str | float | int | bool],
+    BeforeValidator(_mechanism),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"enum": _NAMES},
+                {"type": "object", "properties": {"type": {"enum": _NAMES}}, "required": ["type"]},
+            ]
+        }
+    ),
+]
+Categories = Annotated[
+    list[Category],
+    Field(
+        min_length=1,
+        description="parts of speech that get noise, one or several, or `paper`: RAPT's four",
+    ),
+    AfterValidator(_scheme),
+    BeforeValidator(_several, json_schema_input_type=list[Category] | Category | Literal["paper"]),
+]
+
+
+class PlainTokens(Section):
+    """Public words that the user prepends to every text, privatized with it (RAPT)."""
+
+    length: Annotated[PositiveInt, Field(description="words before each text")] = 40
+    sequences: Annotated[
+        PositiveInt, Field(description="of plain tokens a seed draws; each text has one of them")
+    ] = 1
+    choice: Annotated[
+        Literal["uniform", "frequency"],
+        Field(description="how they are drawn: uniform, or by the table's public frequencies"),
+    ] = "uniform"
+    vocabulary: Annotated[
+        PositiveInt | None,
+        Field(description="most frequent candidates they are drawn from; null: all candidates"),
+    ] = None
+
+    @model_validator(mode="after")
+    def _enough(self) -> PlainTokens:
+        if self.vocabulary is not None and self.vocabulary < self.length:
+            raise problem(
+                f"got vocabulary {self.vocabulary}, expected at least length ({self.length}), or "
+                "null for all candidates."
+            )
+        return self
+
+
+# 25, 75, 125, 150 and 175 are those of RAPT's Table III. Each costs nothing.
+CURVE = (25, 50, 75, 100, 125, 150, 175, 200)
+
+
+class Calibrate(Section):
+    """Replacement statistics by η, the η of some shares, and distances between words."""
+
+    categories: Annotated[Categories, Field(description="of PCT2T's curve")] = list(PAPER)
+    etas: Annotated[
+        Etas,
+        Field(description="to show the replaced share at", json_schema_extra={"default": [*CURVE]}),
+    ] = [str(eta) for eta in CURVE]
+    replaced: Annotated[
+        list[Annotated[float, Field(gt=0, lt=1)]],
+        Field(min_length=1, description="shares of the words to find the η for"),
+        AfterValidator(unique),
+    ] = [0.9, 0.5, 0.1]
+    words: Annotated[int, Field(ge=2, description="drawn from the table")] = 300
+    draws: Annotated[PositiveInt, Field(description="noisy draws of each word")] = 20
+    distances: Annotated[
+        int, Field(ge=2, description="words of the table that distances are taken over")
+    ] = 500
+
+
+class Channel(Section):
+    """The words whose channel P(y|w) is estimated, and how often each is drawn."""
+
+    frequent: Annotated[
+        PositiveInt, Field(description="most frequent words: what texts consist of")
+    ] = 2_000
+    sampled: Annotated[
+        PositiveInt | None,
+        Field(description="sample of the vocabulary for N_w and S_w; null: every word"),
+    ] = 300
+    draws: Annotated[PositiveInt, Field(description="of each word; the papers take 1000")] = 80
+    by_frequency: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="draws on top, shared out by public frequency: posteriors need them, as "
+            "else a chance draw of a frequent word outweighs what leads to a rare one; 0: none",
+        ),
+    ] = 100_000

@@ -1,0 +1,143 @@
+"""How fast this machine is: a probe of about ten seconds, kept in .rapt/speed.json.
+
+    python -m rapt.speed 384
+
+It counts the CPU time of one thread, which other programs on the machine lengthen little; on a GPU
+the time that passes.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter, process_time
+
+from rapt import files
+from rapt.cells import machine
+from rapt.errors import RaptError
+from rapt.process import cores, has_gpu
+
+# Wider networks are no faster on a CPU, and take longer to measure.
+WIDEST = 1024
+TEXTS, TOKENS = 16, 24
+SECONDS = 1.5
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What work costs on one core of this machine.
+
+    Attributes:
+        machine: which it is.
+        start: seconds until a process has imported what tuning needs.
+        product: flops a second of a matrix product.
+        training: flops a second of LoRA's steps, by the width of the network; with a GPU its own.
+    """
+
+    machine: str
+    start: float
+    product: float
+    training: dict[str, float]
+
+    def of(self, width: int) -> float:
+        """The training speed at the nearest width that was measured."""
+        return self.training[min(self.training, key=lambda known: abs(int(known) - width))]
+
+
+def known() -> Speed | None:
+    """What was measured on this machine before."""
+    path = _path()
+    speed = Speed(**files.read_json(path)) if path.is_file() else None
+    return speed if speed and speed.machine == _machine() else None
+
+
+def measured(width: int) -> Speed:
+    """What was measured before; a width that was not is measured now.
+
+    Raises:
+        RaptError: the probe failed.
+    """
+    speed, width = known(), min(width, WIDEST)
+    if speed and str(width) in speed.training:
+        return speed
+    done = subprocess.run(
+        [sys.executable, "-m", "rapt.speed", str(width)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
+    )
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise RaptError(f"python -m rapt.speed {width}: got {why!r}, expected its measurements.")
+    start, product, training = map(float, done.stdout.split())
+    others = speed.training if speed else {}
+    speed = Speed(_machine(), start, product, others | {str(width): training})
+    files.write_json(_path(), asdict(speed))
+    return speed
+
+
+def _path() -> Path:
+    return files.home() / ".rapt/speed.json"
+
+
+def _machine() -> str:
+    return f"{machine()}, {cores()} cores{', GPU' if has_gpu() else ''}"
+
+
+def probe(width: int) -> tuple[float, float, float]:
+    """Seconds to start, flops a second of a product, and of training."""
+    import torch
+    from transformers import BertConfig, BertModel
+
+    from rapt.costs import Model, Shape, flops_per_token
+    from rapt.tuning.config import Lora
+    from rapt.tuning.train import adapt, device
+
+    start = process_time()
+    vocabulary, layers, width = 1000, 2, max(32, width // 32 * 32)
+    queries, table = torch.randn(256, width), torch.randn(width, 8192)
+    product = 2 * queries.numel() * table.shape[1] / _seconds(lambda: queries @ table, process_time)
+    config = BertConfig(
+        vocab_size=vocabulary,
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=width // 32,
+        intermediate_size=4 * width,
+    )
+    backbone = BertModel(config, add_pooling_layer=False)
+    active = sum(w.numel() for w in backbone.encoder.parameters())
+    model: torch.nn.Module = adapt(backbone, Lora())
+    model.to(device()).train()
+    optimizer = torch.optim.AdamW([w for w in model.parameters() if w.requires_grad])
+    tokens = torch.randint(vocabulary, (TEXTS, TOKENS), device=device())
+
+    def step() -> float:
+        optimizer.zero_grad()
+        loss = model(input_ids=tokens).last_hidden_state.square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.item()  # waits for the GPU
+
+    clock = perf_counter if device().type == "cuda" else process_time
+    shape = Shape(width, layers, vocabulary)
+    each = flops_per_token(Lora(), Model(active, active, shape))
+    return start, product, tokens.numel() * each / _seconds(step, clock)
+
+
+def _seconds(work: Callable[[], object], clock: Callable[[], float]) -> float:
+    """What it takes once, in the mean, when it is warm."""
+    work()
+    begin, times = clock(), 0
+    while clock() - begin < SECONDS:
+        work()
+        times += 1
+    return (clock() - begin) / times
+
+
+if __name__ == "__main__":
+    print(*probe(int(sys.argv[1])))

@@ -1,0 +1,31 @@
+"""Lays the files of a project into the wheel; everything else stands in pyproject.toml."""
+
+from pathlib import Path
+from runpy import run_path
+from shutil import rmtree
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+project = run_path("rapt/project.py")
+
+
+class BuildWithTemplate(build_py):
+    """The wheel's package, with what `rapt new` copies."""
+
+    def run(self) -> None:
+        """Build."""
+        super().run()
+        if not self.editable_mode:
+            template = Path(self.build_lib, "rapt", project["IN_WHEEL"])
+            rmtree(template, ignore_errors=True)  # what an earlier build left
+            project["copy"](Path(), template)
+
+    def get_source_files(self) -> list[str]:
+        """What an sdist holds."""
+        tops = (Path(name) for name in project["FILES"])
+        paths = (path for top in tops for path in ([top] if top.is_file() else top.rglob("*")))
+        return [*super().get_source_files(), *(str(path) for path in paths if path.is_file())]
+
+
+setup(cmdclass={"build_py": BuildWithTemplate})

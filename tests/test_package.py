@@ -1,0 +1,75 @@
+"""What `pip install rapt` gives: the public names, and a core that needs no PyTorch."""
+
+from __future__ import annotations
+
+import doctest
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rapt
+from rapt import table_cache
+from rapt.text.table import EmbeddingTable
+from tests.conftest import ROOT
+
+# What the extras bring, and no core command may need.
+EXTRAS = "torch transformers peft sklearn pandas dvc prefect mlflow great_expectations matplotlib"
+HIDE = f"""
+import sys
+class Hidden:
+    def find_spec(name, path=None, target=None):
+        if name in {EXTRAS.split()}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Hidden)
+"""
+
+
+def test_the_examples_of_the_package_run(
+    table: EmbeddingTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a table of 18 words in MiniLM's place."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(
+        table_cache, "make", lambda model, tagger, out: shutil.copytree(table.folder, out)
+    )
+    done = doctest.testmod(rapt)
+    assert done.attempted > 10
+    assert done.failed == 0
+
+
+def test_the_public_names_are_there() -> None:
+    assert sorted(rapt.__all__) == sorted(rapt._PUBLIC)
+    assert all(getattr(rapt, name) for name in rapt.__all__)
+    with pytest.raises(AttributeError, match=r"^module 'rapt' has no attribute 'Privatiser'$"):
+        rapt.Privatiser  # type: ignore[attr-defined]  # noqa: B018
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_importing_the_package_imports_nothing_else() -> None:
+    done = python("import sys, rapt; print([n for n in sys.modules if n.startswith('rapt.')])")
+    assert done.stdout == "[]\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "rapt.cli",
+        "rapt.calibrate",
+        "rapt.privacy.audit.command",
+        "rapt.privacy.audit.show",
+        "rapt.release.command",
+        "rapt.release.predict",
+        "rapt.text.embeddings",
+    ],
+)
+def test_the_core_needs_none_of_the_extras(module: str) -> None:
+    """As if they were not installed: spaCy imports PyTorch wherever it is."""
+    done = python(f"{HIDE}\nimport {module}")
+    assert done.returncode == 0, done.stderr
