@@ -9,6 +9,8 @@ export DO_NOT_TRACK := true
 export MLFLOW_DISABLE_TELEMETRY := true
 export GX_ANALYTICS_ENABLED := false
 export HF_HUB_DISABLE_TELEMETRY := 1
+# Many a container sets it; here every process would compile all that it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 # What docs shows of the demo's report, as picture:figure.
 PICTURES := pareto.svg:pareto-movies-minilm-lora-nearest-movies-protected-words.svg \
