@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 from ruamel.yaml import YAML
 
 from tests.conftest import ROOT
@@ -108,9 +109,20 @@ class Workspace:
 
 
 @pytest.fixture(scope="session")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """The reduced demo, made by the flow."""
-    workspace = Workspace(tmp_path_factory.mktemp("demo"), reduced)
-    workspace.run(sys.executable, "-m", "pipelines", "--slots", "2")
-    workspace.commit("computed")
-    return workspace
+def built(tmp_path_factory: pytest.TempPathFactory, testrun_uid: str) -> Workspace:
+    """The reduced demo, made by the flow, once for all of pytest's processes. Not to be changed."""
+    path = tmp_path_factory.getbasetemp().parent / f"demo-{testrun_uid}"
+    done = path.with_suffix(".done")
+    with FileLock(path.with_suffix(".lock")):
+        if not done.exists():
+            workspace = Workspace(path, reduced)
+            workspace.run(sys.executable, "-m", "pipelines", "--slots", "2")
+            workspace.commit("computed")
+            done.touch()
+    return Workspace(path)
+
+
+@pytest.fixture(scope="module")
+def demo(built: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A module's own copy of it."""
+    return built.copy(tmp_path_factory.mktemp("demo") / "demo")

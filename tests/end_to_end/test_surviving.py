@@ -27,10 +27,10 @@ def longer(params: dict[str, Any]) -> None:
     params["train"]["epochs"] = 6
 
 
-def test_plain_repro_leaves_the_same_bytes_as_the_flow(demo: Workspace, tmp_path: Path) -> None:
+def test_plain_repro_leaves_the_same_bytes_as_the_flow(built: Workspace, tmp_path: Path) -> None:
     serial = Workspace(tmp_path, reduced)
     serial.dvc("repro", "-q")
-    assert serial.read("dvc.lock") == demo.read("dvc.lock")
+    assert serial.read("dvc.lock") == built.read("dvc.lock")
     assert "up to date" in serial.dvc("repro")
 
 

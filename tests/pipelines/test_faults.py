@@ -229,7 +229,7 @@ def collecting(toy: Toy, seen: Callable[[], bool]) -> subprocess.Popen[str]:
 def collector(flow: subprocess.Popen[str]) -> psutil.Process | None:
     """The flow's `dvc repro` of everything."""
     for child in psutil.Process(flow.pid).children():
-        with contextlib.suppress(psutil.ZombieProcess):  # of a stage that has just ended
+        with contextlib.suppress(psutil.NoSuchProcess):  # of a stage that has just ended
             if child.cmdline()[-1:] == ["repro"]:
                 return child
     return None
