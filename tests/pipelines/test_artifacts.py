@@ -15,6 +15,8 @@ from pipelines.graph import Stage
 from pipelines.schedule import Durations, Schedule
 from tests.reporting import synthetic
 
+pytestmark = pytest.mark.slow  # they need a Prefect server
+
 
 def shown() -> dict[str, Artifact]:
     """The latest artifact of each key."""

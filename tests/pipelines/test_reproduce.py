@@ -15,6 +15,8 @@ import pytest
 
 from tests.pipelines.conftest import Toy
 
+pytestmark = pytest.mark.slow
+
 EVERY_STAGE = sorted(["validate", "1-a", "1-b", "2-a", "2-b", "report"])
 
 
@@ -34,7 +36,7 @@ def alive(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
-@pytest.mark.parametrize("slots", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize("slots", [1, 2])
 def test_same_bytes_as_serial_then_nothing_to_do(
     toy: Toy, expected: dict[str, str], slots: int
 ) -> None:
@@ -66,7 +68,6 @@ def test_what_is_lost_runs_once_though_it_comes_out_otherwise(toy: Toy) -> None:
     assert "up to date" in toy.flow().stderr
 
 
-@pytest.mark.slow
 def test_a_broken_cell_stops_only_what_depends_on_it(toy: Toy, expected: dict[str, str]) -> None:
     flag = toy.flag("break-1-b")
     done = toy.flow()
@@ -102,7 +103,6 @@ def test_a_slot_runs_its_own_snapshot(toy: Toy, expected: dict[str, str]) -> Non
     assert (toy.root / "rapt/mark.py").read_text() == 'MARK = "second"\n'
 
 
-@pytest.mark.slow
 def test_kill_nine_leaves_nothing_running_and_the_next_start_completes(
     toy: Toy, expected: dict[str, str], prefect_home: Path
 ) -> None:
@@ -128,7 +128,6 @@ def test_kill_nine_leaves_nothing_running_and_the_next_start_completes(
     assert toy.names().count("validate") == 1
 
 
-@pytest.mark.slow
 def test_ctrl_c_lets_what_runs_end_and_starts_nothing_more(
     toy: Toy, expected: dict[str, str], prefect_home: Path
 ) -> None:
@@ -153,7 +152,6 @@ def test_ctrl_c_lets_what_runs_end_and_starts_nothing_more(
     assert toy.names() == EVERY_STAGE  # those that ended were kept
 
 
-@pytest.mark.slow
 def test_ctrl_c_twice_stops_at_once(toy: Toy, prefect_home: Path) -> None:
     output = interrupt(toy, toy.without_server(prefect_home), [signal.SIGINT] * 2, 1)
     assert output.strip().splitlines()[-1].startswith("interrupted")

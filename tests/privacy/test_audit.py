@@ -226,12 +226,13 @@ def test_unknown_words_that_pass_are_caught(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture(scope="module")
 def whole() -> dict[str, Verdict]:
-    """Every mechanism as by default, with fewer draws; one claim needs more than a quick test."""
+    """Every mechanism as by default, with fewer draws; one claim needs more."""
     made = cases_of(Choice(draws=4000))
     quick = [case for case in made if case.draws < 100_000]
     return {v.mechanism.name: v for v in audit(quick, seed=1).verdicts}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_sound_laws_hold_and_unsound_claims_are_shown(name: str, whole: dict[str, Verdict]) -> None:
     found = whole[name]

@@ -269,6 +269,7 @@ def killed(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return []
 
 
+@pytest.mark.slow
 def test_a_killed_process_ends_the_cell_with_a_line(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
