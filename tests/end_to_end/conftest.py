@@ -32,6 +32,11 @@ def reduced(params: dict[str, Any]) -> None:
     params["methods"]["rapt"]["plain_tokens"]["length"] = 3
 
 
+def ran(printed: str) -> set[str]:
+    """The stages that ran, by what DVC printed."""
+    return {line.split("'")[1] for line in printed.splitlines() if line.startswith("Running stage")}
+
+
 class Workspace:
     """A clone with its own params.yaml."""
 
@@ -53,6 +58,8 @@ class Workspace:
     def copy(self, path: Path) -> Workspace:
         """This workspace again, outs and cache included, sharing the disk where it can."""
         subprocess.run(["cp", "-a", "--reflink=auto", self.path, path], check=True)
+        (path / "mlflow.db").unlink()  # it names its own folder; the next flow or sync makes it
+        shutil.rmtree(path / "mlartifacts")
         return Workspace(path)
 
     def _git(self, *args: str, cwd: Path | None = None) -> str:
@@ -101,8 +108,11 @@ class Workspace:
 
     def repro(self, *args: str) -> set[str]:
         """`dvc repro`; the names of the stages that ran."""
-        lines = self.dvc("repro", *args).splitlines()
-        return {line.split("'")[1] for line in lines if line.startswith("Running stage")}
+        return ran(self.dvc("repro", *args))
+
+    def shell(self, line: str) -> str:
+        """A line as a user types it."""
+        return self.run("bash", "-euc", line)
 
     def read(self, name: str) -> str:
         return (self.path / name).read_text()

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import socket
+import subprocess
 import sys
 from itertools import product
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -12,9 +16,13 @@ import pytest
 from rapt import params, plan
 from rapt.data.config import Values
 from rapt.privacy import experiment
-from tests.end_to_end.conftest import Edit, Workspace
+from tests.conftest import ROOT
+from tests.end_to_end.conftest import Edit, Workspace, ran
 
 pytestmark = pytest.mark.slow
+
+README = (ROOT / "README.md").read_text()
+STARS = {"A moving": 5, "A dull": 1}
 
 
 def test_the_report_holds_the_results(demo: Workspace) -> None:
@@ -41,14 +49,62 @@ def test_dvcs_own_commands_work(demo: Workspace) -> None:
     demo._git("checkout", "params.yaml")
 
 
-def test_an_experiment_sets_a_value_without_editing(demo: Workspace) -> None:
-    demo.dvc("exp", "run", "-q", "-S", "tasks.tweets.rows.test=30")
-    assert "tasks.tweets.rows.test" in demo.dvc("params", "diff")
-    # Shares of 30 texts: those of 40 that an attack reached are not among them.
-    assert "authorship" in demo.dvc("metrics", "diff")
+# README's commands, as they stand there
+
+
+def shown(section: str) -> list[str]:
+    """A section's commands, less those that install, edit by hand or open a page."""
+    text = README.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    lines = (line.partition("  #")[0].strip() for line in re.findall(r"^    .+$", text, re.M))
+    return [line for line in lines if not line.startswith(("source", "$EDITOR", "pip", "make"))]
+
+
+def test_readme_changes_the_experiment(demo: Workspace) -> None:
+    printed = {line: demo.shell(line) for line in shown("Change the experiment")}
+    assert "up to date" in printed["dvc repro"]
+    (experiment,) = [line for line in printed if line.startswith("dvc exp run")]
+    cells = {f"train@movies-minilm-lora-{method}-75" for method in ("t2t", "pct2t", "rapt")}
+    tuned = {*cells, "train-clean@movies-minilm-lora"}
+    assert ran(printed[experiment]) == {"validate", "report", *tuned}
+    assert "tuners.lora.r" in printed["dvc params diff; dvc metrics diff"]
     demo._git("checkout", ".")
     demo.dvc("checkout", "-q")
     assert "up to date" in demo.dvc("repro")
+
+
+def test_readme_privatizes_a_file(demo: Workspace) -> None:
+    (demo.path / "reviews.csv").write_text('review,stars\n"A moving story.",5\n')
+    for line in shown("Privatize a file"):
+        demo.shell(line)
+    assert (demo.path / "private.csv").read_text().startswith("review,stars\n")
+    assert "PRIVACY STATEMENT" in demo.read("private.csv.privacy.txt")
+
+
+def test_readme_predicts_with_an_adapter(demo: Workspace) -> None:
+    serve, predict = shown("Predict with an adapter")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    provider = demo.popen("bash", "-c", f"exec {serve} --port {port}", stderr=subprocess.PIPE)
+    try:
+        assert provider.stderr
+        assert any("running on http://127.0.0.1" in line for line in provider.stderr)
+        said = demo.shell(predict.replace("8000", str(port)))
+    finally:
+        provider.kill()
+        provider.wait()
+    assert {"negative", "positive"} & set(said.split())
+
+
+def test_readme_begins_with_ones_own_data(demo: Workspace, tmp_path: Path) -> None:
+    """Up to a first result, from more rows than are taken."""
+    mine = demo.copy(tmp_path / "mine")
+    rows = [f"{word} film number {n},{stars}" for n in range(60) for word, stars in STARS.items()]
+    (mine.path / "reviews.csv").write_text("\n".join(("review,stars", *rows)) + "\n")
+    for line in shown("Your own data"):
+        mine.shell(line)
+    mine.run(sys.executable, "-m", "pipelines", "--slots", "2")
+    assert "reviews" in mine.read("reports/report.html")
 
 
 @pytest.mark.parametrize(
@@ -171,14 +227,6 @@ def test_an_appended_eta_runs_its_own_cells_alone(demo: Workspace) -> None:
     attack = "infer@authorship-tweets-t2t-100"
     gates = {f"gate-private@{task}" for task in ("tweets",)}
     released = {f"privatize@tweets-{method}-100" for method in ("t2t", "pct2t", "rapt")}
-    ran = demo.repro(attack, *gates)
-    assert ran == {"validate", attack, *gates, *released}
+    assert demo.repro(attack, *gates) == {"validate", attack, *gates, *released}
     demo.edit(lambda p: p["sweep"]["etas"].remove(100))
     assert demo.repro("infer") <= {"validate"}
-
-
-def test_an_edited_tuner_runs_its_cells_alone(demo: Workspace) -> None:
-    demo.edit(lambda p: p["tuners"]["lora"].update(r=2))
-    ran = demo.repro("train")
-    cells = {f"train@movies-minilm-lora-{method}-75" for method in ("t2t", "pct2t", "rapt")}
-    assert ran == {"validate", *cells}
