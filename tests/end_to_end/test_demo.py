@@ -85,10 +85,11 @@ def test_readme_predicts_with_an_adapter(demo: Workspace) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    provider = demo.popen("bash", "-c", f"exec {serve} --port {port}", stderr=subprocess.PIPE)
+    to = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    provider = demo.popen("bash", "-c", f"exec {serve} --port {port}", **to)
     try:
-        assert provider.stderr
-        assert any("running on http://127.0.0.1" in line for line in provider.stderr)
+        assert provider.stdout
+        assert any(f"http://127.0.0.1:{port}" in line for line in provider.stdout)
         said = demo.shell(predict.replace("8000", str(port)))
     finally:
         provider.kill()
