@@ -39,7 +39,9 @@ def start(slots: int, pool: str | None, repository: str | None) -> None:
         RaptError: see its text.
     """
     if repository and not pool:
-        raise RaptError(f"repository: {repository!r} given, allowed: with --pool")
+        raise RaptError(
+            f"repository: got {repository!r}, expected none without --pool. Add --pool."
+        )
     experiment = check.check()
     root = Path.cwd()
     recover(root)

@@ -55,7 +55,9 @@ def bring(repo: Repo, name: str) -> int:
     here, remote = repo.cache.legacy, _remote(repo)
     if remote.fs.protocol == "local" and not remote.fs.isdir(remote.path):
         # Not: an empty remote, which would have what it holds made again.
-        raise FileNotFoundError(f"remote: {remote.path} given, allowed: a folder that is there")
+        raise FileNotFoundError(
+            f"remote: got {remote.path}, expected a folder that is there. Mount it, or make it."
+        )
     *folders, key = _entries(stage)
     for found in remote.fs.find(remote.fs.join(remote.path, *folders, key)):
         name = remote.fs.name(found)

@@ -135,7 +135,9 @@ def _needs(stage: PipelineStage, upstream: list[PipelineStage]) -> Needs:
             if not any(path == dep or dep in path.parents or path in dep.parents for dep in deps):
                 continue
             if not out.can_push:
-                text = f"{stage.addressing}: the provider's side given {out.def_path}, which is"
-                raise RaptError(f"{text} `push: false`; allowed: what may leave this machine")
+                raise RaptError(
+                    f"{stage.addressing}: got {out.def_path}, which is `push: false`, for the "
+                    "provider's side, expected what may leave this machine."
+                )
             needs.setdefault(other.addressing, []).append(out.def_path)
     return needs

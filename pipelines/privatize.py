@@ -141,10 +141,13 @@ def _check(scheduler: str) -> None:
         with Client(scheduler, timeout=SECONDS_TO_ANSWER, set_as_default=False) as client:
             workers = client.scheduler_info(n_workers=-1)["workers"].values()
     except (OSError, ValueError):
-        raise RaptError(f"scheduler: {scheduler!r} given, where none answers") from None
+        raise RaptError(
+            f"scheduler: got {scheduler!r}, expected one that answers. Try: dask scheduler"
+        ) from None
     if any(worker["nthreads"] > 1 for worker in workers):  # spaCy tags in one thread at a time
         raise RaptError(
-            "scheduler: workers of several threads given, allowed: dask worker --nthreads 1"
+            "scheduler: got workers of several threads, expected one thread in each. "
+            "Try: dask worker ADDRESS --nthreads 1"
         )
 
 
@@ -158,7 +161,10 @@ def start(workers: int, scheduler: str | None, **given: Any) -> str:
     here = {name: given[name].absolute() for name in PATHS if given[name] not in (None, STREAM)}
     directory, privatizer = command.prepared(**given | here)
     if not isinstance(directory, Directory):
-        raise RaptError(f"{given['path']}: a file given, allowed: a folder of Parquet files")
+        raise RaptError(
+            f"{given['path']}: got a file, expected a folder of Parquet files. Privatize a file "
+            "with `rapt privatize`."
+        )
     runner = task_runner(min(workers, len(directory.names)), scheduler)
     with ExitStack() as stack:
         stack.enter_context(directory.opened(privatizer))

@@ -340,31 +340,42 @@ def refuse_tracked_text(root: Path, experiment: params.Params) -> None:
                 path = (root / given).resolve()
                 if path.is_relative_to(root) and git(root, "ls-files", "--", f":(literal){path}"):
                     raise RaptError(
-                        f"tasks.{name}.source.files: {given} given, which git tracks, so that the "
-                        f"pool would get it; allowed: ignored by git (git rm --cached {given})"
+                        f"tasks.{name}.source.files: got {given}, expected a file that git "
+                        "ignores: the pool gets what git tracks. Ignore it, then: git rm --cached "
+                        f"{given}"
                     )
 
 
 def _address(root: Path, given: str | None) -> str:
     address = given or git(root, "remote", "get-url", "origin", check=False)
     if not address:
-        raise RaptError("repository: none given, allowed: what the workers can fetch from")
+        raise RaptError(
+            "repository: got none, expected one that the workers can fetch from. Give it with "
+            "--repository."
+        )
     if urlsplit(address).password:  # it would stand in every run's parameters
-        raise RaptError("repository: one with a password given, allowed: git's credential helpers")
+        raise RaptError(
+            "repository: got one with a password, expected one without. Use git's credential "
+            "helpers."
+        )
     return address
 
 
 def _look(pool: str) -> None:
     """See whether the server has the pool's deployment, and any worker for it."""
     if not PREFECT_API_URL.value():
-        raise RaptError("PREFECT_API_URL: none given, allowed: the server that the workers use")
+        raise RaptError(
+            "PREFECT_API_URL: got none, expected the server that the workers use. "
+            "Try: export PREFECT_API_URL=http://127.0.0.1:4200/api"
+        )
     with get_client(sync_client=True) as client:
         try:
             client.read_deployment_by_name(f"stage/{pool}")
             workers = client.read_workers_for_work_pool(pool)
         except ObjectNotFound:
-            text = f"pool: {pool!r} given, allowed: one with a deployment (prefect deploy --all)"
-            raise RaptError(text) from None
+            raise RaptError(
+                f"pool: got {pool!r}, expected one with a deployment. Try: prefect deploy --all"
+            ) from None
         except httpx.HTTPError:
             text = f"no Prefect server answers at {PREFECT_API_URL.value()}"
             raise RaptError(f"{text}: prefect server start") from None

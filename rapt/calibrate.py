@@ -44,7 +44,7 @@ def calibrate(
         raise RaptError("rapt calibrate: give --replaced or --worst-kept, one of them")
     for name, share in wanted.items():
         if share is not None and not 0 < share < 1:
-            raise RaptError(f"--{name}: {share} given, allowed: above 0 and below 1")
+            raise RaptError(f"--{name}: got {share}, expected a number above 0 and below 1.")
     folder = folder or defaults.table()
     table, among = EmbeddingTable(folder), listed(categories)
     mechanism = mechanism or ("pct2t" if among else "t2t")

@@ -377,7 +377,10 @@ def preview(
 def flow(context: typer.Context) -> None:
     """Reproduce the DVC graph in parallel by Prefect, on other machines too: `rapt flow --help`."""
     if not Path("pipelines/__main__.py").exists():
-        raise RaptError("no pipelines/__main__.py here; allowed: the project's folder")
+        raise RaptError(
+            "rapt flow: got a folder without pipelines/__main__.py, expected the project's. Run it "
+            "there."
+        )
     command = [sys.executable, "-m", "pipelines", *context.args]
     os.execv(sys.executable, command)
 

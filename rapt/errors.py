@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -34,8 +34,12 @@ def not_allowed(key: str, got: object, allowed: Iterable[str]) -> str:
     """The line for a name that is not one of those allowed."""
     names = list(allowed)
     nearest = get_close_matches(str(got), sorted(names), n=1, cutoff=0.4)
-    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
-    return f"{key}: got {got!r}, expected {one_of(names)}.{hint}"
+    return f"{key}: got {got!r}, expected {one_of(names)}.{did_you_mean(nearest)}"
+
+
+def did_you_mean(nearest: Sequence[str]) -> str:
+    """What ends the line for a wrong name: the nearest of those allowed, where one is near."""
+    return f" Did you mean {nearest[0]!r}?" if nearest else ""
 
 
 def wrong_eta(got: object) -> str:

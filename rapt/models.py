@@ -74,8 +74,8 @@ def load(auto: Any, folder: Path, *, fresh: Sequence[str] = (), **how: Any) -> P
     may_lack = ("pooler.", *fresh)
     if missing := sorted(name for name in found["missing_keys"] if not name.startswith(may_lack)):
         raise RaptError(
-            f"model {folder}: {len(missing)} of its weights are not in its files, as "
-            f"{missing[0]}, allowed: a whole model"
+            f"model {folder}: got files without {len(missing)} of its weights, as {missing[0]}, "
+            "expected a whole model."
         )
     loaded: PreTrainedModel = model
     return loaded
@@ -120,7 +120,8 @@ def _no_code(folder: Path) -> Iterator[None]:
         if "trust_remote_code" not in str(error):
             raise
         raise RaptError(
-            f"model {folder}: needs code of its own, allowed: one that Transformers knows"
+            f"model {folder}: got one that needs code of its own, expected one that Transformers "
+            "knows."
         ) from None
 
 

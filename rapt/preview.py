@@ -52,7 +52,7 @@ def preview(
         RaptError: there is no such preset or file, it is not valid, or a number is none.
     """
     if tflops is not None and not tflops > 0:
-        raise RaptError(f"--tflops: {tflops:g} given, allowed: above 0")
+        raise RaptError(f"--tflops: got {tflops:g}, expected a number above 0.")
     p = _params(what)
     estimate = Estimate(
         p, _given("rows", rows, p.tasks), _given("parameters", parameters, p.backbones)
@@ -171,7 +171,7 @@ def _given(key: str, values: Iterable[str], names: Iterable[str]) -> dict[str, f
         if name and name not in names:
             raise RaptError(not_allowed(f"--{key}", name, names))
         if not (found := re.fullmatch(r"(\d+\.?\d*)([KMB]?)", number.upper())):
-            raise RaptError(f"--{key}: {value!r} given, allowed: 3B, 67349 or NAME=3B")
+            raise RaptError(f"--{key}: got {value!r}, expected a number, as 3B, 67349 or NAME=3B.")
         given[name] = float(found[1]) * MULTIPLES[found[2]]
     return given
 

@@ -66,7 +66,7 @@ def workers(most: int) -> int:
 
     given = os.environ.get("RAPT_WORKERS") or str(cores())
     if not given.isdecimal() or not int(given):
-        raise RaptError(f"RAPT_WORKERS: {given!r} given, allowed: a whole number above 0")
+        raise RaptError(f"RAPT_WORKERS: got {given!r}, expected a whole number above 0.")
     return min(most, int(given))
 
 

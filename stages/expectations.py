@@ -154,9 +154,9 @@ def _finding(rule: Rule, split: str, passed: bool, result: dict[str, Any]) -> Fi
 
 def _line(path: str, finding: Finding) -> str:
     ids, failed = finding["examples"], finding["failed"]
-    found = f"{finding['checked']} found"  # by a rule on the whole table
+    found = f"got {finding['checked']}"  # by a rule on the whole table
     if ids:
         shown = ", ".join(ids[:SHOWN]) + (", …" if failed > SHOWN else "")
         found = f"failed for {failed} of {finding['checked']} rows ({shown})"
     where = f"{path}: {finding['split']}: {finding['expectation']}"
-    return f"{where}: {found}, expected: {finding['allowed']}"
+    return f"{where}: {found}, expected {finding['allowed']}."

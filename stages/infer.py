@@ -36,7 +36,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     for name, values in truth.items():
         if len(set(values["train"])) < 2:
             where = f"tasks.{task}.attributes.{name}"
-            raise RaptError(f"{where}: one value in the training split, allowed: two at least")
+            raise RaptError(f"{where}: got one value in the training split, expected two at least.")
     how = p.attacks[attack]
     assert isinstance(how, Inference)
     right = [

@@ -68,7 +68,7 @@ def _labels(clean: Path, own: Path) -> list[int]:
     """
     one, other = (files.read_parquet(path, ["example_id", "label"]) for path in (clean, own))
     if one != other:
-        raise RaptError(f"{own}: other texts given than in {clean}")
+        raise RaptError(f"{own}: got other texts than in {clean}, expected the same.")
     return one["label"].to_pylist()
 
 

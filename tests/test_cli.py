@@ -214,10 +214,13 @@ def test_calibrate_knows_categories_and_other_mechanisms(
             ("--replaced", "0.5", "--worst-kept", "0.5"),
             "rapt calibrate: give --replaced or --worst-kept, one of them",
         ),
-        (("--replaced", "1.5"), "--replaced: 1.5 given, allowed: above 0 and below 1"),
-        (("--worst-kept", "0"), "--worst-kept: 0.0 given, allowed: above 0 and below 1"),
+        (("--replaced", "1.5"), "--replaced: got 1.5, expected a number above 0 and below 1."),
+        (("--worst-kept", "0"), "--worst-kept: got 0.0, expected a number above 0 and below 1."),
         (("--replaced", "0.5", "--table", "tiny", "--mechanism", "t3t"), "mechanism: got 't3t'"),
-        (("--replaced", "0.5", "--table", "tiny", "--mechanism", "pct2t"), "categories: missing"),
+        (
+            ("--replaced", "0.5", "--table", "tiny", "--mechanism", "pct2t"),
+            "categories: got none, expected some",
+        ),
         (("--replaced", "0.999", "--table", "tiny"), "no eta is small enough: t2t replaces 99.9%"),
     ],
 )

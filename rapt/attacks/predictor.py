@@ -128,6 +128,6 @@ def _kind(folder: Path) -> tuple[bool, Any]:
         if named.endswith(ending):
             return ending == MASKED, auto
     raise RaptError(
-        f"the language model: a {named} given, allowed: one with the head of a masked language "
-        "model or of a decoder (…ForMaskedLM, …ForCausalLM)"
+        f"the language model: got a {named}, expected one with the head of a masked language "
+        "model or of a decoder (…ForMaskedLM, …ForCausalLM)."
     )

@@ -89,7 +89,7 @@ class Recognizer:
         )
         most = most_tokens(model)
         if most is not None and max_tokens > most:
-            raise RaptError(f"max_tokens: {max_tokens} given, allowed: at most {most}")
+            raise RaptError(f"max_tokens: got {max_tokens}, expected at most {most}.")
         return cls(model, load_tokenizer(folder), max_tokens)
 
     @classmethod

@@ -36,8 +36,8 @@ def most_frequent(values: Iterable[str | None], how: MostFrequent, key: str) -> 
     counts = Counter(value for value in values if value and value.strip())
     if len(counts) < how.count:
         raise RaptError(
-            f"{key}.count: {how.count} given, allowed: at most {len(counts)}, as many different "
-            "values are left"
+            f"{key}.count: got {how.count}, expected at most {len(counts)}, the different values "
+            "that are left."
         )
     return set(sorted(counts, key=lambda value: (-counts[value], value))[: how.count])
 
@@ -66,8 +66,8 @@ def edges(numbers: Iterable[float], bins: Bins, key: str) -> list[float]:
     first = {float(values[np.abs(below - share).argmin()]) for share in shares}
     if len(first) < bins.count:
         raise RaptError(
-            f"{key}.count: {bins.count} given, allowed: fewer, as equal numbers stay together and "
-            f"fill {len(first)} of them"
+            f"{key}.count: got {bins.count}, expected fewer, as equal numbers stay together and "
+            f"fill {len(first)} of them."
         )
     return [bins.least, *sorted(first)[1:], bins.most]
 

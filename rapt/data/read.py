@@ -53,7 +53,7 @@ def strings(columns: Columns, name: str, key: str, where: str) -> list[str | Non
     """
     values = _column(columns, name, key, where)
     if any(isinstance(value, list | tuple | dict | bytes) for value in values):
-        raise RaptError(f"{where}: {key}: column {name!r} holds lists, allowed: text or numbers")
+        raise RaptError(f"{where}: {key}: got lists in column {name!r}, expected text or numbers.")
     return [None if _is_null(value) else str(value) for value in values]
 
 
@@ -67,8 +67,8 @@ def word_lists(columns: Columns, name: str, key: str, where: str) -> list[list[s
     column = _column(columns, name, key, where)
     if others := sum(not _is_words(value) for value in column if value is not None):
         raise RaptError(
-            f"{where}: {key}: {others} of {len(column)} rows of column {name!r} hold something "
-            "else, allowed: a list of words without white space in each"
+            f"{where}: {key}: got something else in {others} of {len(column)} rows of column "
+            f"{name!r}, expected a list of words without white space in each."
         )
     return [value if value is None else list(value) for value in column]
 
@@ -82,8 +82,8 @@ def missing_column(key: str, name: str, columns: list[str]) -> str:
     if is_header(columns):
         return not_allowed(key, name, columns)
     return (
-        f"{key}: {name!r} given, but the first line does not read like column names (not shown: "
-        "it may be text); name the columns in the task's format"
+        f"{key}: got {name!r} and a first line that does not read like column names (not shown: "
+        "it may be text), expected short names. Name the columns in the task's format."
     )
 
 
@@ -146,7 +146,9 @@ def _jsonl(text: str, where: str) -> Columns:
                 f"{where}: line {number}, column {error.colno}: not JSON ({error.msg})"
             ) from None
         if not isinstance(row, dict):
-            raise RaptError(f"{where}: line {number}: not a JSON object, allowed: one on each line")
+            raise RaptError(
+                f"{where}: line {number}: got no JSON object, expected one on each line."
+            )
         rows.append(row)
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: [row.get(name) for row in rows] for name in names}
@@ -172,7 +174,7 @@ def _delimited(text: str, format: Format, where: str) -> Columns:
     for number, row in lines:
         if len(row) != len(names):
             raise RaptError(
-                f"{where}: line {number} has {len(row)} fields, allowed: {len(names)}, "
-                "one for each column; is quoted right?"
+                f"{where}: line {number}: got {len(row)} fields, expected {len(names)}, one for "
+                "each column. Is `quoted` right in the task's format?"
             )
     return {name: [row[i] for _, row in lines] for i, name in enumerate(names)}

@@ -90,7 +90,7 @@ class Budget:
         if not self.eta > 0:
             raise RaptError(f"eta: {wrong_eta(self.eta)}")
         if self.words < 0:
-            raise RaptError(f"words: {self.words} given, allowed: 0 or more")
+            raise RaptError(f"words: got {self.words}, expected 0 or more.")
 
     def document(self, words: int) -> Budget:
         """The budget of a document with this many words that got noise."""
@@ -103,7 +103,7 @@ class Budget:
             RaptError: they differ in mechanism or η, so no one number states their sum.
         """
         if (self.mechanism, self.eta) != (other.mechanism, other.eta):
-            raise RaptError("budgets: of different mechanisms or etas, allowed: of one")
+            raise RaptError("budgets: got different mechanisms or etas, expected one of each.")
         return Budget(self.mechanism, self.eta, self.words + other.words)
 
     def loss(self, distance: float) -> float:

@@ -57,8 +57,8 @@ class Scheme:
                 raise RaptError(not_allowed("categories", category, (*CATEGORIES, ALL)))
         if not self.categories or (ALL in self.categories and len(self.categories) > 1):
             raise RaptError(
-                f"categories: {list(self.categories)} given, allowed: some of "
-                f"{', '.join(CATEGORIES)}; or all alone"
+                f"categories: got {list(self.categories)}, expected some of "
+                f"{', '.join(CATEGORIES)}, or 'all' alone."
             )
 
     @property
@@ -80,7 +80,8 @@ class Scheme:
             rows = np.flatnonzero([any(tag in tags for tag in word) for word in pos])
             if len(rows) < 2:
                 raise RaptError(
-                    f"categories: {name!r} has {len(rows)} words in this table, allowed: 2 or more"
+                    f"categories: got {len(rows)} words of {name!r} in this table, expected 2 or "
+                    "more."
                 )
             groups.append(rows)
         return groups

@@ -68,9 +68,9 @@ def vectors(
         single = exact.astype(np.float32)
         if not (single == exact).all():
             raise RaptError(
-                f"mechanism.grid: {parameters(made.mechanism)['grid']} given, allowed at eta "
-                f"{privatizer.eta:g}: a larger power of two, as float32 holds no number of more "
-                "than 24 bits"
+                f"mechanism.grid: got {parameters(made.mechanism)['grid']} at eta "
+                f"{privatizer.eta:g}, expected a larger power of two, as float32 holds no number "
+                "of more than 24 bits."
             )
         yield single
 
@@ -117,8 +117,8 @@ def plain_vocabulary(privatizer: Privatizer, size: int | None) -> NDArray[np.int
         return candidates
     if size > len(candidates):
         raise RaptError(
-            f"plain_tokens.vocabulary: {size} given, allowed: at most the {len(candidates)} "
-            "candidates of the method, or null for all"
+            f"plain_tokens.vocabulary: got {size}, expected at most the {len(candidates)} "
+            "candidates of the method, or null for all."
         )
     frequent = np.argsort(-privatizer.table.frequency[candidates], kind="stable")[:size]
     return candidates[np.sort(frequent)]
@@ -175,8 +175,8 @@ class PlainTokens:
         frequency = self.privatizer.table.frequency[self.vocabulary]
         if not frequency.any():
             raise RaptError(
-                "plain_tokens.choice: 'frequency' given, allowed: uniform, as the table knows no "
-                "frequency of these words"
+                "plain_tokens.choice: got 'frequency', expected uniform, as the table knows no "
+                "frequency of these words."
             )
         return rng.choice(len(self.vocabulary), shape, p=frequency / frequency.sum())
 

@@ -154,10 +154,11 @@ def check_categories(mechanism: Mechanism, categories: Sequence[str] | None) -> 
     """
     if mechanism.categories == "none" and categories is not None:
         raise RaptError(
-            f"categories: given, allowed: none with mechanism {mechanism.name} (every word)"
+            f"categories: got some, expected none with mechanism {mechanism.name}: every word gets "
+            "noise."
         )
     if mechanism.categories == "required" and categories is None:
-        raise RaptError(f"categories: missing, allowed: some with mechanism {mechanism.name}")
+        raise RaptError(f"categories: got none, expected some with mechanism {mechanism.name}.")
 
 
 def _batches(texts: Iterable[Words]) -> Iterator[list[Words]]:

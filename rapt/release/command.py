@@ -52,14 +52,14 @@ def prepared(
     """
     if seed is not None:
         raise RaptError(
-            "seed: given, allowed: none, as whoever knows it can repeat the noise and undo the "
-            "release; --insecure-seed makes one for tests"
+            "seed: got one, expected none, as whoever knows it can repeat the noise and undo the "
+            "release. For tests use --insecure-seed."
         )
     columns = tuple(column or (TEXT,))
     work: Job | Directory
     if path.is_dir():
         if format not in (None, FORMAT):
-            raise RaptError(f"{path}: a folder given, allowed with format {format}: a file")
+            raise RaptError(f"{path}: got a folder, expected a file with format {format}.")
         work = Directory(path, out, columns, drop_others, keep_map, overwrite)
     else:
         kind = FORMATS[format_name(path, out, format)]
@@ -81,7 +81,7 @@ def _parameter(given: str) -> tuple[str, float]:
     try:
         number = float(value)
     except ValueError:
-        raise RaptError(f"parameter: {given!r} given, allowed: NAME=NUMBER") from None
+        raise RaptError(f"parameter: got {given!r}, expected NAME=NUMBER.") from None
     return name, int(number) if number.is_integer() else number
 
 

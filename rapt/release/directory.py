@@ -73,10 +73,12 @@ class Directory:
                 or something to write is there, or would lie in what is read.
         """
         if self.out == STREAM:
-            raise RaptError(f"OUT: - given, allowed: a folder, as {self.path} is one")
+            raise RaptError(f"OUT: got -, expected a folder, as {self.path} is one.")
         folders = [folder.resolve() for folder in (self.path, self.out, self.map) if folder]
         if any(one == other or one in other.parents for one, other in permutations(folders, 2)):
-            raise RaptError("IN, OUT and the map lie in one another, allowed: apart")
+            raise RaptError(
+                "IN, OUT and the map: got folders that lie in one another, expected separate ones."
+            )
         folders = [] if self._complete() else [self.out]
         for folder in (*folders, *([self.map] if self.map and not self._parts.begun else [])):
             if folder.exists() and not (self.overwrite and folder.is_dir()):
@@ -206,4 +208,7 @@ def _check_parquet(folder: Path, names: Iterable[str]) -> None:
         path = folder / name
         if not path.is_file() or SUFFIXES.get(path.suffix.lower()) != FORMAT:
             what = "a folder" if path.is_dir() else "no Parquet file"
-            raise RaptError(f"{path}: {what}, allowed in {folder}: files with suffix .parquet, .pq")
+            raise RaptError(
+                f"{path}: got {what}, expected files with suffix .parquet, .pq in {folder}. Move "
+                "it elsewhere."
+            )

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rapt.data.read import missing_column
-from rapt.errors import RaptError, not_allowed
+from rapt.errors import RaptError, not_allowed, one_of
 
 T = TypeVar("T")
 Texts = Mapping[str, Sequence[str | None]]  # column -> its values, null where there is none
@@ -154,7 +154,7 @@ class Lines(Format):
     def chunks(self) -> Iterator[Chunk]:
         """Read the lines."""
         if self.columns != (TEXT,):
-            raise RaptError(f"column: {self.columns[0]!r} given, allowed: none with format text")
+            raise RaptError(f"column: got {self.columns[0]!r}, expected none with format text.")
         with self.input.open() as file:
             for number, lines in enumerate(_grouped(self._lines(file), len, CHUNK)):
                 bom = BOM if number == 0 and lines[0].startswith(BOM) else ""
@@ -231,8 +231,8 @@ class Csv(Records):
                 fields = record or [""]
                 if len(fields) != len(names):
                     raise self._error(
-                        f"line {reader.line_num} has {len(fields)} fields, allowed: {len(names)}, "
-                        "one for each column"
+                        f"line {reader.line_num}: got {len(fields)} fields, expected {len(names)}, "
+                        "one for each column."
                     )
                 yield dict(zip(names, fields, strict=True))
         except csv.Error as error:
@@ -266,12 +266,12 @@ class Jsonl(Records):
             except (ValueError, RecursionError):  # whose messages may quote the line
                 raise self._error(f"line {number} is not JSON") from None
             if not isinstance(row, dict):
-                raise self._error(f"line {number} is not a JSON object")
+                raise self._error(f"line {number}: got no JSON object, expected one on each line.")
             for column in self.columns:
                 if not isinstance(row.get(column), str | None):
                     raise self._error(
-                        f"line {number}: column {column!r} holds a {type(row[column]).__name__}, "
-                        "allowed: text or null"
+                        f"line {number}: got a {type(row[column]).__name__} in column {column!r}, "
+                        "expected text or null."
                     )
             yield row
 
@@ -331,7 +331,7 @@ class Parquet(Format):
         for name in self.columns:
             kind = schema.field(name).type
             if not _is_text(kind):
-                raise self._error(f"column {name!r} holds {kind}, allowed: text")
+                raise self._error(f"got {kind} in column {name!r}, expected text.")
 
 
 FORMATS: dict[str, type[Format]] = {
@@ -356,9 +356,12 @@ def format_name(path: Path, out: Path, given: str | None) -> str:
     if name is None:
         if STREAM in (path, out):
             return "text"
-        raise RaptError(f"format: none given, and none known by the suffix {path.suffix!r}")
+        raise RaptError(
+            f"format: got none, and none known by the suffix {path.suffix!r}, expected "
+            f"{one_of(FORMATS)}. Give it with --format."
+        )
     if by_suffix[1] not in (None, name):
-        raise RaptError(f"{out}: {by_suffix[1]} given, allowed: {name}, the format of the input")
+        raise RaptError(f"{out}: got {by_suffix[1]}, expected {name}, the format of the input.")
     return name
 
 

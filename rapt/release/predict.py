@@ -73,17 +73,19 @@ def predict(
     provider = opened(adapter)
     contract = provider.contract
     if pair != contract.pair:
+        got, expected, step = "pairs", "single texts", "Leave out"
+        if contract.pair:
+            got, expected, step = "single texts", "pairs", "Add"
         raise RaptError(
-            "pair: the adapter was tuned on "
-            + ("pairs, allowed: with --pair" if contract.pair else "single texts")
+            f"pair: got {got}, expected {expected}, as the adapter was tuned on. {step} --pair."
         )
     segments = [_segments(number, text, pair) for number, text in enumerate(texts, start=1)]
     if release is not None:
         _hold(contract, release)
     elif is_url(adapter) and not as_told:
         raise RaptError(
-            "release: none given, allowed with a provider elsewhere: the folder of your own "
-            "release, or --as-told to privatize as the provider says"
+            "release: got none, expected the folder of your own release with a provider "
+            "elsewhere. Give --release, or --as-told to privatize as the provider says."
         )
     privatize = Repeater(
         contract,
@@ -130,7 +132,7 @@ class Repeater:
         self._groups: list[list[int]] = []
         statement = contract.statement
         if eta == math.inf and placeholders:
-            raise RaptError("placeholders: given, allowed: with an eta below inf")
+            raise RaptError("placeholders: got them with eta inf, expected a lower eta.")
         if eta == math.inf and not statement.vectors:
             return
         table = table or defaults.table(statement.embedding)
@@ -292,7 +294,7 @@ def _texts(given: str) -> list[str]:
     try:
         "".join(texts).encode()
     except UnicodeEncodeError:
-        raise RaptError("text: given in another encoding, allowed: UTF-8") from None
+        raise RaptError("text: got another encoding, expected UTF-8.") from None
     return texts
 
 
@@ -300,7 +302,7 @@ def _segments(number: int, text: str, pair: bool) -> list[str]:
     segments = text.split("\t") if pair else [text]
     if pair and len(segments) != 2:
         raise RaptError(
-            f"text {number}: {len(segments)} segments given, allowed: 2 with a tab between them"
+            f"text {number}: got {len(segments)} segments, expected 2 with a tab between them."
         )
     return segments
 
@@ -317,8 +319,8 @@ def _eta(contract: Contract, given: float | None, *, elsewhere: bool) -> float:
         return given
     if elsewhere and not math.isfinite(tuned):
         raise RaptError(
-            "eta: none given, and the adapter was tuned on unprotected words; --eta NUMBER "
-            "protects yours, --eta inf sends them as they are"
+            "eta: got none, expected one, as the adapter was tuned on unprotected words. "
+            "--eta NUMBER protects yours, --eta inf sends them as they are."
         )
     return tuned
 
@@ -327,7 +329,9 @@ def _hold(contract: Contract, release: Path) -> None:
     """Check that a provider asks for what the user's own release was."""
     path = release / "statement.json"
     if not path.is_file():
-        raise RaptError(f"release: {str(release)!r} holds no statement.json, allowed: a release")
+        raise RaptError(
+            f"release: got {str(release)!r}, expected a release: it holds no statement.json."
+        )
     own = files.read_json(path)
     for field in HELD:
         if own.get(field) != getattr(contract.statement, field):

@@ -164,7 +164,7 @@ class TextPrivatizer:
     def __call__(self, texts: Iterable[str | None]) -> list[str | None]:
         """Privatize texts one for one; null stays null, and a text without words is empty."""
         if isinstance(texts, str):
-            raise RaptError("texts: one string given, allowed: a list of strings")
+            raise RaptError("texts: got one string, expected a list of strings.")
         texts = list(texts)
         released = self.release([text or "" for text in texts])
         return [
@@ -241,7 +241,7 @@ class Mapper:
             if column not in batch:
                 raise RaptError(not_allowed("columns", column, batch))
             if isinstance(batch[column], str):
-                raise RaptError("map: single rows given, allowed: batches (batched=True)")
+                raise RaptError("map: got single rows, expected batches. Give batched=True.")
         return dict(batch) | {column: self.privatizer(batch[column]) for column in self.columns}
 
 

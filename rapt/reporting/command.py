@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from rapt import files, params
-from rapt.errors import RaptError
+from rapt.errors import RaptError, did_you_mean
 from rapt.params import Params
 from rapt.plan import PlannedCell, plan
 from rapt.reporting import cells, provenance
@@ -102,9 +102,8 @@ def _matching(planned: Iterable[PlannedCell], pattern: str) -> list[PlannedCell]
     wanted = pattern.removeprefix("reports/cells/").removesuffix(".json")
     if found := [cell for name, cell in names.items() if fnmatchcase(name, wanted)]:
         return found
-    nearest = get_close_matches(wanted, names, n=1, cutoff=0)
-    hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+    hint = did_you_mean(get_close_matches(wanted, names, n=1, cutoff=0))
     raise RaptError(
-        f"--cells: {pattern!r} given, allowed: KIND/CELL of one of the {len(names)} planned cells, "
-        f"with * and ?{hint}"
+        f"--cells: got {pattern!r}, expected KIND/CELL, with * and ?, of one of the {len(names)} "
+        f"planned cells.{hint}"
     )

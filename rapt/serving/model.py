@@ -87,7 +87,7 @@ class Adapted:
         longest = max(len(tokens) for tokens in split.tokens)
         most = most_tokens(self._model.backbone)
         if most is not None and longest > most:
-            raise RaptError(f"texts: {longest} tokens in one given, allowed: {most}")
+            raise RaptError(f"texts: got {longest} tokens in one, expected at most {most}.")
         scores = logits(self._model, split, self._tokenizer.pad_token_id, BATCH)
         return scores.double().softmax(1)
 
@@ -99,13 +99,15 @@ def _vectors(texts: list[Text], dimension: int) -> Tensor:
         RaptError: there are more or fewer than words, or one is not finite.
     """
     for number, text in enumerate(texts):
-        given, allowed = len(text.vectors or b""), 4 * dimension * len(text.words)
-        if given != allowed:
+        got, expected = len(text.vectors or b""), 4 * dimension * len(text.words)
+        if got != expected:
             raise RaptError(
-                f"texts.{number}.vectors: {given} bytes given, allowed: {allowed}, {dimension} "
-                "float32 for each word"
+                f"texts.{number}.vectors: got {got} bytes, expected {expected}, {dimension} "
+                "float32 for each word."
             )
     numbers = np.frombuffer(b"".join(text.vectors or b"" for text in texts), "<f4")
     if not np.isfinite(numbers).all():
-        raise RaptError("texts: vectors with a number that is not finite given, allowed: finite")
+        raise RaptError(
+            "texts: got vectors with a number that is not finite, expected finite ones."
+        )
     return torch.from_numpy(numbers.astype(np.float32)).reshape(-1, dimension)

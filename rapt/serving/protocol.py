@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from rapt.errors import RaptError
+from rapt.errors import RaptError, did_you_mean
 from rapt.tuning.contract import NAME, Contract
 
 T = TypeVar("T")
@@ -100,10 +100,10 @@ def contract_of(folder: Path) -> Contract:
     path = folder / NAME
     if not path.is_file():
         seeds = sorted(inside.parent for inside in folder.glob(f"*/{NAME}"))
-        hint = f"; did you mean {str(seeds[0])!r}?" if seeds else ""
+        hint = did_you_mean([str(seed) for seed in seeds])
         raise RaptError(
-            f"adapter: {str(folder)!r} holds no {NAME}, allowed: the folder of a tuned seed, "
-            f"models/adapters/CELL/seed-K{hint}"
+            f"adapter: got {str(folder)!r}, which holds no {NAME}, expected the folder of a tuned "
+            f"seed, models/adapters/CELL/seed-K.{hint}"
         )
     return read_contract(path.read_bytes(), str(path))
 
@@ -116,15 +116,19 @@ def read_contract(content: bytes, where: str) -> Contract:
     """
     contract = read(CONTRACT, content, where)
     if not NAMED.fullmatch(contract.statement.embedding):
-        raise RaptError(f"{where}: statement.embedding: another given, allowed: a name")
+        raise RaptError(f"{where}: statement.embedding: got something else, expected a name.")
     if not HASH.fullmatch(contract.statement.table_sha256):
-        raise RaptError(f"{where}: statement.table_sha256: another given, allowed: 64 hex digits")
+        raise RaptError(
+            f"{where}: statement.table_sha256: got something else, expected 64 hex digits."
+        )
     if "type" in contract.statement.parameters:  # which names the mechanism, in params.yaml
-        raise RaptError(f"{where}: statement.parameters: type given, allowed: those of a mechanism")
+        raise RaptError(
+            f"{where}: statement.parameters: got type, expected those of a mechanism alone."
+        )
     labels = contract.labels
     if not labels or len(set(labels)) < len(labels) or not all(map(str.isprintable, labels)):
         raise RaptError(
-            f"{where}: labels: none or others given, allowed: printable names, each once"
+            f"{where}: labels: got none or others, expected printable names, each once."
         )
     return contract
 
@@ -144,17 +148,17 @@ def check(texts: list[Text], contract: Contract) -> None:
                 count = text.segment.count(segment)
                 raise _wrong(number, "words", count, f"at most {contract.max_tokens} of a segment")
         if 1 in text.segment and not contract.pair:
-            raise RaptError(f"texts.{number}: two segments given, allowed: one")
+            raise RaptError(f"texts.{number}: got two segments, expected one.")
         if len(text.plain) not in lengths:
             raise _wrong(number, "plain", len(text.plain), ", ".join(map(str, lengths)))
         if text.vectors is None and contract.statement.vectors:
             raise _wrong(number, "vectors", "none", "one for each word")
         if text.vectors is not None and not contract.statement.vectors:
-            raise _wrong(number, "vectors", "some", "none, words alone")
+            raise _wrong(number, "vectors", "some", "none: words alone")
 
 
-def _wrong(number: int, field: str, given: object, allowed: str) -> RaptError:
-    return RaptError(f"texts.{number}.{field}: {given} given, allowed: {allowed}")
+def _wrong(number: int, field: str, got: object, expected: str) -> RaptError:
+    return RaptError(f"texts.{number}.{field}: got {got}, expected {expected}.")
 
 
 def dumped(message: object) -> bytes:

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as HTTPError
 
-from rapt.errors import RaptError
+from rapt.errors import RaptError, one_of
 from rapt.serving.protocol import BYTES, Answer, Provider, Query, dumped, read
 
 HOST = "127.0.0.1"
@@ -96,7 +96,7 @@ def application(model: Provider) -> FastAPI:
 
 async def _guarded(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
     if request.url.hostname not in NAMES:
-        return _error(400, f"host: another given, allowed: {', '.join(NAMES)}")
+        return _error(400, f"host: got another name, expected {one_of(NAMES)}.")
     try:
         return await answer(request)
     except Exception as error:  # whose message, or trace, might hold words
@@ -112,7 +112,7 @@ async def _body(request: Request) -> bytes:
         if size <= BYTES:
             body.append(chunk)
     if size > BYTES:
-        raise HTTPException(413, f"body: {size} bytes given, allowed: {BYTES}")
+        raise HTTPException(413, f"body: got {size} bytes, expected at most {BYTES}.")
     return b"".join(body)
 
 

@@ -47,7 +47,7 @@ def bio_tags(
     """
     nlp = load(package, exclude=["tagger", "parser", "attribute_ruler", "lemmatizer"])
     if "ner" not in nlp.pipe_names:
-        raise RaptError(f"tagger: {package!r} given, allowed: a spaCy model that names entities")
+        raise RaptError(f"tagger: got {package!r}, expected a spaCy model that names entities.")
     with nlp.memory_zone():
         docs = (
             Doc(nlp.vocab, words=list(text), spaces=list(spaces))

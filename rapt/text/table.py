@@ -66,8 +66,8 @@ class EmbeddingTable:
             raise RaptError(f"table {self.folder}: the word of row {again} stands in it twice")
         if len(self.vectors) != len(self.words):
             raise RaptError(
-                f"table {self.folder}: {len(self.vectors)} vectors given, allowed: one for each of "
-                f"the {len(self.words)} words"
+                f"table {self.folder}: got {len(self.vectors)} vectors, expected one for each of "
+                f"the {len(self.words)} words."
             )
         for name in ("vectors.npy", "pieces.npy"):
             for start, part in mapped.walk(np.load(self.folder / name, mmap_mode="r"), CHECKED):

@@ -134,8 +134,9 @@ def _whole(model: PreTrainedModel) -> PreTrainedModel:
     places = set(getattr(model, "hf_device_map", {}).values())
     if places & {"cpu", "disk"}:
         raise RaptError(
-            f"the backbone: larger than half the memory of {torch.cuda.device_count()} GPUs, "
-            "allowed: a smaller one, train.precision bf16, quantize 4bit, or more GPUs"
+            "the backbone: got one larger than half the memory of "
+            f"{torch.cuda.device_count()} GPUs, expected a smaller one. Set train.precision "
+            "bf16 or quantize 4bit, or use more GPUs."
         )
     model.config.use_cache = False  # nothing is generated
     return model
@@ -151,9 +152,12 @@ def sharing_weights(model: PreTrainedModel) -> PreTrainedModel:
 
 def _can_quantize(quantize: str) -> None:
     if not torch.cuda.is_available():
-        raise RaptError(f"quantize: {quantize!r} given, allowed: null without a CUDA device")
+        raise RaptError(f"quantize: got {quantize!r}, expected null without a CUDA device.")
     if find_spec("bitsandbytes") is None:
-        raise RaptError(f"quantize: {quantize!r} given, allowed: null without bitsandbytes")
+        raise RaptError(
+            f"quantize: got {quantize!r}, expected null without bitsandbytes. "
+            "Try: pip install 'rapt[qlora]'"
+        )
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
@@ -165,7 +169,7 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     tokenizer = models.tokenizer(folder, add_prefix_space=True)
     if not tokenizer.is_fast:
         name = type(tokenizer).__name__
-        raise RaptError(f"the backbone's tokenizer: {name} given, allowed: one with tokenizer.json")
+        raise RaptError(f"the backbone's tokenizer: got {name}, expected one with tokenizer.json.")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token  # never attended to: any token will do
     return tokenizer
@@ -200,8 +204,8 @@ def check_vectors(model: PreTrainedModel | PeftModel, vectors: Tensor | None) ->
     own = embedding_size(model)
     if vectors is not None and vectors.shape[1] != own:
         raise RaptError(
-            f"vectors: of dimension {vectors.shape[1]} given, allowed: {own}, that of the "
-            "backbone's input embeddings; the embedding model has to be the backbone"
+            f"vectors: got dimension {vectors.shape[1]}, expected {own}, that of the backbone's "
+            "input embeddings. The embedding model has to be the backbone."
         )
 
 

@@ -78,7 +78,9 @@ def adapt(backbone: PreTrainedModel, tuner: Tuner) -> PreTrainedModel | PeftMode
     if isinstance(tuner, Full):
         return backbone
     if isinstance(backbone, BiLstmModel):
-        raise RaptError(f"{tuner.type} given for a bilstm, whose weights are fresh, allowed: full")
+        raise RaptError(
+            f"tuner: got {tuner.type} for a bilstm, whose weights are fresh, expected full."
+        )
     if isinstance(tuner, LinearProbe):
         return backbone.requires_grad_(False)
     return get_peft_model(backbone, _peft_config(tuner, backbone.config))
@@ -113,8 +115,8 @@ def _peft_config(tuner: Tuner, backbone: Any) -> PeftConfig:
                 task_type=task, num_virtual_tokens=tuner.tokens, token_dim=width
             )
     raise RaptError(
-        f"prefix-tuning given for {backbone.model_type}, whose attention takes no prefix, "
-        "allowed: full, linear-probe, lora, p-tuning, prompt-tuning"
+        f"tuner: got prefix-tuning for {backbone.model_type}, whose attention takes no prefix, "
+        "expected one of full, linear-probe, lora, p-tuning, prompt-tuning."
     )
 
 
@@ -201,7 +203,9 @@ def load(
         tuned = backbone
     elif backbone is not None and _is_adapter(folder):
         if not (folder / WEIGHTS).is_file():
-            raise RaptError(f"{folder}: no {WEIGHTS} in it, allowed: an adapter in safetensors")
+            raise RaptError(
+                f"{folder}: got no {WEIGHTS} in it, expected an adapter in safetensors."
+            )
         tuned = PeftModel.from_pretrained(backbone, folder)
     else:
         tuned = backbones.load_model(folder)

@@ -147,9 +147,8 @@ def _fits(run: Run, splits: dict[str, Split], most: int | None) -> None:
     longest = max(len(tokens) for split in splits.values() for tokens in split.tokens)
     if most is not None and longest > most:
         raise RaptError(
-            f"{run.cell}, seed {run.k}: train.max_tokens: {longest} tokens with plain and special "
-            f"ones given, "
-            f"allowed: {max(most, 0)} beside the tuner's own"
+            f"{run.cell}, seed {run.k}: train.max_tokens: got {longest} tokens with plain and "
+            f"special ones, expected at most {max(most, 0)} beside the tuner's own. Lower it."
         )
 
 

@@ -145,7 +145,7 @@ def test_hidden_states_take_released_vectors_for_words(backbone: Path) -> None:
     states = [hidden_states(backbone, Release(words, vectors), 16) for vectors in (one, one, other)]
     np.testing.assert_array_equal(states[0], states[1])
     assert not np.allclose(states[0], states[2])
-    with pytest.raises(RaptError, match="dimension 8 given, allowed: 32"):
+    with pytest.raises(RaptError, match="got dimension 8, expected 32"):
         hidden_states(backbone, Release(words, one[:, :8]), 16)
 
 

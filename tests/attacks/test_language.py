@@ -256,5 +256,5 @@ def test_few_answers_at_once_are_the_same(
 
 
 def test_a_model_without_its_head_is_refused(backbone: Path) -> None:
-    with pytest.raises(RaptError, match=r"a BertModel given, allowed: one with the head"):
+    with pytest.raises(RaptError, match=r"got a BertModel, expected one with the head"):
         WordPredictor(backbone, WORDS, FREQUENCY)

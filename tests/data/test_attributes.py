@@ -49,8 +49,8 @@ def test_the_most_frequent_values_and_ties_by_spelling() -> None:
     with pytest.raises(RaptError) as error:
         attributes.most_frequent(["secret", "secret"], how, "tasks.a.attributes.author")
     assert str(error.value) == (
-        "tasks.a.attributes.author.count: 2 given, allowed: at most 1, as many different values "
-        "are left"
+        "tasks.a.attributes.author.count: got 2, expected at most 1, the different values that are "
+        "left."
     )
 
 
@@ -77,7 +77,7 @@ def test_bins_are_equally_full_but_for_equal_numbers(numbers: list[float], count
     try:
         edges = attributes.edges(numbers, bins(count), "k")
     except RaptError as error:
-        assert "allowed: fewer, as equal numbers stay together" in str(error)
+        assert "expected fewer, as equal numbers stay together" in str(error)
         _, copies = np.unique(numbers, return_counts=True)
         assert copies.max() > len(numbers) / count / 2
         return
@@ -93,6 +93,6 @@ def test_numbers_too_much_alike() -> None:
     with pytest.raises(RaptError) as error:
         attributes.edges([3, 3, 3, 4], bins(3), "tasks.a.attributes.age")
     assert str(error.value) == (
-        "tasks.a.attributes.age.count: 3 given, allowed: fewer, as equal numbers stay together "
-        "and fill 2 of them"
+        "tasks.a.attributes.age.count: got 3, expected fewer, as equal numbers stay together "
+        "and fill 2 of them."
     )

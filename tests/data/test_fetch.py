@@ -127,7 +127,7 @@ def test_no_network(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_member_that_is_not_there_has_a_nearest_match(pack) -> None:
     archive = pack({"a/table.tsv": TABLE})
     assert fetch.member(archive, "a/table.tsv", "x") == TABLE
-    with pytest.raises(RaptError, match=r"no member 'a/tabel.tsv' in it; did you mean 'a/table"):
+    with pytest.raises(RaptError, match=r"got 'a/tabel.tsv', expected .*\. Did you mean 'a/table"):
         fetch.member(archive, "a/tabel.tsv", "x")
 
 

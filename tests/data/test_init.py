@@ -178,7 +178,11 @@ def test_too_few_rows_name_their_key(texts: int) -> None:
     ("name", "lines", "line"),
     [
         ("a.csv", ["5,secret words", "4,other words"], "does not read like column names"),
-        ("a.csv", ["x,y", "secret,1"], "no column is obviously the text, name it; allowed: x, y"),
+        (
+            "a.csv",
+            ["x,y", "secret,1"],
+            r"got no column that is obviously the text, expected one of x, y\. Name it with --text",
+        ),
         ("a.doc", ["secret"], "got '.doc', expected one of .csv, .jsonl"),
     ],
 )

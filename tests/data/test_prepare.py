@@ -122,13 +122,16 @@ def test_labels_by_name_or_by_number(
 @pytest.mark.parametrize(
     ("values", "shown"),
     [
-        (["-1", "-1", "1"], "'-1' in 2 of 3 rows, allowed: neg, pos or, in all rows, 0 to 1; "),
-        (["neutral", "pos", "neg"], "a value not shown in 1 of 3 rows"),
-        (["2", "1", "0"], "'2' in 1 of 3 rows"),
-        (["0.5", "1", "0"], "'0.5' in 1 of 3 rows"),
+        (
+            ["-1", "-1", "1"],
+            "got '-1' in 2 of 3 rows, expected neg, pos or, in all rows, 0 to 1. ",
+        ),
+        (["neutral", "pos", "neg"], "got a value not shown in 1 of 3 rows"),
+        (["2", "1", "0"], "got '2' in 1 of 3 rows"),
+        (["0.5", "1", "0"], "got '0.5' in 1 of 3 rows"),
         (["", "1", "0"], "got no class in 1 of 3 rows (of the file's, 1), expected"),
-        (["pos", "1", "0"], "'0' in 2 of 3 rows"),
-        (["the secret diary of me", "1", "0"], "a value not shown in 1 of 3 rows"),
+        (["pos", "1", "0"], "got '0' in 2 of 3 rows"),
+        (["the secret diary of me", "1", "0"], "got a value not shown in 1 of 3 rows"),
     ],
 )
 def test_an_unknown_label_stops(values: list[str], shown: str) -> None:
@@ -143,7 +146,10 @@ def test_a_rating_that_is_no_number_stops_without_its_text() -> None:
     write("a.csv", ["text,y", "a,1", "b,secret", "c,nan"])
     with pytest.raises(RaptError) as error:
         prepare("a", make_task({"all": "a.csv"}, label=label("y", "n", "p", threshold=0)), 0)
-    assert str(error.value) == ("tasks.a.label.column: 2 of 3 rows hold no number, allowed: all")
+    assert str(error.value) == (
+        "tasks.a.label.column: got no number in 2 of 3 rows, expected one in each. Correct them, "
+        "or leave such rows out with exclude."
+    )
 
 
 def test_a_pair_is_known_in_either_order_and_not_by_one_text() -> None:
@@ -177,8 +183,8 @@ def test_a_draw_depends_on_seed_and_task_and_grows_by_its_end() -> None:
 @pytest.mark.parametrize(
     ("rows", "line"),
     [
-        ({"train": 9, "test": 1}, "tasks.a.rows.train: 9 given, allowed: at most 2"),
-        ({"train": 1, "test": 3}, "tasks.a.rows.test: 3 given, allowed: at most 2"),
+        ({"train": 9, "test": 1}, "tasks.a.rows.train: got 9, expected at most 2, "),
+        ({"train": 1, "test": 3}, "tasks.a.rows.test: got 3, expected at most 2 of all 3 rows."),
     ],
 )
 def test_more_rows_than_there_are(rows: dict[str, int], line: str) -> None:
@@ -524,7 +530,7 @@ def test_what_is_no_tagged_text_is_counted_and_not_shown(row: dict[str, Any], wh
     good = {"tokens": ["here"], "tags": ["O"]}
     path = write_tagged("a.jsonl", [good, row, good])
     task = make_task({"all": path}, "jsonl", text="tokens", entities="tags")
-    with pytest.raises(RaptError, match=rf"tasks\.a\.{where}: 1 of 3 rows") as error:
+    with pytest.raises(RaptError, match=rf"tasks\.a\.{where}: got .* in 1 of 3 rows") as error:
         prepare("a", task, 0)
     assert "secret" not in str(error.value) and "two words" not in str(error.value)
 

@@ -54,12 +54,12 @@ def test_nulls_are_no_text() -> None:
         (b"text,label\n", format("csv"), "f: holds no rows"),
         (b"", format("jsonl"), "f: holds no rows"),
         (b"text\nconfidential \xff\n", format("csv"), "f: got a file that is not UTF-8 at byte 18"),
-        (b"a,b\nconfidential,1,2\n", format("csv"), "f: line 2 has 3 fields, allowed: 2"),
-        (b"a,b\nconfidential\n", format("csv"), "f: line 2 has 1 fields, allowed: 2"),
+        (b"a,b\nconfidential,1,2\n", format("csv"), "f: line 2: got 3 fields, expected 2, "),
+        (b"a,b\nconfidential\n", format("csv"), "f: line 2: got 1 fields, expected 2, "),
         (b'a,b\n"confidential,1\n', format("csv"), "f: line 2: unexpected end of data"),
         (b"a,a\nconfidential,1\n", format("csv"), "f: two columns of its first line"),
         (b'{"a": "confidential}', format("jsonl"), "f: line 1, column 7: not JSON"),
-        (b'\n["confidential"]\n', format("jsonl"), "f: line 2: not a JSON object"),
+        (b'\n["confidential"]\n', format("jsonl"), "f: line 2: got no JSON object, expected"),
         (b"PAR1 confidential", format("parquet"), "f: not a Parquet file, or a broken one"),
     ],
 )
@@ -92,5 +92,5 @@ def test_a_first_line_of_data_is_not_shown(first_line: list[str]) -> None:
 
 
 def test_a_column_of_lists_is_refused() -> None:
-    with pytest.raises(RaptError, match="column 'x' holds lists"):
+    with pytest.raises(RaptError, match="got lists in column 'x', expected text"):
         read.strings({"x": [["confidential"]]}, "x", "text", "f")

@@ -200,7 +200,7 @@ def test_it_takes_the_options_of_rapt_privatize(monkeypatch: pytest.MonkeyPatch)
 
 def test_what_it_needs_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(privatize, "SECONDS_TO_ANSWER", 0.2)
-    with pytest.raises(RaptError, match=r"^scheduler: 'tcp://127.0.0.1:1' given, where none"):
+    with pytest.raises(RaptError, match=r"^scheduler: got 'tcp://127.0.0.1:1', expected one that"):
         privatize.task_runner(1, "tcp://127.0.0.1:1")
     monkeypatch.setitem(sys.modules, "prefect_dask", None)
     with pytest.raises(RaptError, match=r"pip install 'rapt\[scale\]'$"):
@@ -213,8 +213,8 @@ def test_files_and_streams_are_for_rapt_privatize(tmp_path: Path, table: Embeddi
     options: dict[str, object] = dict.fromkeys(inspect.signature(cli.privatize).parameters)
     options |= {"path": path, "out": tmp_path / "out.txt", "eta": 1.0, "table": table.folder}
     options |= {"drop_others": False, "overwrite": False}
-    with pytest.raises(RaptError, match=r"in.txt: a file given, allowed: a folder of Parquet"):
+    with pytest.raises(RaptError, match=r"in.txt: got a file, expected a folder of Parquet"):
         privatize.start(1, None, **options)
     options |= {"path": tmp_path, "out": Path("-")}
-    with pytest.raises(RaptError, match=r"^OUT: - given, allowed: a folder"):
+    with pytest.raises(RaptError, match=r"^OUT: got -, expected a folder"):
         privatize.start(1, None, **options)

@@ -189,8 +189,8 @@ def test_what_may_not_leave_is_not_the_provider_s(
         ),
         (
             given.replace("  privatize:", "  privatize:\n    meta: {side: provider}"),
-            "the provider's side given data/raw, which is `push: false`; "
-            "allowed: what may leave this machine",
+            "privatize@1: got data/raw, which is `push: false`, for the provider's side, expected "
+            "what may leave this machine.",
         ),
         (given, "dvc: config file error: no remote specified"),
     ):
@@ -233,8 +233,8 @@ def test_text_that_git_tracks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RaptError) as error:
         remote.refuse_tracked_text(toy.root, experiment)
     assert str(error.value) == (
-        "tasks.movies.source.files: mine/[1].csv given, which git tracks, so that the pool would "
-        "get it; allowed: ignored by git (git rm --cached mine/[1].csv)"
+        "tasks.movies.source.files: got mine/[1].csv, expected a file that git ignores: the pool "
+        "gets what git tracks. Ignore it, then: git rm --cached mine/[1].csv"
     )
     text.rename(tmp_path / "elsewhere.csv")
     text.symlink_to(tmp_path / "elsewhere.csv")  # git has the link, not the text
@@ -244,7 +244,7 @@ def test_text_that_git_tracks_is_refused(tmp_path: Path) -> None:
     text.symlink_to(toy.root / "tracked.csv")
     (toy.root / "tracked.csv").touch()
     toy.git("add", "tracked.csv")
-    with pytest.raises(RaptError, match="which git tracks"):
+    with pytest.raises(RaptError, match="expected a file that git ignores"):
         remote.refuse_tracked_text(toy.root, experiment)
 
 
@@ -318,7 +318,7 @@ def test_a_flow_says_what_it_lacks(server: str) -> None:
     with temporary_settings({PREFECT_API_URL: server}), pytest.raises(RaptError) as error:
         remote._look("nobody")
     assert str(error.value) == (
-        "pool: 'nobody' given, allowed: one with a deployment (prefect deploy --all)"
+        "pool: got 'nobody', expected one with a deployment. Try: prefect deploy --all"
     )
     with (
         temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}),
@@ -327,7 +327,7 @@ def test_a_flow_says_what_it_lacks(server: str) -> None:
         remote._look("provider")
     with (
         temporary_settings({PREFECT_API_URL: None}),
-        pytest.raises(RaptError, match="PREFECT_API_URL: none given"),
+        pytest.raises(RaptError, match="PREFECT_API_URL: got none, expected the server"),
     ):
         remote._look("provider")
 
@@ -338,7 +338,8 @@ def test_rapt_flow_takes_a_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "execv", lambda _, given: command.extend(given))
     cli.app(["flow", "--pool", "cluster", "--slots", "3"], standalone_mode=False)
     assert command[1:3] == ["-m", "pipelines"]
-    with pytest.raises(RaptError, match=r"^repository: 'there' given, allowed: with --pool$"):
+    line = r"^repository: got 'there', expected none without --pool\. Add --pool\.$"
+    with pytest.raises(RaptError, match=line):
         __main__.start(1, None, "there")
     given: list[object] = []
     monkeypatch.setattr(__main__, "start", lambda *options: given.extend(options))

@@ -364,10 +364,10 @@ def test_the_small_space_keeps_the_words_of_the_table() -> None:
     ("choice", "line"),
     [
         (Choice(mechanisms=["tt"]), "mechanism: got 'tt', expected one of adept"),
-        (Choice(words=["thre"]), "words: 'thre' given, allowed: words of the table; did you mean"),
-        (Choice(dimensions=12), "dimensions: 12 given, allowed: 1 to 11 for 12 words"),
+        (Choice(words=["thre"]), "words: got 'thre', expected words of the table. Did you mean"),
+        (Choice(dimensions=12), "dimensions: got 12, expected 1 to 11 for 12 words."),
         (Choice(etas=[0]), "eta: got 0, expected a number above 0"),
-        (Choice(draws=1), "draws: 1 given, allowed: 2 or more"),
+        (Choice(draws=1), "draws: got 1, expected 2 or more."),
     ],
 )
 def test_errors_say_what_is_allowed(choice: Choice, line: str) -> None:
@@ -409,7 +409,8 @@ def test_the_command_fails_on_a_violation(run: Callable, monkeypatch: pytest.Mon
     assert code == 1
     assert "VIOLATED" in printed
     shown = " ".join(printed.split())
-    assert re.search(r"P\[\w.*\] is at least exp\(.*\) times as likely, allowed: exp\(", shown)
+    line = r"got P\[\w.*\] at least exp\(.*\) times as likely, expected at most exp\("
+    assert re.search(line, shown)
 
 
 def test_the_command_audits_chosen_words_of_a_table(run: Callable, table) -> None:
@@ -423,7 +424,7 @@ def test_the_command_audits_chosen_words_of_a_table(run: Callable, table) -> Non
     assert "holds" in printed
     verbs = ["--pairs", "verba:verbb"]
     code, printed = run("audit", "--mechanism", "pct2t", "--full", *verbs, *options)
-    assert "not tested: pairs: none within the category" in printed
+    assert "not tested: pairs: got none within the category" in printed
 
 
 def test_all_mechanisms_are_listed_with_their_parameters(run: Callable) -> None:

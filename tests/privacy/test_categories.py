@@ -42,9 +42,9 @@ def test_all_is_a_partition_of_the_tags() -> None:
     ("categories", "line"),
     [
         (("nuon",), "categories: got 'nuon', expected one of adjective"),
-        (("determiner",), "categories: 'determiner' has 0 words"),
-        (("all", "noun"), "categories: ['all', 'noun'] given, allowed: some of noun"),
-        ((), "categories: [] given, allowed: some of noun"),
+        (("determiner",), "categories: got 0 words of 'determiner'"),
+        (("all", "noun"), "categories: got ['all', 'noun'], expected some of noun"),
+        ((), "categories: got [], expected some of noun"),
     ],
 )
 def test_errors_say_what_is_allowed(categories: tuple[str, ...], line: str) -> None:

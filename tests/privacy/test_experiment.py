@@ -106,8 +106,8 @@ def test_what_the_table_cannot_give_is_one_line(
     table: EmbeddingTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = privatizer(table)
-    with pytest.raises(RaptError, match="vocabulary: 15 given, allowed: at most the 14 candidates"):
+    with pytest.raises(RaptError, match="vocabulary: got 15, expected at most the 14 candidates"):
         plain_tokens(made, 0, vocabulary=15)
     monkeypatch.setattr(table, "frequency", np.zeros(len(table.words)))
-    with pytest.raises(RaptError, match="choice: 'frequency' given, allowed: uniform, as the tab"):
+    with pytest.raises(RaptError, match="choice: got 'frequency', expected uniform, as the tab"):
         plain_tokens(made, 0, choice="frequency")

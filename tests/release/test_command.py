@@ -112,7 +112,7 @@ def test_a_folder_of_parquet(rapt: Rapt) -> None:
         (["no.csv", "out.csv", "--eta", "1"], "no.csv: no such file"),
         (
             ["table", "out.csv", "--eta", "1", "--format", "csv"],
-            "table: a folder given, allowed with format csv: a file",
+            "table: got a folder, expected a file with format csv.",
         ),
         (["in.csv", "out.csv", "--eta", "1", "--categories", "nuon"], "Did you mean 'noun'?"),
         (["in.csv", "out.csv", "--eta", "1", "--mechanism", "t3t"], "Did you mean 't2t'?"),
@@ -122,7 +122,7 @@ def test_a_folder_of_parquet(rapt: Rapt) -> None:
         ),
         (
             ["in.csv", "out.csv", "--eta", "1", "--mechanism", "tem", "--parameter", "beta"],
-            "parameter: 'beta' given, allowed: NAME=NUMBER",
+            "parameter: got 'beta', expected NAME=NUMBER.",
         ),
         (
             ["in.csv", "out.csv", "--eta", "1", "--column", "review", "--tagger", "nothing"],

@@ -241,8 +241,8 @@ def remove_all() -> None:
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        (add_folder, "in/year=2020: a folder, allowed in in: files with suffix .parquet, .pq"),
-        (add_csv, "in/z.csv: no Parquet file, allowed in in: files with suffix .parquet, .pq"),
+        (add_folder, "in/year=2020: got a folder, expected files with suffix .parquet, .pq in in."),
+        (add_csv, "in/z.csv: got no Parquet file, expected files with suffix .parquet, .pq in in."),
         (add_broken, "in/z.parquet: not a Parquet file, or a broken one"),
         (add_empty, "in/z.parquet: holds no rows"),
         (add_other_column, "in/z.parquet: column: got 'text', expected texts"),
@@ -269,7 +269,7 @@ def test_nothing_is_written_into_what_is_read(out: str) -> None:
 
 
 def test_a_folder_does_not_go_to_a_stream() -> None:
-    with pytest.raises(RaptError, match=r"^OUT: - given, allowed: a folder"):
+    with pytest.raises(RaptError, match=r"^OUT: got -, expected a folder"):
         given(str(STREAM))
 
 
@@ -279,7 +279,7 @@ def test_what_stands_is_replaced_only_where_it_is_a_release(pct2t: TextPrivatize
     with pytest.raises(RaptError, match="exists; give --overwrite"):
         given()
     Path("out/mine.txt").touch()
-    with pytest.raises(RaptError, match=r"^out/mine.txt: no Parquet file"):
+    with pytest.raises(RaptError, match=r"^out/mine.txt: got no Parquet file"):
         given(overwrite=True)
     Path("out/mine.txt").unlink()
     given(overwrite=True).run(pct2t)

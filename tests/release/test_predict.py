@@ -186,12 +186,12 @@ def test_without_noise_vectors_are_the_words_own(
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ({"parameters": {"grid": 0}}, "grid: 0 given, allowed: above 0"),
+        ({"parameters": {"grid": 0}}, "grid: got 0, expected a number above 0."),
         (
             {"parameters": {"size": 1}},
             "mechanism token-representation: got 'size', expected grid",
         ),
-        ({"categories": ["noun"]}, "categories: given, allowed: none with mechanism token-repr"),
+        ({"categories": ["noun"]}, "categories: got some, expected none with mechanism token-repr"),
         ({"table_sha256": "0" * 64}, "has sha256 "),
     ],
 )
@@ -228,9 +228,10 @@ def test_pairs_are_given_with_a_tab(of_pairs: Path, rapt: Rapt) -> None:
     pairs = Served(Adapted(of_pairs))
     try:
         alone = rapt("--adapter", pairs.url, "good film")
-        assert alone.error == "pair: the adapter was tuned on pairs, allowed: with --pair"
+        line = "pair: got single texts, expected pairs, as the adapter was tuned on. Add --pair."
+        assert alone.error == line
         alone = rapt("--adapter", pairs.url, "good film", "--pair")
-        assert alone.error == "text 1: 1 segments given, allowed: 2 with a tab between them"
+        assert alone.error == "text 1: got 1 segments, expected 2 with a tab between them."
         done = rapt("--adapter", pairs.url, "very very\tvery", "--pair")
         assert done.error == ""
         assert done.out.split("\t")[0] in ("no", "yes")
@@ -287,20 +288,23 @@ def test_any_of_the_plain_sequences_is_taken(model: Adapted, folder: Path) -> No
         (["film", "--adapter", "http://127.0.0.1:1"], "cannot be reached (Connection refused)"),
         (["film", "--adapter", "http://127.0.0.1:x"], "cannot be reached (ValueError)"),
         (["film", "--adapter", "http://[::1"], "cannot be reached (ValueError)"),
-        (["film", "--adapter", "nothing"], "adapter: 'nothing' holds no rapt.json"),
+        (["film", "--adapter", "nothing"], "adapter: got 'nothing', which holds no rapt.json"),
         (["film", "--adapter", "URL/elsewhere"], "404, Not Found"),
         (["film", "--adapter", "ADAPTER", "--table", "no"], "table: got 'no', expected a folder"),
         (["film", "--adapter", "ADAPTER", "--table", "other"], "table: 'other' has sha256 "),
-        (["film", "--adapter", "ADAPTER", "--pair"], "pair: the adapter was tuned on single texts"),
+        (["film", "--adapter", "ADAPTER", "--pair"], "pair: got pairs, expected single texts"),
         (["film", "--adapter", "ADAPTER", "--eta", "0"], "eta: got '0', expected a number above 0"),
         (["film", "--adapter", "ADAPTER", "--eta", "nan"], "eta: got 'nan', expected a number"),
         (
             ["film", "--adapter", "ADAPTER", "--eta", "inf", "--placeholders"],
-            "placeholders: given, allowed: with an eta below inf",
+            "placeholders: got them with eta inf, expected a lower eta.",
         ),
         (["missing.txt", "--adapter", "ADAPTER"], "missing.txt: no such file"),
         (["empty", "--adapter", "ADAPTER"], "empty: holds no lines"),
-        (["film", "--adapter", "ADAPTER", "--release", "no"], "release: 'no' holds no statement"),
+        (
+            ["film", "--adapter", "ADAPTER", "--release", "no"],
+            "release: got 'no', expected a release",
+        ),
         (
             ["film", "--adapter", "URL", "--release", "release"],
             "categories: the adapter's is another than that of release",
@@ -326,7 +330,7 @@ def test_what_is_not_allowed_is_one_line(
 
 def test_a_provider_elsewhere_is_held_to_a_release_or_trusted(served: Served, rapt: Rapt) -> None:
     done = rapt("--adapter", served.url, SECRET, as_told=False)
-    assert done.error.startswith("release: none given, allowed with a provider elsewhere: ")
+    assert done.error.startswith("release: got none, expected the folder of your own release with ")
     assert b'"words"' not in served.received
 
 
@@ -352,7 +356,7 @@ def test_a_provider_names_no_folder_and_no_screen(
     sly = Served(Sly())
     try:
         done = rapt("--adapter", sly.url, SECRET)
-        assert "given, allowed: " in done.error
+        assert re.match(rf"adapter {re.escape(sly.url)}: \S+: got .*, expected ", done.error)
         assert done.error.isprintable()
         assert b'"words"' not in sly.received
     finally:
@@ -370,7 +374,7 @@ def test_a_provider_cannot_have_words_as_they_are(model: Adapted, rapt: Rapt, et
     greedy = Served(Greedy())
     try:
         done = rapt("--adapter", greedy.url, SECRET)
-        assert done.error.startswith("eta: none given, and the adapter was tuned on unprotected")
+        assert done.error.startswith("eta: got none, expected one, as the adapter was tuned on unp")
         assert b"Zanzibar" not in greedy.received
         assert rapt("--adapter", greedy.url, SECRET, "--eta", "0.1").error == ""
         assert b"Zanzibar" not in greedy.received

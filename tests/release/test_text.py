@@ -60,7 +60,7 @@ def test_every_word_gets_noise_without_categories(make: Callable[..., TextPrivat
 
 def test_null_empty_and_blank_texts(pct2t: TextPrivatizer) -> None:
     assert pct2t([None, "", " \n\t", "\x00\x1b\ud800"]) == [None, "", "", ""]
-    with pytest.raises(RaptError, match="one string given"):
+    with pytest.raises(RaptError, match="got one string, expected"):
         pct2t("not a list")
 
 
@@ -79,7 +79,7 @@ def test_parameters_reach_the_mechanism(make: Callable[..., TextPrivatizer]) -> 
     again = pickle.loads(pickle.dumps(made))
     assert again.options == made.options
     assert again.privatizer.mechanism == made.privatizer.mechanism
-    with pytest.raises(RaptError, match="threshold: 7 given, allowed: from 0 to 1"):
+    with pytest.raises(RaptError, match="threshold: got 7, expected a number from 0 to 1"):
         make(eta=1, mechanism="vickrey", parameters={"threshold": 7})
 
 
@@ -107,7 +107,7 @@ def test_eta_must_protect(make: Callable[..., TextPrivatizer], eta: float) -> No
         ({"categories": ["nuon"]}, "Did you mean 'noun'"),
         ({"categories": []}, "categories"),
         ({"mechanism": "pct2x"}, "Did you mean 'pct2t'"),
-        ({"mechanism": "pct2t"}, "categories: missing"),
+        ({"mechanism": "pct2t"}, "categories: got none, expected some"),
         ({"mechanism": "token_representation"}, "mechanism: "),
         ({"table": "nowhere"}, "table: got 'nowhere', expected a folder"),
     ],

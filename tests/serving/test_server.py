@@ -65,13 +65,13 @@ def test_it_says_what_a_client_must_do(served: Served) -> None:
         ([TEXT | {"words": [1]}], "body: texts.0.words.0: Input should be a valid string"),
         ([TEXT | {"segment": [0, 2]}], "body: texts.0.segment.1: Input should be 0 or 1"),
         ([TEXT | {"text": "Zanzibar"}], "body: texts.0: Extra inputs are not permitted"),
-        ([TEXT, TEXT | {"segment": [0]}], "texts.1.segment: 1 given, allowed: one entry for each"),
-        ([TEXT | {"segment": [0, 1]}], "texts.0: two segments given, allowed: one"),
-        ([TEXT | {"plain": []}], "texts.0.plain: 0 given, allowed: 3"),
-        ([TEXT | {"vectors": "AAAA"}], "texts.0.vectors: some given, allowed: none, words alone"),
+        ([TEXT, TEXT | {"segment": [0]}], "texts.1.segment: got 1, expected one entry for each"),
+        ([TEXT | {"segment": [0, 1]}], "texts.0: got two segments, expected one."),
+        ([TEXT | {"plain": []}], "texts.0.plain: got 0, expected 3."),
+        ([TEXT | {"vectors": "AAAA"}], "texts.0.vectors: got some, expected none: words alone."),
         (
             [TEXT | {"words": ["Zanzibar"] * 9, "segment": [0] * 9}],
-            "texts.0.words: 9 given, allowed: at most 8 of a segment",
+            "texts.0.words: got 9, expected at most 8 of a segment.",
         ),
     ],
 )
@@ -105,10 +105,12 @@ def test_vectors_over_http_as_here(of_vectors: Path) -> None:
         status, content = post(served, [body | {"vectors": given}])
         assert (status, content["probabilities"][0]) == (200, alone[1])
         for vectors, line in {
-            None: "texts.0.vectors: none given, allowed: one for each word",
-            given[:-8]: "texts.0.vectors: 90 bytes given, allowed: 96, 8 float32 for each word",
+            None: "texts.0.vectors: got none, expected one for each word.",
+            given[:-8]: "texts.0.vectors: got 90 bytes, expected 96, 8 float32 for each word.",
             "A+_": "body: texts.0.vectors: Data should be valid base64",
-            base64.b64encode(b"\xff" * 96).decode(): "texts: vectors with a number that is not fin",
+            base64.b64encode(
+                b"\xff" * 96
+            ).decode(): "texts: got vectors with a number that is not fin",
         }.items():
             status, content = post(served, [body | {"vectors": vectors}])
             assert (status, content["error"][: len(line)]) == (400, line)
@@ -125,7 +127,7 @@ def test_vectors_over_http_as_here(of_vectors: Path) -> None:
         (
             ("POST", "/predict", b" " * (BYTES + 1)),
             413,
-            f"body: {BYTES + 1} bytes given, allowed: {BYTES}",
+            f"body: got {BYTES + 1} bytes, expected at most {BYTES}.",
         ),
         (("GET", "/predict"), 405, "Method Not Allowed"),
         (("GET", "/docs"), 404, "Not Found"),
@@ -178,7 +180,7 @@ def test_its_log_holds_nothing_of_a_request(
     [
         ("{}", "rapt.json: statement: Field required"),
         ("{", "rapt.json: not JSON"),
-        (None, "holds no rapt.json, allowed: the folder of a tuned seed"),
+        (None, "holds no rapt.json, expected the folder of a tuned seed"),
     ],
 )
 def test_a_wrong_adapter_is_one_line(tmp_path: Path, content: str | None, line: str) -> None:
@@ -191,7 +193,7 @@ def test_a_wrong_adapter_is_one_line(tmp_path: Path, content: str | None, line: 
 
 
 def test_the_nearest_adapter_is_named(adapter: Path) -> None:
-    with pytest.raises(RaptError, match=r"did you mean '.*cell/seed-0'\?"):
+    with pytest.raises(RaptError, match=r"Did you mean '.*cell/seed-0'\?"):
         Adapted(adapter.parent)
 
 
@@ -208,7 +210,7 @@ def test_weights_that_are_missing_or_others_are_one_line(adapter: Path, tmp_path
 
 def test_a_text_too_long_for_the_backbone_is_one_line(model: Adapted) -> None:
     long = Text(words=["film"], segment=[0], plain=[" ".join(["film"] * 100), "film", "film"])
-    with pytest.raises(RaptError, match=r"texts: 10\d tokens in one given, allowed: 64"):
+    with pytest.raises(RaptError, match=r"texts: got 10\d tokens in one, expected at most 64"):
         model.probabilities([long])
 
 

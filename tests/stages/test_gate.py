@@ -104,7 +104,7 @@ def test_values_found_in_the_data_are_at_least_two_and_as_few_as_asked(
     workspace(attributes={"author": attribute})
     download.main("mine")
     gate.main()
-    allowed = r": author values are few: {} found, expected: 2 to 2 different$"
+    allowed = r": author values are few: got {}, expected 2 to 2 different\.$"
     damage("train", put("attribute_author", "secret"))
     with pytest.raises(RaptError, match=allowed.format(3)):
         gate.main()

@@ -204,7 +204,7 @@ def test_a_text_that_names_another_sequence_is_stopped_where_it_shows(workspace:
 
 
 def test_more_words_than_the_table_has_are_one_line(workspace: Path) -> None:
-    with pytest.raises(RaptError, match="vocabulary: 15 given, allowed: at most the 14") as error:
+    with pytest.raises(RaptError, match="vocabulary: got 15, expected at most the 14") as error:
         privatize_anew("2", vocabulary=15)
     assert "\n" not in str(error.value)
 

@@ -28,7 +28,7 @@ def test_a_model_without_entities_is_named(tmp_path: Path, monkeypatch: pytest.M
     code = "import spacy\ndef load(exclude):\n    return spacy.blank('en')\n"
     (tmp_path / "blank_model.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(RaptError, match=r"tagger: 'blank_model' given, allowed: .* names entities"):
+    with pytest.raises(RaptError, match=r"tagger: got 'blank_model', expected .* names entities"):
         bio_tags("blank_model", [["Paris"]], [[False]])
 
 

@@ -64,7 +64,7 @@ def test_a_word_that_stands_twice_is_refused(copy: Path) -> None:
 
 def test_a_missing_vector_or_table_is_refused(copy: Path) -> None:
     np.save(copy / "vectors.npy", np.load(copy / "vectors.npy")[:-1])
-    with pytest.raises(RaptError, match="17 vectors given, allowed: one for each"):
+    with pytest.raises(RaptError, match="got 17 vectors, expected one for each"):
         EmbeddingTable(copy)
     with pytest.raises(RaptError, match="expected a folder with an embedding table"):
         EmbeddingTable(copy / "nowhere")

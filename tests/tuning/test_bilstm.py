@@ -204,7 +204,7 @@ def test_texts_may_have_any_length(backbone: Path) -> None:
     }.items(),
 )
 def test_no_other_tuner_fits(run: Run, backbone: Path, name: str, tuner: Tuner) -> None:
-    with pytest.raises(RaptError, match=rf"^{name} given for a bilstm, .*, allowed: full$"):
+    with pytest.raises(RaptError, match=rf"^tuner: got {name} for a bilstm, .*, expected full\.$"):
         train(replace(run, tuner=tuner))
     assert adapt(made(backbone), Full()).training is False  # the model itself
 

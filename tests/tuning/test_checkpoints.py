@@ -293,5 +293,5 @@ def test_a_killed_process_ends_the_cell_with_a_line(
 @pytest.mark.parametrize("given", ["0", "two", "-1"])
 def test_a_number_of_workers_that_is_none(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
     monkeypatch.setenv("RAPT_WORKERS", given)
-    with pytest.raises(RaptError, match=rf"^RAPT_WORKERS: '{given}' given, allowed: a whole .*$"):
+    with pytest.raises(RaptError, match=rf"^RAPT_WORKERS: got '{given}', expected a whole .*$"):
         workers(3)

@@ -58,7 +58,7 @@ def test_an_adapter_is_read_from_safetensors_alone(
     for pickled in (False, True):
         if pickled:
             torch.save(whole, run.adapter / "adapter_model.bin")
-        with pytest.raises(RaptError, match=r"no adapter_model.safetensors in it, allowed: "):
+        with pytest.raises(RaptError, match=r"got no adapter_model.safetensors in it, expected "):
             load(run.adapter, backbone)
 
 
@@ -237,9 +237,8 @@ def test_texts_too_long_for_the_backbone_are_one_line(run: Run, tmp_path: Path) 
     table["words"][0], table["segment"][0] = ["good"] * 100, [0] * 100
     files.write_parquet(release / "seed-0/train.parquet", pa.table(table))
     long = replace(run, release=release, train=run.train.model_copy(update={"max_tokens": 99}))
-    with pytest.raises(
-        RaptError, match=r"^movies-tiny, seed 0: train.max_tokens: 1\d\d tokens .*allowed: 64"
-    ):
+    line = r"^movies-tiny, seed 0: train.max_tokens: got 1\d\d tokens .*expected at most 64"
+    with pytest.raises(RaptError, match=line):
         train(long)
 
 

@@ -131,5 +131,5 @@ def test_vectors_of_another_dimension_are_one_line(
         table = table.drop_columns([VECTORS]).append_column(VECTORS, column)
         files.write_parquet(path, table)
     wrong = replace(run, release=tmp_path, backbone=folders["bert"], tuner=Full())
-    with pytest.raises(RaptError, match=r"^vectors: of dimension 8 given, allowed: 32, .*$"):
+    with pytest.raises(RaptError, match=r"^vectors: got dimension 8, expected 32, .*$"):
         train(replace(wrong, reconstruction=None))

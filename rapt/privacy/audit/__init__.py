@@ -148,7 +148,7 @@ def _audited(case: Case, level: float, seed: int | None) -> list[Finding]:
                     outputs[texts] = made(texts)
             findings.append(_finding(case, made, one, other, outputs, level))
     if not findings:
-        raise RaptError("pairs: none within the category of nouns, allowed: one or more")
+        raise RaptError("pairs: got none within the category of nouns, expected one or more.")
     return findings
 
 

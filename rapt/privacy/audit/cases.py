@@ -16,7 +16,7 @@ from scipy.spatial.distance import pdist
 from tokenizers import Tokenizer, models
 
 from rapt import files
-from rapt.errors import RaptError, not_allowed, wrong_eta
+from rapt.errors import RaptError, did_you_mean, not_allowed, wrong_eta
 from rapt.privacy.mechanisms import MECHANISMS, Mechanism, mechanism
 from rapt.text.table import EmbeddingTable
 
@@ -95,7 +95,7 @@ def cases_of(choice: Choice) -> list[Case]:
         if not 0 < eta < np.inf:
             raise RaptError(f"eta: {wrong_eta(eta)}")
     if choice.draws < 2:
-        raise RaptError(f"draws: {choice.draws} given, allowed: 2 or more")
+        raise RaptError(f"draws: got {choice.draws}, expected 2 or more.")
     table, words = space(choice)
     some = [words[i] for i in np.unique(np.linspace(0, len(words) - 1, AUDITED).astype(int))]
     pairs = choice.pairs or list(combinations([*some, UNKNOWN], 2))
@@ -117,9 +117,8 @@ def space(choice: Choice) -> tuple[EmbeddingTable, list[str]]:
     table = EmbeddingTable(choice.table) if choice.table else built_in()
     for word in wanted:
         if word not in table.words:
-            nearest = get_close_matches(word, table.words, n=1)
-            hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-            raise RaptError(f"words: {word!r} given, allowed: words of the table{hint}")
+            hint = did_you_mean(get_close_matches(word, table.words, n=1))
+            raise RaptError(f"words: got {word!r}, expected words of the table.{hint}")
     if not choice.words:
         often = (table.words[row] for row in np.argsort(-table.frequency, kind="stable"))
         wanted += [word for word in often if word.isalpha() and word not in wanted][:WORDS]
@@ -128,8 +127,8 @@ def space(choice: Choice) -> tuple[EmbeddingTable, list[str]]:
     rows = [table.words.index(word) for word in wanted]
     if not 0 < choice.dimensions < len(rows):
         raise RaptError(
-            f"dimensions: {choice.dimensions} given, allowed: 1 to {len(rows) - 1} "
-            f"for {len(rows)} words"
+            f"dimensions: got {choice.dimensions}, expected 1 to {len(rows) - 1} for {len(rows)} "
+            "words."
         )
     vectors = projected(np.asarray(table.vectors[rows], np.float64), choice.dimensions)
     return small_table(wanted, vectors, table.frequency[rows]), wanted

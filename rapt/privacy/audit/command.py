@@ -51,6 +51,6 @@ def _pairs(pairs: Sequence[str]) -> Pairs:
     for pair in pairs:
         one, colon, other = pair.partition(":")
         if not (one and colon and other) or one == other:
-            raise RaptError(f"pairs: {pair!r} given, allowed: two words, as in cat:dog")
+            raise RaptError(f"pairs: got {pair!r}, expected two words, as in cat:dog.")
         split.append((one, other))
     return split

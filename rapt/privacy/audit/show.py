@@ -107,8 +107,8 @@ def _row(verdict: Verdict) -> tuple[str, ...]:
 
 def _evidence(finding: Finding) -> str:
     return (
-        f"at eta {finding.eta:g}, {_inputs(finding)}: P[{finding.event}] is at least "
-        f"exp({finding.loss:.4g}) times as likely, allowed: exp({finding.bound:.4g})"
+        f"at eta {finding.eta:g}, {_inputs(finding)}: got P[{finding.event}] at least "
+        f"exp({finding.loss:.4g}) times as likely, expected at most exp({finding.bound:.4g})."
     )
 
 

@@ -142,11 +142,11 @@ def euclidean(one: Vectors, other: Vectors) -> Distances:
     return np.linalg.norm(np.asarray(one, np.float64) - other, axis=1)
 
 
-def check(name: str, value: float, allowed: str, holds: bool) -> None:
+def check(name: str, value: float, expected: str, holds: bool) -> None:
     """Check a parameter.
 
     Raises:
         RaptError: it does not hold.
     """
     if not holds:
-        raise RaptError(f"{name}: {value} given, allowed: {allowed}")
+        raise RaptError(f"{name}: got {value}, expected {expected}.")

@@ -115,7 +115,7 @@ class Tem(SanText):
     beta: float = parameter(0.001, "β, the most probability of a word beyond the truncation")
 
     def __post_init__(self) -> None:
-        check("beta", self.beta, "above 0 and below 1", 0 < self.beta < 1)
+        check("beta", self.beta, "a number above 0 and below 1", 0 < self.beta < 1)
 
     def sampler(self, space: Space, eta: float) -> Sampler:
         """The exponential mechanism with the truncated distance, which is a metric too."""
@@ -143,8 +143,8 @@ class SanTextPlus(WordMechanism):
     p: float = parameter(0.3, "probability that a frequent word is replaced")
 
     def __post_init__(self) -> None:
-        check("rare", self.rare, "above 0 and below 1", 0 < self.rare < 1)
-        check("p", self.p, "above 0 and at most 1", 0 < self.p <= 1)
+        check("rare", self.rare, "a number above 0 and below 1", 0 < self.rare < 1)
+        check("p", self.p, "a number above 0 and at most 1", 0 < self.p <= 1)
 
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
         """Two uniform numbers, (n, 2)."""

@@ -109,7 +109,8 @@ def published_scale(eta: float, size: int, least: float, most: float) -> float:
     if not eta * least > 3 + floor:
         needed = (3 + floor) / least if least else np.inf
         raise RaptError(
-            f"eta: {eta:g} given, allowed with truncated-gumbel on this table: above {needed:.4g}"
+            f"eta: got {eta:g}, expected a number above {needed:.4g} with truncated-gumbel on this "
+            "table."
         )
     from scipy.special import lambertw  # 41 MiB that no other mechanism needs
 

@@ -83,7 +83,7 @@ class Mahalanobis(WordMechanism):
 
     def __post_init__(self) -> None:
         # At 1 a singular covariance would leave directions without any noise.
-        check("weight", self.weight, "at least 0 and below 1", 0 <= self.weight < 1)
+        check("weight", self.weight, "a number of at least 0 and below 1", 0 <= self.weight < 1)
 
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
         """Noise at η = 1 in the Euclidean norm, (n, d)."""
@@ -121,7 +121,7 @@ class Vickrey(WordMechanism):
     threshold: float = parameter(0.5, "t, how much the second nearest is favoured; 0: T2T")
 
     def __post_init__(self) -> None:
-        check("threshold", self.threshold, "from 0 to 1", 0 <= self.threshold <= 1)
+        check("threshold", self.threshold, "a number from 0 to 1", 0 <= self.threshold <= 1)
 
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
         """Noise at η = 1 and one uniform number, (n, d + 1)."""
@@ -154,7 +154,7 @@ class RankNeighbours(WordMechanism):
     c: float = parameter(0.007, "how fast the probability falls with the rank; larger: T2T")
 
     def __post_init__(self) -> None:
-        check("c", self.c, "above 0", self.c > 0)
+        check("c", self.c, "a number above 0", self.c > 0)
 
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
         """Noise at η = 1 and one uniform number, (n, d + 1)."""

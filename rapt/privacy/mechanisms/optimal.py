@@ -52,7 +52,8 @@ class Optimal(WordMechanism):
         """
         if len(space.vectors) > MOST:
             raise RaptError(
-                f"mechanism imola: {len(space.vectors)} words in a group, allowed: at most {MOST}"
+                f"mechanism imola: got {len(space.vectors)} words in a group, expected at most "
+                f"{MOST}."
             )
         search = space.search()
         upto = np.cumsum(optimal_channel(space, eta), axis=1)

@@ -45,7 +45,7 @@ class TokenRepresentation(VectorMechanism):
     grid: float = _grid()
 
     def __post_init__(self) -> None:
-        check("grid", self.grid, "above 0", self.grid > 0)
+        check("grid", self.grid, "a number above 0", self.grid > 0)
 
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
         """Noise at η = 1, (n, d)."""
@@ -75,7 +75,7 @@ class SequenceRepresentation(VectorMechanism):
     grid: float = _grid()
 
     def __post_init__(self) -> None:
-        check("grid", self.grid, "above 0", self.grid > 0)
+        check("grid", self.grid, "a number above 0", self.grid > 0)
 
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
         """Noise at η = 1, once for the text, (1, d)."""
@@ -101,7 +101,7 @@ class Adept(VectorMechanism):
     clip: float = parameter(1.0, "C, the length to which longer vectors are shortened")
 
     def __post_init__(self) -> None:
-        check("clip", self.clip, "above 0", self.clip > 0)
+        check("clip", self.clip, "a number above 0", self.clip > 0)
 
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
         """Laplace noise of scale 1, once for the text, (1, d)."""

@@ -45,7 +45,7 @@ class ExactSearch:
             ValueError: there is no row.
         """
         if not len(vectors):
-            raise ValueError("vectors: 0 rows given, allowed: 1 or more")
+            raise ValueError("vectors: got 0 rows, expected 1 or more.")
         if not is_mapped(vectors):
             vectors = np.ascontiguousarray(vectors, dtype=np.float32)
         self._passes = _passes(vectors, device, precision)
@@ -62,7 +62,7 @@ class ExactSearch:
             ValueError: k is not between 1 and the number of rows.
         """
         if not 1 <= k <= len(self._vectors):
-            raise ValueError(f"k: {k} given, allowed: 1 to {len(self._vectors)}, the table's rows")
+            raise ValueError(f"k: got {k}, expected 1 to {len(self._vectors)}, the table's rows.")
         if not len(queries):
             return np.empty((0, k), np.int64)
         first = self._passes[0]

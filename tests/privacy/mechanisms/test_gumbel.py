@@ -40,7 +40,7 @@ def test_the_number_of_neighbours_is_a_truncated_poisson() -> None:
 def test_an_eta_without_constants_is_refused(plane: Space) -> None:
     least, _ = extent(plane)
     needed = (3 + 2 * (1 + np.log(12))) / least
-    line = f"truncated-gumbel on this table: above {needed:.4g}"
+    line = f"expected a number above {needed:.4g} with truncated-gumbel on this table"
     with pytest.raises(RaptError, match=line):
         word_mechanism("truncated-gumbel").sampler(plane, 0.99 * needed)
     word_mechanism("truncated-gumbel").sampler(plane, 1.01 * needed)

@@ -66,5 +66,5 @@ def test_duplicates_share_their_row(plane: Space) -> None:
 
 def test_larger_tables_are_refused() -> None:
     space = space_of(np.random.default_rng(0).standard_normal((61, 2)))
-    with pytest.raises(RaptError, match="61 words in a group, allowed: at most 60"):
+    with pytest.raises(RaptError, match="got 61 words in a group, expected at most 60"):
         word_mechanism("imola").sampler(space, 1.0)

@@ -39,11 +39,14 @@ def test_every_mechanism_says_what_it_is(name: str) -> None:
     [
         ({"type": "t3t"}, "mechanism: got 't3t', expected one of custext, imola"),
         ({"type": "tem", "bata": 1}, "mechanism tem: got 'bata', expected beta. Did you mean"),
-        ({"type": "tem", "beta": 1}, "beta: 1 given, allowed: above 0 and below 1"),
-        ({"type": "mahalanobis", "weight": 1.0}, "weight: 1.0 given, allowed: at least 0 and"),
-        ({"type": "vickrey", "threshold": -1}, "threshold: -1 given, allowed: from 0 to 1"),
-        ({"type": "custext", "size": 1}, "size: 1 given, allowed: 2 or more"),
-        ({"type": "santext-plus", "p": 0}, "p: 0 given, allowed: above 0 and at most 1"),
+        ({"type": "tem", "beta": 1}, "beta: got 1, expected a number above 0 and below 1."),
+        (
+            {"type": "mahalanobis", "weight": 1.0},
+            "weight: got 1.0, expected a number of at least 0",
+        ),
+        ({"type": "vickrey", "threshold": -1}, "threshold: got -1, expected a number from 0 to 1"),
+        ({"type": "custext", "size": 1}, "size: got 1, expected 2 or more."),
+        ({"type": "santext-plus", "p": 0}, "p: got 0, expected a number above 0 and at most 1."),
         ({"type": "adept"}, "mechanism: got 'adept', expected one of custext"),
     ],
 )

@@ -290,9 +290,9 @@ def test_no_queries(path: Search) -> None:
 def test_k_and_size_are_checked() -> None:
     search = ExactSearch(np.ones((2, 3), dtype=np.float32))
     for k in (0, 3):
-        with pytest.raises(ValueError, match=f"k: {k} given, allowed: 1 to 2"):
+        with pytest.raises(ValueError, match=f"k: got {k}, expected 1 to 2"):
             search.nearest(np.zeros((1, 3)), k)
-    with pytest.raises(ValueError, match="vectors: 0 rows given"):
+    with pytest.raises(ValueError, match="vectors: got 0 rows, expected 1"):
         ExactSearch(np.empty((0, 3), dtype=np.float32))
 
 
