@@ -415,17 +415,6 @@ def report(
 
 
 @app.command(rich_help_panel=EXPERIMENT)
-def compare(
-    a: Annotated[str, typer.Argument(help="A commit, branch, tag or DVC experiment.")],
-    b: Annotated[str | None, typer.Argument(help="Another; else the files as they lie.")] = None,
-) -> None:
-    """Say what changed from one revision to another, in params.yaml and in the results."""
-    from rapt.reporting.compare import compare
-
-    compare(a, b)
-
-
-@app.command(rich_help_panel=EXPERIMENT)
 def sync() -> None:
     """Bring MLflow up to the cells: what is missing or changed is logged, nothing twice."""
     from rapt import params, tracking

@@ -73,7 +73,7 @@ def count(number: int, noun: str) -> str:
 
 
 def flat(prefix: str, section: Mapping[str, Any]) -> dict[str, str]:
-    """Nested params under dotted names, as MLflow and `rapt compare` show them."""
+    """Nested params under dotted names, as MLflow shows them."""
     found: dict[str, str] = {}
     for key, value in section.items():
         name = f"{prefix}.{key}" if prefix else str(key)
