@@ -95,10 +95,11 @@ class Slot:
     def repro(self, stage: str, log: Path, gpu: str | None) -> int:
         """Run `dvc repro` of a stage; return its exit code, below 0 that of a signal.
 
-        Of this machine's GPUs the stage sees `gpu`, or none.
+        Of this machine's GPUs the stage sees `gpu`, or none. One process trains on a GPU.
         """
         assert self._process.stdin and self._process.stdout
-        environment = {"CUDA_VISIBLE_DEVICES": gpu or ""}
+        workers = "1" if gpu else self._environment["RAPT_WORKERS"]
+        environment = {"CUDA_VISIBLE_DEVICES": gpu or "", "RAPT_WORKERS": workers}
         order = {"arguments": ["repro", stage], "log": str(log), "environment": environment}
         with suppress(BrokenPipeError):  # it was killed meanwhile: no answer will come
             self._process.stdin.write(json.dumps(order).encode() + b"\n")

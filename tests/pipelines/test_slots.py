@@ -124,7 +124,8 @@ GPU_CELL = """\
 import os, sys
 import stages
 stages.ran(sys.argv[1])
-stages.write(f"reports/cells/{sys.argv[1]}.txt", os.environ["CUDA_VISIBLE_DEVICES"])
+seen = os.environ["CUDA_VISIBLE_DEVICES"], os.environ["RAPT_WORKERS"]
+stages.write(f"reports/cells/{sys.argv[1]}.txt", " ".join(seen))
 """
 
 
@@ -133,13 +134,15 @@ def test_a_slot_s_process_runs_its_stages_each_with_its_gpu_until_it_is_killed(
 ) -> None:
     toy = make(tmp_path, "", FILES | {"stages/cell.py": GPU_CELL})
     monkeypatch.chdir(toy.root)
+    monkeypatch.setattr(slots.process, "cores", lambda: 5)
     cells = toy.root / ".rapt/slots/0/reports/cells"
     with slots.Slots(toy.root, 1) as here:
         assert here.reproduce(lease("cell@1-a", "GPU-b"))
         first = here._slots[0]._process
         assert here.reproduce(lease("cell@1-b", None))
         assert here._slots[0]._process is first
-        assert [(cells / f"{name}.txt").read_text() for name in ("1-a", "1-b")] == ["GPU-b", ""]
+        seen = [(cells / f"{name}.txt").read_text() for name in ("1-a", "1-b")]
+        assert seen == ["GPU-b 1", " 5"]
         first.kill()
         first.wait()
         assert here.reproduce(lease("cell@2-a", None))
