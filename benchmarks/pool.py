@@ -23,9 +23,9 @@ from dvc.utils.serialize import load_yaml
 
 from benchmarks.run import machine
 from pipelines.server import ADDRESS
-from rapt import files
-from rapt.errors import RaptError
-from rapt.process import tethered
+from rapt.utils import files
+from rapt.utils.errors import RaptError
+from rapt.utils.process import tethered
 
 DVC = (sys.executable, "-m", "dvc")
 PREFECT = (sys.executable, "-m", "prefect")

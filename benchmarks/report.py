@@ -22,13 +22,14 @@ def run(tables: Path) -> list[Figure]:
 def _write() -> dict[str, float]:
     from contextlib import chdir
 
-    from rapt.reporting import cells, outs
+    from rapt.reporting import writer
+    from rapt.results import reader
     from tests.reporting import synthetic
 
     with TemporaryDirectory() as folder, chdir(folder):
         params = synthetic.write(Path(folder), synthetic.sweep_widely)
-        results = cells.load(params)
-        return {"cells": len(results.cells), "seconds": seconds(lambda: outs.write(results))}
+        results = reader.load(params)
+        return {"cells": len(results.cells), "seconds": seconds(lambda: writer.write(results))}
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks import edge, flow, peer, products, report, scale, training
-from rapt import files
+from rapt.utils import files
 
 TABLES = Path(".rapt/benchmarks/tables")  # tens of MB, random: made once, never committed
 SUBJECTS = {

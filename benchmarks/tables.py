@@ -8,11 +8,11 @@ import numpy as np
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
-from rapt import files
 from rapt.privacy.mechanisms import T2T
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.streams import fresh, stream
 from rapt.text.table import EmbeddingTable
+from rapt.utils import files
 
 SIZE = 30_522  # BERT's vocabulary
 NORM = 1.4  # about that of BERT's vectors

@@ -38,18 +38,19 @@ from transformers import (
 from transformers import Trainer as PlainTrainer
 
 from benchmarks.measure import Figure, figure, interleaved, ratio, seconds
-from rapt import costs, files, params
+from rapt import costs, params
 from rapt.data.prepare import prepare
 from rapt.models import folder as model_folder
 from rapt.privacy.streams import stream
-from rapt.process import die_with_parent, workers
 from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.config import Lora, Run, TrainConfig
-from rapt.tuning.contract import Statement
+from rapt.tuning.inference_spec import Statement
 from rapt.tuning.inputs import Split, pooled, read_split
 from rapt.tuning.model import Classifier, adapt, device, load_backbone
-from rapt.tuning.seeds import train_all
+from rapt.tuning.parallel import train_all
 from rapt.tuning.train import Trainer, predict
+from rapt.utils import files
+from rapt.utils.process import die_with_parent, workers
 
 TEXTS, BATCH, ROUNDS, SEEDS = 512, 16, 3, 5
 # Words of a sentence: 9.4 in the mean of SST-2's training split, 8.3 the median of this law.

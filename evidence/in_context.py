@@ -26,15 +26,16 @@ import typer
 from numpy.typing import NDArray
 
 from benchmarks.run import machine
-from rapt import files, params
+from rapt import params
 from rapt.attacks.predictor import WordPredictor
-from rapt.privacy import experiment
+from rapt.privacy import seeded
 from rapt.privacy.channel import Channel
 from rapt.privacy.posterior import Posterior
-from rapt.process import die_with_parent, workers
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.inputs import VECTORS
 from rapt.tuning.train import train
+from rapt.utils import files
+from rapt.utils.process import die_with_parent, workers
 from stages.tuning import run_of
 
 FACTORS = {"task": "sst2", "backbone": "minilm", "tuner": "lora"}
@@ -102,7 +103,7 @@ def _reader(
 ) -> Callable[[Sequence[str]], Vectors]:
     """What reads the texts of a seed's release: made of what is public and of that release."""
     how = p.methods[method]
-    privatizer = experiment.privatizer(p.embedding, how.mechanism, how.categories, eta)
+    privatizer = seeded.privatizer(p.embedding, how.mechanism, how.categories, eta)
     table = privatizer.table
     channel = Channel.load(Path(f"models/channels/{p.embedding}/{method}-{eta}"), len(table.words))
     groups = privatizer.groups_of_rows(np.arange(len(table.words)))

@@ -10,13 +10,15 @@ from operator import attrgetter, itemgetter
 from pathlib import Path
 from statistics import fmean
 
-from rapt import files, params
-from rapt.plan import CLEAN
-from rapt.reporting import cells, tables
-from rapt.reporting.cells import Results
-from rapt.reporting.papers.printed import read
+from rapt import params
+from rapt.grid import CLEAN
+from rapt.reporting import tables
+from rapt.reporting.papers.published_values import read
 from rapt.reporting.tables import Difference, Privacy, Utility, denoised, differences_of
 from rapt.reporting.text import span
+from rapt.results import reader
+from rapt.results.reader import Results
+from rapt.utils import files
 
 ACCURACY = ("task", "tuner", "method", "η", "words replaced", "accuracy", "sd", "seeds")
 RECOVERED = ("task", "tuner", "method", "η", "words recovered", "by", "accuracy", "on the front")
@@ -38,7 +40,7 @@ def main(name: str) -> None:
     """Write the tables of the experiment NAME beside its cells."""
     os.chdir(Path(__file__).parent / name)
     with files.atomic("results.md") as scratch:
-        scratch.write_text(page(cells.load(params.load())), encoding="utf-8")
+        scratch.write_text(page(reader.load(params.load())), encoding="utf-8")
 
 
 def page(results: Results) -> str:

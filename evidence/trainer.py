@@ -18,8 +18,9 @@ import typer
 
 from benchmarks.run import machine
 from benchmarks.training import LORA, scores
-from rapt import files, params
-from rapt.process import die_with_parent, workers
+from rapt import params
+from rapt.utils import files
+from rapt.utils.process import die_with_parent, workers
 from stages.tuning import run_of
 
 FACTORS = {"task": "sst2", "backbone": "minilm", "tuner": "lora", "method": "clean", "eta": "inf"}

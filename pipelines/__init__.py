@@ -2,7 +2,7 @@
 
 import os
 
-from rapt.process import no_telemetry
+from rapt.utils.process import no_telemetry
 
 # Before Prefect is imported: it reads its settings then.
 no_telemetry()

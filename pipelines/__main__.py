@@ -10,10 +10,11 @@ from typing import Annotated
 import typer
 
 from pipelines import finish, graph
-from pipelines.board import console, show
+from pipelines.progress import console, show
 from pipelines.slots import CommandError, Stopped, recover, snapshot
-from rapt import check, process
-from rapt.errors import RaptError, disk_errors
+from rapt.commands import check
+from rapt.utils import process
+from rapt.utils.errors import RaptError, disk_errors
 
 # Before the walk, or after it, when all is collected and shown.
 AROUND = "interrupted: what is finished stays; start again to go on"

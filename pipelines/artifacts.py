@@ -21,10 +21,10 @@ from prefect.artifacts import (
 )
 from prefect.exceptions import PrefectException
 
-from pipelines.board import remaining_text
+from pipelines.progress import remaining_text
 from pipelines.schedule import Schedule
 from rapt.params import Params
-from rapt.reporting.cells import load
+from rapt.results.reader import load
 
 MLFLOW = "http://127.0.0.1:5000/"  # where `make mlflow` shows the runs
 

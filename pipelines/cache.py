@@ -10,7 +10,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from rapt import files
+from rapt.utils import files
 
 REST = re.compile(r"[0-9a-f]{30}(\.dir)?")  # of an object's name, which begins with its folder's
 

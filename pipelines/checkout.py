@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from pipelines.cache import forget_lost
-from rapt.errors import RaptError
+from rapt.utils.errors import RaptError
 
 DVC = (sys.executable, "-m", "dvc")
 # The stages' commands say `python`: the one that runs this.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pipelines.board import console
+from pipelines.progress import console
 from rapt import params
 
 
@@ -21,7 +21,7 @@ def finish(experiment: params.Params) -> None:
 def mirror_if_changed(experiment: params.Params) -> None:
     """Fill in MLflow's mirror where it lacks something, which mostly needs no MLflow to see."""
     with _optional("MLflow is not up to date"):
-        from rapt.tracking import is_synced
+        from rapt.results.mlflow_mirror import is_synced
 
         if is_synced(experiment):
             return
@@ -31,7 +31,7 @@ def mirror_if_changed(experiment: params.Params) -> None:
 def mirror(experiment: params.Params) -> str | None:
     """Fill in MLflow's mirror; return where it shows the experiment, below its address."""
     with _optional("MLflow is not up to date"):
-        from rapt.tracking import sync
+        from rapt.results.mlflow_mirror import sync
 
         return sync(experiment)
     return None

@@ -11,8 +11,8 @@ from dvc.lock import LockError
 from dvc.repo import Repo
 from dvc.stage import PipelineStage
 
-from pipelines.mend import mend
-from rapt.errors import RaptError, not_allowed
+from pipelines.repair_locks import mend
+from rapt.utils.errors import RaptError, not_allowed
 
 
 @dataclass(frozen=True)

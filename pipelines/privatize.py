@@ -23,12 +23,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pipelines import server
-from rapt import cli, defaults, process
-from rapt.errors import RaptError
+from rapt import cli, defaults
 from rapt.release import command
 from rapt.release.directory import Directory
 from rapt.release.formats import STREAM
 from rapt.release.text import TextPrivatizer
+from rapt.utils import process
+from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
     from prefect_dask import DaskTaskRunner

@@ -30,18 +30,19 @@ from prefect.states import Cancelling, Crashed
 from prefect.task_runners import ThreadPoolTaskRunner
 from ruamel.yaml import YAML
 
-from pipelines import exchange, finish, graph, server, walk
-from pipelines.board import console
+from pipelines import executor, finish, graph, remote_cache, server
 from pipelines.checkout import DVC, git, worktree
-from pipelines.pulse import Pulse
+from pipelines.heartbeat import Pulse
+from pipelines.progress import console
 from pipelines.reproduce import warn_of_damage
 from pipelines.schedule import Durations, Lease, Schedule
 from pipelines.slots import Slots, Stopped, gpus
 from pipelines.worker import EXCHANGE, PAUSES, execute, patiently
-from rapt import files, params, process
+from rapt import params
 from rapt.data.config import FilesSource
-from rapt.errors import RaptError
 from rapt.privacy.statement import UNPROTECTED
+from rapt.utils import files, process
+from rapt.utils.errors import RaptError
 
 T = TypeVar("T")
 Lock = dict[str, dict[str, Any]]
@@ -101,7 +102,7 @@ class Desk:
                 capture_output=True,
                 text=True,
             )
-        if done.returncode not in (0, exchange.NOTHING):
+        if done.returncode not in (0, remote_cache.NOTHING):
             reason = " ".join(done.stderr.strip().splitlines()[-1:])
             raise RaptError(f"{stage}: not fetched from the remote: {reason}")
         return done.returncode == 0
@@ -167,7 +168,7 @@ class Sides:
         stage = lease.stage.name
         lock = self._patiently(lambda: self._desk.send(stage))
         if lock is None:
-            raise walk.Stays
+            raise executor.Stays
         if self._patiently(lambda: self._desk.fetch(stage)):
             return None
         seconds = self._run(stage, lock)
@@ -293,7 +294,7 @@ def reproduce(
         warn_of_damage(here)
         desk = Desk(here, needs)
         with published(root, here.commit, repository) as own:
-            walk.run(schedule, Sides(here, desk, pool, repository, own))
+            executor.run(schedule, Sides(here, desk, pool, repository, own))
     finish.finish(experiment)
 
 

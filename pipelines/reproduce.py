@@ -15,8 +15,8 @@ from pathlib import Path
 from prefect import flow
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from pipelines import finish, graph, server, walk
-from pipelines.board import console
+from pipelines import executor, finish, graph, server
+from pipelines.progress import console
 from pipelines.schedule import Durations, Schedule
 from pipelines.slots import Slots, gpus
 from rapt import params
@@ -53,7 +53,7 @@ def reproduce(plan: graph.Plan, slots: Slots, experiment: params.Params) -> None
     def reproduce() -> None:
         # Closed here: Prefect waits for threads that wait for what runs, then a SIGTERM is the end.
         with closing(slots):
-            walk.run(Schedule(plan, slots.count, gpus(), Durations(slots.root)), slots)
+            executor.run(Schedule(plan, slots.count, gpus(), Durations(slots.root)), slots)
         finish.finish(experiment)
 
     reproduce()

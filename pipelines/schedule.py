@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 
 from pipelines.graph import Plan, Stage, downstream
-from rapt import files
+from rapt.utils import files
 
 # By kind, as the demo's take on two cores: what stands for a kind until one of it has run here.
 EXPECTED: dict[str, float] = files.read_json(Path(__file__).with_name("seconds.json"))

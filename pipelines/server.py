@@ -17,9 +17,9 @@ import httpx
 import typer
 from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-from rapt import files
-from rapt.errors import RaptError
-from rapt.process import tethered
+from rapt.utils import files
+from rapt.utils.errors import RaptError
+from rapt.utils.process import tethered
 
 SECONDS_TO_START = 120  # the first start migrates a database: slow where the cores are busy
 SECONDS_TO_STOP = 5

@@ -24,12 +24,12 @@ from itertools import takewhile
 from pathlib import Path
 from typing import IO, Self
 
-from pipelines import before, graph, slot_worker
+from pipelines import graph, rollback, slot_worker
 from pipelines.cache import forget_lost, remove_damaged
 from pipelines.checkout import DVC, PATH, forget_others, git, worktree
 from pipelines.schedule import Lease
-from rapt import process
-from rapt.errors import RaptError
+from rapt.utils import process
+from rapt.utils.errors import RaptError
 
 # `git stash create` and `ls-files --others` see nothing of these: a slot would miss them.
 CODE = ("stages", "pipelines", "rapt", "dvc.yaml", "params.yaml")
@@ -203,7 +203,7 @@ class Slots:
                 f"changed while the flow ran: {_listed(changed)}; what ran is in the cache, and "
                 "nothing else was touched: start again"
             )
-        with before.kept(self.root, ["dvc.lock", *graph.uncached(self.root)]):
+        with rollback.kept(self.root, ["dvc.lock", *graph.uncached(self.root)]):
             forget_lost(self.root / "dvc.lock", self.cache)
             try:
                 self._collect()
@@ -381,7 +381,7 @@ def recover(root: Path) -> None:
         RaptError: another flow runs.
     """
     with _only_one(root):
-        before.give_back(root)
+        rollback.give_back(root)
 
 
 def _inherited(variable: str) -> list[str]:

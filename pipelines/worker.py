@@ -23,15 +23,15 @@ from typing import Any, TypeVar
 from prefect import flow
 from ruamel.yaml import YAML
 
-from pipelines import exchange, pulse
+from pipelines import heartbeat, remote_cache
 from pipelines.cache import remove_damaged
 from pipelines.checkout import DVC, PATH, forget_others, git, use_cache
 from pipelines.slots import BACKOFF, CommandError
-from rapt import files, process
-from rapt.errors import RaptError
+from rapt.utils import files, process
+from rapt.utils.errors import RaptError
 
 T = TypeVar("T")
-EXCHANGE = (sys.executable, "-P", exchange.__file__)
+EXCHANGE = (sys.executable, "-P", remote_cache.__file__)
 # What a remote is given to come back, in seconds: a minute and a half in all.
 PAUSES = (2, 4, 8, 16, 32, 32)
 
@@ -49,7 +49,7 @@ def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None
     Raises:
         RaptError: git or DVC failed; its log stays on this machine.
     """
-    with pulse.beating(), own_folder() as folder:
+    with heartbeat.beating(), own_folder() as folder:
         run = partial(execute, folder, stage, logs=folder / ".rapt/logs", **_environment(folder))
         patiently(lambda: _checkout(folder, repository, commit))
         remove_damaged(folder / ".dvc/cache", folder / ".rapt/cache.json")

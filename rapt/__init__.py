@@ -40,7 +40,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rapt.errors import RaptError as RaptError
     from rapt.params import load as load_params
     from rapt.privacy.calibration import curve as calibration_curve
     from rapt.privacy.mechanisms import PCT2T as PCT2T
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from rapt.release.text import TextPrivatizer as TextPrivatizer
     from rapt.table_cache import cached_table as cached_table
     from rapt.text.table import EmbeddingTable as EmbeddingTable
+    from rapt.utils.errors import RaptError as RaptError
 
 __version__ = "0.1.0"
 # What people need, imported when first asked for: `import rapt` itself takes no time.
@@ -57,7 +57,7 @@ _PUBLIC = {
     "EmbeddingTable": "rapt.text.table:EmbeddingTable",
     "PCT2T": "rapt.privacy.mechanisms:PCT2T",
     "Privatizer": "rapt.privacy.privatizer:Privatizer",
-    "RaptError": "rapt.errors:RaptError",
+    "RaptError": "rapt.utils.errors:RaptError",
     "T2T": "rapt.privacy.mechanisms:T2T",
     "TextPrivatizer": "rapt.release.text:TextPrivatizer",
     "Words": "rapt.privacy.privatizer:Words",

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from rapt import __version__
-from rapt.errors import RaptError, disk_errors, wrong_eta
-from rapt.process import no_telemetry
+from rapt.utils.errors import RaptError, disk_errors, wrong_eta
+from rapt.utils.process import no_telemetry
 
 # Commands import what they need when they run: `rapt --help` takes no longer than Typer does.
 app = typer.Typer(
@@ -212,7 +212,7 @@ def calibrate(
     draws: Annotated[int, typer.Option(help="Noisy draws for each.", min=1)] = 200,
 ) -> None:
     """Find the largest eta that replaces words as often as you want."""
-    from rapt.calibrate import calibrate
+    from rapt.commands.calibrate import calibrate
 
     typer.echo(
         calibrate(
@@ -296,7 +296,7 @@ def preset(
     from rapt import presets
 
     if name is None:
-        from rapt.preview import listed
+        from rapt.commands.plan import listed
 
         listed()
         return
@@ -307,8 +307,8 @@ def preset(
 @app.command(rich_help_panel=EXPERIMENT)
 def check(json: AsJson = False) -> None:
     """Validate params.yaml and the local files it names; say what it will run."""
-    from rapt import plan
-    from rapt.check import check as checked
+    from rapt import grid
+    from rapt.commands.check import check as checked
 
     try:
         p = checked()
@@ -317,8 +317,8 @@ def check(json: AsJson = False) -> None:
             raise
         _print_json({"valid": False, "problems": str(error).splitlines()})
         raise typer.Exit(2) from None
-    cells = plan.plan(p)
-    kinds = {kind: sum(cell.kind == kind for cell in cells) for kind in plan.KINDS}
+    cells = grid.plan(p)
+    kinds = {kind: sum(cell.kind == kind for cell in cells) for kind in grid.KINDS}
     if json:
         _print_json({"valid": True, "cells": kinds, "seeds": p.seeds})
         return
@@ -333,12 +333,13 @@ def show_params(
     schema: Annotated[bool, typer.Option("--schema", help="The JSON Schema instead.")] = False,
 ) -> None:
     """Print the whole params of the experiment: every key, with its default and its help."""
-    from rapt import params, params_show
+    from rapt import params
+    from rapt.commands import show_params
 
     if schema:
-        text = params_show.schema()
+        text = show_params.schema()
     else:
-        text = (params_show.as_json if json else params_show.as_yaml)(params.load())
+        text = (show_params.as_json if json else show_params.as_yaml)(params.load())
     typer.echo(text, nl=False)
 
 
@@ -361,7 +362,7 @@ def preview(
     json: AsJson = False,
 ) -> None:
     """Say what a preset would run, and about what it would cost in hours and disk."""
-    from rapt.preview import preview as previewed
+    from rapt.commands.plan import preview as previewed
 
     previewed(what, rows=rows or (), parameters=parameters or (), tflops=tflops, as_json=json)
 
@@ -417,15 +418,16 @@ def report(
 @app.command(rich_help_panel=EXPERIMENT)
 def sync() -> None:
     """Bring MLflow up to the cells: what is missing or changed is logged, nothing twice."""
-    from rapt import params, tracking
+    from rapt import params
+    from rapt.results import mlflow_mirror
 
-    tracking.sync(params.load())
+    mlflow_mirror.sync(params.load())
 
 
 @app.command(rich_help_panel=EXPERIMENT)
 def clean() -> None:
     """Remove the outs and the dvc.lock entries of stages that dvc.yaml no longer has."""
-    from rapt.clean import clean
+    from rapt.commands.clean import clean
 
     for path in clean():
         typer.echo(f"removed {path}")

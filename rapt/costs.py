@@ -19,12 +19,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from rapt import files, models
+from rapt import models
 from rapt.data import read, sources
 from rapt.data.config import FilesSource, HubSource, PackageSource, Task
-from rapt.errors import RaptError
+from rapt.grid import CLEAN, TUNED, UNPROTECTED_ETA, PlannedCell, is_unprotected, plan
 from rapt.params import Params
-from rapt.plan import CLEAN, TUNED, UNPROTECTED_ETA, PlannedCell, is_unprotected, plan
 from rapt.tuning.config import (
     Backbone,
     BiLstm,
@@ -36,6 +35,8 @@ from rapt.tuning.config import (
     PTuning,
     Tuner,
 )
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 
 # Tokens that a word becomes, of BERT and its like; [CLS] and [SEP].
 TOKENS_PER_WORD = 1.3

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rapt import files
-from rapt.errors import RaptError
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from rapt.errors import not_allowed, one_of
+from rapt.utils.errors import not_allowed, one_of
 
 
 def lines(error: ValidationError, content: Any, root: type[BaseModel]) -> list[str]:

@@ -20,7 +20,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import CoreSchema
 
-from rapt.errors import wrong_eta
+from rapt.utils.errors import wrong_eta
 
 
 class Section(BaseModel):

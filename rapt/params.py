@@ -24,9 +24,8 @@ from rapt.attacks import AnyAttack
 from rapt.attacks.base import Inference, Inversion, Membership
 from rapt.attacks.ner import Ner
 from rapt.data.config import Gate, Task
-from rapt.errors import RaptError, not_allowed
+from rapt.grid import CLEAN, TUNED, plan
 from rapt.param_types import Eta, Etas, Model, Name, Names, Section, Sha256, Typed, problem, unique
-from rapt.plan import CLEAN, TUNED, plan
 from rapt.privacy.config import (
     Calibrate,
     Categories,
@@ -36,6 +35,7 @@ from rapt.privacy.config import (
 )
 from rapt.privacy.mechanisms import MECHANISMS
 from rapt.tuning.config import Backbone, Denoiser, Full, Reconstruction, TrainConfig, Tuner
+from rapt.utils.errors import RaptError, not_allowed
 
 UniversalPos = Literal[
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rapt import files
-from rapt.errors import RaptError, not_allowed
+from rapt.utils import files
+from rapt.utils.errors import RaptError, not_allowed
 
 FOLDER = Path("presets")
 PARAMS = Path("params.yaml")

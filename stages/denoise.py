@@ -4,11 +4,12 @@ from pathlib import Path
 
 import numpy as np
 
-from rapt import files, params
-from rapt.privacy import experiment
+from rapt import params
+from rapt.privacy import seeded
 from rapt.privacy.channel import Channel
 from rapt.privacy.posterior import Posterior
 from rapt.tuning.config import Denoising
+from rapt.utils import files
 from stages import run
 from stages.tuning import tune
 
@@ -40,7 +41,7 @@ def _denoising(
 ) -> list[Denoising]:
     """For each seed how it reads words: all from what is public and from the seed's own release."""
     p = params.load()
-    privatizer = experiment.privatizer(
+    privatizer = seeded.privatizer(
         embedding, p.methods[method].mechanism, p.methods[method].categories, eta
     )
     table, how = privatizer.table, p.denoisers[denoiser]

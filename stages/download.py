@@ -1,8 +1,9 @@
 """Fetch a task's data: `python -m stages.download movies`."""
 
-from rapt import files, params
+from rapt import params
 from rapt.data.prepare import prepare
-from rapt.errors import RaptError, not_allowed
+from rapt.utils import files
+from rapt.utils.errors import RaptError, not_allowed
 from stages import run
 
 

@@ -2,12 +2,13 @@
 
 from functools import partial
 
-from rapt import files, params
-from rapt.privacy import experiment
+from rapt import params
+from rapt.privacy import seeded
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.streams import stream
 from rapt.reporting.sentences import sentences
 from rapt.text.tagging import Tagged, Tagger
+from rapt.utils import files
 from stages import run
 
 
@@ -20,7 +21,7 @@ def main() -> None:
     for method in p.sweep.methods:
         how = p.methods[method]
         for eta in p.sweep.etas:
-            privatizer = experiment.privatizer(p.embedding, how.mechanism, how.categories, eta)
+            privatizer = seeded.privatizer(p.embedding, how.mechanism, how.categories, eta)
             for shown, text, words in zip(
                 releases, tagged, _privatized(privatizer, tagged, p.seed), strict=True
             ):

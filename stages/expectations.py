@@ -27,8 +27,8 @@ from great_expectations.data_context import EphemeralDataContext
 from great_expectations.data_context.types.base import ProgressBarsConfig
 from great_expectations.expectations.expectation import Expectation
 
-from rapt import files
-from rapt.errors import RaptError
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 
 Finding = dict[str, Any]
 EXAMPLES = 20

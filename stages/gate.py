@@ -6,10 +6,11 @@ from typing import Any
 
 from great_expectations import expectations as gxe
 
-from rapt import files, params
+from rapt import params
 from rapt.data.checks import flags
 from rapt.data.config import Attribute, Bins, Gate, Task, Values
 from rapt.data.prepare import SPLITS
+from rapt.utils import files
 from stages import run
 from stages.expectations import Rule, check, flagged, in_set, report, there, write
 

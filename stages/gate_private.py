@@ -8,10 +8,11 @@ from typing import Any
 
 from great_expectations import expectations as gxe
 
-from rapt import files, params
-from rapt.plan import releases
+from rapt import params
+from rapt.grid import releases
 from rapt.privacy.release_checks import Release, Replaced, Rows
-from rapt.progress import bar
+from rapt.utils import files
+from rapt.utils.progress import bar
 from stages import run
 from stages.expectations import Rule, check, flagged, report, write
 

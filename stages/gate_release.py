@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rapt import files, params
+from rapt import params
+from rapt.utils import files
 from stages import run
 from stages.expectations import stop
 from stages.gate_private import compare

@@ -6,13 +6,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rapt import cells, files, params
+from rapt import params
+from rapt.analysis.intervals import interval
 from rapt.attacks.base import Inference, Release, majority
-from rapt.attacks.interval import interval
-from rapt.errors import RaptError
-from rapt.plan import released
-from rapt.progress import bar
+from rapt.grid import released
+from rapt.results import cells
 from rapt.text.table import EmbeddingTable
+from rapt.utils import files
+from rapt.utils.errors import RaptError
+from rapt.utils.progress import bar
 from stages import run
 
 Right = dict[str, NDArray[np.bool_]]

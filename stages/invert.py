@@ -8,12 +8,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rapt import cells, files, params, plan
+from rapt import grid, params
 from rapt.attacks.base import Inversion, Pairs, Public, Release
-from rapt.attacks.victims import Victims, intervals
-from rapt.privacy import experiment
+from rapt.attacks.inversion_scores import Victims, intervals
+from rapt.privacy import seeded
 from rapt.privacy.channel import Channel
-from rapt.progress import bar
+from rapt.results import cells
+from rapt.utils import files
+from rapt.utils.progress import bar
 from stages import run
 
 
@@ -22,14 +24,14 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     p = params.load()
     how = p.attacks[attack]
     assert isinstance(how, Inversion)
-    name = plan.released(method, eta)
+    name = grid.released(method, eta)
     folder = f"data/private/{task}/{name}"
     statement = files.read_json(f"{folder}/statement.json")
     factors = {"attack": attack, "task": task, "method": method, "eta": eta}
     factors["embedding"] = embedding = statement["embedding"]
     cell = cells.Cell("invert", f"{attack}-{task}-{name}", factors)
     mechanism = {"type": statement["mechanism"], **statement["parameters"]}
-    privatizer = experiment.privatizer(embedding, mechanism, statement["categories"], eta)
+    privatizer = seeded.privatizer(embedding, mechanism, statement["categories"], eta)
     table = privatizer.table
     channel = Path(f"models/channels/{embedding}/{name}")
     public = Public.of(
@@ -42,7 +44,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
 
     def copy(k: int, split: str) -> Release:
         def noise(released: pa.Table) -> Iterator[NDArray[np.float64]]:
-            return experiment.noise(privatizer, released, k, task, seed=p.seed)
+            return seeded.noise(privatizer, released, k, task, seed=p.seed)
 
         return Release.read(f"{folder}/seed-{k}/{split}.parquet", noise)
 

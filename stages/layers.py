@@ -7,14 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rapt import cells, files, models, params
-from rapt.errors import RaptError
-from rapt.layers import distances, hidden_states, plane, spreads
-from rapt.plan import CLEAN
-from rapt.progress import bar
+from rapt import models, params
+from rapt.analysis.hidden_states import distances, hidden_states, plane, spreads
+from rapt.grid import CLEAN
+from rapt.results import cells
 from rapt.tuning.backbones import load_model, load_tokenizer
 from rapt.tuning.inputs import Split, read_split
 from rapt.tuning.model import load, needs_backbone, placed
+from rapt.utils import files
+from rapt.utils.errors import RaptError
+from rapt.utils.progress import bar
 from stages import run
 
 

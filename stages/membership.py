@@ -4,14 +4,16 @@ from pathlib import Path
 
 import torch
 
-from rapt import cells, files, params
+from rapt import params
 from rapt.attacks.base import Membership
-from rapt.attacks.candidates import Ranking, intervals, scores
-from rapt.plan import released
-from rapt.progress import bar
+from rapt.attacks.membership_scores import Ranking, intervals, scores
+from rapt.grid import released
+from rapt.results import cells
 from rapt.serving.model import Adapted
 from rapt.serving.protocol import contract_of
 from rapt.tuning.model import device_name
+from rapt.utils import files
+from rapt.utils.progress import bar
 from stages import run
 
 

@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rapt import files, params
-from rapt.privacy import experiment
+from rapt import params
+from rapt.privacy import seeded
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.config import PlainTokens
 from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.statement import kind, plain_words, statement
-from rapt.progress import bar
+from rapt.utils import files
+from rapt.utils.progress import bar
 from stages import run
 
 # One stream for each text, so that methods and etas are compared on the same noise.
@@ -35,7 +36,7 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
     how, label = p.method(method), p.tasks[task].label
     # Plain tokens serve the tuning alone.
     plain_tokens = how.plain_tokens if label else None
-    privatizer = experiment.privatizer(embedding, how.mechanism, how.categories, eta)
+    privatizer = seeded.privatizer(embedding, how.mechanism, how.categories, eta)
     splits = {s: files.read_parquet(f"data/tagged/{task}/{s}.parquet") for s in ("train", "test")}
     with files.atomic(out) as folder:
         folder.mkdir()
@@ -66,7 +67,7 @@ def _plain_facts(privatizer: Privatizer, how: PlainTokens | None) -> dict[str, A
         return {"plain_tokens": None, "vocabulary": None}
     return {
         "plain_tokens": how.model_dump(exclude={"vocabulary"}),
-        "vocabulary": len(experiment.plain_vocabulary(privatizer, how.vocabulary)),
+        "vocabulary": len(seeded.plain_vocabulary(privatizer, how.vocabulary)),
     }
 
 
@@ -110,7 +111,7 @@ class Release:
         """Draw the plain tokens of this seed."""
         self.privatizer, self.task, self.seed, self.k = privatizer, task, seed, k
         self.plain = (
-            experiment.PlainTokens(privatizer, k, seed=seed, **plain_tokens.model_dump())
+            seeded.PlainTokens(privatizer, k, seed=seed, **plain_tokens.model_dump())
             if plain_tokens
             else None
         )
@@ -132,9 +133,9 @@ class Release:
         """The columns that cross the boundary, and no others."""
         ids = tagged["example_id"].to_pylist()
         columns = {"example_id": tagged["example_id"], "segment": tagged["segment"]}
-        words = experiment.texts(self.privatizer, tagged, self.k, self.task, seed=self.seed)
+        words = seeded.texts(self.privatizer, tagged, self.k, self.task, seed=self.seed)
         columns["words"] = _strings(bar(words, f"{self.task} {split}, seed {self.k}", len(ids)))
-        if experiment.releases_vectors(self.privatizer):
+        if seeded.releases_vectors(self.privatizer):
             columns["vectors"] = self._vectors(tagged)
         if "label" in tagged.column_names and tagged["label"].null_count < len(ids):
             columns["label"] = tagged["label"]
@@ -148,7 +149,7 @@ class Release:
         """The vectors that the words are the nearest to, by the same noise."""
         lengths = pc.list_value_length(tagged["words"]).to_numpy().astype(np.int64)
         every = np.empty((lengths.sum(), self.privatizer.table.dimension), np.float32)
-        released = experiment.vectors(self.privatizer, tagged, self.k, self.task, seed=self.seed)
+        released = seeded.vectors(self.privatizer, tagged, self.k, self.task, seed=self.seed)
         for end, vectors in zip(
             lengths.cumsum(), bar(released, "vectors", len(lengths)), strict=True
         ):

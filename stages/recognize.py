@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
-from rapt import cells, files, params
+from rapt import params
 from rapt.attacks.base import Release
 from rapt.attacks.entities import Found, blind, intervals
 from rapt.attacks.ner import Ner
-from rapt.plan import released
-from rapt.progress import bar
+from rapt.grid import released
+from rapt.results import cells
 from rapt.text.entities import entities
+from rapt.utils import files
+from rapt.utils.progress import bar
 from stages import run
 
 

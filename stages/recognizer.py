@@ -1,8 +1,9 @@
 """Fit an attacker's recognizer of entities: `python -m stages.recognizer ner movies`."""
 
-from rapt import files, params
+from rapt import params
 from rapt.attacks.ner import Ner
 from rapt.text.entities import entities
+from rapt.utils import files
 from stages import run
 
 

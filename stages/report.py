@@ -2,19 +2,20 @@
 
 import sys
 
-from rapt import params, tracking
-from rapt.reporting import cells, outs
+from rapt import params
+from rapt.reporting import writer
+from rapt.results import mlflow_mirror, reader
 from stages import run
 
 
 def main() -> None:
     """Drop the cells outside the plan, write the report, mirror the cells in MLflow."""
     p = params.load()
-    for path in cells.prune(p):
+    for path in reader.prune(p):
         print(f"removed {path}: not a cell of params.yaml")
-    outs.write(cells.load(p))
+    writer.write(reader.load(p))
     try:
-        tracking.sync(p)
+        mlflow_mirror.sync(p)
     except Exception as error:  # the mirror is no part of the result
         reason = " ".join(str(error).split())
         print(f"warning: MLflow is not up to date ({reason}); rapt sync mends it", file=sys.stderr)

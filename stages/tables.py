@@ -1,8 +1,9 @@
 """Make an embedding model's candidate table: `python -m stages.tables minilm`."""
 
-from rapt import files, models, params
+from rapt import models, params
 from rapt.text.embeddings import build_table
 from rapt.text.tagging import Tagger
+from rapt.utils import files
 from stages import run
 
 

@@ -2,9 +2,10 @@
 
 import pyarrow as pa
 
-from rapt import files, params
-from rapt.progress import bar
+from rapt import params
 from rapt.text.tagging import Tagger
+from rapt.utils import files
+from rapt.utils.progress import bar
 from stages import run
 
 

@@ -1,6 +1,6 @@
 """Tune an adapter: `python -m stages.train CELL movies minilm lora rapt 75`."""
 
-from rapt.plan import released
+from rapt.grid import released
 from stages import run
 from stages.tuning import tune
 

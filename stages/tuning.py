@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rapt import cells, files, models, params
+from rapt import models, params
+from rapt.results import cells
 from rapt.tuning.config import Denoising, Run
-from rapt.tuning.seeds import train_all
+from rapt.tuning.parallel import train_all
+from rapt.utils import files
 
 
 def tune(

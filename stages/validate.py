@@ -1,6 +1,7 @@
 """Validate params.yaml and fill in its defaults, upstream of all: `python -m stages.validate`."""
 
-from rapt import files, params
+from rapt import params
+from rapt.utils import files
 from stages import run
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from rapt import files
-from rapt.process import no_telemetry
 from rapt.text.table import EmbeddingTable
+from rapt.utils import files
+from rapt.utils.process import no_telemetry
 
 ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared" / "data"

@@ -14,7 +14,7 @@ from typing import get_args
 
 import pytest
 
-from rapt import __version__, cli, files, params, speed
+from rapt import __version__, cli, params, speed
 from rapt.attacks import ATTACKS
 from rapt.privacy.channel import estimate
 from rapt.privacy.config import Category
@@ -23,6 +23,7 @@ from rapt.privacy.privatizer import Privatizer
 from rapt.release.formats import FORMATS
 from rapt.speed import Speed
 from rapt.text.table import EmbeddingTable
+from rapt.utils import files
 from tests.conftest import ROOT
 
 

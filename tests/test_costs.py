@@ -15,11 +15,12 @@ from ruamel.yaml import YAML
 from safetensors.numpy import save_file
 from torch.nn import LSTM
 
-from rapt import files, params, presets
+from rapt import params, presets
+from rapt.commands.plan import STARTED, listed, preview
 from rapt.costs import CANDIDATES, Estimate, model_of
-from rapt.errors import RaptError
-from rapt.preview import STARTED, listed, preview
 from rapt.speed import Speed
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 
 EVERY = YAML(typ="safe").load(ROOT / "tests/every_section.yaml")
@@ -308,9 +309,9 @@ SPEED = Speed("this machine", start=40.0, product=50e9, training={str(H): 2e6, "
 @pytest.fixture(autouse=True)
 def speed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two cores, whose speed was measured."""
-    monkeypatch.setattr("rapt.preview.measured", lambda width: SPEED)
-    monkeypatch.setattr("rapt.preview.cores", lambda: 2)
-    monkeypatch.setattr("rapt.preview.has_gpu", lambda: False)
+    monkeypatch.setattr("rapt.commands.plan.measured", lambda width: SPEED)
+    monkeypatch.setattr("rapt.commands.plan.cores", lambda: 2)
+    monkeypatch.setattr("rapt.commands.plan.has_gpu", lambda: False)
 
 
 def said(capsys: pytest.CaptureFixture[str], p: params.Params) -> str:
@@ -378,7 +379,7 @@ def test_presets_are_listed_with_what_they_cost_here(
     workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for speed, minutes in ((None, "-"), (SPEED, r"[\d.,]+ (min|h)")):
-        monkeypatch.setattr("rapt.preview.known", lambda speed=speed: speed)
+        monkeypatch.setattr("rapt.commands.plan.known", lambda speed=speed: speed)
         monkeypatch.setenv("COLUMNS", "70")
         listed()
         lines = capsys.readouterr().out.splitlines()
@@ -391,7 +392,7 @@ def test_a_preview_warns_of_too_many_cells(
     workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "More than" not in shown(capsys, "paper-nlu-bert")
-    monkeypatch.setattr("rapt.preview.MOST_CELLS", 191)
+    monkeypatch.setattr("rapt.commands.plan.MOST_CELLS", 191)
     warned = shown(capsys, "paper-nlu-bert")
     assert "More than 191 cells: DVC writes dvc.lock anew for each, about 1.9 min" in warned
 

@@ -17,7 +17,7 @@ from evidence.in_context import WEIGHTS, in_context
 from rapt import params
 from rapt.privacy.channel import Channel
 from rapt.privacy.posterior import Posterior
-from rapt.reporting import cells
+from rapt.results import reader
 from rapt.text.table import EmbeddingTable
 from tests.conftest import ROOT
 
@@ -28,7 +28,7 @@ EXPERIMENTS = [path.parent for path in sorted((ROOT / "evidence").glob("*/params
 def test_the_tables_are_those_of_the_cells(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     written = (folder / "results.md").read_text(encoding="utf-8")
-    assert tables.page(cells.load(params.load())) == written
+    assert tables.page(reader.load(params.load())) == written
 
 
 @pytest.mark.parametrize("folder", EXPERIMENTS, ids=lambda folder: folder.name)

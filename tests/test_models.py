@@ -14,8 +14,8 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel, BertConfig, BertModel
 
 from rapt import models
-from rapt.errors import RaptError
 from rapt.tuning.backbones import load_model
+from rapt.utils.errors import RaptError
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 WANTED = {

@@ -61,7 +61,7 @@ def test_importing_the_package_imports_nothing_else() -> None:
     "module",
     [
         "rapt.cli",
-        "rapt.calibrate",
+        "rapt.commands.calibrate",
         "rapt.privacy.audit.command",
         "rapt.privacy.audit.show",
         "rapt.release.command",

@@ -12,8 +12,8 @@ from ruamel.yaml import YAML
 
 from rapt import params
 from rapt.attacks.ner import Ner
-from rapt.errors import RaptError
 from rapt.tuning.config import Denoiser, Lora
+from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 
 Edit = Callable[[dict[str, Any]], Any]

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from rapt import params, plan, presets
-from rapt.errors import RaptError
+from rapt import grid, params, presets
+from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 
 NAMES = ["demo", *sorted({path.stem for path in (ROOT / "presets").iterdir()} - {"demo"})]
@@ -40,7 +40,7 @@ def test_the_shipped_params_are_the_demo() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_preset_is_valid_and_plans(name: str) -> None:
     p = loaded(name)
-    cells = plan.plan(p)
+    cells = grid.plan(p)
     kind = OF_ATTACKS.get(name.split("-")[0], "train")
     assert any(cell.kind == kind for cell in cells)
     assert len(cells) <= 250, "split it: dvc.lock is written anew for every cell"
@@ -75,7 +75,7 @@ def test_a_preset_is_one_page(name: str) -> None:
 def test_a_table_of_the_paper_has_192_cells_of_five_seeds(name: str) -> None:
     p = loaded(name)
     # Three tasks and four tuners: of three methods at five eta, and of the clean text.
-    assert [cell.kind for cell in plan.plan(p)] == ["train"] * 3 * 4 * (3 * 5 + 1)
+    assert [cell.kind for cell in grid.plan(p)] == ["train"] * 3 * 4 * (3 * 5 + 1)
     assert p.seeds == 5
 
 
@@ -117,7 +117,7 @@ def test_the_others_differ_as_the_papers_do() -> None:
     assert t5.embeddings["t5"].model == t5.backbones["t5"].model
     llm = loaded("paper-llm")
     assert llm.tuners["qlora"].model_dump()["quantize"] == "4bit"
-    assert len(plan.plan(llm)) == 2 * (3 * 5 + 1)
+    assert len(grid.plan(llm)) == 2 * (3 * 5 + 1)
     rates = {"paper-qu": 1e-3, "paper-qu-sst2": 2e-5, "paper-qu-qqp": 4e-5}
     for name, rate in rates.items():
         qu = loaded(name)

@@ -13,8 +13,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from rapt import project
-from rapt.errors import RaptError
 from rapt.text.table import EmbeddingTable
+from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 
 

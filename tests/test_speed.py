@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rapt import files, speed
+from rapt import speed
+from rapt.utils import files
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rapt import files, models, table_cache
+from rapt import models, table_cache
 from rapt.data import fetch
-from rapt.errors import RaptError
 from rapt.text.table import EmbeddingTable
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 from tests.tuning import families
 
 

@@ -17,7 +17,7 @@ import pytest
 from rapt import project
 
 ROOT = Path(__file__).parents[1]
-STAGE = "from rapt.process import no_telemetry; no_telemetry()\n"
+STAGE = "from rapt.utils.process import no_telemetry; no_telemetry()\n"
 PREFECT = "from prefect.settings.context import get_current_settings\n"
 PREFECT_SAYS = PREFECT + "print(get_current_settings().server.analytics_enabled)"
 PREFECT_SDK_SAYS = (

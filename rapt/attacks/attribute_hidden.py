@@ -32,7 +32,7 @@ class AttributeHidden(Perceptron, Inference):
     ) -> dict[str, list[str]]:
         """Train on what the model makes of the attacker's own texts, then read the victims'."""
         from rapt import models
-        from rapt.attacks.reading import hidden_states
+        from rapt.attacks.text_features import hidden_states
 
         folder = models.folder(self.model, self.sha256)
         states = [hidden_states(folder, release, self.max_tokens) for release in (own, victims)]

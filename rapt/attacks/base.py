@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt import files
 from rapt.param_types import Section
+from rapt.utils import files
 
 if TYPE_CHECKING:  # params.yaml is validated with this module: every command would load Arrow
     import pyarrow as pa

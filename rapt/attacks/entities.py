@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from seqeval.metrics.sequence_labeling import get_entities
 
+from rapt.analysis.intervals import interval
 from rapt.attacks.base import Texts
-from rapt.attacks.interval import interval
 
 Counts = NDArray[np.int64]
 

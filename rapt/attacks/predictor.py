@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
-from rapt import files, models
-from rapt.errors import RaptError
+from rapt import models
 from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.inputs import word_pieces
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 
 MASKED, CAUSAL = "ForMaskedLM", "ForCausalLM"
 AUTO = {

@@ -15,12 +15,13 @@ from transformers import (
     get_linear_schedule_with_warmup,
 )
 
-from rapt import files, models
+from rapt import models
 from rapt.attacks.base import Texts
-from rapt.errors import RaptError, not_allowed
-from rapt.progress import counter
 from rapt.tuning.backbones import load_tokenizer, most_tokens
 from rapt.tuning.batches import by_length, shuffled
+from rapt.utils import files
+from rapt.utils.errors import RaptError, not_allowed
+from rapt.utils.progress import counter
 
 if TYPE_CHECKING:
     from rapt.attacks.ner import Ner

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from rapt.data.config import Bins, MostFrequent
-from rapt.errors import RaptError
+from rapt.utils.errors import RaptError
 
 NUMBER = re.compile(r"[-+]?\d*\.?\d+")
 

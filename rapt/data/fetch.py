@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from rapt.data.config import PackageSource
-from rapt.errors import RaptError, did_you_mean
+from rapt.utils.errors import RaptError, did_you_mean
 
 NO_CONNECTION = re.compile("connection broken|Max retries|name resolution|ConnectTimeout", re.I)
 

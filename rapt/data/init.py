@@ -17,11 +17,12 @@ from ruamel.yaml import YAML, YAMLError
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from rapt import files, params, presets
-from rapt.check import prepared
+from rapt import params, presets
+from rapt.commands.check import prepared
 from rapt.data import read
 from rapt.data.config import Format
-from rapt.errors import RaptError, not_allowed, one_of
+from rapt.utils import files
+from rapt.utils.errors import RaptError, not_allowed, one_of
 
 FORMATS = {
     ".csv": "csv",

@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from rapt import files
 from rapt.data import attributes, read, sources
 from rapt.data.config import Bins, Label, MostFrequent, Task, Values
-from rapt.errors import RaptError
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 
 SPLITS = ("train", "test")
 BIO = re.compile(r"O|[BI]-\S+")  # Ramshaw and Marcus (1995)

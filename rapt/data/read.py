@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rapt.data.config import Format
-from rapt.errors import RaptError, not_allowed
+from rapt.utils.errors import RaptError, not_allowed
 
 # Column by name. Values are what the format knows: strings alone for csv and tsv.
 Columns = Mapping[str, Sequence[Any] | pa.ChunkedArray]

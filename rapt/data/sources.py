@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from rapt import files
 from rapt.data import fetch, read
 from rapt.data.config import FilesSource, Format, HubSource, PackageSource, Task
-from rapt.errors import RaptError, not_allowed
+from rapt.utils import files
+from rapt.utils.errors import RaptError, not_allowed
 
 
 @dataclass(frozen=True)

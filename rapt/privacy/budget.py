@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.errors import RaptError, wrong_eta
-from rapt.mapped import take
 from rapt.privacy.mechanisms import Mechanism, Space
+from rapt.utils.errors import RaptError, wrong_eta
+from rapt.utils.memmap import take
 
 QUANTILES = (0.05, 0.5, 0.95)
 PAIRS = 4_000

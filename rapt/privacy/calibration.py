@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from rapt.mapped import take
 from rapt.privacy.channel import (
     NORMAL_95,
     Rows,
@@ -24,6 +23,7 @@ from rapt.privacy.mechanisms import T2T, WordMechanism
 from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
+from rapt.utils.memmap import take
 
 SCORES = 1 << 22  # of pairs of a draw and a candidate, held at a time: 16 MiB in float32
 PAIRS = 1 << 12  # of them decided at a time

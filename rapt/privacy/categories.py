@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.errors import RaptError, not_allowed
+from rapt.utils.errors import RaptError, not_allowed
 
 # RAPT, section on PCT2T: the first four by default, the others for its study.
 CATEGORIES: dict[str, tuple[str, ...]] = {

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, diags_array
 from scipy.stats import binomtest
 
-from rapt import files
 from rapt.privacy.categories import ALL, Scheme
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.streams import stream
-from rapt.progress import bar
 from rapt.text.table import EmbeddingTable
+from rapt.utils import files
+from rapt.utils.progress import bar
 
 NORMAL_95 = 1.96
 PER = 1000  # draws that N_w is counted in

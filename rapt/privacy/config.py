@@ -14,7 +14,6 @@ from pydantic import (
     model_validator,
 )
 
-from rapt.errors import RaptError
 from rapt.param_types import Etas, Section, problem, unique
 from rapt.privacy.mechanisms import (
     MECHANISMS,
@@ -23,6 +22,7 @@ from rapt.privacy.mechanisms import (
     parameters,
     wordwise_mechanism,
 )
+from rapt.utils.errors import RaptError
 
 Category = Literal[
     "noun",

@@ -9,13 +9,13 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.errors import RaptError, wrong_eta
 from rapt.privacy.categories import VERBATIM, Scheme
 from rapt.privacy.mechanisms import Mechanism, Space, Wordwise
 from rapt.privacy.neighbours import Precision
 from rapt.privacy.neighbours.threads import beside, blas_threads
 from rapt.privacy.streams import fresh
 from rapt.text.table import EmbeddingTable
+from rapt.utils.errors import RaptError, wrong_eta
 
 WORDS = 1024  # words that a thread privatizes at a time: their noise is 6 MiB at d = 768
 

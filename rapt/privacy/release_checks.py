@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rapt import files
-from rapt.privacy import experiment
+from rapt.privacy import seeded
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.mechanisms import parameters
 from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.statistics import ReplayTest, replay_test
 from rapt.privacy.streams import stream
+from rapt.utils import files
 
 SPLITS = ("train", "test")
 CHUNK = 1 << 14  # vectors that are looked at together
@@ -49,7 +49,7 @@ class Release:
         """Read a release, and what it came from."""
         self.folder, self.seed = folder, seed
         told = self.statement = files.read_json(folder / "statement.json")
-        self.privatizer = experiment.privatizer(
+        self.privatizer = seeded.privatizer(
             told["embedding"],
             {"type": told["mechanism"], **told["parameters"]},
             told["categories"],
@@ -62,7 +62,7 @@ class Release:
     @property
     def has_vectors(self) -> bool:
         """Whether each word has a vector beside it."""
-        return experiment.releases_vectors(self.privatizer)
+        return seeded.releases_vectors(self.privatizer)
 
     @property
     def is_original(self) -> bool:
@@ -120,7 +120,7 @@ class Copy:
         self.splits = {s: files.read_parquet(self._folder / f"{s}.parquet") for s in SPLITS}
         told = release.statement
         self.plain = (
-            experiment.PlainTokens(
+            seeded.PlainTokens(
                 release.privatizer,
                 k,
                 seed=release.seed,
@@ -202,9 +202,7 @@ class Copy:
         every = files.vectors_of_column(copy["vectors"])
         sound = _sound(every, self.release.grid)
         tagged = self.release.tagged[split]
-        expected = (
-            experiment.vectors(privatizer, tagged, seed=0) if self.release.is_original else None
-        )
+        expected = seeded.vectors(privatizer, tagged, seed=0) if self.release.is_original else None
         nearest = [] if expected else _nearest(privatizer, every)
         ends = np.cumsum([0, *pc.list_value_length(copy["vectors"]).to_pylist()]).tolist()
         rows = []
@@ -232,7 +230,7 @@ class Copy:
             drawn = stream(seed, self.k, task, split, "gate-sample")
             rows = _sample([len(text) for text in flags], drawn)
             sample = tagged.select(["example_id", "words", "pos"]).take(rows)
-            again = list(experiment.texts(privatizer, sample, self.k, task, "gate", seed=seed))
+            again = list(seeded.texts(privatizer, sample, self.k, task, "gate", seed=seed))
             released += chain.from_iterable(flags[row] for row in rows)
             replayed += chain.from_iterable(_replaced(privatizer, sample, again))
         return Replaced(len(every), sum(every), replay_test(released, replayed))
@@ -299,7 +297,7 @@ def _sound(vectors: NDArray[np.float32], grid: float) -> NDArray[np.bool_]:
 
 def _nearest(privatizer: Privatizer, vectors: NDArray[np.float32]) -> list[str]:
     """The word nearest to each vector, those that are not finite taken for the origin."""
-    nearest = experiment.representer(privatizer).nearest
+    nearest = seeded.representer(privatizer).nearest
     parts = (vectors[start : start + CHUNK] for start in range(0, len(vectors), CHUNK))
     return [word for part in parts for word in nearest(np.nan_to_num(part, posinf=0, neginf=0))]
 

@@ -8,12 +8,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.errors import RaptError, wrong_eta
 from rapt.privacy.mechanisms import VectorMechanism
 from rapt.privacy.mechanisms.base import Vectors
 from rapt.privacy.neighbours import ExactSearch
 from rapt.privacy.privatizer import Words
 from rapt.text.table import EmbeddingTable
+from rapt.utils.errors import RaptError, wrong_eta
 
 
 class Representer:

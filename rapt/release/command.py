@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from rapt import defaults
-from rapt.errors import RaptError
 from rapt.privacy.categories import listed
 from rapt.release.directory import FORMAT, Directory
 from rapt.release.formats import FORMATS, STREAM, TEXT, Input, format_name
 from rapt.release.job import Job
 from rapt.release.statement import Counts
 from rapt.release.text import NOISE, PLACEHOLDER, TextPrivatizer
+from rapt.utils.errors import RaptError
 
 
 def privatize(path: Path, out: Path, **options: Any) -> str:

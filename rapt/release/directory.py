@@ -15,15 +15,15 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from rapt import files
-from rapt.errors import RaptError
-from rapt.files import read_json, write_bytes
-from rapt.progress import counter
 from rapt.release.formats import STREAM, SUFFIXES, Input, Parquet
 from rapt.release.job import Job, Progress, how, write_statement
 from rapt.release.parts import Parts
 from rapt.release.statement import Counts, statement
 from rapt.release.text import TextPrivatizer
+from rapt.utils import files
+from rapt.utils.errors import RaptError
+from rapt.utils.files import read_json, write_bytes
+from rapt.utils.progress import counter
 
 FORMAT = "parquet"
 IGNORED = (".", "_")  # what names begin with that no reader of Parquet takes for data: _SUCCESS

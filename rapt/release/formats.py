@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rapt.data.read import missing_column
-from rapt.errors import RaptError, not_allowed, one_of
+from rapt.utils.errors import RaptError, not_allowed, one_of
 
 T = TypeVar("T")
 Texts = Mapping[str, Sequence[str | None]]  # column -> its values, null where there is none

@@ -10,15 +10,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from rapt import __version__, files
-from rapt.errors import RaptError
-from rapt.files import write_bytes
+from rapt import __version__
 from rapt.privacy.statement import plain_words
-from rapt.progress import counter
 from rapt.release.formats import STREAM, Chunk, Format
 from rapt.release.parts import PRIVATE, Parts, beside
 from rapt.release.statement import Counts, statement
 from rapt.release.text import Released, TextPrivatizer
+from rapt.utils import files
+from rapt.utils.errors import RaptError
+from rapt.utils.files import write_bytes
+from rapt.utils.progress import counter
 
 Progress = Callable[[int], object]  # told how many documents more are done
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from rapt.errors import RaptError
-from rapt.files import read_json, write_bytes
+from rapt.utils.errors import RaptError
+from rapt.utils.files import read_json, write_bytes
 
 PRIVATE = 0o600
 

@@ -16,8 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt import defaults, files
-from rapt.errors import RaptError
+from rapt import defaults
 from rapt.privacy.budget import Budget
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.mechanisms import Mechanism, TokenRepresentation, wordwise_mechanism
@@ -39,7 +38,9 @@ from rapt.serving.client import is_url, opened
 from rapt.serving.protocol import TEXTS, Text
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagging import Tagged, Tagger
-from rapt.tuning.contract import Contract
+from rapt.tuning.inference_spec import Contract
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 
 Vectors = NDArray[np.float32]
 

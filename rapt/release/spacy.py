@@ -8,8 +8,8 @@ from itertools import islice
 from spacy.language import Language
 from spacy.tokens import Doc, Token
 
-from rapt.errors import RaptError
 from rapt.release.text import TextPrivatizer
+from rapt.utils.errors import RaptError
 
 NAME = "rapt_privatizer"
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from spacy.tokens import Doc
 
-from rapt.errors import RaptError, not_allowed, wrong_eta
 from rapt.privacy.categories import VERBATIM, Scheme
 from rapt.privacy.mechanisms import WordMechanism, word_mechanism
 from rapt.privacy.privatizer import Privatizer, Words, check_categories
@@ -24,6 +23,7 @@ from rapt.table_cache import TAGGER, cached_table
 from rapt.text import identifiers
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagging import Tagged, Tagger, read
+from rapt.utils.errors import RaptError, not_allowed, wrong_eta
 
 PIECE = 20_000  # characters, or words, that are tagged and privatized at a time
 # What becomes of a word: noise, or one of the others and its kind (rapt.privacy.statement).

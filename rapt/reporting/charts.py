@@ -9,14 +9,14 @@ from typing import Any
 
 import altair as alt
 
-from rapt.plan import sorted_etas
+from rapt.grid import sorted_etas
 from rapt.reporting import tables
-from rapt.reporting.cells import Results
 from rapt.reporting.figures.curves import accuracy_name, privacy_name
 from rapt.reporting.figures.drawing import CLEAN_TEXT
 from rapt.reporting.figures.trade_offs import pairs
 from rapt.reporting.tables import Privacy, Utility
 from rapt.reporting.text import attack_text, group_text
+from rapt.results.reader import Results
 
 HEIGHT = 400
 # Vega draws dashes and shapes by these names; the page gives the colours, for light and dark.

@@ -15,11 +15,11 @@ from math import inf
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
+from rapt.grid import UNPROTECTED_ETA, is_unprotected
 from rapt.params import Params
-from rapt.plan import UNPROTECTED_ETA, is_unprotected
 from rapt.reporting import tables
-from rapt.reporting.cells import Cell, Results
 from rapt.reporting.text import count
+from rapt.results.reader import Cell, Results
 
 Verdict = Literal["supported", "not supported", "not enough data"]
 POINTS = "percentage points"

@@ -7,14 +7,16 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from rapt import files, params
-from rapt.errors import RaptError, did_you_mean
+from rapt import params
+from rapt.grid import PlannedCell, plan
 from rapt.params import Params
-from rapt.plan import PlannedCell, plan
-from rapt.reporting import cells, provenance
+from rapt.reporting import provenance
 from rapt.reporting.figures import figures
 from rapt.reporting.page import render
 from rapt.reporting.papers import papers
+from rapt.results import reader
+from rapt.utils import files
+from rapt.utils.errors import RaptError, did_you_mean
 
 BENCHMARKS = Path("reports/benchmarks.json")
 # Before it the stamp goes: after the page's last section.
@@ -40,7 +42,7 @@ def report(out: Path, *, chosen: Sequence[str], stamp: bool) -> str:
     if Path("reports").resolve() in out.resolve().parents:
         raise RaptError(f"{out}: reports belongs to dvc repro report, give a path outside it")
     p = params.load()
-    results = cells.load(narrowed(p, chosen) if chosen else p, p)
+    results = reader.load(narrowed(p, chosen) if chosen else p, p)
     html = render(results, figures(results))
     if stamp:
         benchmarks = files.read_json(BENCHMARKS) if BENCHMARKS.is_file() else None

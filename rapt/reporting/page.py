@@ -15,18 +15,18 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from vl_convert import javascript_bundle
 
-from rapt.plan import sorted_etas
+from rapt.grid import sorted_etas
 from rapt.reporting import tables, text
-from rapt.reporting.cells import Json, Results
 from rapt.reporting.charts import charts
 from rapt.reporting.claims import claims
 from rapt.reporting.figures import Figure
+from rapt.reporting.narrative import headline, readings
 from rapt.reporting.papers import papers
 from rapt.reporting.papers.table import as_printed
 from rapt.reporting.provenance import origins
 from rapt.reporting.published import beside
-from rapt.reporting.readings import headline, readings
 from rapt.reporting.tables import Privacy, Utility
+from rapt.results.reader import Json, Results
 
 # Punctuation that stands at the word before it.
 CLOSING = frozenset(".,;:!?)%'’")

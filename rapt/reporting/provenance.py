@@ -17,11 +17,11 @@ from typing import Literal
 
 from markupsafe import Markup
 
-from rapt import files
-from rapt.cells import machine
-from rapt.reporting.cells import Results
 from rapt.reporting.papers.table import PaperTable
 from rapt.reporting.text import count
+from rapt.results.cells import machine
+from rapt.results.reader import Results
+from rapt.utils import files
 
 # A dependency of the report: what is pinned, wherever the cells ran.
 LOCK = Path("requirements.lock")

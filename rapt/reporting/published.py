@@ -6,9 +6,9 @@ import csv
 from dataclasses import dataclass
 from importlib.resources import files
 
-from rapt.plan import sorted_etas
-from rapt.reporting.cells import Results
+from rapt.grid import sorted_etas
 from rapt.reporting.text import percent
+from rapt.results.reader import Results
 
 TASK = "sst2"
 BERT = "bert-base-uncased"

@@ -10,11 +10,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from rapt.grid import sorted_etas
 from rapt.params import Params
-from rapt.plan import sorted_etas
 from rapt.reporting import tables
-from rapt.reporting.cells import REPORT, load
 from rapt.reporting.text import attack_text, count, group_text, percent, span
+from rapt.results.reader import REPORT, load
 
 
 def as_json(params: Params) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from scipy.special import stdtrit  # not scipy.stats, which takes a second to import
 
 from rapt.attacks.base import Inversion
+from rapt.grid import ATTACKED, CLEAN, TUNED, is_unprotected, sorted_etas
 from rapt.params import Params
-from rapt.plan import ATTACKED, CLEAN, TUNED, is_unprotected, sorted_etas
-from rapt.reporting.cells import Cell, Metric, Results, label
+from rapt.results.reader import Cell, Metric, Results, label
 
 # With fewer, an interval says nothing.
 FEWEST_SEEDS = 3

@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter
 
-from rapt.errors import RaptError
 from rapt.serving.protocol import (
     BYTES,
     Answer,
@@ -19,6 +18,7 @@ from rapt.serving.protocol import (
     read,
     read_contract,
 )
+from rapt.utils.errors import RaptError
 
 SECONDS = 60  # to wait for an answer
 ANSWER = TypeAdapter(Answer)

@@ -11,13 +11,13 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from rapt import models
-from rapt.errors import RaptError
 from rapt.serving.protocol import Text, check, contract_of
 from rapt.tuning import denoising
 from rapt.tuning.backbones import embedding_size, load_model, load_tokenizer, most_tokens
 from rapt.tuning.inputs import WordVectors, numbered, tokenized
 from rapt.tuning.model import load, needs_backbone, placed
 from rapt.tuning.train import logits
+from rapt.utils.errors import RaptError
 
 BATCH = 32
 

@@ -9,8 +9,8 @@ from typing import Annotated, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from rapt.errors import RaptError, did_you_mean
-from rapt.tuning.contract import NAME, Contract
+from rapt.tuning.inference_spec import NAME, Contract
+from rapt.utils.errors import RaptError, did_you_mean
 
 T = TypeVar("T")
 

@@ -16,8 +16,8 @@ from pydantic import TypeAdapter
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as HTTPError
 
-from rapt.errors import RaptError, one_of
 from rapt.serving.protocol import BYTES, Answer, Provider, Query, dumped, read
+from rapt.utils.errors import RaptError, one_of
 
 HOST = "127.0.0.1"
 NAMES = (HOST, "localhost")  # as which a request may address it: no other site's page may

@@ -13,10 +13,11 @@ from tokenizers import Tokenizer, normalizers
 from tokenizers import models as tokenizer_models
 from wordfreq import word_frequency
 
-from rapt import files, models
-from rapt.progress import bar
+from rapt import models
 from rapt.text.table import Vectors
 from rapt.text.tagging import Tagger
+from rapt.utils import files
+from rapt.utils.progress import bar
 
 WORD_START = ("Ġ", "▁")
 UNKNOWN = "[UNK]"

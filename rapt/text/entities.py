@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 from spacy.tokens import Doc, Token
 
-from rapt.errors import RaptError
 from rapt.text.tagging import load
+from rapt.utils.errors import RaptError
 
 
 def entities(tagged: pa.Table, package: str) -> list[list[str]]:

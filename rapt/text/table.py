@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from rapt import files, mapped
-from rapt.errors import RaptError
+from rapt.utils import files, memmap
+from rapt.utils.errors import RaptError
 
 Vectors = NDArray[np.float32]
 CHECKED = 1 << 10  # rows that are read at a time to be checked
@@ -70,7 +70,7 @@ class EmbeddingTable:
                 f"the {len(self.words)} words."
             )
         for name in ("vectors.npy", "pieces.npy"):
-            for start, part in mapped.walk(np.load(self.folder / name, mmap_mode="r"), CHECKED):
+            for start, part in memmap.walk(np.load(self.folder / name, mmap_mode="r"), CHECKED):
                 finite = np.isfinite(part.sum(axis=1, dtype=np.float64))  # only if all of it is
                 if not finite.all():
                     row = start + int(finite.argmin())
@@ -110,7 +110,7 @@ class EmbeddingTable:
         A word outside the table has the mean of its tokens' vectors.
         """
         rows = [self._rows.get(self.form(word), -1) for word in words]
-        vectors = mapped.take(self.vectors, np.maximum(rows, 0))
+        vectors = memmap.take(self.vectors, np.maximum(rows, 0))
         for i, row in enumerate(rows):
             if row < 0:
                 vectors[i] = self._embed_rare(words[i])

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from rapt.errors import RaptError
 from rapt.text import identifiers
+from rapt.utils.errors import RaptError
 
 CHARACTERS = 100_000  # tagged at a time
 

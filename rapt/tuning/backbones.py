@@ -28,10 +28,10 @@ from transformers import (
 )
 
 from rapt import models
-from rapt.errors import RaptError, not_allowed
 from rapt.tuning.bilstm import BiLstmConfig, BiLstmModel
 from rapt.tuning.config import Precision
 from rapt.tuning.inputs import Batch
+from rapt.utils.errors import RaptError, not_allowed
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from rapt import files
-from rapt.errors import RaptError
 from rapt.tuning.config import Run
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 
 SECONDS = 600  # between checkpoints within an epoch; there is one at the end of each, too
 

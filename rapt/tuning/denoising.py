@@ -23,9 +23,9 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from rapt.errors import RaptError
 from rapt.tuning.config import Denoising
 from rapt.tuning.inputs import Split, WordVectors, word_pieces
+from rapt.utils.errors import RaptError
 
 FOLDER = "denoised"  # in that of the adapter
 WORDS, VECTORS = "words.json", "vectors.safetensors"

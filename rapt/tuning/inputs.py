@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from rapt import files
+from rapt.utils import files
 
 VECTORS = "vectors"  # the column of a release that has one for each word
 NO_PLAIN = -1

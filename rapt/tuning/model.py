@@ -23,7 +23,6 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from rapt.errors import RaptError
 from rapt.tuning import backbones, bilstm
 from rapt.tuning.bilstm import BiLstmModel
 from rapt.tuning.config import (
@@ -38,6 +37,7 @@ from rapt.tuning.config import (
     Tuner,
 )
 from rapt.tuning.inputs import Batch, pooled, pooled_plain
+from rapt.utils.errors import RaptError
 
 ADAPTER = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"

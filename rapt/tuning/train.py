@@ -18,9 +18,7 @@ from transformers import (
     get_linear_schedule_with_warmup,
 )
 
-from rapt.errors import RaptError
-from rapt.progress import counter
-from rapt.tuning import contract, probe
+from rapt.tuning import inference_spec, probe
 from rapt.tuning.backbones import check_vectors, most_tokens, sharing_weights
 from rapt.tuning.batches import by_length, shuffled
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
@@ -37,6 +35,8 @@ from rapt.tuning.model import (
     placed,
     save,
 )
+from rapt.utils.errors import RaptError
+from rapt.utils.progress import counter
 
 CURVES = ("task_loss", "reconstruction_loss", "reconstruction_accuracy")
 
@@ -117,7 +117,7 @@ def _trained(
     save(trainer.model, run.adapter, run.backbone_name)
     if known:
         save_denoised(known, run.adapter)
-    contract.write(run, statement)
+    inference_spec.write(run, statement)
     return {
         "seed": run.k,
         "metrics": {"accuracy": _accuracy(trainer, splits["test"])},

@@ -14,9 +14,9 @@ from rapt.attacks.attribute_hidden import AttributeHidden
 from rapt.attacks.attribute_mlp import AttributeMlp, mean_vectors
 from rapt.attacks.authorship import Authorship
 from rapt.attacks.base import Inference, Release, majority
-from rapt.attacks.reading import hidden_states
-from rapt.errors import RaptError
+from rapt.attacks.text_features import hidden_states
 from rapt.text.table import EmbeddingTable
+from rapt.utils.errors import RaptError
 from tests.attacks.test_bayesian import FALSE_ALARM
 from tests.tuning.conftest import backbone as backbone
 

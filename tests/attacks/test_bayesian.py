@@ -16,8 +16,8 @@ from scipy.stats import binomtest
 
 from rapt.attacks.base import Pairs, Public, Release
 from rapt.attacks.bayesian import Bayesian, ceiling
+from rapt.attacks.inversion_scores import Victims
 from rapt.attacks.nearest import NearestNeighbour
-from rapt.attacks.victims import Victims
 from rapt.privacy.categories import VERBATIM, Scheme
 from rapt.privacy.channel import Channel, estimate
 from rapt.privacy.mechanisms import PCT2T, T2T

@@ -9,8 +9,8 @@ from threadpoolctl import threadpool_limits
 from rapt.attacks.autoencoder import Autoencoder
 from rapt.attacks.base import Pairs, Public, Release
 from rapt.attacks.black_box import BlackBox
+from rapt.attacks.inversion_scores import Victims
 from rapt.attacks.mlp_inversion import MlpInversion
-from rapt.attacks.victims import Victims
 from rapt.privacy.audit.cases import small_table
 from rapt.privacy.categories import VERBATIM, Scheme
 from rapt.text.table import EmbeddingTable

@@ -29,8 +29,8 @@ from rapt.attacks.bayesian_in_context import ContextualBayesian
 from rapt.attacks.language_model import LanguageModel
 from rapt.attacks.masked_token import MaskedToken
 from rapt.attacks.predictor import AROUND, WordPredictor
-from rapt.errors import RaptError
 from rapt.tuning.backbones import load_tokenizer
+from rapt.utils.errors import RaptError
 from tests.attacks.test_bayesian import CHANNELS, FALSE_ALARM, NONE, Shares, draw
 from tests.attacks.test_bayesian import public as public
 from tests.tuning.conftest import backbone as backbone

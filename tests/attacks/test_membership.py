@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from rapt.attacks.candidates import Ranking
 from rapt.attacks.membership import MembershipLoss
+from rapt.attacks.membership_scores import Ranking
 
 ATTACK = MembershipLoss(type="membership-loss")
 

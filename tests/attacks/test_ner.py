@@ -10,11 +10,11 @@ from scipy.stats import binomtest
 from threadpoolctl import threadpool_limits
 from transformers import GPT2Config, GPT2Model
 
-from rapt import files
 from rapt.attacks.entities import Found, blind
 from rapt.attacks.ner import Ner
 from rapt.attacks.recognizer import Recognizer
-from rapt.errors import RaptError
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 from tests.attacks.test_bayesian import FALSE_ALARM
 from tests.tuning.conftest import backbone as backbone
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from rapt.data import attributes
 from rapt.data.config import Bins, MostFrequent
-from rapt.errors import RaptError
+from rapt.utils.errors import RaptError
 
 
 def bins(count: int) -> Bins:

@@ -9,7 +9,7 @@ import pytest
 from rapt.data import fetch
 from rapt.data.config import PackageSource, Task
 from rapt.data.prepare import prepare
-from rapt.errors import RaptError
+from rapt.utils.errors import RaptError
 
 TABLE = b"id\ttext\n1\tgood day\n2\tbad day\n3\tlong day\n"
 

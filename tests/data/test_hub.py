@@ -5,10 +5,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rapt import files
 from rapt.data.config import Task
 from rapt.data.prepare import prepare
-from rapt.errors import RaptError
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 from tests.data.conftest import label
 
 

@@ -3,11 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from rapt import files, params
-from rapt.check import check
+from rapt import params
+from rapt.commands.check import check
 from rapt.data.config import Values
 from rapt.data.init import task_block
-from rapt.errors import RaptError
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 
 EDITED = "# Mine.\n"

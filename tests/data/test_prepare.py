@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rapt import files
 from rapt.data.prepare import Prepared, identity, normalized, prepare
-from rapt.errors import RaptError
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 from tests.data.conftest import label, make_task
 
 EVALUATION = "training text also in the evaluation split"

@@ -4,10 +4,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from rapt import files
 from rapt.data import read
 from rapt.data.config import Format
-from rapt.errors import RaptError
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 
 SECRET = "confidential"
 

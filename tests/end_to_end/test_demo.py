@@ -13,9 +13,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from rapt import params, plan
+from rapt import grid, params
 from rapt.data.config import Values
-from rapt.privacy import experiment
+from rapt.privacy import seeded
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import Edit, Workspace, ran
 
@@ -31,7 +31,7 @@ def test_the_report_holds_the_results(demo: Workspace) -> None:
         assert words in page
     metrics = json.loads(demo.read("reports/metrics.json"))
     assert {"train", "invert", "infer"} <= set(metrics)
-    planned = {(c.kind, c.cell) for c in plan.plan(params.load(demo.path / "params.yaml"))}
+    planned = {(c.kind, c.cell) for c in grid.plan(params.load(demo.path / "params.yaml"))}
     written = {(p.parent.name, p.stem) for p in (demo.path / "reports/cells").glob("*/*.json")}
     assert written == planned
 
@@ -170,16 +170,16 @@ def test_every_word_of_a_release_equals_a_fresh_replay(
     for task, method in product(p.sweep.tasks, p.sweep.methods):
         tagged = pq.read_table(f"data/tagged/{task}/{split}.parquet")
         how = p.methods[method]
-        privatizer = experiment.privatizer(p.embedding, how.mechanism, how.categories, "75")
+        privatizer = seeded.privatizer(p.embedding, how.mechanism, how.categories, "75")
         for k in range(p.seeds):
             release = pq.read_table(f"data/private/{task}/{method}-75/seed-{k}/{split}.parquet")
             names = {"seed": p.seed}
             assert release["words"].to_pylist() == list(
-                experiment.texts(privatizer, tagged, k, task, **names)
+                seeded.texts(privatizer, tagged, k, task, **names)
             )
             if "plain" in release.column_names:
                 plain_tokens = how.plain_tokens.model_dump()
-                plain = experiment.PlainTokens(privatizer, k, **names, **plain_tokens)
+                plain = seeded.PlainTokens(privatizer, k, **names, **plain_tokens)
                 ids = tagged["example_id"].to_pylist()
                 assert release["sequence"].to_pylist() == plain.sequences(ids, task)
                 assert release["plain"].to_pylist() == list(plain.copies(ids, task))

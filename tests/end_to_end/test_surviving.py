@@ -117,7 +117,7 @@ def test_after_a_kill_repro_completes_with_the_same_bytes(
             process.kill()
         dvc.wait()
     if victims == "both":  # DVC, which had begun to write down that its stage is dead
-        workspace.run(sys.executable, "-m", "pipelines.mend")
+        workspace.run(sys.executable, "-m", "pipelines.repair_locks")
     # The next start takes it up: it says so where the checkpoint is damaged.
     whole = checkpoint.read_bytes()
     checkpoint.write_bytes(whole[:-1])

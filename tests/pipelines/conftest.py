@@ -149,7 +149,7 @@ while (home / f"wait-{name}").exists():
     time.sleep(0.05)
 for out in outs:
     stages.write(f"{out}/text", f"{name} made {out}")
-    if out.startswith("reports/cells/"):  # as rapt/cells.py does
+    if out.startswith("reports/cells/"):  # as rapt/results/cells.py does
         sidecar = Path(os.environ.get("RAPT_HOME", "."), ".rapt/runs", out[len("reports/cells/"):])
         stages.write(sidecar, os.environ.get("RAPT_COMMIT", "at home"))
     if out.startswith("data/private"):

@@ -23,11 +23,11 @@ import httpx
 import psutil
 import pytest
 
-from pipelines import before, server, slots
-from tests import test_tracking
+from pipelines import rollback, server, slots
 from tests.pipelines.conftest import FILES, Toy, make
 from tests.pipelines.test_reproduce import EVERY_STAGE, alive, wait_until
 from tests.reporting import synthetic
+from tests.results import test_mlflow_mirror
 
 pytestmark = pytest.mark.slow
 PR_SET_CHILD_SUBREAPER = 36
@@ -168,7 +168,7 @@ def test_what_the_user_does_after_a_kill_stays(toy: Toy, expected: dict[str, str
     flow.kill()
     flow.communicate(timeout=60)
     assert (toy.root / ".rapt/before").exists()
-    time.sleep(before.GRACE)
+    time.sleep(rollback.GRACE)
     toy.serial()
     toy.commit()
     (toy.root / "rapt/mark.py").write_text('MARK = "third"\n')
@@ -268,7 +268,7 @@ def test_a_flow_killed_while_it_fills_mlflow(
     output = flow.communicate(timeout=60)[0]
     assert "MLflow" not in output
     assert toy.outcome() == expected
-    assert set(logged(folder)) < test_tracking.expected(experiment)
+    assert set(logged(folder)) < test_mlflow_mirror.expected(experiment)
 
     done = mirrored.flow()
     assert done.returncode == 0, done.stderr
@@ -276,7 +276,7 @@ def test_a_flow_killed_while_it_fills_mlflow(
     assert toy.outcome() == expected
     assert toy.names() == EVERY_STAGE
     children = logged(folder)
-    assert set(children) == test_tracking.expected(experiment)
+    assert set(children) == test_mlflow_mirror.expected(experiment)
     assert {run.info.status for run in children.values()} == {"FINISHED"}
 
 
@@ -308,7 +308,7 @@ def test_the_mlflow_server_killed(
     assert flow.returncode == 0, output
     assert "warning" not in output
     assert toy.outcome() == expected
-    assert set(logged(folder)) == test_tracking.expected(experiment)
+    assert set(logged(folder)) == test_mlflow_mirror.expected(experiment)
 
 
 def answers(port: int) -> bool:
@@ -321,7 +321,7 @@ def answers(port: int) -> bool:
 def logged(folder: Path) -> dict[str, Any]:
     """What MLflow has of each cell."""
     with contextlib.chdir(folder):
-        parents, children = test_tracking.runs()
+        parents, children = test_mlflow_mirror.runs()
     assert len(parents) == 1
     return children
 

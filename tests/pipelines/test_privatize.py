@@ -21,10 +21,10 @@ from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
 
 from pipelines import privatize
 from rapt import cli
-from rapt.errors import RaptError
 from rapt.release.directory import Directory
 from rapt.release.text import TextPrivatizer
 from rapt.text.table import EmbeddingTable
+from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 from tests.pipelines.test_reproduce import wait_until
 

@@ -32,11 +32,12 @@ from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from ruamel.yaml import YAML
 
-from pipelines import __main__, graph, pulse, remote, worker
+from pipelines import __main__, graph, heartbeat, remote, worker
 from pipelines.remote import WARNING
 from pipelines.slots import BACKOFF, CommandError, snapshot
-from rapt import cli, files, params
-from rapt.errors import RaptError
+from rapt import cli, params
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 from tests.pipelines.conftest import SIDES, Toy, make, toy_flow
 from tests.pipelines.test_reproduce import alive, wait_until
@@ -625,11 +626,11 @@ def test_a_stage_is_tried_again_where_what_broke_it_may_pass(tmp_path: Path) -> 
 
 def test_a_run_is_lost_when_nothing_new_is_heard_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr(pulse, "time", SimpleNamespace(monotonic=lambda: now))
-    heard = pulse.Pulse()
+    monkeypatch.setattr(heartbeat, "time", SimpleNamespace(monotonic=lambda: now))
+    heard = heartbeat.Pulse()
 
     def lost(state: StateType, beat: int | None = None) -> bool:
-        labels: dict[str, Any] = {} if beat is None else {pulse.LABEL: beat}
+        labels: dict[str, Any] = {} if beat is None else {heartbeat.LABEL: beat}
         return heard.lost(FlowRun(flow_id=uuid4(), state_type=state, labels=labels))
 
     for now, state, beat, expected in (

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from pipelines.board import remaining_text, show_end
 from pipelines.graph import Plan, Stage
+from pipelines.progress import remaining_text, show_end
 from pipelines.schedule import EXPECTED, Durations, Lease, Remaining, Schedule
 from tests.conftest import ROOT
 

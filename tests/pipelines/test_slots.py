@@ -9,7 +9,7 @@ import pytest
 from pipelines import slots
 from pipelines.graph import Stage
 from pipelines.schedule import Lease
-from rapt.errors import RaptError
+from rapt.utils.errors import RaptError
 from tests.pipelines.conftest import FILES, make
 
 

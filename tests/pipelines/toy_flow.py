@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import typer
 
-from pipelines import __main__, finish, pulse
+from pipelines import __main__, finish, heartbeat
 from rapt import params
 
 # The main workspace's own modules before everything, like an editable install but stronger: the
@@ -18,7 +18,7 @@ from rapt import params
 os.environ["PYTHONPATH"] = os.getcwd()
 
 if seconds := os.environ.get("TOY_SILENCE"):
-    pulse.SILENCE = dict.fromkeys(pulse.SILENCE, float(seconds))
+    heartbeat.SILENCE = dict.fromkeys(heartbeat.SILENCE, float(seconds))
 __main__.check.check = lambda: SimpleNamespace(tasks={})
 mirror = finish.mirror
 

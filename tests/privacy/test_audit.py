@@ -13,7 +13,6 @@ from scipy.stats import binomtest
 from typer.testing import CliRunner
 
 from rapt.cli import app
-from rapt.errors import RaptError
 from rapt.privacy import audit as module
 from rapt.privacy.audit import FALSE_ALARM, Case, Choice, Finding, Verdict, audit, cases_of, draws
 from rapt.privacy.audit.cases import BUILT_IN, UNKNOWN, built_in, space
@@ -22,6 +21,7 @@ from rapt.privacy.mechanisms import MECHANISMS, T2T, Mechanism, Sampler, Space, 
 from rapt.privacy.mechanisms.noise import spherical_noise
 from rapt.privacy.mechanisms.vectors import TokenRepresentation
 from rapt.privacy.privatizer import Privatizer
+from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 
 CLAIM_VIOLATED = "refuted for any two inputs, see caveat"

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rapt.errors import RaptError
 from rapt.privacy.budget import Budget, distances
 from rapt.privacy.mechanisms import T2T, Space, mechanism
+from rapt.utils.errors import RaptError
 from tests.privacy.mechanisms.conftest import space_of
 
 SPACE = space_of(np.random.default_rng(0).standard_normal((200, 5)))

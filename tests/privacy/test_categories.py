@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from rapt import params
-from rapt.errors import RaptError
 from rapt.privacy.categories import CATEGORIES, REST, VERBATIM, Scheme, listed
 from rapt.privacy.config import Category
+from rapt.utils.errors import RaptError
 
 POS = [["NOUN"], ["VERB"], ["NOUN", "VERB"], ["PUNCT"], ["PROPN"], ["AUX"]]
 TAGS = get_args(params.UniversalPos)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from threadpoolctl import threadpool_limits
 
-from rapt.errors import RaptError
 from rapt.privacy import privatizer as module
 from rapt.privacy.categories import Scheme
 from rapt.privacy.mechanisms import PCT2T, T2T, Mechanism
@@ -17,6 +16,7 @@ from rapt.privacy.mechanisms.noise import spherical_noise
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
+from rapt.utils.errors import RaptError
 from tests.conftest import NOUNS, VERBS
 
 TEXT = ["Nouna", "the", "verbb", "unknown", "nounc", ".", "7", "zzz"]

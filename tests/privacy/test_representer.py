@@ -3,13 +3,13 @@ from functools import partial
 import numpy as np
 import pytest
 
-from rapt.errors import RaptError
 from rapt.privacy.mechanisms import T2T
 from rapt.privacy.mechanisms.vectors import SequenceRepresentation, TokenRepresentation
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.representer import Representer
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
+from rapt.utils.errors import RaptError
 
 TEXTS = [["nouna", "unknown", "the"], [], ["verbb"]]
 

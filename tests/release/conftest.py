@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from rapt import files
 from rapt.release.text import TextPrivatizer
+from rapt.utils import files
 
 VOCABULARY = {
     "NOUN": ["film", "story", "doctor", "bob", "alice", "mail", "paris", "plot"],

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rapt.errors import RaptError
 from rapt.release import formats
 from rapt.release.directory import Directory
 from rapt.release.formats import STREAM, Input, Parquet
 from rapt.release.job import Job
 from rapt.release.parts import Parts
 from rapt.release.text import TextPrivatizer
+from rapt.utils.errors import RaptError
 from tests.release.conftest import FOUR
 
 SENTENCE = "She met Bob in Paris and the doctor saw a great film at 7 !"  # 9 words get noise

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rapt.errors import RaptError
 from rapt.release import formats
 from rapt.release.formats import FORMATS, STREAM, Format, Input, format_name
+from rapt.utils.errors import RaptError
 
 QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 FIELD = st.text(st.characters(exclude_categories=["Cs"]))

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from rapt.errors import RaptError
 from rapt.release import formats, job
 from rapt.release.formats import FORMATS, STREAM, Input
 from rapt.release.job import Job
 from rapt.release.text import TextPrivatizer
+from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 from tests.release.conftest import FOUR
 

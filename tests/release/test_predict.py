@@ -19,16 +19,16 @@ from typer.main import get_command
 
 from rapt import defaults
 from rapt.cli import app, main
-from rapt.errors import RaptError
 from rapt.release.predict import Repeater
 from rapt.release.text import TAGGER
 from rapt.serving.model import Adapted
 from rapt.serving.protocol import contract_of
 from rapt.text.table import EmbeddingTable
-from rapt.tuning.contract import Contract
+from rapt.tuning.inference_spec import Contract
 from rapt.tuning.inputs import read_split
 from rapt.tuning.model import load, load_backbone
 from rapt.tuning.train import logits
+from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 from tests.serving.conftest import PLAIN, Served
 from tests.serving.conftest import adapter as adapter

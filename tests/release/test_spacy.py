@@ -8,8 +8,8 @@ import pytest
 import spacy
 from spacy.language import Language
 
-from rapt.errors import RaptError
 from rapt.release.spacy import NAME, make_privatizer
+from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 from tests.release.conftest import FOUR
 

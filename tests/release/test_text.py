@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rapt.errors import RaptError
 from rapt.privacy.mechanisms import word_mechanism
 from rapt.release.text import NOISE, PIECE, VERBATIM_KIND, TextPrivatizer
+from rapt.utils.errors import RaptError
 from tests.release.conftest import FOUR, VOCABULARY
 
 TEXT = "She met Bob in Paris, and the doctor saw a great film at 7!"

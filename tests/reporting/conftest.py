@@ -6,7 +6,8 @@ import pytest
 
 from rapt import params
 from rapt.params import Params
-from rapt.reporting import cells, outs
+from rapt.reporting import writer
+from rapt.results import reader
 from tests.reporting import synthetic
 
 
@@ -24,7 +25,7 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reported")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        outs.write(cells.load(synthetic.write(folder)))
+        writer.write(reader.load(synthetic.write(folder)))
     return folder
 
 

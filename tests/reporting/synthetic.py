@@ -11,11 +11,12 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from rapt import files, params
-from rapt.cells import summary
+from rapt import params
+from rapt.grid import ATTACKED, CLEAN, UNPROTECTED_ETA, PlannedCell, is_unprotected, plan
 from rapt.params import Params
-from rapt.plan import ATTACKED, CLEAN, UNPROTECTED_ETA, PlannedCell, is_unprotected, plan
 from rapt.reporting.sentences import sentences
+from rapt.results.cells import summary
+from rapt.utils import files
 from tests.conftest import ROOT
 
 SEEDS = 2

@@ -13,8 +13,9 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from rapt.params import load
-from rapt.reporting import cells, outs
+from rapt.reporting import writer
 from rapt.reporting.charts import charts
+from rapt.results import reader
 from tests.conftest import ROOT
 from tests.reporting import synthetic
 
@@ -54,7 +55,7 @@ def _report(folder: Path, edit: Any, change: Callable[[Any], None] = lambda para
         patch.chdir(folder)
         params = synthetic.write(folder, edit)
         change(params)
-        outs.write(cells.load(params))
+        writer.write(reader.load(params))
     return folder
 
 
@@ -74,7 +75,7 @@ def opened(browser: Browser, reported: Path) -> Opener:
         page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))
-        address = (folder / outs.REPORT).as_uri()
+        address = (folder / writer.REPORT).as_uri()
         page.goto(address)
         if options.get("java_script_enabled", True):
             _drawn(page)
@@ -266,11 +267,11 @@ def test_a_phone_scrolls_tables_and_not_the_page(opened: Opener, large: Path) ->
 
 def test_300_cells_stay_below_5_mb(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(large)
-    results = cells.load(load())
+    results = reader.load(load())
     assert len(results.cells) >= 300
     assert not results.missing()
     assert set(charts(results)) == {"trade-off", "accuracy", "privacy"}
-    assert (large / outs.REPORT).stat().st_size < MOST_BYTES
+    assert (large / writer.REPORT).stat().st_size < MOST_BYTES
 
 
 def test_screenshots_are_kept(opened: Opener, reported: Path, half: Path, large: Path) -> None:

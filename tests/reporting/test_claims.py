@@ -11,11 +11,12 @@ import pytest
 from ruamel.yaml import YAML
 
 from rapt import params, presets
-from rapt.cells import summary
+from rapt.grid import ATTACKED, PlannedCell, is_unprotected, plan
 from rapt.params import Params
-from rapt.plan import ATTACKED, PlannedCell, is_unprotected, plan
-from rapt.reporting import cells, tables
+from rapt.reporting import tables
 from rapt.reporting.claims import Claim, _categories, claims
+from rapt.results import reader
+from rapt.results.cells import summary
 from tests.conftest import ROOT
 from tests.reporting import synthetic
 
@@ -120,7 +121,7 @@ def write(cell: PlannedCell, values: Any) -> None:
 
 
 def of(p: Params, name: str) -> Claim:
-    return next(claim for claim in claims(cells.load(p)) if claim.name == name)
+    return next(claim for claim in claims(reader.load(p)) if claim.name == name)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +144,7 @@ def test_a_planted_effect_is_found_and_its_opposite_is_not(
 
 def test_without_seeds_nothing_is_said(folder: Path) -> None:
     Path("params.yaml").write_text(EVERY_SECTION, encoding="utf-8")
-    for claim in claims(cells.load(params.load())):
+    for claim in claims(reader.load(params.load())):
         assert (claim.verdict, claim.effect, claim.n) == ("not enough data", None, 0)
         assert claim.basis.endswith("no setting has run on both sides")
 
@@ -276,7 +277,7 @@ def test_a_claim_without_an_effect_is_rarely_supported(folder: Path) -> None:
         for cell in plan(p):
             if cell.kind == "train":
                 write(cell, 0.5 + noise.normal(0, 0.01, 5))
-        verdicts += [claim.verdict for claim in claims(cells.load(p)) if claim.n]
+        verdicts += [claim.verdict for claim in claims(reader.load(p)) if claim.n]
     assert len(verdicts) == 3 * 40
     assert verdicts.count("supported") <= 11  # of 120 at 2.5 %: more in 1 of 10,000 runs
 
@@ -291,6 +292,6 @@ def test_categories_that_do_not_differ_are_rarely_said_to(
         return {"a setting": {n: dict(enumerate(noise.normal(0.5, 0.01, 5))) for n in "abcde"}}
 
     monkeypatch.setattr("rapt.reporting.claims._by_scheme", by_scheme)
-    results = cells.load(whole)
+    results = reader.load(whole)
     alarms = sum(_categories(results).verdict == "supported" for _ in range(120))
     assert 0 < alarms / 120 <= 0.05 + 5 * (0.05 * 0.95 / 120) ** 0.5

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from rapt import files, tracking
 from rapt.params import Params
-from rapt.reporting import cells
 from rapt.reporting.charts import charts
+from rapt.results import mlflow_mirror, reader
+from rapt.utils import files
 from tests.conftest import ROOT
 
 METRIC = {"utility": "accuracy", "privacy": "empirical_privacy"}
@@ -23,10 +23,10 @@ def rows(name: str) -> list[dict[str, str]]:
 
 
 def test_mlflow_has_every_metric_of_dvc(whole: Params) -> None:
-    results = cells.load(whole)
+    results = reader.load(whole)
     metrics = files.read_json("reports/metrics.json")
     for cell in results.cells:
-        logged = {name: value for name, value, _ in tracking.record(results, cell).metrics}
+        logged = {name: value for name, value, _ in mlflow_mirror.record(results, cell).metrics}
         own = metrics[cell.plan.kind][cell.plan.cell]
         assert {name: logged[name] for name in own} == pytest.approx(own, abs=5e-5)
 
@@ -57,7 +57,7 @@ def test_charts_draw_the_numbers_of_the_tables(whole: Params) -> None:
         spec: dict[str, Any] = drawn[section].spec
         return sorted(row[name] for row in spec["data"]["values"])
 
-    drawn = charts(cells.load(whole))
+    drawn = charts(reader.load(whole))
     utility = [row for row in rows("reports/tables/utility.csv") if row["kind"] != "study"]
     private = rows("reports/tables/privacy.csv")
     for section, own, metric, drawn_as in (

@@ -11,12 +11,18 @@ import pytest
 from ruamel.yaml import YAML
 
 from rapt import params, presets
+from rapt.grid import plan
 from rapt.params import Params
-from rapt.plan import plan
-from rapt.reporting import cells
 from rapt.reporting.papers import PaperTable, papers
-from rapt.reporting.papers.printed import UNPRINTED, backbone_name, model_name, read, tuner_name
+from rapt.reporting.papers.published_values import (
+    UNPRINTED,
+    backbone_name,
+    model_name,
+    read,
+    tuner_name,
+)
 from rapt.reporting.papers.table import to_csv
+from rapt.results import reader
 from tests.conftest import ROOT
 from tests.reporting import synthetic
 
@@ -33,7 +39,7 @@ EDGE = {
 
 
 def found(p: Params, **more: Any) -> dict[str, PaperTable]:
-    return {table.name: table for table in papers(cells.load(p), **more)}
+    return {table.name: table for table in papers(reader.load(p), **more)}
 
 
 def golden(tables: dict[str, PaperTable], name: str) -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from rapt import files, presets, tracking
+from rapt import presets
+from rapt.grid import CLEAN, PlannedCell, plan, released
 from rapt.params import Params, load
-from rapt.plan import CLEAN, PlannedCell, plan, released
-from rapt.reporting import cells, outs, readings, tables
+from rapt.reporting import narrative, tables, writer
 from rapt.reporting.claims import claims
 from rapt.reporting.figures import drawing, figures
 from rapt.reporting.figures.curves import accuracy_curves
@@ -27,6 +27,8 @@ from rapt.reporting.papers.table import as_printed
 from rapt.reporting.published import beside
 from rapt.reporting.sentences import sentences
 from rapt.reporting.summary import print_results
+from rapt.results import mlflow_mirror, reader
+from rapt.utils import files
 from stages import report
 from tests.conftest import ROOT
 from tests.reporting import synthetic
@@ -36,8 +38,8 @@ pytestmark = pytest.mark.slow
 
 
 def make(params: Params) -> str:
-    outs.write(cells.load(params))
-    return outs.REPORT.read_text()
+    writer.write(reader.load(params))
+    return writer.REPORT.read_text()
 
 
 def rows(path: str) -> list[dict[str, str]]:
@@ -110,7 +112,7 @@ def test_utility_table_shows_mean_sd_and_replaced_share(experiment: Params) -> N
 
 
 def test_unprotected_cells_are_marked_everywhere(whole: Params) -> None:
-    text = outs.REPORT.read_text()
+    text = writer.REPORT.read_text()
     marked = re.findall(r"clean text(?:<br>| )<span class=\"badge\">unprotected</span>", text)
     whole_attacks = {(r["attack"], r["task"]) for r in rows("reports/tables/privacy.csv")}
     assert len(marked) == 1 + 1 + len(whole_attacks)  # utility, all attacks, each attack
@@ -123,7 +125,7 @@ def test_a_tuner_at_one_eta_has_one_column_and_clean_text_stands_below(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    results = cells.load(synthetic.write(tmp_path, synthetic.tune_at_one))
+    results = reader.load(synthetic.write(tmp_path, synthetic.tune_at_one))
     text = Page(render(results, [])).text
     assert "minilm tuned with lora (at η = 75) and prompt on movies;" in text
     assert re.search(r"Method η = 75 t2t [\d.]+ ± [\d.]+ 50.0 % replaced pct2t", text)
@@ -138,7 +140,7 @@ def test_privacy_table_shows_attack_floor_and_clean_baseline(whole: Params) -> N
     privacy, attack = float(row["empirical_privacy"]), float(row["attack_accuracy"])
     assert privacy == pytest.approx(1 - attack, abs=1e-5)
     assert (row["target"], row["majority"], row["broken"]) == ("author", "0.55", "False")
-    page = Page(outs.REPORT.read_text()).text
+    page = Page(writer.REPORT.read_text()).text
     assert "nearest recovers the protected words of movies" in page
     assert "100.0 % on clean text (floor 4.0 to 6.0 %)" in page
     clean = files.read_json("reports/cells/infer/mlp-tweets-clean.json")
@@ -176,7 +178,7 @@ def test_attack_that_clean_text_does_not_lift_over_its_floor_is_called_broken(
 
 
 def test_who_knows_the_channel_of_clean_text_reads_it_all(whole: Params) -> None:
-    own = [row for row in tables.privacy(cells.load(whole)) if row.attack == "bayes"]
+    own = [row for row in tables.privacy(reader.load(whole)) if row.attack == "bayes"]
     assert own and not any(row.unprotected for row in own)
     assert all(row.sound and row.clean_accuracy == 1 for row in own)
 
@@ -193,8 +195,8 @@ def test_an_attack_that_is_not_known_to_work_never_comforts(
         synthetic.break_attack(clean)
     else:
         clean.path.unlink()
-    results = cells.load(experiment)
-    headline = dict(readings.headline(results))["Attacked"]
+    results = reader.load(experiment)
+    headline = dict(narrative.headline(results))["Attacked"]
     assert "the protected words of tweets" in headline and "0.2" not in headline
     overview = Overview(tables.privacy(results))
     group = next(group for group in overview.groups if group[:2] == ("nearest", "movies"))
@@ -234,7 +236,7 @@ def _reaches(cell: PlannedCell, accuracy: float) -> None:
     synthetic.write_cell(cell, metrics=metrics)
 
 
-def _paper_rows(results: cells.Results, name: str) -> list[tuple[str, ...]]:
+def _paper_rows(results: reader.Results, name: str) -> list[tuple[str, ...]]:
     (table,) = (table for table in papers(results) if table.name == name)
     return [as_printed(row, table.unit) for row in table.rows if row.factors["method"] == "t2t"]
 
@@ -243,15 +245,15 @@ def test_where_no_attack_of_a_kind_works_the_headline_says_so(experiment: Params
     for cell in plan(experiment):
         if cell.stage == "infer-clean":
             synthetic.break_attack(cell)
-    headline = dict(readings.headline(cells.load(experiment)))["Attacked"]
+    headline = dict(narrative.headline(reader.load(experiment)))["Attacked"]
     assert "nothing counts of mlp." in headline and "infers" not in headline
-    drawn = [figure.name for figure in figures(cells.load(experiment))]
+    drawn = [figure.name for figure in figures(reader.load(experiment))]
     assert not [name for name in drawn if "mlp" in name]
 
 
 def test_the_trade_off_of_the_papers_has_attacks_that_work_alone(experiment: Params) -> None:
     def row(p: Params = experiment) -> PaperRow:
-        (table,) = (t for t in papers(cells.load(p)) if t.name == "rapt-figure-7")
+        (table,) = (t for t in papers(reader.load(p)) if t.name == "rapt-figure-7")
         wanted = {"method": "t2t", "eta": "75", "measure": "empirical privacy"}
         return next(r for r in table.rows if wanted.items() <= r.factors.items())
 
@@ -350,7 +352,7 @@ def test_equal_cells_give_equal_bytes(experiment: Params) -> None:
     make(experiment)
     first = {path: files.sha256(path) for path in _outs()}
     files.write_json("reports/cells/train/x.json", {})
-    cells.prune(experiment)
+    reader.prune(experiment)
     make(experiment)
     assert {path: files.sha256(path) for path in _outs()} == first
     for path in _outs():
@@ -362,11 +364,11 @@ def test_equal_cells_give_equal_bytes(experiment: Params) -> None:
 
 def _outs() -> list[Path]:
     folders = [p for n in ("tables", "figures", "plots") for p in Path("reports", n).iterdir()]
-    return sorted([outs.REPORT, Path("reports/metrics.json"), *folders])
+    return sorted([writer.REPORT, Path("reports/metrics.json"), *folders])
 
 
 def test_page_loads_nothing_and_can_be_read_aloud(whole: Params) -> None:
-    text = outs.REPORT.read_text()
+    text = writer.REPORT.read_text()
     page = Page(text)
     assert [load for load in page.loads if not load.startswith("#")] == []
     still = re.sub(r"<script>.*?</script>", "", text, flags=re.S)
@@ -390,7 +392,7 @@ def test_every_attack_stands_in_one_table_the_strongest_in_bold(experiment: Para
         metric = {"mean": private, "sd": 0.0, "n": 3, "low": private, "high": private}
         content = synthetic.write_cell(cell)
         synthetic.write_cell(cell, metrics=content["metrics"] | {"empirical_privacy": metric})
-    overview = Overview(tables.privacy(cells.load(experiment)))
+    overview = Overview(tables.privacy(reader.load(experiment)))
     inversions, key = overview.groups[:3], ("t2t", "50")
     assert [group[0] for group in inversions] == ["nearest", "bayes", "bayes-twice"]
     assert [overview.privacy(group, *key) for group in inversions] == [0.81, 0.789, 0.6]
@@ -403,7 +405,7 @@ def test_every_attack_stands_in_one_table_the_strongest_in_bold(experiment: Para
 
 
 def test_what_privatizes_alike_shares_the_attacks_on_its_releases(whole: Params) -> None:
-    rows = tables.privacy(cells.load(whole))
+    rows = tables.privacy(reader.load(whole))
     found = {(row.attack, row.task, row.method, row.eta): row for row in rows}
     own = found["bayes", "movies", "pct2t", "75"]
     assert found["bayes", "movies", "rapt", "75"] == replace(own, method="rapt")
@@ -419,7 +421,7 @@ def test_an_attack_that_has_not_run_leaves_the_one_on_what_privatizes_alike(
     def row() -> tables.Privacy:
         (found,) = (
             row
-            for row in tables.privacy(cells.load(p))
+            for row in tables.privacy(reader.load(p))
             if (row.attack, row.task, row.method, row.eta) == ("nearest", "movies", "rapt", "75")
         )
         return found
@@ -433,20 +435,20 @@ def test_attacks_that_have_not_run_are_each_run_by_its_own_command(experiment: P
     every = experiment.sweep.model_copy(update={"attacked": ["t2t", "pct2t", "rapt"]})
     p = experiment.model_copy(update={"sweep": every})
     planned(p, "nearest-movies-pct2t-75").path.unlink()
-    for row in tables.privacy(cells.load(p)):
+    for row in tables.privacy(reader.load(p)):
         if (row.attack, row.task, row.eta) == ("nearest", "movies", "75"):
             assert row.cell == f"nearest-movies-{row.method}-75"
 
 
 def test_what_privatizes_alike_shares_no_attack_on_an_adapter(attacked: Params) -> None:
-    rows = tables.privacy(cells.load(attacked))
+    rows = tables.privacy(reader.load(attacked))
     own = [row for row in rows if row.kind == "membership"]
     assert own
     assert all(row.cell.endswith(f"-{released(row.method, row.eta)}") for row in own)
 
 
 def test_examples_mark_what_was_replaced(whole: Params) -> None:
-    text = outs.REPORT.read_text()
+    text = writer.REPORT.read_text()
     assert f"<q>{sentences()[0]['text']}</q>" in text
     assert sentences()[0]["text"] == "the emotions are raw and will strike a nerve"
     assert "<mark>synthetic1</mark>" in text
@@ -463,7 +465,7 @@ def test_text_from_files_is_escaped(experiment: Params) -> None:
 
 
 def test_params_and_data_hashes_stand_in_the_report(whole: Params) -> None:
-    text = outs.REPORT.read_text()
+    text = writer.REPORT.read_text()
     yaml = Path("params.yaml").read_text()
     opening = '<pre tabindex="0" role="region" aria-label="params.yaml">'
     shown = re.search(rf"{opening}(.*?)</pre>", text, re.S)
@@ -476,14 +478,14 @@ def test_params_and_data_hashes_stand_in_the_report(whole: Params) -> None:
 
 def test_what_was_left_out_of_each_task_is_said(whole: Params) -> None:
     row = '<th scope="row">tweets</th><td>6,444</td><td class="left">722 excluded, 4,322 not drawn'
-    assert f"{row}</td><td>1,000</td><td>400</td>" in outs.REPORT.read_text()
+    assert f"{row}</td><td>1,000</td><td>400</td>" in writer.REPORT.read_text()
 
 
 def test_pruning_removes_what_is_not_planned(experiment: Params) -> None:
     cell = planned(experiment, "movies-minilm-lora-rapt-75")
     stray = replace(cell, cell="movies-minilm-lora-rapt-33")
     synthetic.write_cell(stray)
-    assert cells.prune(experiment) == [stray.path]
+    assert reader.prune(experiment) == [stray.path]
     assert not stray.path.exists()
     assert all(planned.path.is_file() for planned in plan(experiment))
 
@@ -522,7 +524,7 @@ def test_a_denoised_cell_is_a_row_beside_its_method(
         f"movies minilm lora {name}" for name in ("t2t", label)
     }
     # The plain row is its own, and not overwritten by the denoised one.
-    assert tables.labels(tables.utility(cells.load(denoised))) == ["t2t", "pct2t", "rapt", label]
+    assert tables.labels(tables.utility(reader.load(denoised))) == ["t2t", "pct2t", "rapt", label]
     assert f"{label} less t2t in accuracy, paired by seed" in text
     assert "read with posterior-mean too" in text
     print_results(denoised)
@@ -542,7 +544,7 @@ def test_what_is_denoised_is_paired_with_its_method_and_has_its_release_s_privac
             for cell in (f"denoise/{name}-posterior-mean", f"train/{name}")
         )
         assert float(row["mean"]) == pytest.approx(own - other, abs=1e-5)
-    drawn = [f for f in figures(cells.load(denoised)) if f.section == "trade-off"]
+    drawn = [f for f in figures(reader.load(denoised)) if f.section == "trade-off"]
     assert drawn
     for figure in drawn:
         shown = dict(re.findall(r"\b(t2t[^,;:]*), η 75: ([\d.]+) and", figure.description))
@@ -588,7 +590,7 @@ def test_membership_has_a_table_for_each_adapter(
 
 
 def test_membership_is_traded_off_against_its_own_adapter_alone(attacked: Params) -> None:
-    drawn = {f.name: f for f in figures(cells.load(attacked)) if "membership" in f.name}
+    drawn = {f.name: f for f in figures(reader.load(attacked)) if "membership" in f.name}
     name = "movies-minilm-{0}-loss-movies-minilm-{0}-membership"
     trade_offs = {f"pareto-{name.format(tuner)}" for tuner in ("lora", "prefix")}
     assert {n for n, f in drawn.items() if f.section == "trade-off"} == trade_offs
@@ -598,7 +600,7 @@ def test_membership_is_traded_off_against_its_own_adapter_alone(attacked: Params
 
 
 def test_no_denoiser_leaves_no_trace_in_the_page(whole: Params) -> None:
-    assert " + posterior" not in Page(outs.REPORT.read_text()).text.split("params.yaml")[0]
+    assert " + posterior" not in Page(writer.REPORT.read_text()).text.split("params.yaml")[0]
     assert all(not r["denoiser"] for r in rows("reports/tables/utility.csv"))
 
 
@@ -617,7 +619,7 @@ def test_two_seeds_are_too_few_and_three_decide(experiment: Params) -> None:
         synthetic.write_cell(planned(experiment, cell), seeds=seeds)
 
     def row() -> tables.Difference:
-        found = tables.differences(cells.load(experiment))
+        found = tables.differences(reader.load(experiment))
         return next(r for r in found if (r.method, r.against, r.eta) == ("pct2t", "t2t", "75"))
 
     assert row().verdict == "too few seeds to tell"
@@ -627,14 +629,14 @@ def test_two_seeds_are_too_few_and_three_decide(experiment: Params) -> None:
     # Student's interval by hand: sd of (0.05, 0.06, 0.05), t = 4.3027 at 2 degrees of freedom.
     assert row().low == pytest.approx(0.16 / 3 - 4.3027 * 0.0057735 / 3**0.5, abs=1e-5)
     assert row().verdict == "higher"
-    text = " ".join(readings.readings(cells.load(experiment)))
+    text = " ".join(narrative.readings(reader.load(experiment)))
     assert "pct2t less t2t" in text
     assert "too few seeds to tell" in text
 
 
 def test_a_sentence_tells_of_all_eta_where_they_are_few() -> None:
-    assert readings.told(["100", "50", "75", "25"]) == ["25", "50", "75", "100"]
-    assert readings.told(["110", "25", "47", "60", "75"]) == ["25", "60", "110"]
+    assert narrative.told(["100", "50", "75", "25"]) == ["25", "50", "75", "100"]
+    assert narrative.told(["110", "25", "47", "60", "75"]) == ["25", "60", "110"]
 
 
 def test_a_figure_has_room_for_its_legend_and_tells_seven_series_apart() -> None:
@@ -652,13 +654,13 @@ def test_a_figure_has_room_for_its_legend_and_tells_seven_series_apart() -> None
 
 
 def test_the_papers_and_their_claims_stand_in_the_page(whole: Params) -> None:
-    text = Page(outs.REPORT.read_text()).text
+    text = Page(writer.REPORT.read_text()).text
     # Table II: at η = inf for another setting, so it has a star and no difference.
     accuracy = files.read_json("reports/cells/train/movies-minilm-lora-clean.json")
     ours = f"{100 * accuracy['metrics']['accuracy']['mean']:.1f} ± "
     row = "movies minilm lora clean inf 91.4* sst2 · bert-base-uncased · lora · η = inf"
     assert f"{row} {ours}" in text
-    results = cells.load(whole)
+    results = reader.load(whole)
     for table in papers(results):
         assert f"{table.source}: {table.title} ({table.ran} of {len(table.rows)})" in text
     for claim in claims(results):
@@ -670,7 +672,7 @@ def test_the_papers_and_their_claims_stand_in_the_page(whole: Params) -> None:
 
 
 def test_eta_stands_beside_the_papers_and_by_the_share(whole: Params) -> None:
-    replacement, inversion = beside(cells.load(whole))
+    replacement, inversion = beside(reader.load(whole))
     assert replacement.etas == ["25", "75", "125", "150", "175"]
     assert list(replacement.rows) == [
         "published: bert-base-uncased (RAPT, table III)",
@@ -686,7 +688,7 @@ def test_eta_stands_beside_the_papers_and_by_the_share(whole: Params) -> None:
     }  # 175 was not calibrated
     printed, ours = inversion.rows.values()
     assert (printed["150"], ours["150"]) == ("85.0", "95.0")
-    text = Page(outs.REPORT.read_text()).text
+    text = Page(writer.REPORT.read_text()).text
     assert "published: bert-base-uncased (RAPT, table III) 94 85 45 14 5" in text
     assert "here: minilm 99.0 50.0 10.0 5.0 –" in text
     assert "t2t 50.0 75.0 73.5 – 76.5 minilm" in text
@@ -701,7 +703,7 @@ def test_deniability_and_geometry_are_shown(whole: Params) -> None:
     assert len(found) == 2 * len(sweep.embeddings) * len(sweep.channels) * len(sweep.etas)
     row = next(r for r in found if (r["method"], r["eta"], r["choice"]) == ("t2t", "75", "sampled"))
     assert (row["n_w_5"], row["n_w_median"], row["n_w_95"]) == ("125.0", "500.0", "750.0")
-    text = Page(outs.REPORT.read_text()).text
+    text = Page(writer.REPORT.read_text()).text
     assert "t2t 75 300 sampled 80 50.0 47.0 – 53.0 500 125 – 750 21" in text
     nearest = rows("reports/tables/neighbours.csv")[0]
     assert float(nearest["eta"]) == pytest.approx(384 / float(nearest["mean"]), rel=1e-5)
@@ -716,7 +718,7 @@ def test_hidden_states_are_drawn_where_they_were_compared(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RAPT_HOME", raising=False)
     params = synthetic.write(tmp_path, synthetic.compare_layers)
-    drawn = {f.name: f for f in figures(cells.load(params)) if f.section == "layers"}
+    drawn = {f.name: f for f in figures(reader.load(params)) if f.section == "layers"}
     group = "movies-minilm-lora"
     assert set(drawn) == {
         f"layers-{group}",
@@ -728,11 +730,11 @@ def test_hidden_states_are_drawn_where_they_were_compared(
     assert told in drawn[f"layers-{group}"].description
     assert 'id="layers"' in make(params)
     (Path("reports/statistics/layers") / f"{group}-t2t-75.json").unlink()
-    assert len([f for f in figures(cells.load(params)) if f.section == "layers"]) == 2
+    assert len([f for f in figures(reader.load(params)) if f.section == "layers"]) == 2
 
 
 def test_no_hidden_states_leave_no_section(whole: Params) -> None:
-    assert 'id="layers"' not in outs.REPORT.read_text()
+    assert 'id="layers"' not in writer.REPORT.read_text()
 
 
 def _of_preset(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
@@ -749,7 +751,7 @@ def test_the_figures_of_a_study_are_drawn_over_its_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     p = _of_preset("study-length", tmp_path, monkeypatch)
-    (drawn,) = (f for f in figures(cells.load(p)) if f.section == "papers")
+    (drawn,) = (f for f in figures(reader.load(p)) if f.section == "papers")
     lengths = ("0", "10", "20", "40", "80")
     places = [drawn.description.index(f"{length}, η 75: ") for length in lengths]
     assert "RAPT (arXiv 2305.06212v3), Figure 5" in drawn.caption and len(set(places)) == 5
@@ -762,7 +764,7 @@ def test_categories_are_drawn_without_broken_attacks(
     p = _of_preset("attacks-categories", tmp_path, monkeypatch)
 
     def drawn() -> list[drawing.Figure]:
-        return [f for f in settings(cells.load(p)) if "nearest-movies" in f.name]
+        return [f for f in settings(reader.load(p)) if "nearest-movies" in f.name]
 
     (figure,) = drawn()
     assert "noun, η 75: " in figure.description and "; verb, η" in figure.description
@@ -773,8 +775,8 @@ def test_categories_are_drawn_without_broken_attacks(
 
 def test_two_settings_are_no_figure(whole: Params) -> None:
     """The demo has no plain tokens, as PCT2T, and those of RAPT."""
-    assert [row for row in plain_length(cells.load(whole)).rows if not row.missing]
-    assert list(settings(cells.load(whole))) == []
+    assert [row for row in plain_length(reader.load(whole)).rows if not row.missing]
+    assert list(settings(reader.load(whole))) == []
 
 
 def test_a_sweep_without_channels_has_none(experiment: Params) -> None:
@@ -790,7 +792,7 @@ def test_terminal_shows_the_tables_and_where_the_report_lies(
     print_results(whole)
     out = capsys.readouterr().out
     assert "accuracy, % (floor 51.0; clean text, unprotected 82." in out
-    assert out.rstrip().endswith(str(outs.REPORT.resolve()))
+    assert out.rstrip().endswith(str(writer.REPORT.resolve()))
 
 
 def test_a_failing_mirror_does_not_fail_the_stage(
@@ -799,9 +801,9 @@ def test_a_failing_mirror_does_not_fail_the_stage(
     def fail(params: Params) -> None:
         raise OSError("disk\nfull")
 
-    monkeypatch.setattr(tracking, "sync", fail)
+    monkeypatch.setattr(mlflow_mirror, "sync", fail)
     report.main()
-    assert outs.REPORT.is_file()
+    assert writer.REPORT.is_file()
     assert capsys.readouterr().err == (
         "warning: MLflow is not up to date (disk full); rapt sync mends it\n"
     )

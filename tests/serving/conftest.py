@@ -16,12 +16,12 @@ import torch
 import uvicorn
 from transformers import AutoConfig, AutoTokenizer, BertModel
 
-from rapt import files
 from rapt.serving.model import Adapted
 from rapt.serving.server import application, listening
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.config import Lora, Run, TrainConfig
 from rapt.tuning.train import train
+from rapt.utils import files
 from tests.release.conftest import FOUR
 from tests.release.conftest import folder as folder
 from tests.tuning.conftest import backbone as backbone

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rapt.errors import RaptError
 from rapt.serving.client import Remote
 from rapt.serving.model import Adapted
 from rapt.serving.protocol import BYTES, TEXTS, Text
 from rapt.serving.server import listening
+from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 from tests.serving.conftest import PLAIN, Served
 from tests.test_pipeline import imported

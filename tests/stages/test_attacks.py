@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rapt import files
+from rapt.utils import files
 from stages import channel, invert, privatize
 from tests.stages.test_denoise import small as small
 from tests.tuning.conftest import backbone as backbone

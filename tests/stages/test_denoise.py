@@ -11,8 +11,8 @@ import pytest
 from ruamel.yaml import YAML
 from safetensors.numpy import load_file
 
-from rapt import files
 from rapt.text.table import EmbeddingTable
+from rapt.utils import files
 from stages import channel, denoise, privatize
 from tests.conftest import NOUNS, VERBS
 from tests.stages.conftest import Workspace

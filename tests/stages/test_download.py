@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rapt import files
-from rapt.errors import RaptError
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 from stages import download
 from tests.conftest import ROOT
 from tests.stages.conftest import Workspace

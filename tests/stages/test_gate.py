@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from ruamel.yaml import YAML
 
-from rapt import files
-from rapt.errors import RaptError
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 from stages import download, gate
 from stages.expectations import check, flagged, report, write
 from tests.stages.conftest import Workspace

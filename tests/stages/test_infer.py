@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rapt import files
 from rapt.text.table import EmbeddingTable
+from rapt.utils import files
 from stages import infer
 from stages.infer import _intervals
 from tests.stages.conftest import Workspace

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from rapt import files
-from rapt.errors import RaptError
-from rapt.plan import released
+from rapt.grid import released
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 from stages import layers, privatize, train
 from tests.stages.test_denoise import small as small
 from tests.tuning.conftest import backbone as backbone

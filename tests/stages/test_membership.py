@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 from transformers import AutoConfig, AutoTokenizer, BertModel
 
-from rapt import files
+from rapt.utils import files
 from stages import membership, privatize, train
 from tests.conftest import NOUNS
 from tests.stages.test_denoise import small as small

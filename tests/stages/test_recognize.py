@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from ruamel.yaml import YAML
 
-from rapt import files
+from rapt.utils import files
 from stages import recognize, recognizer
 from tests.stages.conftest import Workspace
 from tests.tuning.conftest import backbone as backbone

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 from ruamel.yaml import YAML
 
-from rapt import files
-from rapt.errors import RaptError
 from rapt.privacy import release_checks
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.inputs import read_targets
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 from stages import gate_private, gate_release, invert, privatize
 from tests.conftest import NOUNS, OTHERS, ROOT, VERBS
 

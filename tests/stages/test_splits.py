@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rapt import files
 from rapt.attacks.attribute_mlp import AttributeMlp
 from rapt.attacks.base import Inverter, Pairs, Public, Release, Values
 from rapt.attacks.mlp_inversion import MlpInversion
 from rapt.attacks.ner import Ner
-from rapt.errors import RaptError
 from rapt.text.table import EmbeddingTable
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 from stages import infer, invert, privatize, recognizer
 from tests.stages.test_denoise import small as small
 from tests.stages.test_recognize import attacked as attacked

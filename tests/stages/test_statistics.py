@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from ruamel.yaml import YAML
 
-from rapt import files
 from rapt.privacy.channel import Channel
 from rapt.text.table import EmbeddingTable
+from rapt.utils import files
 from stages import calibrate, channel
 from tests.stages.conftest import Workspace
 

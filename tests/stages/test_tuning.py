@@ -8,8 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rapt import cells, files, params
+from rapt import params
+from rapt.results import cells
 from rapt.tuning.config import BiLstm, Full, Lora, Run
+from rapt.utils import files
 from stages import tuning
 from tests.conftest import ROOT
 

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from ruamel.yaml import YAML
 from transformers import AutoConfig, AutoTokenizer, BertModel
 
-from rapt import files
-from rapt.errors import RaptError
 from rapt.release.predict import Repeater
 from rapt.release.text import TAGGER
 from rapt.serving.model import Adapted
 from rapt.text.table import EmbeddingTable
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 from stages import examples, gate_release, invert, privatize, train
 from tests.conftest import NOUNS, VERBS
 from tests.stages.test_release import workspace as workspace

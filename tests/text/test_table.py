@@ -4,9 +4,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rapt import files
-from rapt.errors import RaptError
 from rapt.text.table import EmbeddingTable
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 
 
 def test_a_word_is_found_in_the_vocabularys_own_form(table: EmbeddingTable) -> None:

@@ -1,7 +1,7 @@
 import pytest
 
-from rapt.errors import RaptError
 from rapt.text.tagging import Tagger
+from rapt.utils.errors import RaptError
 
 
 @pytest.fixture(scope="module")

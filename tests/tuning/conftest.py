@@ -12,8 +12,8 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from rapt import files
 from rapt.tuning.config import Lora, Reconstruction, Run, TrainConfig
+from rapt.utils import files
 
 WORDS = ["good", "bad", "film", "plot", "very", "so", "un", "##like", "##ly", "likely"]
 # Two sequences of plain words, one with a word of three tokens, and their places in V_r.

@@ -11,9 +11,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from rapt import files, models
-from rapt.errors import RaptError
-from rapt.files import sha256
+from rapt import models
 from rapt.serving.model import Adapted
 from rapt.serving.protocol import Text
 from rapt.tuning import backbones
@@ -31,6 +29,9 @@ from rapt.tuning.config import (
 from rapt.tuning.inputs import NO_ROW, collate, pooled, pooled_plain, read_split, tokenized
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
 from rapt.tuning.train import logits, train
+from rapt.utils import files
+from rapt.utils.errors import RaptError
+from rapt.utils.files import sha256
 from tests.tuning.families import FAMILIES, make
 from tests.tuning.test_families import ORDER, SPANS, START, on_the_left, split_of
 

@@ -12,16 +12,16 @@ import pytest
 import torch
 from torch import nn
 
-from rapt import files
-from rapt.errors import RaptError
-from rapt.files import sha256
-from rapt.process import workers
-from rapt.tuning import checkpoints, seeds
+from rapt.tuning import checkpoints, parallel
 from rapt.tuning import train as module
 from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.config import BiLstm, Run
 from rapt.tuning.model import Classifier
 from rapt.tuning.train import Trainer, train
+from rapt.utils import files
+from rapt.utils.errors import RaptError
+from rapt.utils.files import sha256
+from rapt.utils.process import workers
 
 
 class Stopped(Exception):
@@ -273,13 +273,13 @@ def killed(runs: Sequence[Run]) -> list[dict[str, Any]]:
 def test_a_killed_process_ends_the_cell_with_a_line(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seeds, "_train", killed)
+    monkeypatch.setattr(parallel, "_train", killed)
     monkeypatch.setenv("RAPT_WORKERS", "1")
     with pytest.raises(
         RaptError,
         match=r"^movies-tiny: a process was killed, .*: lower batch_.*; it begins .*$",
     ):
-        seeds.train_all([run])
+        parallel.train_all([run])
     facts = {"at": {"step": 12}}
     Checkpoint(run, "cpu").save({"weight": torch.zeros(1)}, facts)
     monkeypatch.setenv("RAPT_WORKERS", "2")
@@ -287,7 +287,7 @@ def test_a_killed_process_ends_the_cell_with_a_line(
         RaptError,
         match=r"^movies-tiny: .*: set RAPT_WORKERS below 2, or .* with seed 0 from step 12, .*$",
     ):
-        seeds.train_all([run, replace(run, k=1)])
+        parallel.train_all([run, replace(run, k=1)])
 
 
 @pytest.mark.parametrize("given", ["0", "two", "-1"])

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.stats import binomtest
 
-from rapt import files
-from rapt.errors import RaptError
 from rapt.serving.model import Adapted
 from rapt.serving.protocol import Text
 from rapt.tuning import checkpoints
@@ -27,6 +25,8 @@ from rapt.tuning.denoising import Sampler, reading, word_embeddings
 from rapt.tuning.inputs import NO_PLAIN, WordVectors, collate, read_split, tokenized
 from rapt.tuning.model import load_backbone
 from rapt.tuning.train import Trainer, train
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 from tests.tuning.families import FAMILIES, PIECES, make
 from tests.tuning.test_checkpoints import Stopped, stop_at
 

@@ -15,9 +15,6 @@ from peft import PeftModel
 from torch import Tensor
 from transformers import AutoModel, AutoModelForTextEncoding
 
-from rapt import files
-from rapt.errors import RaptError
-from rapt.files import sha256
 from rapt.tuning import backbones
 from rapt.tuning.config import (
     Full,
@@ -41,6 +38,9 @@ from rapt.tuning.inputs import (
 )
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
 from rapt.tuning.train import Trainer, predict, train
+from rapt.utils import files
+from rapt.utils.errors import RaptError
+from rapt.utils.files import sha256
 from tests.tuning.conftest import STATEMENT
 from tests.tuning.families import FAMILIES, PLAIN, TUNERS, fits, make
 

@@ -5,7 +5,6 @@ import pytest
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from rapt import files
 from rapt.tuning.inputs import (
     NO_PLAIN,
     NO_ROW,
@@ -16,6 +15,7 @@ from rapt.tuning.inputs import (
     read_split,
     tokenized,
 )
+from rapt.utils import files
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from rapt.files import sha256
 from rapt.serving.model import Adapted
 from rapt.tuning.config import Full, Run
 from rapt.tuning.inputs import collate, read_split
 from rapt.tuning.model import adapt, load, load_backbone
 from rapt.tuning.train import Trainer, predict, train
+from rapt.utils.files import sha256
 from tests.tuning.families import FAMILIES, TUNERS, fits, make
 
 

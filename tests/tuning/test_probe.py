@@ -12,11 +12,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
-from rapt.files import sha256
 from rapt.tuning import probe
 from rapt.tuning.config import LinearProbe, Lora, Run
 from rapt.tuning.model import load, load_backbone, needs_backbone
 from rapt.tuning.train import train, train_in_turn
+from rapt.utils.files import sha256
 
 
 @pytest.fixture

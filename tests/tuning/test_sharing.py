@@ -11,8 +11,6 @@ import pytest
 import torch
 from accelerate import dispatch_model, infer_auto_device_map
 
-from rapt.errors import RaptError
-from rapt.files import sha256
 from rapt.tuning import backbones
 from rapt.tuning import train as module
 from rapt.tuning.backbones import sharing_weights
@@ -20,6 +18,8 @@ from rapt.tuning.config import Run
 from rapt.tuning.inputs import collate, read_split
 from rapt.tuning.model import adapt, load_backbone
 from rapt.tuning.train import train, train_in_turn
+from rapt.utils.errors import RaptError
+from rapt.utils.files import sha256
 from tests.tuning import families
 
 # With dropout, whose numbers a seed must draw as it would alone.

@@ -12,14 +12,14 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer
 
-from rapt import files
-from rapt.errors import RaptError
-from rapt.files import sha256
 from rapt.tuning.config import PromptTuning, Reconstruction, Run
 from rapt.tuning.inputs import NO_PLAIN, Batch, collate, read_split, read_targets
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
-from rapt.tuning.seeds import train_all
+from rapt.tuning.parallel import train_all
 from rapt.tuning.train import Trainer, logits, predict, train
+from rapt.utils import files
+from rapt.utils.errors import RaptError
+from rapt.utils.files import sha256
 from tests.tuning.conftest import TARGETS
 
 

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 import torch
 
-from rapt import files
-from rapt.errors import RaptError
 from rapt.tuning import backbones
 from rapt.tuning.config import Full, Run
 from rapt.tuning.inputs import VECTORS, collate, read_split, tokenized
 from rapt.tuning.model import Classifier, load, load_backbone
 from rapt.tuning.train import logits, predict, train
+from rapt.utils import files
+from rapt.utils.errors import RaptError
 from tests.tuning.families import FAMILIES, TUNERS, WORDS
 from tests.tuning.test_families import PAIRS, adapted
 from tests.tuning.test_families import folders as folders

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from rapt.errors import RaptError
 from rapt.privacy.audit.cases import Case, Choice, cases_of
 from rapt.privacy.audit.draws import VIEWS, Texts, VectorDraws, WordDraws, draws_of, streams
 from rapt.privacy.audit.evidence import EVENTS, best_evidence
 from rapt.privacy.mechanisms import Mechanism, VectorMechanism
 from rapt.privacy.mechanisms.vectors import mean
-from rapt.progress import bar
+from rapt.utils.errors import RaptError
+from rapt.utils.progress import bar
 
 __all__ = ["FALSE_ALARM", "Audit", "Case", "Choice", "Finding", "Verdict", "audit", "cases_of"]
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 from tokenizers import Tokenizer, models
 
-from rapt import files
-from rapt.errors import RaptError, did_you_mean, not_allowed, wrong_eta
 from rapt.privacy.mechanisms import MECHANISMS, Mechanism, mechanism
 from rapt.text.table import EmbeddingTable
+from rapt.utils import files
+from rapt.utils.errors import RaptError, did_you_mean, not_allowed, wrong_eta
 
 Pairs = Sequence[tuple[str, str]]
 

@@ -6,10 +6,10 @@ import json as json_format
 from collections.abc import Sequence
 from pathlib import Path
 
-from rapt.errors import RaptError
 from rapt.privacy import audit as audits
 from rapt.privacy.audit.cases import ETAS, Choice, Pairs
 from rapt.privacy.audit.show import as_json, print_audit
+from rapt.utils.errors import RaptError
 
 
 def audit(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, cast
 
-from rapt.errors import RaptError, not_allowed
 from rapt.privacy.mechanisms.base import Mechanism, Sampler, Space, VectorMechanism, WordMechanism
 from rapt.privacy.mechanisms.exponential import CusText, SanText, SanTextPlus, Tem
 from rapt.privacy.mechanisms.gumbel import TruncatedGumbel
 from rapt.privacy.mechanisms.noise import PCT2T, T2T, Mahalanobis, RankNeighbours, Vickrey
 from rapt.privacy.mechanisms.optimal import Optimal
 from rapt.privacy.mechanisms.vectors import Adept, SequenceRepresentation, TokenRepresentation
+from rapt.utils.errors import RaptError, not_allowed
 
 __all__ = [
     "MECHANISMS",

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.errors import RaptError
 from rapt.privacy.neighbours import ExactSearch, Precision
+from rapt.utils.errors import RaptError
 
 Vectors = NDArray[np.floating[Any]]
 Draws = NDArray[np.float64]

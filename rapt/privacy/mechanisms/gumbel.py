@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.errors import RaptError
 from rapt.privacy.mechanisms.base import (
     Distances,
     Draws,
@@ -19,6 +18,7 @@ from rapt.privacy.mechanisms.base import (
     WordMechanism,
     euclidean,
 )
+from rapt.utils.errors import RaptError
 
 # More neighbours than a Poisson number of mean ln V ≤ 13 is ever drawn from one uniform double.
 MOST = 80

@@ -11,7 +11,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.errors import RaptError
 from rapt.privacy.mechanisms.base import (
     Distances,
     Draws,
@@ -22,6 +21,7 @@ from rapt.privacy.mechanisms.base import (
     WordMechanism,
     euclidean,
 )
+from rapt.utils.errors import RaptError
 
 MOST = 60  # words: V³ constraints
 FLOOR = 1e-6  # least probability of an outcome

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.mapped import take
+from rapt.utils.memmap import take
 
 Float = TypeVar("Float", np.float32, np.float64)
 

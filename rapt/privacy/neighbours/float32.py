@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.mapped import walk
 from rapt.privacy.neighbours.first_pass import GROUP, Scores, float32_error, halves, lengths_of
+from rapt.utils.memmap import walk
 
 # At most 8 MiB of scores at a time, which are read once more while they are in cache. Larger
 # products are no faster, and of fewer queries they are slower.

@@ -7,12 +7,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.mapped import is_mapped
 from rapt.privacy.neighbours import candidates
 from rapt.privacy.neighbours.exact import nearest_of_all
 from rapt.privacy.neighbours.first_pass import GROUP, FirstPass
 from rapt.privacy.neighbours.float32 import Float32Pass
 from rapt.privacy.neighbours.threads import beside, blas_threads
+from rapt.utils.memmap import is_mapped
 
 Precision = Literal["float32", "int8"]
 

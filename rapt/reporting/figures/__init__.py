@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rapt.reporting import tables
-from rapt.reporting.cells import Results
 from rapt.reporting.figures.curves import accuracy_curves, privacy_curves
 from rapt.reporting.figures.drawing import Figure
 from rapt.reporting.figures.layers import hidden_states
@@ -11,6 +10,7 @@ from rapt.reporting.figures.mechanisms import calibrations, deniabilities, geome
 from rapt.reporting.figures.settings import settings
 from rapt.reporting.figures.trade_offs import trade_offs
 from rapt.reporting.figures.training import trainings
+from rapt.results.reader import Results
 
 __all__ = ["Figure", "figures"]
 

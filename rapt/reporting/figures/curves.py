@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from rapt.plan import sorted_etas
+from rapt.grid import sorted_etas
 from rapt.reporting import tables
 from rapt.reporting.figures.drawing import (
     CLEAN_TEXT,

@@ -8,10 +8,10 @@ from statistics import fmean
 
 from matplotlib.ticker import MaxNLocator
 
-from rapt.reporting.cells import Json, Results
 from rapt.reporting.figures.drawing import Figure, finish, line, panel, slug, spoken
 from rapt.reporting.figures.style import MARKERS, MUTED, PALETTE
 from rapt.reporting.text import group_text
+from rapt.results.reader import Json, Results
 
 
 def hidden_states(results: Results) -> Iterator[Figure]:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 
-from rapt.plan import sorted_etas
+from rapt.grid import sorted_etas
 from rapt.reporting import tables
-from rapt.reporting.cells import Results
 from rapt.reporting.figures.drawing import Figure, eta_steps, finish, line, panel, slug, spoken
 from rapt.reporting.figures.style import DASHES, MUTED, PALETTE
+from rapt.results.reader import Results
 
 
 def calibrations(results: Results) -> Iterator[Figure]:

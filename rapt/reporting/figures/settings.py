@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from textwrap import fill
 from typing import Any
 
-from rapt.plan import sorted_etas
-from rapt.reporting.cells import Results
+from rapt.grid import sorted_etas
 from rapt.reporting.figures.drawing import Figure, finish, line, panel, slug, spoken
 from rapt.reporting.papers.rapt_paper import categories, plain_length
 from rapt.reporting.papers.table import PaperRow, PaperTable
 from rapt.reporting.text import group_text, unproven
+from rapt.results.reader import Results
 
 # With fewer settings there is no curve, and the table beside says it all.
 FEWEST = 3

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from matplotlib.ticker import MaxNLocator
 
-from rapt.plan import CLEAN
+from rapt.grid import CLEAN
 from rapt.reporting import tables
-from rapt.reporting.cells import Cell, Results
 from rapt.reporting.figures.drawing import Figure, finish, line, panel, slug, spoken
+from rapt.results.reader import Cell, Results
 
 
 def trainings(results: Results) -> Iterator[Figure]:

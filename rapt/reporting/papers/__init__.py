@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rapt.reporting.cells import Json, Results
 from rapt.reporting.papers import qu, rapt_paper
 from rapt.reporting.papers.table import PaperRow, PaperTable
+from rapt.results.reader import Json, Results
 
 __all__ = ["PaperRow", "PaperTable", "papers"]
 

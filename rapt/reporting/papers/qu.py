@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rapt.plan import CLEAN, sorted_etas
+from rapt.grid import CLEAN, sorted_etas
 from rapt.reporting import tables
-from rapt.reporting.cells import Results
-from rapt.reporting.papers import differs
-from rapt.reporting.papers.printed import (
+from rapt.reporting.papers import setup_differences
+from rapt.reporting.papers.published_values import (
     BERT,
     UNPRINTED,
     Printed,
@@ -21,6 +20,7 @@ from rapt.reporting.papers.printed import (
     with_preset,
 )
 from rapt.reporting.papers.table import PaperRow, PaperTable
+from rapt.results.reader import Results
 
 QU = "Qu et al. (CIKM 2021)"
 TUNED = ("task", "backbone", "method", "eta")
@@ -67,7 +67,7 @@ def _examples(results: Results) -> PaperTable:
         title="A sentence of the paper, perturbed at each η",
         source=f"{QU}, Tables 1 and 2",
         unit="",
-        differs=differs.privatized(results.params, differs.QU),
+        differs=setup_differences.privatized(results.params, setup_differences.QU),
         columns=("text", "method", "eta", "released"),
         rows=tuple(rows) or (PaperRow({}, command="dvc repro examples"),),
         note="The sentence is the paper's; its perturbed ones are not shipped with this project.",
@@ -99,7 +99,7 @@ def _inversion(results: Results) -> PaperTable:
         title="Words of T2T that the nearest neighbour recovers, and the Bayesian attack",
         source=f"{QU}, Table 3",
         unit="accuracy of the inversion, %",
-        differs=differs.attacked(results.params, differs.QU),
+        differs=setup_differences.attacked(results.params, setup_differences.QU),
         columns=INVERTED,
         rows=beside(printed, planned),
         note="The nearest neighbour takes the released word for the original, so it is right where "
@@ -138,7 +138,7 @@ def _utility(results: Results, table: str, task: str) -> PaperTable:
         title=f"Accuracy on {task}, of released words and of released vectors",
         source=f"{QU}, Table {table}",
         unit=ACCURACY,
-        differs=differs.trained(params, differs.QU),
+        differs=setup_differences.trained(params, setup_differences.QU),
         columns=TUNED,
         rows=beside(printed, planned),
     )
@@ -187,7 +187,7 @@ def _deniability(results: Results) -> PaperTable:
         title="Plausible deniability of the median word: N_w and S_w",
         source=f"{QU}, Figures 3 and 4",
         unit="of 1,000 draws (N_w), distinct words (S_w)",
-        differs=differs.privatized(results.params, differs.QU),
+        differs=setup_differences.privatized(results.params, setup_differences.QU),
         columns=("embedding", "method", "eta", "measure"),
         rows=tuple(rows) or (PaperRow({}, command=with_preset(PRESET, "channel")),),
         note=f"S_w is over {results.params.channel.draws:,} draws of a word, 1,000 in the paper. "
@@ -228,7 +228,7 @@ def _geometry(results: Results) -> PaperTable:
         title="Distances between words, and the noise",
         source=f"{QU}, Figures 3 and 4",
         unit="Euclidean distance",
-        differs=differs.privatized(results.params, differs.QU),
+        differs=setup_differences.privatized(results.params, setup_differences.QU),
         columns=("embedding", "measure", "at"),
         rows=tuple(rows),
         note=f"The noise in d dimensions has the mean norm d/η. {UNPRINTED}",

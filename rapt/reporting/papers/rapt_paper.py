@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rapt.grid import CLEAN, is_unprotected
 from rapt.params import Method, Params
-from rapt.plan import CLEAN, is_unprotected
 from rapt.reporting import tables
-from rapt.reporting.cells import Cell, Json, Results
-from rapt.reporting.papers import differs
-from rapt.reporting.papers.printed import (
+from rapt.reporting.papers import setup_differences
+from rapt.reporting.papers.published_values import (
     BERT,
     UNPRINTED,
     Own,
@@ -28,6 +27,7 @@ from rapt.reporting.papers.printed import (
 )
 from rapt.reporting.papers.table import PaperRow, PaperTable
 from rapt.reporting.tables import Privacy, Utility
+from rapt.results.reader import Cell, Json, Results
 
 if TYPE_CHECKING:  # the report runs no attack
     from rapt.attacks import AnyAttack
@@ -40,9 +40,9 @@ SCHEMES = (
     *("noun", "verb", "pronoun", "preposition", "adjective", "symbol", "determiner"),
     *("conjunction", FOUR, "all"),
 )
-ON_BERT = replace(differs.RAPT, tasks=("sst2",), backbones=(BERT,))
-ON_QWEN = replace(differs.RAPT, tasks=("sst2",), backbones=("qwen2.5-3b",))
-LARGE = replace(differs.RAPT, tasks=("sst2",), backbones=("llama3-8b", "mistral-7b"))
+ON_BERT = replace(setup_differences.RAPT, tasks=("sst2",), backbones=(BERT,))
+ON_QWEN = replace(setup_differences.RAPT, tasks=("sst2",), backbones=("qwen2.5-3b",))
+LARGE = replace(setup_differences.RAPT, tasks=("sst2",), backbones=("llama3-8b", "mistral-7b"))
 ACCURACY, PRIVACY = "accuracy, %", "empirical privacy, %"
 ATTACKS = "invert infer"
 ONE_CLEAN = (
@@ -88,7 +88,7 @@ def _utility(results: Results) -> PaperTable:
         title="Accuracy by tuning method, way of privatizing and η",
         source=f"{RAPT}, Table II",
         unit=ACCURACY,
-        differs=differs.trained(results.params, differs.RAPT),
+        differs=setup_differences.trained(results.params, setup_differences.RAPT),
         columns=TUNED,
         rows=beside(printed, planned),
         note="TP-UK is not public: the preset paper-nlu-bert says how to take in a copy. "
@@ -133,7 +133,7 @@ def _replacement(results: Results) -> PaperTable:
         title="Words that T2T replaces, by η",
         source=f"{RAPT}, Table III",
         unit="words replaced, %",
-        differs=differs.privatized(params, differs.RAPT),
+        differs=setup_differences.privatized(params, setup_differences.RAPT),
         columns=("embedding", "eta"),
         rows=tuple(rows),
     )
@@ -172,7 +172,7 @@ def _embeddings(results: Results) -> PaperTable:
         title="Accuracy by the embedding model whose table privatizes, at η that replace alike",
         source=f"{RAPT}, Table V",
         unit=ACCURACY,
-        differs=differs.trained(params, ON_BERT),
+        differs=setup_differences.trained(params, ON_BERT),
         columns=columns,
         rows=beside(printed, varied(planned, printed)),
         note="Setting is the embedding model. Another one than BERT's: name it in embeddings and "
@@ -263,7 +263,7 @@ def _study(
         title=title,
         source=f"{RAPT}, Table {numeral}",
         unit=ACCURACY,
-        differs=differs.trained(params, ON_BERT if numeral == "VI" else ON_QWEN),
+        differs=setup_differences.trained(params, ON_BERT if numeral == "VI" else ON_QWEN),
         columns=columns,
         rows=beside(printed, varied(planned, printed)),
         note=note,
@@ -298,7 +298,7 @@ def _large(results: Results) -> PaperTable:
         title="Accuracy of large models tuned by QLoRA",
         source=f"{RAPT}, Table IX",
         unit=ACCURACY,
-        differs=differs.trained(params, LARGE),
+        differs=setup_differences.trained(params, LARGE),
         columns=TUNED,
         rows=beside(printed, planned),
         note=ONE_CLEAN,
@@ -361,7 +361,7 @@ def _attacks(results: Results) -> PaperTable:
         title="Empirical privacy against the papers' attacks and the Bayesian one, by η",
         source=f"{RAPT}, Figure 4",
         unit=PRIVACY,
-        differs=differs.attacked(params, differs.ATTACKED),
+        differs=setup_differences.attacked(params, setup_differences.ATTACKED),
         columns=("attack", "task", "target", "method", "eta"),
         rows=tuple(rows)
         or _unplanned("attack", ("nearest", "mlp-words", "mlp"), "attacks", ATTACKS),
@@ -390,7 +390,7 @@ def plain_length(results: Results) -> PaperTable:
         title="Accuracy by the number of plain tokens",
         source=f"{RAPT}, Figure 5",
         unit=ACCURACY,
-        differs=differs.trained(params, ON_BERT),
+        differs=setup_differences.trained(params, ON_BERT),
         columns=columns,
         rows=tuple(rows)
         or _unplanned("setting", ("10", "20", "40", "80"), "study-length", "train"),
@@ -426,7 +426,7 @@ def categories(results: Results) -> PaperTable:
         title="Empirical privacy by the categories that are replaced",
         source=f"{RAPT}, Figures 6, 8 and 10",
         unit=PRIVACY,
-        differs=differs.attacked(params, differs.ATTACKED),
+        differs=setup_differences.attacked(params, setup_differences.ATTACKED),
         columns=("setting", "attack", "task", "target", "method", "eta"),
         rows=tuple(found)
         if several
@@ -459,7 +459,7 @@ def _trade_off(results: Results) -> PaperTable:
         title="Accuracy beside empirical privacy, of our own methods",
         source=f"{RAPT}, Figure 7",
         unit="%",
-        differs=differs.trained(results.params, differs.RAPT),
+        differs=setup_differences.trained(results.params, setup_differences.RAPT),
         columns=(*TUNED, "measure"),
         rows=tuple(rows),
         note="Empirical privacy is what the strongest inversion that works on clean text leaves of "
@@ -510,7 +510,7 @@ def _layers(results: Results) -> PaperTable:
         title="Hidden states by layer: how far from those of the model of clean text",
         source=f"{RAPT}, Figure 9",
         unit="Euclidean distance",
-        differs=differs.trained(results.params, ON_BERT),
+        differs=setup_differences.trained(results.params, ON_BERT),
         columns=columns,
         rows=tuple(rows) or (PaperRow({}, command=with_preset("layers", "layers")),),
         note="Of each text the mean state of its own tokens; layer 0 is what the first layer is "

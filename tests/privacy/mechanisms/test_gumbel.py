@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rapt.errors import RaptError
 from rapt.privacy.mechanisms import Space, word_mechanism
 from rapt.privacy.mechanisms.gumbel import _poisson, extent, published_scale
 from rapt.privacy.streams import stream
+from rapt.utils.errors import RaptError
 
 
 def test_equals_a_plain_replay_of_the_definition(plane: Space) -> None:

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rapt.errors import RaptError
 from rapt.privacy.mechanisms import Space, word_mechanism
 from rapt.privacy.mechanisms.optimal import ONE, is_private, optimal_channel
 from rapt.privacy.streams import stream
+from rapt.utils.errors import RaptError
 from tests.privacy.mechanisms.conftest import space_of
 
 

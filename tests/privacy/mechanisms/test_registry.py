@@ -4,7 +4,6 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from rapt.errors import RaptError
 from rapt.privacy.mechanisms import (
     MECHANISMS,
     Space,
@@ -15,6 +14,7 @@ from rapt.privacy.mechanisms import (
     word_mechanism,
 )
 from rapt.privacy.streams import stream
+from rapt.utils.errors import RaptError
 
 WORDS = [name for name, kind in MECHANISMS.items() if kind.releases == "words"]
 # What the published constants of truncated-gumbel need on these twelve words.

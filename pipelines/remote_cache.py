@@ -1,0 +1,183 @@
+"""To and from DVC's remote: `python exchange.py send STAGE`, `bring STAGE`, `give OUT …`, `take …`.
+
+`dvc push --run-cache` ends well when it could not send an entry of the run-cache, and sends the
+entries before the outs, those of other stages too; `dvc repro --pull` runs what it cannot find, and
+passes over the remote's entries where one is here already, though its outs may be lost. By default
+DVC trusts what a remote gives; here everything is read again as it arrives, and what is damaged
+leaves the remote. DVC looks for paths in the working folder, so this is a program and not a
+function, and one that needs nothing but DVC.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from dvc.exceptions import CheckoutError
+from dvc.fs import generic
+from dvc.output import Output
+from dvc.repo import Repo, lock_repo
+from dvc.stage import PipelineStage
+from dvc.stage.cache import RunCacheNotFoundError, _get_cache_hash, _get_stage_hash
+from dvc.stage.serialize import to_single_stage_lockfile
+from dvc_data.hashfile.db import HashFileDB
+from dvc_objects.errors import ObjectFormatError
+
+CELLS = "reports/cells/"
+NOTHING = 3  # the exit code where nobody has made the stage yet
+
+
+def send(repo: Repo, name: str) -> int:
+    """Push a stage's outs, then its entry of the run-cache: who finds that finds its outs."""
+    stage = repo.stage.collect(name)[0]
+    _push(repo, stage.outs)
+    here, remote = repo.cache.legacy, _remote(repo)
+    for out in stage.outs:
+        if (sidecar := _sidecar(out.def_path)) and os.path.exists(sidecar):
+            there = _sidecar_there(remote, out.hash_info.value)
+            generic.copy(here.fs, sidecar, remote.fs, there)
+    entry = [*_entries(stage), _get_cache_hash(to_single_stage_lockfile(stage))]
+    to = remote.fs.join(remote.path, *entry)
+    generic.copy(here.fs, here.fs.join(here.path, *entry), remote.fs, to)
+    return 0
+
+
+def bring(repo: Repo, name: str) -> int:
+    """Fetch a stage's outs, if the run-cache here or of the remote has an entry; run nothing.
+
+    What the stage needs must lie in the working folder. An entry here comes first, and what is
+    then fetched comes before it, as the newer one.
+    """
+    stage = repo.stage.collect(name)[0]
+    if _restore(repo, stage):
+        return 0
+    here, remote = repo.cache.legacy, _remote(repo)
+    if remote.fs.protocol == "local" and not remote.fs.isdir(remote.path):
+        # Not: an empty remote, which would have what it holds made again.
+        raise FileNotFoundError(
+            f"remote: got {remote.path}, expected a folder that is there. Mount it, or make it."
+        )
+    *folders, key = _entries(stage)
+    for found in remote.fs.find(remote.fs.join(remote.path, *folders, key)):
+        name = remote.fs.name(found)
+        entry = here.fs.join(here.path, *folders, key, name)
+        generic.copy(remote.fs, found, here.fs, entry)
+        whole = repo.stage_cache._load_cache(key, name)
+        if whole and _get_cache_hash(dict(whole), key=True) == key:
+            if _restore(repo, stage):
+                _bring_sidecars(repo, whole["outs"])
+                return 0
+            _discard_damaged(repo, [out["md5"] for out in whole["outs"]])
+        else:  # cut off, or it names other outs: DVC would check these out, wherever they are
+            with suppress(FileNotFoundError):
+                os.remove(entry)
+            with suppress(OSError):  # which has others; an empty one DVC cannot read
+                os.rmdir(here.fs.parent(entry))
+    return NOTHING
+
+
+def give(repo: Repo, *outs: str) -> int:
+    """Push outs that dvc.lock names."""
+    _push(repo, _outs(repo, outs))
+    return 0
+
+
+def take(repo: Repo, *outs: str) -> int:
+    """Fetch outs that dvc.lock names."""
+    try:
+        repo.pull(list(outs))
+    except (CheckoutError, ObjectFormatError):
+        _discard_damaged(repo, [out.hash_info.value for out in _outs(repo, outs)])
+        raise
+    return 0
+
+
+def _outs(repo: Repo, paths: Iterable[str]) -> list[Output]:
+    return [repo.find_outs_by_path(os.path.abspath(path))[0] for path in paths]
+
+
+def _push(repo: Repo, outs: list[Output]) -> None:
+    paths = [out.fs_path for out in outs]
+    try:
+        repo.push(paths)
+    except ObjectFormatError:  # of a folder that the remote has
+        _discard_damaged(repo, [out.hash_info.value for out in outs])
+        repo.push(paths)
+
+
+def _bring_sidecars(repo: Repo, outs: list[dict[str, str]]) -> None:
+    here, remote = repo.cache.legacy, _remote(repo)
+    for out in outs:
+        if sidecar := _sidecar(out["path"]):
+            there = _sidecar_there(remote, out["md5"])
+            if remote.fs.exists(there):
+                generic.copy(remote.fs, there, here.fs, sidecar)
+
+
+def _sidecar(out: str) -> str | None:
+    """Where rapt leaves what is not the same in equal runs of a cell (rapt/results/cells.py)."""
+    if not out.startswith(CELLS):
+        return None
+    return os.path.join(os.environ["RAPT_HOME"], ".rapt/runs", out.removeprefix(CELLS))
+
+
+def _sidecar_there(remote: HashFileDB, name: str) -> str:
+    """Where the remote has it: by the name of the cell's object, of which it tells."""
+    return str(remote.fs.join(remote.path, "rapt", f"{name}.json"))
+
+
+def _restore(repo: Repo, stage: PipelineStage) -> bool:
+    try:
+        repo.stage_cache.restore(stage, pull=True)
+    except (RunCacheNotFoundError, ObjectFormatError):
+        return False
+    return True
+
+
+def _entries(stage: PipelineStage) -> list[str]:
+    """Where a run-cache has the entries of a stage with the command and deps of this one."""
+    key = _get_stage_hash(stage)
+    return ["runs", key[:2], key]
+
+
+def _remote(repo: Repo):  # type: ignore[no-untyped-def]
+    return repo.cloud.get_remote_odb(None, "push --run-cache", hash_name="md5-dos2unix")
+
+
+def _discard_damaged(repo: Repo, names: list[str]) -> None:
+    """Remove from the remote what is not what its name says: DVC would not send it again."""
+    objects = repo.cloud.get_remote_odb()
+    for name in names:
+        _check(objects, name)
+
+
+def _check(objects: HashFileDB, name: str) -> bool:
+    """Whether the remote has an object whole; if not, it has it no more."""
+    try:
+        objects.check(name)
+    except (FileNotFoundError, ObjectFormatError):
+        return False
+    if not name.endswith(".dir"):
+        return True
+    path = objects.oid_to_path(name)
+    with objects.fs.open(path) as file:
+        whole = [_check(objects, entry["md5"]) for entry in json.load(file)]
+    if not all(whole):  # a folder that is there DVC takes for whole
+        objects.fs.remove(path)
+    return all(whole)
+
+
+STEPS: dict[str, Callable[..., int]] = {"send": send, "bring": bring, "give": give, "take": take}
+
+
+def main(step: str, *names: str) -> int:
+    """Do one of these, with every object read again as it arrives."""
+    with Repo() as repo, lock_repo(repo):
+        for remote in repo.config["remote"].values():
+            remote["verify"] = True
+        return STEPS[step](repo, *names)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

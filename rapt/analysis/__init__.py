@@ -1,0 +1,1 @@
+"""Measurements on results and models: intervals, hidden states."""

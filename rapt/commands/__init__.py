@@ -1,0 +1,1 @@
+"""The `rapt` commands that are longer than a call of the library, a module each."""

@@ -1,0 +1,68 @@
+"""What is checked before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rapt import models, params
+from rapt.data.config import FilesSource
+from rapt.data.prepare import Prepared, prepare
+from rapt.utils.errors import RaptError
+
+
+def check() -> params.Params:
+    """Validate params.yaml, the local files and the models that it names; nothing is fetched.
+
+    Raises:
+        RaptError: a line for each problem.
+    """
+    p = params.load()
+    problems = list(_model_problems(p))
+    for name in p.sweep.tasks:
+        if isinstance(p.tasks[name].source, FilesSource):
+            try:
+                prepared(name, p)
+            except RaptError as error:
+                problems.append(str(error))
+    if problems:
+        raise RaptError("\n".join(problems))
+    return p
+
+
+def prepared(name: str, p: params.Params) -> Prepared:
+    """A task's examples, of which each split has as many as the gate asks for.
+
+    Raises:
+        RaptError: one line, never with text of the data.
+    """
+    found = prepare(name, p.tasks[name], p.seed)
+    for split, count in found.summary["rows"].items():
+        if count < p.gate.min_rows:
+            raise RaptError(
+                f"gate.min_rows: got {count} rows of tasks.{name} to {split}, expected at least "
+                f"{p.gate.min_rows}. Add rows, or lower it in params.yaml."
+            )
+    return found
+
+
+def _model_problems(p: params.Params) -> Iterator[str]:
+    """A line for each model of the sweep that ought to be on this machine and is not."""
+    sweep = p.sweep
+    backbones = {*sweep.backbones, *(study.backbone for study in p.studies.values())}
+    attacks = {*sweep.inversions, *sweep.channel_inversions, *sweep.inferences}
+    used = {
+        **{f"embeddings.{name}": p.embeddings[name] for name in sweep.embeddings},
+        **{f"backbones.{name}": p.backbones[name] for name in sorted(backbones)},
+        **{f"attacks.{name}": p.attacks[name] for name in sorted(attacks)},
+    }
+    for key, entry in used.items():
+        model = getattr(entry, "model", None)
+        if model and "@" not in model:  # of the hub it is fetched when it is needed
+            try:
+                models.folder(model, None)
+            except RaptError:
+                yield (
+                    f"{key}.model: got {model!r}, expected a folder with safetensors, "
+                    "package:NAME/FOLDER of an installed package, or owner/name@REVISION. "
+                    "Install it, or correct the name."
+                )

@@ -1,0 +1,54 @@
+"""Removing what cells have left that are no longer planned."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from ruamel.yaml import YAML
+
+from rapt.utils.errors import RaptError
+
+
+def clean() -> list[str]:
+    """Remove the outs and entries of stages in dvc.lock that dvc.yaml no longer has.
+
+    DVC keeps both for ever. Returns the removed paths.
+    """
+    # DVC's own writer leaves dvc.lock byte for byte as DVC would write it.
+    from dvc.utils.serialize import modify_yaml
+
+    if not Path("dvc.lock").is_file():
+        raise RaptError("dvc.lock: not there, nothing has run")
+    locked = YAML(typ="safe").load(Path("dvc.lock"))["stages"]
+    live = _stages()
+    kept = {out["path"] for stage in live & set(locked) for out in locked[stage].get("outs", ())}
+    dead = {
+        s: [out["path"] for out in e.get("outs", ())] for s, e in locked.items() if s not in live
+    }
+    # An out may lie within one that a live stage makes as a whole.
+    removed = sorted(
+        path
+        for path in {path for paths in dead.values() for path in paths}
+        if not kept & {path, *map(str, Path(path).parents)}
+    )
+    for path in removed:
+        if Path(path).is_dir():
+            shutil.rmtree(path)
+        else:
+            Path(path).unlink(missing_ok=True)
+    with modify_yaml("dvc.lock") as lock:
+        for stage in dead:
+            del lock["stages"][stage]
+    return removed
+
+
+def _stages() -> set[str]:
+    """The names of the stages in dvc.yaml."""
+    command = [sys.executable, "-m", "dvc", "stage", "list", "--name-only"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        raise RaptError(listed.stderr.strip().splitlines()[-1])
+    return set(listed.stdout.split())

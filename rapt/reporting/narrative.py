@@ -1,0 +1,219 @@
+"""Plain sentences, each computed from the cells: no figure and no conclusion stands here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rapt.grid import sorted_etas
+from rapt.reporting import tables
+from rapt.reporting.tables import Difference, Privacy, Utility
+from rapt.reporting.text import (
+    NBSP,
+    attack_text,
+    count,
+    eta_text,
+    group_text,
+    listing,
+    percent,
+    points,
+    span,
+)
+from rapt.results.reader import Results
+
+# As many η are all told of in a sentence; of more, three are.
+TOLD = 4
+
+
+def headline(results: Results) -> list[tuple[str, str]]:
+    """At most five lines, each with its heading: what ran, what it gives, whether it is whole."""
+    tuned = [r for r in tables.utility(results) if r.on_grid and r.accuracy is not None]
+    first = [row for row in tuned if row.group == tuned[0].group]
+    attacks = [row for row in tables.privacy(results) if row.attack_accuracy is not None]
+    lines = {
+        "What ran": _what_ran(results),
+        "Clean text": _clean([row for row in first if row.unprotected]),
+        "Privatized": _accuracies([row for row in first if not row.unprotected]),
+        "Attacked": " ".join(_attacked(attacks)),
+        "State": _whole(results),
+    }
+    if first and len(tables.groups(tables.utility(results))) > 1:
+        lines["What ran"] += f" The figures here are those of {group_text(first[0].group)}."
+    return [(heading, line) for heading, line in lines.items() if line]
+
+
+def readings(results: Results) -> list[str]:
+    """What to read off: the price of privacy, the methods side by side, the attacks."""
+    utility, privacy = tables.utility(results), tables.privacy(results)
+    return [
+        *_prices(utility),
+        *_comparisons(tables.differences(results)),
+        *_attacks(privacy),
+    ]
+
+
+def _what_ran(results: Results) -> str:
+    sweep = results.params.sweep
+    etas = sorted_etas(sweep.etas)
+    at = f" (at {eta_text(listing(sorted_etas(sweep.tune_at)))})" if sweep.probes else ""
+    tuners = [*(f"{name}{at}" for name in sweep.tuners), *sweep.probes]
+    tuned = f"{listing(sweep.backbones)} tuned with {listing(tuners)} on {listing(sweep.train)}; "
+    denoised = f", read with {listing(sweep.denoisers)} too" if sweep.denoisers else ""
+    return (
+        f"{tuned if sweep.train else ''}words privatized by {listing(sweep.methods)} at "
+        f"{eta_text(listing(etas))}{denoised}; "
+        f"{count(results.params.seeds, 'seed')} a cell."
+        + (" Sentences tell of some η, the tables of all." if len(told(etas)) < len(etas) else "")
+    )
+
+
+def _clean(rows: Sequence[Utility]) -> str:
+    """Accuracy of the baseline."""
+    return "".join(
+        f"Accuracy {percent(row.accuracy, row.accuracy_sd)}{NBSP}%, with nothing protected."
+        for row in rows
+    )
+
+
+def _accuracies(rows: Sequence[Utility]) -> str:
+    """Accuracy by η and method, beside the floor."""
+    parts = [
+        f"{eta_text(eta)}: "
+        + ", ".join(
+            f"{row.label}{NBSP}{percent(row.accuracy, row.accuracy_sd)}{NBSP}%"
+            for row in rows
+            if row.eta == eta
+        )
+        for eta in _etas(rows)
+    ]
+    if not parts:
+        return ""
+    floor = f"{percent(rows[0].majority)}{NBSP}%"
+    return f"Accuracy at {'; at '.join(parts)}. Most frequent class: {floor}."
+
+
+def _attacked(rows: Sequence[Privacy]) -> Iterator[str]:
+    """The attack of each kind that is furthest above its floor, over the methods it works with."""
+    verbs = {
+        "invert": "recovers",
+        "infer": "infers",
+        "recognize": "recognizes, in F1,",
+        "membership": "infers",
+    }
+    for kind, verb in verbs.items():
+        ran = [row for row in rows if row.kind == kind and not row.unprotected]
+        if against := [row for row in ran if row.counts]:
+            first = max(against, key=lambda row: (row.attack_accuracy or 0) - (row.majority or 0))
+            own = [row for row in ran if row.group == first.group]
+            parts = [
+                f"{span(r.attack_accuracy for r in own if r.eta == eta)}{NBSP}% at {eta_text(eta)}"
+                for eta in _etas(own)
+            ]
+            yield (
+                f"{first.attack} {verb} the {first.target} of {first.task}: {listing(parts)}, over "
+                f"the methods; {percent(first.clean_accuracy)}{NBSP}% on clean text "
+                f"(floor {span(r.majority for r in own)}{NBSP}%)."
+            )
+        elif handed_no_more := [row for row in ran if row.given is None]:
+            names = listing(list(dict.fromkeys(row.attack for row in handed_no_more)))
+            yield f"No clean text shows yet that it can be attacked: nothing counts of {names}."
+
+
+def _whole(results: Results) -> str:
+    gates = [
+        gate for gate in [*results.raw_gates.values(), *results.private_gates.values()] if gate
+    ]
+    passed = sum(gate["passed"] for gate in gates)
+    ran = len(results.cells) - len(results.missing())
+    return (
+        f"{ran} of {count(len(results.cells), 'planned cell')} have run; "
+        f"{passed} of {count(len(gates), 'gate')} passed."
+    )
+
+
+def _prices(rows: Sequence[Utility]) -> Iterator[str]:
+    """What each η costs against clean text."""
+    for group in tables.groups(rows):
+        clean = tables.clean(rows, group)
+        ran = [r for r in rows if r.on_grid and r.group == group and not r.unprotected]
+        parts = []
+        for eta in _etas(ran):
+            costs = [
+                f"{points(row.accuracy - clean.accuracy)} with {row.label}"
+                for row in ran
+                if row.eta == eta
+                and row.accuracy is not None
+                and clean is not None
+                and clean.accuracy is not None
+            ]
+            if costs:
+                parts.append(f"{listing(costs)} at {eta_text(eta)}")
+        if parts:
+            yield (
+                f"{group_text(group)}: against clean text, accuracy changes by "
+                f"{'; by '.join(parts)} (percentage points)."
+            )
+
+
+def _comparisons(rows: Sequence[Difference]) -> Iterator[str]:
+    """The methods side by side; equal seeds share the words' noise, so they are paired."""
+    for group, method, against in dict.fromkeys((r.group, r.method, r.against) for r in rows):
+        own = [r for r in rows if (r.group, r.method, r.against) == (group, method, against)]
+        etas = _etas(own)
+        own = [row for row in own if row.eta in etas]
+        verdicts = list(dict.fromkeys(_verdict(row) for row in own))
+        parts = [
+            f"{points(row.mean)} at {eta_text(row.eta)}"
+            + (f" ({_verdict(row)})" if len(verdicts) > 1 else "")
+            for row in own
+        ]
+        yield (
+            f"{group_text(group)}: {method} less {against} in accuracy, paired by seed, in "
+            f"percentage points: {listing(parts)}"
+            + (f"; {verdicts[0]}." if len(verdicts) == 1 else ".")
+        )
+
+
+def _verdict(row: Difference) -> str:
+    if row.low is None or row.high is None:
+        return f"n{NBSP}={NBSP}{row.seeds}: {row.verdict}"
+    interval = f"95{NBSP}% interval {points(row.low)} to {points(row.high)}"
+    return f"n{NBSP}={NBSP}{row.seeds}, {interval}: {row.verdict}"
+
+
+def _attacks(rows: Sequence[Privacy]) -> Iterator[str]:
+    """Each attack against its floor and its clean baseline; a broken one is called so."""
+    for group in tables.groups(rows):
+        ran = [r for r in rows if r.group == group and r.attack_accuracy is not None]
+        private = [row for row in ran if not row.unprotected]
+        doubt, floor = tables.doubt(ran), f"{span(r.majority for r in ran)}{NBSP}%"
+        if doubt == "broken":
+            yield (
+                f"{attack_text(*group)}: broken. On clean text it does not beat its floor of "
+                f"{floor}, so what it fails to learn says nothing about privacy."
+            )
+        elif doubt:
+            yield f"{attack_text(*group)}: no cell on clean text shows yet whether it works."
+        elif private:
+            parts = [
+                f"at {eta_text(eta)}: "
+                + ", ".join(
+                    f"{row.method}{NBSP}{percent(row.attack_accuracy)}{NBSP}%"
+                    for row in private
+                    if row.eta == eta
+                )
+                for eta in _etas(private)
+            ]
+            yield (
+                f"{attack_text(*group)}: success {'; '.join(parts)}; on clean text "
+                f"{percent(private[0].clean_accuracy)}{NBSP}%. Its floor: {floor}."
+            )
+
+
+def _etas(rows: Sequence[Utility] | Sequence[Privacy] | Sequence[Difference]) -> list[str]:
+    return told(list({row.eta for row in rows}))
+
+
+def told(etas: Sequence[str]) -> list[str]:
+    """The η that a sentence tells of: all of a few, else the ends and the middle."""
+    known = sorted_etas(list(etas))
+    return known if len(known) <= TOLD else [known[0], known[len(known) // 2], known[-1]]

@@ -1,0 +1,161 @@
+"""Writes every out of the report stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rapt.reporting import tables
+from rapt.reporting.claims import Claim, claims
+from rapt.reporting.figures import Figure, figures
+from rapt.reporting.page import render
+from rapt.reporting.papers import PaperTable, papers
+from rapt.reporting.papers.table import to_csv as table_csv
+from rapt.reporting.papers.table import to_tex as table_tex
+from rapt.reporting.tables import Difference, Privacy, Utility
+from rapt.reporting.tex import to_tex
+from rapt.reporting.text import percent, span
+from rapt.results.reader import REPORT, Results
+from rapt.utils import files
+
+CALIBRATION = ("embedding", "mechanism", "eta", *tables.REPLACED, "n_w")
+TARGETS = ("embedding", "mechanism", "replaced", "eta", "eta_low", "eta_high")
+CHANNELS = (
+    *("embedding", "method", "eta", "choice", "words", "draws", *tables.REPLACED),
+    *(f"{statistic}_{name}" for statistic in ("n_w", "s_w") for name in tables.QUANTILES),
+)
+NEIGHBOURS = ("embedding", "k", "mean", "eta")
+CATEGORIES = ("embedding", "category", "words", "mean", "variance")
+
+
+def write(results: Results) -> None:
+    """Write the page, tables, figures, plots and metrics; equal results give equal bytes."""
+    drawn = figures(results)
+    _write_all("reports/tables", _tables(results))
+    _write_all("reports/figures", _figures(drawn))
+    _write_all("reports/plots", _plots(results))
+    files.write_json("reports/metrics.json", tables.metrics(results))
+    with files.atomic(REPORT) as scratch:
+        scratch.write_text(render(results, drawn))
+
+
+def _tables(results: Results) -> dict[str, str]:
+    return {
+        "utility.csv": tables.to_csv(tables.utility(results), tables.columns_of(Utility)),
+        "privacy.csv": tables.to_csv(tables.privacy(results), tables.columns_of(Privacy)),
+        "differences.csv": tables.to_csv(
+            tables.differences(results), tables.columns_of(Difference)
+        ),
+        "calibration.csv": tables.to_csv(tables.calibration(results), CALIBRATION),
+        "targets.csv": tables.to_csv(tables.targets(results), TARGETS),
+        "channels.csv": tables.to_csv(tables.channels(results), CHANNELS),
+        "neighbours.csv": tables.to_csv(tables.neighbours(results), NEIGHBOURS),
+        "categories.csv": tables.to_csv(tables.categories(results), CATEGORIES),
+        "claims.csv": tables.to_csv(claims(results), tables.columns_of(Claim)),
+        "utility.tex": _utility_tex(tables.utility(results)),
+        "privacy.tex": _privacy_tex(tables.privacy(results)),
+        **_papers(papers(results)),
+    }
+
+
+def _figures(drawn: Sequence[Figure]) -> dict[str, str | bytes]:
+    vectors = {f"{figure.name}.svg": figure.svg for figure in drawn}
+    return vectors | {f"{figure.name}.png": figure.png for figure in drawn}
+
+
+def _papers(found: Sequence[PaperTable]) -> dict[str, str]:
+    """What the papers print beside ours; Table X belongs to a machine, and to no out."""
+    return {f"{table.name}.csv": table_csv(table) for table in found} | {
+        f"{table.name}.tex": table_tex(table) for table in found
+    }
+
+
+def _utility_tex(rows: Sequence[Utility]) -> str:
+    return to_tex(
+        ["task", "backbone", "tuner", "method", "η", "accuracy", "seeds", "floor", "replaced"],
+        [
+            [
+                *(row.task, row.backbone, row.tuner, row.label, row.eta),
+                percent(row.accuracy, row.accuracy_sd),
+                str(row.seeds or "–"),
+                percent(row.majority),
+                percent(row.replaced_share),
+            ]
+            for row in rows
+        ],
+        above="Accuracy on the equally privatized test split, in percent.",
+        left=5,
+    )
+
+
+def _privacy_tex(rows: Sequence[Privacy]) -> str:
+    return to_tex(
+        [
+            "attack",
+            "task",
+            "target",
+            "method",
+            "η",
+            "empirical privacy",
+            "95 % interval",
+            "attack",
+            "clean",
+            "floor",
+        ],
+        [
+            [
+                *(row.attack, row.task, row.target, row.label, row.eta),
+                _empirical(row),
+                span((row.empirical_privacy_low, row.empirical_privacy_high)),
+                percent(row.attack_accuracy),
+                percent(row.clean_accuracy),
+                percent(row.majority),
+            ]
+            for row in rows
+        ],
+        above="Empirical privacy, and what the attack learns, on clean text too, in percent.\n"
+        "Broken: on clean text the attack does not beat its floor. Unproven: it has not run there.",
+        left=5,
+    )
+
+
+def _empirical(row: Privacy) -> str:
+    shown = percent(row.empirical_privacy, row.empirical_privacy_sd)
+    return shown if row.empirical_privacy is None or not row.doubt else f"{shown} ({row.doubt})"
+
+
+def _plots(results: Results) -> dict[str, str]:
+    """Tidy for `dvc plots`: η as a category, one series for each group and method.
+
+    A broken attack has no series, an unproven one is called so.
+    """
+    rows: dict[str, tuple[Sequence[Any], str]] = {
+        "utility": (tables.utility(results), "accuracy"),
+        "privacy": (tables.drawn(tables.privacy(results)), "empirical_privacy"),
+    }
+    columns = ("eta", "method", "mean", "series")
+    return {
+        f"{name}.csv": tables.to_csv(
+            [
+                asdict(row) | {"mean": value, "series": _series(row)}
+                for row in sorted(own, key=lambda row: float(row.eta))
+                if (value := getattr(row, metric)) is not None
+            ],
+            columns,
+        )
+        for name, (own, metric) in rows.items()
+    }
+
+
+def _series(row: Utility | Privacy) -> str:
+    doubt = row.doubt if isinstance(row, Privacy) else None
+    return " ".join([*row.group, row.label, *([f"({doubt})"] if doubt else [])])
+
+
+def _write_all(folder: str, contents: Mapping[str, str | bytes]) -> None:
+    with files.atomic(folder) as scratch:
+        scratch.mkdir()
+        for name, content in contents.items():
+            data = content.encode() if isinstance(content, str) else content
+            (scratch / name).write_bytes(data)

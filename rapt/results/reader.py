@@ -1,0 +1,205 @@
+"""What the report stands on: the plan, and whatever part of it has run."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from rapt.grid import (
+    ATTACKED,
+    KINDS,
+    PlannedCell,
+    is_unprotected,
+    plan,
+    released,
+    releases,
+    sorted_etas,
+)
+from rapt.params import Params
+from rapt.utils import files
+
+Json = dict[str, Any]
+UNPROTECTED = "unprotected"
+REPORT = Path("reports/report.html")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric over the seeds of a cell; `sd` is None for one seed.
+
+    `low` and `high` are its 95 % confidence interval, where the cell has one.
+    """
+
+    mean: float
+    sd: float | None
+    n: int
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A planned cell and its JSON; None where it has not run."""
+
+    plan: PlannedCell
+    content: Json | None
+
+    @property
+    def factors(self) -> dict[str, str]:
+        """What the cell varies, as planned."""
+        return self.plan.factors
+
+    @property
+    def label(self) -> str:
+        """The method, and how the provider reads its words where not as released."""
+        return label(self.factors["method"], self.factors.get("denoiser"))
+
+    @property
+    def protection(self) -> str:
+        """`d_X-privacy` or `unprotected`."""
+        if self.content:
+            return self.content["protection"]
+        return UNPROTECTED if is_unprotected(self.factors["eta"]) else "d_X-privacy"
+
+    def metric(self, name: str) -> Metric | None:
+        """One metric over the seeds, None where the cell has not run."""
+        return Metric(**self.content["metrics"][name]) if self.content else None
+
+    def floor(self, name: str) -> float | None:
+        """What an answer without looking reaches."""
+        return self.content["floors"][name] if self.content else None
+
+    def ceiling(self, name: str) -> float | None:
+        """What no attack of the kind exceeds; None where that is not known."""
+        return self.content["ceilings"].get(name) if self.content else None
+
+    def by_seed(self, metric: str) -> dict[int, float]:
+        """Seed → metric."""
+        seeds = self.content["seeds"] if self.content else []
+        return {seed["seed"]: seed["metrics"][metric] for seed in seeds}
+
+    def curves(self) -> dict[str, list[list[float]]]:
+        """Name → for each seed its values, one an epoch."""
+        seeds = self.content["seeds"] if self.content else []
+        names = list(dict.fromkeys(name for seed in seeds for name in seed["curves"]))
+        return {name: [s["curves"][name] for s in seeds if name in s["curves"]] for name in names}
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything that is there, in the order of params.yaml."""
+
+    params: Params
+    params_text: str
+    cells: tuple[Cell, ...]
+    raw_gates: dict[str, Json | None]
+    private_gates: dict[str, Json | None]
+    calibrations: dict[str, Json | None]
+    geometries: dict[str, Json | None]
+    channels: dict[str, Json | None]
+    layers: dict[str, Json | None]
+    examples: Json | None
+    # Of each planned attack, whether this report has it or not, the cell on clean text.
+    baselines: dict[str, Cell]
+
+    @property
+    def params_sha256(self) -> str:
+        """Of params.yaml, byte for byte."""
+        return hashlib.sha256(self.params_text.encode()).hexdigest()
+
+    def of(self, kind: str, **factors: str) -> list[Cell]:
+        """The planned cells of one kind that have these factors."""
+        wanted = factors.items()
+        return [c for c in self.cells if c.plan.kind == kind and wanted <= c.factors.items()]
+
+    def baseline(self, cell: Cell) -> Cell | None:
+        """The same attack on clean text; None: the sweep has none."""
+        return self.baselines.get(_attacked(cell.plan))
+
+    def missing(self) -> list[Cell]:
+        """The planned cells that have not run."""
+        return [cell for cell in self.cells if cell.content is None]
+
+    def replaced(self, factors: dict[str, str]) -> float | None:
+        """Which share of its protected words the release behind a cell replaced, over the seeds."""
+        gate = self.private_gates.get(release(factors))
+        shares = [seed["share"] for seed in gate["replaced"]] if gate else []
+        return fmean(shares) if shares else None  # a gate that fails early replays nothing
+
+
+def label(method: str, denoiser: str | None) -> str:
+    """What a row or a line of results is called."""
+    return f"{method} + {denoiser}" if denoiser else method
+
+
+def release(factors: dict[str, str]) -> str:
+    """The folder of a cell's release below data/private, and of its gate below reports/gates."""
+    if "study" in factors:
+        return f"studies/{factors['study']}"
+    return f"{factors['task']}/{released(factors['method'], factors['eta'])}"
+
+
+def prune(params: Params) -> list[Path]:
+    """Delete the cell files outside the plan, so that a removed η does not haunt the report."""
+    planned = {cell.path for cell in plan(params)}
+    found = (path for kind in KINDS for path in Path("reports/cells", kind).glob("*.json"))
+    outside = sorted(path for path in found if path not in planned)
+    for path in outside:
+        path.unlink()
+    return outside
+
+
+def load(params: Params, whole: Params | None = None) -> Results:
+    """Read what is there of the planned cells, gates, statistics and examples.
+
+    Args:
+        params: whose plan it is.
+        whole: the params that these are a part of: attacks are held against clean text of theirs.
+            None: these are whole.
+    """
+    planned = plan(params)
+    sweep = params.sweep
+    gated = [f"{task}/{name}" for task in sweep.tasks for name in releases(params)]
+    gated += [f"studies/{name}" for name in params.studies]
+    channels = [
+        f"{embedding}/{method}-{eta}"
+        for embedding in sweep.embeddings
+        for method in sweep.channels
+        for eta in sorted_etas(sweep.etas)
+    ]
+    layers = [
+        "-".join(names)
+        for names in product(sweep.train, sweep.backbones, sweep.tuners, sweep.layers)
+    ]
+    statistics = "reports/statistics"
+    return Results(
+        params=params,
+        params_text=Path("params.yaml").read_text(),
+        cells=tuple(Cell(cell, _read(cell.path)) for cell in planned),
+        raw_gates={task: _read(f"reports/gates/raw/{task}.json") for task in sweep.tasks},
+        private_gates={name: _read(f"reports/gates/private/{name}.json") for name in gated},
+        calibrations={name: _read(f"reports/calibration/{name}.json") for name in sweep.embeddings},
+        geometries={name: _read(f"{statistics}/geometry/{name}.json") for name in sweep.embeddings},
+        channels={name: _read(f"{statistics}/channels/{name}.json") for name in channels},
+        layers={name: _read(f"{statistics}/layers/{name}.json") for name in layers},
+        examples=_read("reports/examples.json"),
+        baselines={
+            _attacked(cell): Cell(cell, _read(cell.path))
+            for cell in (plan(whole) if whole else planned)
+            if cell.kind in ATTACKED and is_unprotected(cell.factors["eta"])
+        },
+    )
+
+
+def _attacked(cell: PlannedCell) -> str:
+    """An attack and all that it is made on but the method and η."""
+    varied = ("method", "eta")
+    return " ".join([cell.kind, *(v for n, v in sorted(cell.factors.items()) if n not in varied)])
+
+
+def _read(path: str | Path) -> Json | None:
+    return files.read_json(path) if Path(path).is_file() else None

@@ -1,0 +1,67 @@
+"""The seeds of a cell, side by side in processes of one thread each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from typing import Any
+
+from rapt.tuning.config import Run
+from rapt.utils.errors import RaptError
+from rapt.utils.process import die_with_parent, has_gpu, workers
+
+
+def train_all(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Train every run of a cell, in as many processes of one thread as RAPT_WORKERS says.
+
+    Without it as many as there are cores; on a GPU one, as each holds a backbone of its own, for
+    all its runs. Whatever their number, a run computes the same. The parent loads no torch.
+
+    Returns:
+        for each what `train_in_turn` does.
+
+    Raises:
+        RaptError: as `train`, or a process was killed.
+    """
+    if has_gpu():
+        os.environ.setdefault("RAPT_WORKERS", "1")
+    count = workers(len(runs))
+    shares = [runs[i::count] for i in range(count)]
+    results: list[dict[str, Any]] = [{}] * len(runs)
+    try:
+        with _processes(count) as pool:
+            for i, done in enumerate(pool.map(_train, shares)):
+                results[i::count] = done
+    except BrokenProcessPool:
+        fewer = f"set RAPT_WORKERS below {count}, or " if count > 1 else ""
+        raise RaptError(
+            f"{runs[0].cell}: a process was killed, by the machine if memory did not suffice: "
+            f"{fewer}lower batch_size or max_tokens; {_saved(runs)}"
+        ) from None
+    return results
+
+
+def _saved(runs: Sequence[Run]) -> str:
+    """What the cell goes on from: RAPT_WORKERS is no part of what it computes, batch_size is."""
+    from rapt.tuning.checkpoints import Checkpoint
+    from rapt.tuning.model import device_name
+
+    found = {run.k: Checkpoint(run, device_name()).step() for run in runs}
+    steps = ", ".join(f"seed {k} from {step}" for k, step in found.items() if step)
+    if not steps:
+        return "it begins at its first step, none was saved"
+    return f"with the same parameters it goes on with {steps}, with others at its first step"
+
+
+def _processes(count: int) -> ProcessPoolExecutor:
+    os.environ |= {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
+    return ProcessPoolExecutor(count, get_context("spawn"), die_with_parent)
+
+
+def _train(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    from rapt.tuning.train import train_in_turn
+
+    return train_in_turn(runs)

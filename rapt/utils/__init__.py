@@ -1,0 +1,1 @@
+"""Files, errors, processes and progress bars: nothing here knows about privacy."""

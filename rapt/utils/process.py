@@ -1,0 +1,81 @@
+"""What every process of the pipeline does first: no telemetry, and no life after its parent's."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from multiprocessing import parent_process
+from pathlib import Path
+
+NO_TELEMETRY = {
+    "DVC_NO_ANALYTICS": "1",
+    "DO_NOT_TRACK": "true",  # MLflow takes no other spelling; Prefect's client has no other name
+    "GX_ANALYTICS_ENABLED": "false",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+}
+PR_SET_PDEATHSIG = 1
+
+
+def no_telemetry() -> None:
+    """Switch the analytics of every tool off for this process and its children."""
+    os.environ.update(NO_TELEMETRY)
+
+
+def tethered(*command: str) -> list[str]:
+    """A command that dies with this process, or with the thread of it that starts the command."""
+    # By path and without the working folder (-P): it may be started where another `rapt` lies.
+    return [sys.executable, "-P", __file__, str(os.getpid()), *command]
+
+
+def die_with_parent(parent: int | None = None) -> None:
+    """Have the kernel kill this process when its parent dies (Linux; elsewhere nothing happens).
+
+    Killing `dvc` would otherwise leave its stage running beside the next `dvc repro`.
+
+    Args:
+        parent: its id, where it is known: it may have died before this process came here.
+    """
+    if sys.platform != "linux":
+        return
+    if parent is None:
+        pool = parent_process()  # a process of a pool takes seconds to come here
+        parent = pool.pid if pool and pool.pid else os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before the call
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def workers(most: int) -> int:
+    """How many processes to run side by side: RAPT_WORKERS, else one a core, at most `most`.
+
+    Raises:
+        RaptError: RAPT_WORKERS is no number above 0.
+    """
+    from rapt.utils.errors import RaptError  # not above: `tethered` runs this file alone
+
+    given = os.environ.get("RAPT_WORKERS") or str(cores())
+    if not given.isdecimal() or not int(given):
+        raise RaptError(f"RAPT_WORKERS: got {given!r}, expected a whole number above 0.")
+    return min(most, int(given))
+
+
+def has_gpu() -> bool:
+    """Whether there is a GPU of NVIDIA's to use, without the seconds that torch takes to say so."""
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") == ""
+    return not hidden and any(Path("/dev").glob("nvidia[0-9]*"))
+
+
+if __name__ == "__main__":  # see tethered
+    die_with_parent(int(sys.argv[1]))
+    os.execv(sys.argv[2], sys.argv[2:])

@@ -1,0 +1,62 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rapt.attacks.base import Release
+from rapt.attacks.inversion_scores import Victims, intervals
+from rapt.privacy.categories import Scheme
+from rapt.text.table import EmbeddingTable
+
+WORDS = [["The", "cat", "sat"], ["the", "dog"]]
+POS = [["DET", "NOUN", "VERB"], ["DET", "NOUN"]]
+
+
+def test_clean_text_is_recovered_whole() -> None:
+    victims = Victims(WORDS, POS, Scheme(None), str.lower)
+    recovered = victims.score(WORDS)
+    assert recovered.metrics() == {
+        "accuracy": 1,
+        "accuracy_protected": 1,
+        "empirical_privacy": 0,
+    }
+    assert victims.majority() == 2 / 5
+
+
+def test_only_protected_words_count_for_empirical_privacy() -> None:
+    victims = Victims(WORDS, POS, Scheme(("noun",)), str.lower)
+    accuracies = victims.score([["the", "cat", "x"], ["the", "bird"]]).metrics()
+    assert accuracies["accuracy"] == pytest.approx(3 / 5)
+    assert accuracies["accuracy_protected"] == accuracies["empirical_privacy"] == 1 / 2
+    assert victims.majority() == 1 / 2
+
+
+def test_a_guess_for_every_word() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        Victims(WORDS, POS, Scheme(None), str).score([["the"], ["the", "dog"]])
+
+
+def test_the_spread_is_the_squared_error_of_the_mean(table: EmbeddingTable) -> None:
+    words = [["nouna", "nounb"], ["nounb", "the"]]
+    victims = Victims(words, [["NOUN"] * 2, ["NOUN", "DET"]], Scheme(("noun",)), table.form)
+    vectors = table.embed(["nouna", "nounb", "nounb"])
+    mean = vectors.mean(axis=0)
+    expected = ((vectors - mean) ** 2).mean()
+    assert victims.spread(table) == pytest.approx(expected)
+    errors = victims.squared_errors(
+        lambda some: np.tile(mean, (len(some), 1)), Release(words), table
+    )
+    found = replace(victims.score(words), errors=errors)
+    assert found.metrics()["squared_error"] == pytest.approx(expected)
+    low, high = intervals([found, found])["squared_error"]
+    assert low < expected < high
+
+
+def test_intervals_hold_the_metrics_of_all_seeds() -> None:
+    victims = Victims(WORDS, POS, Scheme(("noun",)), str.lower)
+    seeds = [victims.score([["the", "cat", "x"], ["the", w]]) for w in ("dog", "bird", "bird")]
+    found = intervals(seeds)
+    low, high = found["accuracy_protected"]
+    assert low < 4 / 6 < high
+    assert found["empirical_privacy"] == (1 - high, 1 - low)
+    assert found["accuracy"][0] < 10 / 15 < found["accuracy"][1]

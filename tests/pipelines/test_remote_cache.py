@@ -1,0 +1,216 @@
+"""What a stage made reaches the other machine, also where it comes out otherwise each time."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pipelines import remote_cache, worker
+from tests.pipelines.conftest import FILES, Toy, make
+
+pytestmark = pytest.mark.slow  # each starts DVC several times
+# Two roots whose bytes differ in each run, as on a GPU they may.
+RANDOM = """\
+import os, secrets, sys
+from pathlib import Path
+folder = Path("models", sys.argv[1])
+folder.mkdir(parents=True)
+for name in ("adapter", "head"):
+    (folder / name).write_text(secrets.token_hex())
+for base in (Path("reports/cells"), Path(os.environ["RAPT_HOME"], ".rapt/runs")):
+    (base / "train").mkdir(parents=True, exist_ok=True)
+    (base / "train" / f"{sys.argv[1]}.json").write_text(f'"{secrets.token_hex()}"')
+"""
+STAGES = """\
+stages:
+  train:
+    foreach: [a, b]
+    do:
+      cmd: exec python -m stages.random ${item}
+      deps: [stages/random.py]
+      outs: ["models/${item}", "reports/cells/train/${item}.json"]
+"""
+GIVEN = FILES | {
+    "dvc.yaml": STAGES,
+    "stages/random.py": RANDOM,
+    "models/.gitignore": "/*\n!.gitignore\n",
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A clone with a cache of its own."""
+
+    toy: Toy
+
+    def dvc(self, *arguments: str) -> None:
+        self.run(sys.executable, "-m", "dvc", *arguments)
+
+    def exchange(self, step: str, stage: str, check: bool = True) -> int:
+        return self.run(*worker.EXCHANGE, step, stage, check=check)
+
+    def run(self, *command: str, check: bool = True) -> int:
+        home = f"RAPT_HOME={self.toy.root}"
+        return self.toy.run("env", home, *command, check=check).returncode
+
+    def bring(self, stage: str) -> int:
+        """As at the desk: into a workspace where the stage's outs are not."""
+        for folder in ("models", "reports/cells"):
+            shutil.rmtree(self.toy.root / folder, ignore_errors=True)
+        (self.toy.root / "dvc.lock").unlink(missing_ok=True)
+        return self.exchange("bring", stage, check=False)
+
+    def made(self, name: str) -> str:
+        return (self.toy.root / "models" / name / "adapter").read_text()
+
+    def sidecar(self) -> str:
+        return (self.toy.root / ".rapt/runs/train/a.json").read_text()
+
+    def lose_objects(self) -> None:
+        shutil.rmtree(self.toy.root / ".dvc/cache/files")
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> tuple[Machine, Machine]:
+    """The user's and a worker's, with a remote between them."""
+    (tmp_path / "remote").mkdir()
+    found = []
+    for name in ("user", "worker"):
+        machine = Machine(make(tmp_path / name, "", GIVEN))
+        machine.dvc("remote", "add", "-q", "-d", "shared", str(tmp_path / "remote"))
+        found.append(machine)
+    return found[0], found[1]
+
+
+def test_what_a_worker_made_comes_in_place_of_what_is_lost(
+    machines: tuple[Machine, Machine],
+) -> None:
+    """The user's machine knows the stage, but its outs are neither here nor on the remote."""
+    user, other = machines
+    user.dvc("repro", "-q", "train@a")
+    lost = user.made("a")
+    user.lose_objects()
+    assert user.bring("train@a") == remote_cache.NOTHING
+    other.dvc("repro", "-q", "train@a")
+    other.exchange("send", "train@a")
+    assert user.bring("train@a") == 0
+    assert user.made("a") == other.made("a") != lost
+    assert user.sidecar() == other.sidecar()  # it tells of this run, not of the lost one
+    user.dvc("repro", "-q", "train@a")
+    assert user.made("a") == other.made("a")  # it did not run
+
+
+def test_what_is_here_stays_what_counts(machines: tuple[Machine, Machine]) -> None:
+    user, other = machines
+    for machine in machines:
+        machine.dvc("repro", "-q", "train@a")
+    other.exchange("send", "train@a")
+    own, sidecar = user.made("a"), user.sidecar()
+    assert user.bring("train@a") == 0
+    assert (user.made("a"), user.sidecar()) == (own, sidecar)
+
+
+def test_no_entry_is_sent_before_its_outs(machines: tuple[Machine, Machine]) -> None:
+    """What could not be sent is not sent along with another stage: its outs would lack."""
+    user, other = machines
+    other.dvc("repro", "-q")
+    other.exchange("send", "train@b")
+    assert user.bring("train@a") == remote_cache.NOTHING
+    assert user.bring("train@b") == 0
+    other.dvc("repro", "-q", "--force", "train@a")
+    other.exchange("send", "train@a")
+    assert user.bring("train@a") == 0
+    assert user.made("a") == other.made("a")
+
+
+def test_an_entry_whose_outs_the_remote_has_lost_is_passed_over(
+    machines: tuple[Machine, Machine], tmp_path: Path
+) -> None:
+    user, other = machines
+    other.dvc("repro", "-q", "train@a")
+    other.exchange("send", "train@a")
+    shutil.rmtree(tmp_path / "remote/files")
+    assert user.bring("train@a") == remote_cache.NOTHING
+    entry = next(path for path in (tmp_path / "remote/runs").rglob("*") if path.is_file())
+    entry.chmod(0o644)
+    entry.write_text("half of an en")
+    for _ in range(2):
+        assert user.bring("train@a") == remote_cache.NOTHING
+    other.dvc("repro", "-q", "--force", "train@a")
+    other.exchange("send", "train@a")
+    assert user.bring("train@a") == 0
+    assert user.made("a") == other.made("a")
+
+
+def test_an_entry_that_names_other_outs_is_not_taken(
+    machines: tuple[Machine, Machine], tmp_path: Path
+) -> None:
+    """Else who can write to the remote could write any file here, code too."""
+    user, other = machines
+    other.dvc("repro", "-q", "train@a")
+    other.exchange("send", "train@a")
+    entry = next(path for path in (tmp_path / "remote/runs").rglob("*") if path.is_file())
+    entry.chmod(0o644)
+    entry.write_text(entry.read_text().replace("path: models/a", "path: rapt/a"))
+    assert user.bring("train@a") == remote_cache.NOTHING
+    assert not (user.toy.root / "rapt/a").exists()
+    assert not list((user.toy.root / ".dvc/cache/runs").rglob("?" * 64 + "/*"))
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_damaged_object_of_the_remote_is_not_used_and_goes(
+    machines: tuple[Machine, Machine], tmp_path: Path, kind: str
+) -> None:
+    user, other = machines
+    other.dvc("repro", "-q", "train@a")
+    other.exchange("send", "train@a")
+    damage(tmp_path / "remote", kind)
+    assert user.bring("train@a") == remote_cache.NOTHING
+    other.exchange("send", "train@a")  # DVC sends no object that the remote has
+    assert user.bring("train@a") == 0
+    assert user.made("a") == other.made("a")
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_damaged_need_is_not_taken_and_goes(
+    machines: tuple[Machine, Machine], tmp_path: Path, kind: str
+) -> None:
+    user, other = machines
+    user.dvc("repro", "-q", "train@a")
+    user.exchange("give", "models/a")
+    damage(tmp_path / "remote", kind)
+    shutil.copy(user.toy.root / "dvc.lock", other.toy.root)
+    assert other.exchange("take", "models/a", check=False) == 1
+    user.exchange("give", "models/a")
+    other.exchange("take", "models/a")
+    assert user.made("a") == other.made("a")
+    damage(tmp_path / "remote", "folder")
+    user.exchange("give", "models/a")  # DVC reads the folder there, and then sends nothing
+
+
+def damage(remote: Path, kind: str) -> None:
+    """Have one object say something else in as many bytes."""
+    objects = sorted((remote / "files/md5").glob("??/*"))
+    path = next(p for p in objects if (p.suffix == ".dir") == (kind == "folder"))
+    content = path.read_bytes()
+    path.chmod(0o644)
+    path.write_bytes(content[:-1] + b"?")
+
+
+def test_a_folder_that_is_away_is_no_empty_remote(
+    machines: tuple[Machine, Machine], tmp_path: Path
+) -> None:
+    """Else what it holds would run again."""
+    user, other = machines
+    for machine in machines:
+        machine.dvc("repro", "-q", "train@a")
+    other.exchange("send", "train@a")
+    user.lose_objects()
+    (tmp_path / "remote").rename(tmp_path / "away")
+    assert user.bring("train@a") == 1
+    (tmp_path / "away").rename(tmp_path / "remote")
+    assert user.bring("train@a") == 0

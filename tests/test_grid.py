@@ -1,0 +1,179 @@
+"""Which cells an experiment consists of, and that dvc.yaml has a stage for each."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from rapt import params
+from rapt.grid import CLEAN, UNPROTECTED_ETA, PlannedCell, plan, releases
+from tests.conftest import ROOT
+
+EVERY = YAML(typ="safe").load(ROOT / "tests/every_section.yaml")
+# A file with every list of the sweep filled.
+FILLED = {
+    "etas": [50, 62.5, 75],
+    "probes": ["full"],
+    "denoisers": ["posterior-mean", "posterior-sample"],
+    "memberships": ["loss"],
+    "layers": ["rapt-75"],
+}
+
+
+def content(**sweep: Any) -> Any:
+    made = copy.deepcopy(EVERY)
+    made["sweep"] |= sweep
+    return made
+
+
+def planned(**sweep: Any) -> list[PlannedCell]:
+    return plan(params.validate(content(**sweep)))
+
+
+def filled_in(template: str, names: dict[str, Any]) -> str:
+    """What DVC makes of `${a.b}`."""
+
+    def value(match: re.Match[str]) -> str:
+        found: Any = names
+        for part in match[1].split("."):
+            found = found[part]
+        return str(found)
+
+    return re.sub(r"\$\{([^}]*)\}", value, template)
+
+
+def dvc_stages(given: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Every stage that DVC would run for these params: its address, its YAML, its names."""
+    for name, stage in YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"].items():
+        if "foreach" in stage:
+            for key, item in given["studies"].items():
+                yield f"{name}@{key}", stage["do"], given | {"key": key, "item": item}
+        elif "matrix" in stage:
+            lists = [
+                given["sweep"][over.removeprefix("${sweep.").removesuffix("}")]
+                for over in stage["matrix"].values()
+            ]
+            for values in product(*lists):
+                key = "-".join(map(str, values))
+                item = dict(zip(stage["matrix"], values, strict=True))
+                yield f"{name}@{key}", stage, given | {"key": key, "item": item}
+        else:
+            yield name, stage, given
+
+
+def outs(stage: dict[str, Any], names: dict[str, Any]) -> list[str]:
+    made = (out if isinstance(out, str) else next(iter(out)) for out in stage["outs"])
+    return [filled_in(out, names) for out in made]
+
+
+def test_dvc_makes_exactly_the_planned_cells() -> None:
+    given = content(**FILLED)
+    assert all(given["sweep"].values()), "fill every list"
+    made = {
+        f"dvc repro {address}": out
+        for address, stage, names in dvc_stages(given)
+        for out in outs(stage, names)
+        if out.startswith("reports/cells/")
+    }
+    assert made == {cell.command: str(cell.path) for cell in plan(params.validate(given))}
+
+
+def test_every_stage_reads_params_that_there_are() -> None:
+    """Of the effective params, as the stage `validate` writes them."""
+    given = content(**FILLED)
+    p = params.validate(given)
+    effective = p.model_dump(mode="json")
+    for address, stage, names in dvc_stages(given):
+        assert stage["params"]
+        for file in stage["params"]:
+            ((path, keys),) = file.items()
+            assert path == (
+                "params.yaml" if address in ("validate", "report") else "data/params.json"
+            )
+            for key in keys or ():
+                found = effective
+                for part in filled_in(key, names).split("."):
+                    assert part in found, f"{address}: {key}"
+                    found = found[part]
+
+
+def test_every_data_dep_of_a_stage_is_made_by_another() -> None:
+    given = content(**FILLED)
+    stages = list(dvc_stages(given))
+    made = [out for _, stage, names in stages for out in outs(stage, names)]
+    for address, stage, names in stages:
+        for dep in stage.get("deps", []):
+            path = filled_in(dep, names)
+            if path.startswith(("data/", "models/", "reports/")):
+                ours = f"{path}/"
+                assert any(f"{o}/".startswith(ours) or ours.startswith(f"{o}/") for o in made), (
+                    f"{address}: {path}"
+                )
+
+
+def test_clean_text_is_one_baseline() -> None:
+    cells = planned(**FILLED)
+    clean = [cell for cell in cells if cell.factors["method"] == CLEAN]
+    assert {cell.factors["eta"] for cell in clean} == {UNPROTECTED_ETA}
+    # Two tuners; one attack on two tasks' words, one on authors, one on entities, one on adapters.
+    assert Counter(cell.kind for cell in clean) == {
+        "train": 2, "invert": 2, "infer": 1, "recognize": 1, "membership": 1,
+    }  # fmt: skip
+    assert planned(methods=["t2t"], attacked=["t2t"], channels=["t2t"])[0].cell == (
+        "movies-minilm-lora-clean"
+    )
+    p = params.validate(content(**FILLED))
+    assert releases(p) == [CLEAN, *(f"{m}-{e}" for m in p.sweep.methods for e in p.sweep.etas)]
+
+
+def test_probes_are_tuned_at_every_eta_and_tuners_at_theirs() -> None:
+    cells = [c for c in planned(probes=["full"], tune_at=[75]) if c.kind == "train"]
+    assert {(c.factors["tuner"], c.factors["eta"]) for c in cells} == {
+        ("lora", "75"), ("lora", "inf"), ("full", "50"), ("full", "75"), ("full", "inf"),
+    }  # fmt: skip
+
+
+def test_only_attacked_methods_are_attacked() -> None:
+    cells = planned(attacked=["pct2t"], channels=["t2t"])
+    by = {
+        kind: {c.factors["method"] for c in cells if c.stage.removesuffix("-clean") == kind}
+        for kind in ("invert", "invert-channel", "infer", "recognize", "train")
+    }
+    assert by == {
+        "invert": {"clean", "pct2t"},
+        # Whoever knows the channel reads clean text as it is.
+        "invert-channel": {"t2t"},
+        "infer": {"clean", "pct2t"},
+        "recognize": {"clean", "pct2t"},
+        "train": {"clean", "t2t", "pct2t", "rapt"},
+    }
+
+
+def test_membership_is_inferred_from_every_adapter_of_the_grid() -> None:
+    cells = planned(memberships=["loss"])
+    attacked = [cell for cell in cells if cell.kind == "membership"]
+    assert [f"loss-{cell.cell}" for cell in cells if cell.kind == "train"] == [
+        cell.cell for cell in attacked
+    ]
+    assert {cell.factors["backbone"] for cell in attacked} == {"minilm"}
+
+
+def test_every_denoiser_reads_every_release_that_has_a_channel() -> None:
+    names = ["posterior-mean", "posterior-sample"]
+    cells = [c for c in planned(denoisers=names, channels=["rapt"]) if c.kind == "denoise"]
+    assert Counter(cell.factors["denoiser"] for cell in cells) == dict.fromkeys(names, 2)
+    assert cells[0].factors == {
+        "task": "movies",
+        "backbone": "minilm",
+        "tuner": "lora",
+        "method": "rapt",
+        "eta": "50",
+        "denoiser": "posterior-mean",
+        "embedding": "minilm",
+    }

@@ -1,0 +1,62 @@
+"""No process of ours lives on after its parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from rapt.utils.process import tethered
+from tests.conftest import ROOT
+
+SLOW_TO_START = """
+import os, time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from rapt.utils.process import die_with_parent
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor(1, get_context("spawn"), die_with_parent) as pool:
+        pool.submit(time.sleep, 600)
+        print("started", flush=True)
+        time.sleep(600)
+else:
+    time.sleep(5)
+"""
+
+
+@pytest.mark.slow
+def test_a_process_of_a_pool_dies_though_its_parent_was_killed_before_it_had_begun(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(SLOW_TO_START)
+    command, ours = [sys.executable, script], {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, env=ours, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout
+        assert parent.stdout.readline() == "started\n"
+        family = psutil.Process(parent.pid).children()
+        assert family
+        parent.kill()
+    _, alive = psutil.wait_procs(family, timeout=60)
+    for process in alive:
+        process.kill()
+    assert not alive
+
+
+def test_a_tethered_command_does_not_start_after_its_parents_death() -> None:
+    script = (
+        "import rapt.utils.process as p; print(*p.tethered('/bin/echo', 'started'), sep=chr(10))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    orphan = subprocess.run(done.stdout.splitlines(), capture_output=True)
+    assert orphan.returncode == -signal.SIGKILL
+    assert orphan.stdout == b""
+    assert subprocess.run(tethered("/bin/echo", "started"), capture_output=True).stdout
