@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from pathlib import Path
 from typing import cast
 from uuid import UUID
 
@@ -23,6 +22,7 @@ from prefect.exceptions import PrefectException
 
 from pipelines.progress import remaining_text
 from pipelines.schedule import Schedule
+from rapt import paths
 from rapt.params import Params
 from rapt.results.reader import load
 
@@ -77,7 +77,7 @@ def results(experiment: Params, run_in_mlflow: str | None) -> None:
         run_in_mlflow: below MLflow's address; None: MLflow has none.
     """
     create_table_artifact(_figures(experiment), "cells", "Every cell, mean over its seeds")
-    for plot in sorted(Path("reports/figures").glob("pareto-*.svg")):
+    for plot in sorted(paths.FIGURES.glob("pareto-*.svg")):
         drawing = base64.b64encode(plot.read_bytes()).decode()
         create_image_artifact(f"data:image/svg+xml;base64,{drawing}", plot.stem, plot.stem)
     if run_in_mlflow:

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from rapt import models
+from rapt import models, paths
 from rapt.data import read, sources
 from rapt.data.config import FilesSource, HubSource, PackageSource, Task
 from rapt.grid import CLEAN, TUNED, UNPROTECTED_ETA, PlannedCell, is_unprotected, plan
@@ -369,7 +369,7 @@ def _on_card(task: Task) -> Texts | None:
 
 def _here(name: str, task: Task) -> tuple[list[str], int]:
     """The training texts on this machine, both halves of a pair together, and the rows to test."""
-    raw = {split: Path("data/raw", name, f"{split}.parquet") for split in ("train", "test")}
+    raw = {split: paths.raw(name) / f"{split}.parquet" for split in ("train", "test")}
     splits: dict[str, read.Columns] = {}
     try:
         if isinstance(task.source, FilesSource):

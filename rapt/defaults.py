@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from rapt import params
+from rapt import params, paths
 from rapt.table_cache import TAGGER, cached_table
 
 PARAMS = Path("params.yaml")
@@ -20,7 +20,7 @@ def project() -> params.Params | None:
 def table(embedding: str | None = None) -> Path:
     """This embedding's table where there is one, else the project's, else MiniLM's, made once."""
     p = project()
-    named = Path("models/tables", embedding or (p.embedding if p else ""))
+    named = paths.table(embedding or (p.embedding if p else ""))
     return named if p or (embedding and named.is_dir()) else cached_table()
 
 

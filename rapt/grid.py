@@ -9,6 +9,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rapt import paths
+
 if TYPE_CHECKING:  # which asks here whether two cells have one name
     from rapt.params import Params
 
@@ -43,7 +45,7 @@ class PlannedCell:
     @property
     def path(self) -> Path:
         """Where the cell's JSON lies once it has run."""
-        return Path("reports/cells", self.kind, f"{self.cell}.json")
+        return paths.cell(self.kind, self.cell)
 
     @property
     def command(self) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from rapt import params
+from rapt import params, paths
 from rapt.privacy import calibration
 from rapt.privacy.calibration import Curve
 from rapt.privacy.channel import PER
@@ -19,7 +19,7 @@ from stages import run
 def main(embedding: str) -> None:
     """Show which share of EMBEDDING's words each η replaces, and how far they lie apart."""
     p = params.load()
-    how, table = p.calibrate, EmbeddingTable(f"models/tables/{embedding}")
+    how, table = p.calibrate, EmbeddingTable(paths.table(embedding))
     curves = {
         mechanism.name: calibration.curve(
             table, mechanism, categories, words=how.words, draws=how.draws, seed=p.seed
@@ -27,7 +27,7 @@ def main(embedding: str) -> None:
         for mechanism, categories in ((T2T(), None), (PCT2T(), how.categories))
     }
     files.write_json(
-        f"reports/calibration/{embedding}.json",
+        paths.calibration(embedding),
         {
             "embedding": embedding,
             "words": how.words,
@@ -38,7 +38,7 @@ def main(embedding: str) -> None:
     )
     neighbours = neighbour_distances(table, how.distances, p.seed)
     files.write_json(
-        f"reports/statistics/geometry/{embedding}.json",
+        paths.geometry(embedding),
         {
             "embedding": embedding,
             "words": len(table.words),

@@ -1,6 +1,6 @@
 """Estimate P(y|w) of a method on its table: `python -m stages.channel minilm t2t 75`."""
 
-from rapt import params
+from rapt import params, paths
 from rapt.privacy import channel, posterior, seeded
 from rapt.utils import files
 from stages import run
@@ -15,7 +15,7 @@ def main(embedding: str, method: str, eta: str) -> None:
     choice = channel.choose(table, privatizer.candidates, size.frequent, size.sampled, p.seed)
     found = channel.estimate(privatizer, choice.rows, size.draws, p.seed)
     files.write_json(
-        f"reports/statistics/channels/{embedding}/{method}-{eta}.json",
+        paths.channel_statistics(embedding, f"{method}-{eta}"),
         {
             "embedding": embedding,
             "method": method,
@@ -29,7 +29,7 @@ def main(embedding: str, method: str, eta: str) -> None:
         draws = posterior.draws(table.frequency, choice.rows, size.by_frequency)
         more = channel.estimate(privatizer, choice.rows, draws, p.seed, after=size.draws)
         found = found.extended(more)
-    with files.atomic(f"models/channels/{embedding}/{method}-{eta}") as folder:
+    with files.atomic(paths.channel(embedding, f"{method}-{eta}")) as folder:
         found.save(folder, choice)
 
 

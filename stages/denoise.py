@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rapt import params
+from rapt import params, paths
 from rapt.privacy import seeded
 from rapt.privacy.channel import Channel
 from rapt.privacy.posterior import Posterior
@@ -26,13 +26,13 @@ def main(
 ) -> None:
     """Train every seed of CELL on its release, its words as DENOISER reads them."""
     factors = {"task": task, "backbone": backbone, "tuner": tuner, "method": method, "eta": eta}
-    release = f"data/private/{task}/{method}-{eta}"
+    release = paths.release(task, f"{method}-{eta}")
     tune(
         "denoise",
         cell,
         factors | {"denoiser": denoiser},
         release,
-        _denoising(Path(release), method, eta, denoiser, embedding),
+        _denoising(release, method, eta, denoiser, embedding),
     )
 
 
@@ -45,7 +45,7 @@ def _denoising(
         embedding, p.methods[method].mechanism, p.methods[method].categories, eta
     )
     table, how = privatizer.table, p.denoisers[denoiser]
-    channel = Channel.load(Path(f"models/channels/{embedding}/{method}-{eta}"), len(table.words))
+    channel = Channel.load(paths.channel(embedding, f"{method}-{eta}"), len(table.words))
     groups = privatizer.groups_of_rows(np.arange(len(table.words)))
 
     def reading(k: int) -> Denoising:

@@ -1,6 +1,6 @@
 """Fetch a task's data: `python -m stages.download movies`."""
 
-from rapt import params
+from rapt import params, paths
 from rapt.data.prepare import prepare
 from rapt.utils import files
 from rapt.utils.errors import RaptError, not_allowed
@@ -13,7 +13,7 @@ def main(task: str) -> None:
     if task not in p.tasks:
         raise RaptError(not_allowed("task", task, p.tasks))
     prepared = prepare(task, p.tasks[task], p.seed)
-    with files.atomic(f"data/raw/{task}") as folder:
+    with files.atomic(paths.raw(task)) as folder:
         folder.mkdir()
         prepared.write(folder)
 

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from rapt import params
+from rapt import params, paths
 from rapt.privacy import seeded
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.streams import stream
@@ -28,7 +28,7 @@ def main() -> None:
                 changed = privatizer.replaced(text.words, words)
                 shown.append({"method": method, "eta": eta, "words": words, "changed": changed})
     files.write_json(
-        "reports/examples.json",
+        paths.EXAMPLES,
         {"sentences": [s | {"releases": r} for s, r in zip(public, releases, strict=True)]},
     )
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import great_expectations as gx
@@ -104,7 +105,7 @@ def report(findings: list[Finding], **facts: Any) -> dict[str, Any]:
     return {**facts, "passed": passed, "expectations": findings}
 
 
-def write(folder: str, reports: Mapping[str, dict[str, Any]]) -> None:
+def write(folder: Path, reports: Mapping[str, dict[str, Any]]) -> None:
     """Write FOLDER/NAME.json for each report, and nothing else; then stop if one failed.
 
     Raises:

@@ -6,7 +6,7 @@ from typing import Any
 
 from great_expectations import expectations as gxe
 
-from rapt import params
+from rapt import params, paths
 from rapt.data.checks import flags
 from rapt.data.config import Attribute, Bins, Gate, Task, Values
 from rapt.data.prepare import SPLITS
@@ -19,21 +19,21 @@ def main() -> None:
     """Write reports/gates/raw/TASK.json for each task; stop if an expectation failed."""
     p = params.load()
     write(
-        "reports/gates/raw", {name: _report(name, p.tasks[name], p.gate) for name in p.sweep.tasks}
+        paths.GATES / "raw", {name: _report(name, p.tasks[name], p.gate) for name in p.sweep.tasks}
     )
 
 
 def _report(name: str, task: Task, gate: Gate) -> dict[str, Any]:
-    paths = {split: f"data/raw/{name}/{split}.parquet" for split in SPLITS}
-    tables = {split: files.read_parquet(path) for split, path in paths.items()}
+    of = {split: paths.raw(name) / f"{split}.parquet" for split in SPLITS}
+    tables = {split: files.read_parquet(path) for split, path in of.items()}
     findings = []
     for split, table in tables.items():
         frame = flags(table, tables["test"] if split == "train" else None)
         findings += check(frame, split, _rules(task, gate, split))
-    summary = files.read_json(f"data/raw/{name}/summary.json")
+    summary = files.read_json(paths.raw(name) / "summary.json")
     facts = {key: summary[key] for key in ("read", "dropped")}
     facts["rows"] = {split: len(table) for split, table in tables.items()}
-    facts["sha256"] = {split: files.sha256(path) for split, path in paths.items()}
+    facts["sha256"] = {split: files.sha256(path) for split, path in of.items()}
     return report(findings, gate="raw", task=name, **facts)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from great_expectations import expectations as gxe
 
-from rapt import params
+from rapt import params, paths
 from rapt.grid import releases
 from rapt.privacy.release_checks import Release, Replaced, Rows
 from rapt.utils import files
@@ -34,8 +34,8 @@ FLAGS = {
 def main(task: str) -> None:
     """Write reports/gates/private/TASK/RELEASE.json for each release; stop if one fails."""
     p = params.load()
-    reports = {name: compare(Path("data/private", task, name), p.seed) for name in releases(p)}
-    write(f"reports/gates/private/{task}", reports)
+    reports = {name: compare(paths.release(task, name), p.seed) for name in releases(p)}
+    write(paths.GATES / "private" / task, reports)
 
 
 def compare(folder: Path, seed: int) -> dict[str, Any]:

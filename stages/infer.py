@@ -1,12 +1,13 @@
 """Infer an author's attribute from releases: `python -m stages.infer mlp tweets t2t 75`."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rapt import params
+from rapt import params, paths
 from rapt.analysis.intervals import interval
 from rapt.attacks.base import Inference, Release, majority
 from rapt.grid import released
@@ -25,13 +26,13 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     """Attack the test split of TASK with what the attacker's own texts, the train split, teach."""
     p = params.load()
     name = released(method, eta)
-    release = f"data/private/{task}/{name}"
-    statement = files.read_json(f"{release}/statement.json")
+    release = paths.release(task, name)
+    statement = files.read_json(release / "statement.json")
     embedding = statement["embedding"]
     factors = {"attack": attack, "task": task, "method": method, "eta": eta, "embedding": embedding}
     cell = cells.Cell("infer", f"{attack}-{task}-{name}", factors)
-    table = EmbeddingTable(f"models/tables/{embedding}")
-    tagged = {s: files.read_parquet(f"data/tagged/{task}/{s}.parquet") for s in ("train", "test")}
+    table = EmbeddingTable(paths.table(embedding))
+    tagged = {s: files.read_parquet(paths.tagged(task) / f"{s}.parquet") for s in ("train", "test")}
     truth = {name: _values(tagged, name) for name in p.tasks[task].attributes or {}}
     columns = tagged["test"].column_names
     authors = tagged["test"]["author"].to_numpy() if "author" in columns else None
@@ -42,7 +43,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     how = p.attacks[attack]
     assert isinstance(how, Inference)
     right = [
-        _attack(how, f"{release}/seed-{k}", table, truth, p.seed + k)
+        _attack(how, release / f"seed-{k}", table, truth, p.seed + k)
         for k in bar(range(p.seeds), attack, p.seeds)
     ]
     cell.write(
@@ -62,13 +63,13 @@ def _values(tagged: dict[str, pa.Table], name: str) -> dict[str, list[str]]:
 
 def _attack(
     how: Inference,
-    copy: str,
+    copy: Path,
     table: EmbeddingTable,
     truth: dict[str, dict[str, list[str]]],
     seed: int,
 ) -> Right:
     """For each attribute whether it was guessed, text by text, on one seed's copy."""
-    own, victims = (Release.read(f"{copy}/{split}.parquet") for split in ("train", "test"))
+    own, victims = (Release.read(copy / f"{split}.parquet") for split in ("train", "test"))
     known = {name: values["train"] for name, values in truth.items()}
     guesses = how.guesses(table, own, known, victims, seed)
     return {name: np.array(guesses[name]) == np.array(of["test"]) for name, of in truth.items()}

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rapt import grid, params
+from rapt import grid, params, paths
 from rapt.attacks.base import Inversion, Pairs, Public, Release
 from rapt.attacks.inversion_scores import Victims, intervals
 from rapt.privacy import seeded
@@ -25,19 +24,19 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     how = p.attacks[attack]
     assert isinstance(how, Inversion)
     name = grid.released(method, eta)
-    folder = f"data/private/{task}/{name}"
-    statement = files.read_json(f"{folder}/statement.json")
+    folder = paths.release(task, name)
+    statement = files.read_json(folder / "statement.json")
     factors = {"attack": attack, "task": task, "method": method, "eta": eta}
     factors["embedding"] = embedding = statement["embedding"]
     cell = cells.Cell("invert", f"{attack}-{task}-{name}", factors)
     mechanism = {"type": statement["mechanism"], **statement["parameters"]}
     privatizer = seeded.privatizer(embedding, mechanism, statement["categories"], eta)
     table = privatizer.table
-    channel = Path(f"models/channels/{embedding}/{name}")
+    channel = paths.channel(embedding, name)
     public = Public.of(
         privatizer, Channel.load(channel, len(table.words)) if how.reads_channel else None
     )
-    tagged = {s: files.read_parquet(f"data/tagged/{task}/{s}.parquet") for s in ("train", "test")}
+    tagged = {s: files.read_parquet(paths.tagged(task) / f"{s}.parquet") for s in ("train", "test")}
     own = [[table.form(word) for word in text] for text in tagged["train"]["words"].to_pylist()]
     words, pos = (tagged["test"][column].to_pylist() for column in ("words", "pos"))
     victims = Victims(words, pos, privatizer.scheme, table.form)
@@ -46,7 +45,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
         def noise(released: pa.Table) -> Iterator[NDArray[np.float64]]:
             return seeded.noise(privatizer, released, k, task, seed=p.seed)
 
-        return Release.read(f"{folder}/seed-{k}/{split}.parquet", noise)
+        return Release.read(folder / f"seed-{k}/{split}.parquet", noise)
 
     recovered, seeds, floors = [], [], {"majority": victims.majority()}
     # Of an attack that takes several copies a seed is the first of them; none is taken twice.

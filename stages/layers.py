@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rapt import models, params
+from rapt import models, params, paths
 from rapt.analysis.hidden_states import distances, hidden_states, plane, spreads
 from rapt.grid import CLEAN
 from rapt.results import cells
@@ -28,7 +28,7 @@ def main(task: str, backbone: str, tuner: str, release: str) -> None:
     # As in training: with more threads the sums depend on how many there are.
     torch.set_num_threads(1)
     p = params.load()
-    adapters, releases = f"models/adapters/{task}-{backbone}-{tuner}", f"data/private/{task}"
+    adapters, releases = f"models/adapters/{task}-{backbone}-{tuner}", paths.PRIVATE / task
     names = (CLEAN, release)
     seeds: list[dict[str, list[float]]] = []
     points: list[dict[str, list[list[float]]]] = []
@@ -44,7 +44,7 @@ def main(task: str, backbone: str, tuner: str, release: str) -> None:
     method, _, eta = release.rpartition("-")
     factors = {"task": task, "backbone": backbone, "tuner": tuner, "method": method, "eta": eta}
     files.write_json(
-        f"reports/statistics/layers/{task}-{backbone}-{tuner}-{release}.json",
+        paths.layers(f"{task}-{backbone}-{tuner}-{release}"),
         {
             "factors": factors,
             "texts": clean.shape[1],

@@ -1,10 +1,8 @@
 """Infer membership: `python -m stages.membership loss movies minilm lora t2t 75`."""
 
-from pathlib import Path
-
 import torch
 
-from rapt import params
+from rapt import params, paths
 from rapt.attacks.base import Membership
 from rapt.attacks.membership_scores import Ranking, intervals, scores
 from rapt.grid import released
@@ -28,12 +26,12 @@ def main(attack: str, task: str, backbone: str, tuner: str, method: str, eta: st
     how = p.attacks[attack]
     assert isinstance(how, Membership)
     factors = {"task": task, "backbone": backbone, "tuner": tuner, "method": method, "eta": eta}
-    adapters = Path(f"models/adapters/{task}-{backbone}-{tuner}-{released(method, eta)}")
+    adapters = paths.adapter(f"{task}-{backbone}-{tuner}-{released(method, eta)}")
     statement = contract_of(adapters / "seed-0").statement
     factors = {"attack": attack, **factors, "embedding": statement.embedding}
     cell = cells.Cell("membership", f"{attack}-{adapters.name}", factors)
     members, others = (
-        files.read_parquet(f"data/tagged/{task}/{split}.parquet") for split in ("train", "test")
+        files.read_parquet(paths.tagged(task) / f"{split}.parquet") for split in ("train", "test")
     )
     rankings = []
     for k in bar(range(p.seeds), attack, p.seeds):

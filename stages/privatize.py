@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rapt import params
+from rapt import params, paths
 from rapt.privacy import seeded
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.config import PlainTokens
@@ -37,7 +37,7 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
     # Plain tokens serve the tuning alone.
     plain_tokens = how.plain_tokens if label else None
     privatizer = seeded.privatizer(embedding, how.mechanism, how.categories, eta)
-    splits = {s: files.read_parquet(f"data/tagged/{task}/{s}.parquet") for s in ("train", "test")}
+    splits = {s: files.read_parquet(paths.tagged(task) / f"{s}.parquet") for s in ("train", "test")}
     with files.atomic(out) as folder:
         folder.mkdir()
         for k in range(p.seeds):

@@ -1,8 +1,6 @@
 """Recognize entities in a release: `python -m stages.recognize ner movies t2t 75`."""
 
-from pathlib import Path
-
-from rapt import params
+from rapt import params, paths
 from rapt.attacks.base import Release
 from rapt.attacks.entities import Found, blind, intervals
 from rapt.attacks.ner import Ner
@@ -20,14 +18,14 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     how = p.attacks[attack]
     assert isinstance(how, Ner)
     name = released(method, eta)
-    release = f"data/private/{task}/{name}"
-    statement = files.read_json(f"{release}/statement.json")
+    release = paths.release(task, name)
+    statement = files.read_json(release / "statement.json")
     factors = {"attack": attack, "task": task, "method": method, "eta": eta}
     factors["embedding"] = statement["embedding"]
     cell = cells.Cell("recognize", f"{attack}-{task}-{name}", factors)
-    victims = files.read_parquet(f"data/tagged/{task}/test.parquet")
+    victims = files.read_parquet(paths.tagged(task) / "test.parquet")
     truth = entities(victims, p.tagger)
-    recognizer = how.load(Path(f"models/attackers/{attack}-{task}"))
+    recognizer = how.load(paths.attacker(attack, task))
     found = [
         Found.of(truth, recognizer.tags(Release.read(f"{release}/seed-{k}/test.parquet").words))
         for k in bar(range(p.seeds), attack, p.seeds)

@@ -1,6 +1,6 @@
 """Fit an attacker's recognizer of entities: `python -m stages.recognizer ner movies`."""
 
-from rapt import params
+from rapt import params, paths
 from rapt.attacks.ner import Ner
 from rapt.text.entities import entities
 from rapt.utils import files
@@ -12,9 +12,9 @@ def main(attack: str, task: str) -> None:
     p = params.load()
     how = p.attacks[attack]
     assert isinstance(how, Ner)
-    own = files.read_parquet(f"data/tagged/{task}/train.parquet")
+    own = files.read_parquet(paths.tagged(task) / "train.parquet")
     recognizer = how.fit(own["words"].to_pylist(), entities(own, p.tagger), p.seed)
-    with files.atomic(f"models/attackers/{attack}-{task}") as folder:
+    with files.atomic(paths.attacker(attack, task)) as folder:
         recognizer.save(folder)
 
 

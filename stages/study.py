@@ -1,6 +1,6 @@
 """Tune an adapter off the grid: `python -m stages.study reconstruction-mean`."""
 
-from rapt import params
+from rapt import params, paths
 from stages import run
 from stages.tuning import tune
 
@@ -8,7 +8,7 @@ from stages.tuning import tune
 def main(study: str) -> None:
     """Train every seed of STUDY on its release."""
     factors = params.load().studies[study].model_dump() | {"study": study}
-    tune("study", study, factors, f"data/private/studies/{study}")
+    tune("study", study, factors, paths.study_release(study))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from rapt import params
+from rapt import params, paths
 from rapt.text.tagging import Tagger
 from rapt.utils import files
 from rapt.utils.progress import bar
@@ -12,9 +12,9 @@ from stages import run
 def main(task: str) -> None:
     """Tag both splits of TASK."""
     tagger = Tagger(params.load().tagger)
-    with files.atomic(f"data/tagged/{task}") as folder:
+    with files.atomic(paths.tagged(task)) as folder:
         for split in ("train", "test"):
-            raw = files.read_parquet(f"data/raw/{task}/{split}.parquet")
+            raw = files.read_parquet(paths.raw(task) / f"{split}.parquet")
             files.write_parquet(
                 folder / f"{split}.parquet", _tagged(raw, tagger, f"{task} {split}")
             )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rapt import models, params
+from rapt import models, params, paths
 from rapt.results import cells
 from rapt.tuning.config import Denoising, Run
 from rapt.tuning.parallel import train_all
@@ -16,7 +16,7 @@ def tune(
     kind: str,
     name: str,
     factors: dict[str, str],
-    release: str,
+    release: Path,
     denoising: Sequence[Denoising] = (),
 ) -> None:
     """Train every seed on RELEASE; write the adapters and the cell.
@@ -29,14 +29,14 @@ def tune(
         denoising: for each seed how it reads released words; none: they are read as they are.
     """
     p = params.load()
-    statement = files.read_json(f"{release}/statement.json")
+    statement = files.read_json(release / "statement.json")
     cell = cells.Cell(kind, name, factors | {"embedding": statement["embedding"]})
-    with files.atomic(f"models/adapters/{name}") as adapters:
-        runs = [run_of(p, name, factors, Path(release), k, adapters) for k in range(p.seeds)]
+    with files.atomic(paths.adapter(name)) as adapters:
+        runs = [run_of(p, name, factors, release, k, adapters) for k in range(p.seeds)]
         if denoising:
             runs = [replace(run, denoising=how) for run, how in zip(runs, denoising, strict=True)]
         results = train_all(runs)
-    labels = {split: _labels(Path(release), split) for split in ("train", "test")}
+    labels = {split: _labels(release, split) for split in ("train", "test")}
     devices = {result.pop("device") for result in results}
     checkpoints = [Path(result.pop("checkpoint")) for result in results]
     cell.write(

@@ -1,13 +1,13 @@
 """Validate params.yaml and fill in its defaults, upstream of all: `python -m stages.validate`."""
 
-from rapt import params
+from rapt import params, paths
 from rapt.utils import files
 from stages import run
 
 
 def main() -> None:
     """Stop with a line for each problem, or write the params that the other stages depend on."""
-    files.write_json("data/params.json", params.load().model_dump(mode="json"))
+    files.write_json(paths.PARAMS, params.load().model_dump(mode="json"))
 
 
 if __name__ == "__main__":

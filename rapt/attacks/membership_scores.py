@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
+from rapt import paths
 from rapt.analysis.intervals import auc_interval, rate_interval
 from rapt.attacks.base import Membership
 from rapt.serving.model import Adapted
@@ -38,7 +38,7 @@ def scores(attack: Membership, model: Adapted, tagged: pa.Table) -> NDArray[np.f
     }
     vectors = None
     if statement.vectors:
-        table = EmbeddingTable(Path("models/tables") / statement.embedding)
+        table = EmbeddingTable(paths.table(statement.embedding))
         vectors = torch.from_numpy(table.embed(list(chain.from_iterable(words))))
     return attack.scores(model.answers(columns, vectors).numpy(), np.array(columns["label"]))
 

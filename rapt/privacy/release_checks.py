@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rapt import paths
 from rapt.privacy import seeded
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.mechanisms import parameters
@@ -55,7 +56,7 @@ class Release:
             told["categories"],
             told["eta"],
         )
-        tagged = Path("data/tagged", told["task"])
+        tagged = paths.tagged(told["task"])
         self.tagged = {split: files.read_parquet(tagged / f"{split}.parquet") for split in SPLITS}
         self.copies = [Copy(self, k) for k in range(told["seeds"])]
 

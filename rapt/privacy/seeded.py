@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rapt import paths
 from rapt.privacy.mechanisms import TokenRepresentation, parameters, wordwise_mechanism
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.representer import Representer
@@ -30,7 +31,7 @@ def privatizer(
         eta: as params.yaml writes it.
     """
     return Privatizer(
-        table=EmbeddingTable(f"models/tables/{embedding}"),
+        table=EmbeddingTable(paths.table(embedding)),
         mechanism=wordwise_mechanism(**how),
         eta=float(eta),
         categories=categories,

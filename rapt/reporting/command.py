@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from rapt import params
+from rapt import params, paths
 from rapt.grid import PlannedCell, plan
 from rapt.params import Params
 from rapt.reporting import provenance
@@ -101,7 +101,7 @@ def narrowed(params: Params, chosen: Sequence[str]) -> Params:
 
 def _matching(planned: Iterable[PlannedCell], pattern: str) -> list[PlannedCell]:
     names = {f"{cell.kind}/{cell.cell}": cell for cell in planned}
-    wanted = pattern.removeprefix("reports/cells/").removesuffix(".json")
+    wanted = pattern.removeprefix(f"{paths.CELLS}/").removesuffix(".json")
     if found := [cell for name, cell in names.items() if fnmatchcase(name, wanted)]:
         return found
     hint = did_you_mean(get_close_matches(wanted, names, n=1, cutoff=0))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
+from rapt import paths
 from rapt.reporting import tables
 from rapt.reporting.claims import Claim, claims
 from rapt.reporting.figures import Figure, figures
@@ -32,10 +34,10 @@ CATEGORIES = ("embedding", "category", "words", "mean", "variance")
 def write(results: Results) -> None:
     """Write the page, tables, figures, plots and metrics; equal results give equal bytes."""
     drawn = figures(results)
-    _write_all("reports/tables", _tables(results))
-    _write_all("reports/figures", _figures(drawn))
-    _write_all("reports/plots", _plots(results))
-    files.write_json("reports/metrics.json", tables.metrics(results))
+    _write_all(paths.TABLES, _tables(results))
+    _write_all(paths.FIGURES, _figures(drawn))
+    _write_all(paths.PLOTS, _plots(results))
+    files.write_json(paths.METRICS, tables.metrics(results))
     with files.atomic(REPORT) as scratch:
         scratch.write_text(render(results, drawn))
 
@@ -153,7 +155,7 @@ def _series(row: Utility | Privacy) -> str:
     return " ".join([*row.group, row.label, *([f"({doubt})"] if doubt else [])])
 
 
-def _write_all(folder: str, contents: Mapping[str, str | bytes]) -> None:
+def _write_all(folder: Path, contents: Mapping[str, str | bytes]) -> None:
     with files.atomic(folder) as scratch:
         scratch.mkdir()
         for name, content in contents.items():

@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from rapt import paths
 from rapt.utils import files
 
 SCHEMA = 1
@@ -61,7 +62,7 @@ class Cell:
             "counts": dict(counts),
             "seeds": list(seeds),
         }
-        files.write_json(f"reports/cells/{self.kind}/{self.name}.json", content)
+        files.write_json(paths.cell(self.kind, self.name), content)
         files.write_json(
             files.home() / f".rapt/runs/{self.kind}/{self.name}.json",
             {

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
+from rapt import paths
 from rapt.grid import ATTACKED, TUNED
 from rapt.params import Params
 from rapt.reporting import tables
@@ -118,8 +119,8 @@ def record(results: Results, cell: Cell) -> Record:
     p, factors, name = results.params, cell.factors, cell.plan.cell
     varying = _sidecar(cell)
     places = {
-        "statement.json": Path("data/private", release(factors), "statement.json"),
-        "adapter": Path("models/adapters", name),
+        "statement.json": paths.PRIVATE / release(factors) / "statement.json",
+        "adapter": paths.adapter(name),
     }
     raw = results.raw_gates[factors["task"]]
     return Record(

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from rapt import paths
 from rapt.grid import (
     ATTACKED,
     KINDS,
@@ -146,7 +147,7 @@ def release(factors: dict[str, str]) -> str:
 def prune(params: Params) -> list[Path]:
     """Delete the cell files outside the plan, so that a removed η does not haunt the report."""
     planned = {cell.path for cell in plan(params)}
-    found = (path for kind in KINDS for path in Path("reports/cells", kind).glob("*.json"))
+    found = (path for kind in KINDS for path in (paths.CELLS / kind).glob("*.json"))
     outside = sorted(path for path in found if path not in planned)
     for path in outside:
         path.unlink()
@@ -175,18 +176,17 @@ def load(params: Params, whole: Params | None = None) -> Results:
         "-".join(names)
         for names in product(sweep.train, sweep.backbones, sweep.tuners, sweep.layers)
     ]
-    statistics = "reports/statistics"
     return Results(
         params=params,
         params_text=Path("params.yaml").read_text(),
         cells=tuple(Cell(cell, _read(cell.path)) for cell in planned),
-        raw_gates={task: _read(f"reports/gates/raw/{task}.json") for task in sweep.tasks},
-        private_gates={name: _read(f"reports/gates/private/{name}.json") for name in gated},
-        calibrations={name: _read(f"reports/calibration/{name}.json") for name in sweep.embeddings},
-        geometries={name: _read(f"{statistics}/geometry/{name}.json") for name in sweep.embeddings},
-        channels={name: _read(f"{statistics}/channels/{name}.json") for name in channels},
-        layers={name: _read(f"{statistics}/layers/{name}.json") for name in layers},
-        examples=_read("reports/examples.json"),
+        raw_gates={task: _read(paths.raw_gate(task)) for task in sweep.tasks},
+        private_gates={name: _read(paths.private_gate(name)) for name in gated},
+        calibrations={name: _read(paths.calibration(name)) for name in sweep.embeddings},
+        geometries={name: _read(paths.geometry(name)) for name in sweep.embeddings},
+        channels={name: _read(paths.channel_statistics(*name.split("/"))) for name in channels},
+        layers={name: _read(paths.layers(name)) for name in layers},
+        examples=_read(paths.EXAMPLES),
         baselines={
             _attacked(cell): Cell(cell, _read(cell.path))
             for cell in (plan(whole) if whole else planned)

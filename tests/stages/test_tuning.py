@@ -60,9 +60,9 @@ def test_checkpoints_last_until_the_cell_is_written(
     with monkeypatch.context() as patch:
         patch.setattr(cells.files, "write_json", killed)
         with pytest.raises(KeyboardInterrupt):
-            tuning.tune("train", "cell", factors, "release")
+            tuning.tune("train", "cell", factors, Path("release"))
     assert checkpoint.exists()
-    tuning.tune("train", "cell", factors, "release")
+    tuning.tune("train", "cell", factors, Path("release"))
     assert not checkpoint.exists()
     assert files.read_json("reports/cells/train/cell.json")["seeds"] == [
         {"seed": 0, "metrics": {"accuracy": 1.0}, "curves": {}}

@@ -1,0 +1,92 @@
+"""The place of every out of the pipeline, below the project's folder; dvc.yaml says the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+# The effective params, which `validate` writes.
+PARAMS = Path("data/params.json")
+PRIVATE = Path("data/private")
+CELLS = Path("reports/cells")
+GATES = Path("reports/gates")
+EXAMPLES = Path("reports/examples.json")
+REPORT = Path("reports/report.html")
+TABLES = Path("reports/tables")
+FIGURES = Path("reports/figures")
+PLOTS = Path("reports/plots")
+METRICS = Path("reports/metrics.json")
+
+
+def raw(task: str) -> Path:
+    """The examples of a task as downloaded: SPLIT.parquet."""
+    return Path("data/raw", task)
+
+
+def tagged(task: str) -> Path:
+    """A task's words with their parts of speech: SPLIT.parquet."""
+    return Path("data/tagged", task)
+
+
+def release(task: str, name: str) -> Path:
+    """A release of a task, METHOD-ETA or `clean`: seed-K/SPLIT.parquet and its statement."""
+    return PRIVATE / task / name
+
+
+def study_release(study: str) -> Path:
+    """The release that a study tunes on."""
+    return PRIVATE / "studies" / study
+
+
+def table(embedding: str) -> Path:
+    """An embedding table."""
+    return Path("models/tables", embedding)
+
+
+def channel(embedding: str, name: str) -> Path:
+    """The channel P(y|w) of METHOD-ETA on a table."""
+    return Path("models/channels", embedding, name)
+
+
+def adapter(cell: str) -> Path:
+    """The adapters of a tuned cell: seed-K."""
+    return Path("models/adapters", cell)
+
+
+def attacker(attack: str, task: str) -> Path:
+    """The model that an attacker fitted on clean text."""
+    return Path("models/attackers", f"{attack}-{task}")
+
+
+def cell(kind: str, name: str) -> Path:
+    """The results of a cell."""
+    return CELLS / kind / f"{name}.json"
+
+
+def raw_gate(task: str) -> Path:
+    """The findings on a task's raw data."""
+    return GATES / "raw" / f"{task}.json"
+
+
+def private_gate(name: str) -> Path:
+    """The findings on a release: TASK/METHOD-ETA, TASK/clean or studies/STUDY."""
+    return GATES / "private" / f"{name}.json"
+
+
+def calibration(embedding: str) -> Path:
+    """The share of words that each η replaces."""
+    return Path("reports/calibration", f"{embedding}.json")
+
+
+def geometry(embedding: str) -> Path:
+    """The distances between the words of a table."""
+    return Path("reports/statistics/geometry", f"{embedding}.json")
+
+
+def channel_statistics(embedding: str, name: str) -> Path:
+    """N_w, S_w and the replacement probability of a channel."""
+    return Path("reports/statistics/channels", embedding, f"{name}.json")
+
+
+def layers(name: str) -> Path:
+    """The comparison of hidden states, TASK-BACKBONE-TUNER-METHOD-ETA."""
+    return Path("reports/statistics/layers", f"{name}.json")
