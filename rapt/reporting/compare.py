@@ -1,4 +1,4 @@
-"""Two commits or DVC experiments side by side: what changed in the params, and in the results."""
+"""Comparison of two commits or DVC experiments: changed params and results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ABSENT = "–"
 
 @dataclass(frozen=True)
 class Change:
-    """A param or a metric that is not the same in both; None: it is not there."""
+    """A param or a metric that differs between two revisions; None: it is missing."""
 
     name: str
     before: Any
@@ -30,29 +30,29 @@ class Change:
 
     @property
     def difference(self) -> float | None:
-        """By how much a number changed, where both have it."""
+        """The change of a number, if both revisions have it."""
         both = (self.before, self.after)
         return self.after - self.before if all(isinstance(v, int | float) for v in both) else None
 
 
 @dataclass(frozen=True)
 class Revision:
-    """What a report's numbers are made of, as committed, or as they lie in the working folder."""
+    """The params and metrics of a revision, or of the working folder."""
 
     params: dict[str, str]
-    # KIND CELL METRIC → mean.
+    # "KIND CELL METRIC" → mean.
     metrics: dict[str, float]
 
 
 def compare(a: str, b: str | None) -> None:
-    """Print what changed from one revision to another, or to the working folder.
+    """Print the changes from one revision to another, or to the working folder.
 
     Args:
         a: a commit, branch, tag or DVC experiment.
-        b: another; None: the files as they lie.
+        b: another one; None: the working folder.
 
     Raises:
-        RaptError: git knows no such revision, or it holds no params or no results.
+        RaptError: git knows no such revision, or it has no params or no results.
     """
     before, after = read(a), read(b)
     console = Console()
@@ -69,14 +69,14 @@ def compare(a: str, b: str | None) -> None:
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
-    """What is not the same in both, in the order of the first."""
+    """Return the entries that differ, in the order of `before`."""
     names = dict.fromkeys([*before, *after])
     found = (Change(name, before.get(name), after.get(name)) for name in names)
     return [change for change in found if change.before != change.after]
 
 
 def read(revision: str | None) -> Revision:
-    """The params and metrics of a revision; None: of the working folder."""
+    """Read the params and metrics of a revision; None: of the working folder."""
     params = YAML(typ="safe").load(_text(revision, PARAMS))
     metrics = json.loads(_text(revision, METRICS))
     return Revision(
@@ -102,7 +102,7 @@ def _text(revision: str | None, path: str) -> str:
 
 
 def _commit(revision: str) -> str:
-    """What git knows by this name, or DVC as an experiment's."""
+    """Resolve a name known to git, or a DVC experiment's, to a commit or ref."""
     given = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     if given:
         return given.strip()
