@@ -1,4 +1,4 @@
-"""Lays the files of a project into the wheel; everything else stands in pyproject.toml."""
+"""Adds the files of a project to the wheel; everything else is in pyproject.toml."""
 
 from pathlib import Path
 from runpy import run_path
@@ -11,10 +11,10 @@ project = run_path("rapt/project.py")
 
 
 class BuildWithTemplate(build_py):
-    """The wheel's package, with what `rapt new` copies."""
+    """Build the wheel's package with the files that `rapt new` copies."""
 
     def run(self) -> None:
-        """Build."""
+        """Build the package, and copy the template into it outside an editable install."""
         super().run()
         if not self.editable_mode:
             template = Path(self.build_lib, "rapt", project["IN_WHEEL"])
@@ -22,7 +22,7 @@ class BuildWithTemplate(build_py):
             project["copy"](Path(), template)
 
     def get_source_files(self) -> list[str]:
-        """What an sdist holds."""
+        """Return the files of an sdist, with those of a project."""
         tops = (Path(name) for name in project["FILES"])
         paths = (path for top in tops for path in ([top] if top.is_file() else top.rglob("*")))
         return [*super().get_source_files(), *(str(path) for path in paths if path.is_file())]

@@ -1,1 +1,1 @@
-"""What privatization costs: ratios and totals, measured on one machine in one run."""
+"""Benchmarks of speed and memory: ratios and totals, measured on one machine in one run."""

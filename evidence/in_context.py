@@ -1,13 +1,14 @@
-"""Denoising in context: `python -m evidence.in_context pct2t 73 FOLDER` of a language model.
+"""Denoising in context by a language model: `python -m evidence.in_context pct2t 73 FOLDER`.
 
-posterior-mean reads a released word y as D(y) = Σ_w P(w|y)·E(w), whatever stands around it. Here a
-language model's prior stands beside that of the unigrams: at place i of a text
+posterior-mean reads a released word y as D(y) = Σ_w P(w|y)·E(w), regardless of context. Here a
+language model's prior is mixed with the unigram prior: at position i of a text
 
     q_i(w) ∝ P(w|y_i)·(1 − λ + λ·P(w | the words before)/π(w))
 
-and D_i = Σ_w q_i(w)·E(w), for some λ; 0 is posterior-mean. The words before are read as their
-likeliest originals, and every word takes one position, also one without a posterior. The model sees
-the release alone: post-processing. To be run where the release, its channel and its table are.
+and D_i = Σ_w q_i(w)·E(w), for several λ; λ = 0 is posterior-mean. The words before are read as
+their likeliest originals. Every word takes one position, even without a posterior. The model sees
+only the release, so this is post-processing. Run it where the release, its channel and its table
+are.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def main(
     model: Annotated[Path, typer.Argument(help="A language model with its head.")],
     seeds: Annotated[int, typer.Option(help="The first of params.yaml's.")] = 5,
 ) -> None:
-    """Tune on METHOD's release at ETA by every λ, and write what each seed reaches."""
+    """Tune on METHOD's release at ETA for every λ, and write each seed's accuracy."""
     with ProcessPoolExecutor(workers(seeds), get_context("spawn"), die_with_parent) as pool:
         found = list(pool.map(partial(_accuracies, method, eta, model), range(seeds)))
     result = {
@@ -64,7 +65,7 @@ def main(
 
 
 def _accuracies(method: str, eta: str, model: Path, k: int) -> dict[str, float]:
-    """What one seed's models reach on the test split; kept, as it takes a quarter of an hour."""
+    """Return a seed's test accuracy by λ, cached on disk, as it takes a quarter of an hour."""
     done = Path(f".rapt/in-context/{method}-{eta}-{k}.json")
     if not done.is_file():
         files.write_json(done, _computed(method, eta, model, k))
@@ -101,7 +102,7 @@ def _computed(method: str, eta: str, model: Path, k: int) -> dict[str, float]:
 def _reader(
     p: params.Params, release: Path, k: int, method: str, eta: str, model: Path
 ) -> Callable[[Sequence[str]], Vectors]:
-    """What reads the texts of a seed's release: made of what is public and of that release."""
+    """Return the denoiser of a seed's texts, built from public data and that release alone."""
     how = p.methods[method]
     privatizer = seeded.privatizer(p.embedding, how.mechanism, how.categories, eta)
     table = privatizer.table
@@ -117,7 +118,7 @@ def _reader(
 def in_context(
     posterior: Posterior, table: EmbeddingTable, predictor: Predictor, words: Sequence[str]
 ) -> Vectors:
-    """D_i of the n words of a text by every λ, float32 (λ, n, d); E is the table's."""
+    """Compute D_i of a text's n words for every λ, float32 (λ, n, d); E is the table's."""
     rows, matrix = table.rows(words), posterior.matrix
     spans = [slice(*matrix.indptr[row : row + 2]) if row >= 0 else slice(0) for row in rows]
     likeliest = [

@@ -1,4 +1,4 @@
-"""The tables of an experiment from its cells: `python -m evidence.tables sst2-minilm`."""
+"""Result tables of an experiment, from its cells: `python -m evidence.tables sst2-minilm`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def main(name: str) -> None:
 
 
 def page(results: Results) -> str:
-    """Markdown: what each cell reached, and the methods beside each other."""
+    """Return Markdown with each cell's accuracy and the differences between methods."""
     planned = tables.utility(results)
     run = [row for row in planned if row.accuracy is not None]
     missing = ", the others did not run" if len(run) < len(planned) else ""
@@ -76,7 +76,7 @@ def page(results: Results) -> str:
 
 
 def _clean_again(results: Results) -> Iterator[str]:
-    """What ran while each method had cells of its own on clean text: not in the tables."""
+    """Describe earlier clean-text cells of single methods, which are in no table."""
     ran = [files.read_json(path) for path in sorted(Path("reports/cells").glob("*/*-inf.json"))]
     parts, attacks = [], []
     for cell in ran:
@@ -104,14 +104,14 @@ def _clean_again(results: Results) -> Iterator[str]:
 
 
 def _pairs(results: Results) -> list[tuple[str, str]]:
-    """Each method against all that are listed before it."""
+    """Pair each method with all those listed before it, and the denoised ones with theirs."""
     methods = results.params.sweep.methods
     each = [(method, other) for n, method in enumerate(methods) for other in methods[:n]]
     return [*each, *denoised(results)]
 
 
 def _front(results: Results, run: Sequence[Utility]) -> Iterator[tuple[str, ...]]:
-    """Each cell whose release was attacked, the fewest words recovered first."""
+    """Yield a row for each cell whose release was attacked, fewest words recovered first."""
     strongest = _strongest(results)
     points = sorted(
         (
@@ -132,7 +132,7 @@ def _front(results: Results, run: Sequence[Utility]) -> Iterator[tuple[str, ...]
 
 
 def _strongest(results: Results) -> dict[tuple[str, ...], Privacy]:
-    """Of each release the attack that recovers most of its words."""
+    """Return, for each release, the attack that recovers the most of its words."""
     attacks = [row for row in tables.privacy(results) if row.kind == "invert" and row.counts]
     ran = [row for row in attacks if row.attack_accuracy_all_words is not None]
     return {_release(row): row for row in sorted(ran, key=attrgetter("attack_accuracy_all_words"))}
@@ -143,7 +143,7 @@ def _release(row: Utility | Privacy) -> tuple[str, ...]:
 
 
 def _published(results: Results) -> Iterator[tuple[str, ...]]:
-    """For each tuner and η of the paper's, on the tasks that are tuned on here."""
+    """Yield the paper's differences by tuner and η, for the tasks that are tuned on here."""
     printed = {
         (row["tuner"], row["eta"], row["method"]): float(row["value"])
         for row in read("utility.csv")

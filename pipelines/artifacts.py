@@ -1,6 +1,6 @@
-"""What Prefect's pages show of a flow: how far it is, and in the end what it gave.
+"""Prefect artifacts of a flow: its progress and, at the end, its results.
 
-The flow runs without any of it: where the server is lost, a page is not filled in.
+The flow does not depend on them: if the server is lost, they are not updated.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ MLFLOW = "http://127.0.0.1:5000/"  # where `make mlflow` shows the runs
 
 
 class Bars:
-    """A progress bar for each kind of stage, and one for all with the time that is left."""
+    """A progress bar for each kind of stage, and one for all stages with the remaining time."""
 
     def __init__(self, schedule: Schedule) -> None:
-        """Nothing is shown yet."""
+        """Count the stages of each kind; nothing is shown yet."""
         self._schedule = schedule
         self._totals = Counter(stage.kind for stage in schedule.plan.values())
         self._texts: dict[str, str] = {}
@@ -41,7 +41,7 @@ class Bars:
         self._lost = False
 
     def show(self) -> None:
-        """Bring the bars that changed up to the schedule; a server that is lost stays so."""
+        """Update the bars that changed; after one failure the server is not tried again."""
         if self._lost:
             return
         try:
@@ -66,15 +66,15 @@ class Bars:
             update_progress_artifact(self._ids[key], 100 * share, text)
         else:
             made = create_progress_artifact(100 * share, key, text)
-            self._ids[key] = cast(UUID, made)  # awaited: no event loop runs here
+            self._ids[key] = cast(UUID, made)  # not a coroutine, as no event loop runs here
 
 
 def results(experiment: Params, run_in_mlflow: str | None) -> None:
-    """Put the cells' figures, the Pareto plot and the way to MLflow beside the flow run.
+    """Attach the cells' figures, the Pareto plots and a link to MLflow to the flow run.
 
     Args:
-        experiment: whose cells.
-        run_in_mlflow: below MLflow's address; None: MLflow has none.
+        experiment: the experiment's params.
+        run_in_mlflow: path below MLflow's address; None: MLflow has no such run.
     """
     create_table_artifact(_figures(experiment), "cells", "Every cell, mean over its seeds")
     for plot in sorted(paths.FIGURES.glob("pareto-*.svg")):

@@ -1,4 +1,4 @@
-"""What DVC's cache lacks: damaged objects, which DVC would trust, and lost ones."""
+"""Repair of DVC's cache: damaged objects, which DVC would trust, and lost ones."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from ruamel.yaml import YAML
 
 from rapt.utils import files
 
-REST = re.compile(r"[0-9a-f]{30}(\.dir)?")  # of an object's name, which begins with its folder's
+REST = re.compile(r"[0-9a-f]{30}(\.dir)?")  # an object's name without the two digits of its folder
 
 
 def remove_damaged(cache: Path, seen: Path) -> int:
-    """Remove the objects that are not what their names say, so that DVC makes them again.
+    """Remove the objects whose hash is not their name, so that DVC makes them again.
 
-    An object that is as it was when it was last read, by its size and time, is not read again.
+    An object with the size and modification time of the last check is not read again.
 
     Args:
         cache: DVC's cache on this machine.
-        seen: where what was read is kept; no folder of DVC's.
+        seen: file that records the checked objects; outside DVC's folders.
 
     Returns:
-        how many were removed.
+        the number of removed objects.
     """
     objects = cache / "files/md5"
     known = files.read_json(seen) if seen.exists() else {}
     whole: dict[str, list[int]] = {}
     removed = 0
     for path in sorted(objects.glob("??/*")):
-        if not REST.fullmatch(path.name):  # a DVC elsewhere writes it under a temporary name
+        if not REST.fullmatch(path.name):  # another DVC process is writing it
             continue
-        with suppress(FileNotFoundError):  # a DVC elsewhere has removed it
+        with suppress(FileNotFoundError):  # another DVC process has removed it
             name, stat = path.parent.name + path.name, path.stat()
             state = [stat.st_size, stat.st_mtime_ns]
             if known.get(name) == state or _md5(path) == name.removesuffix(".dir"):
@@ -47,14 +47,14 @@ def remove_damaged(cache: Path, seen: Path) -> int:
 
 
 def forget_lost(lock: Path, cache: Path) -> None:
-    """Take out of a dvc.lock the outs of stages that have lost some, so that these may be restored.
+    """Remove from a dvc.lock the outs of stages that lost some, so that DVC can restore them.
 
-    Where a stage's deps are as in its entry, DVC looks for the entry's own outs alone and runs the
-    stage where they are lost, although it may have run since, to other bytes on another processor:
-    every slot would run it anew. Without outs in its entry the run-cache is asked.
+    Where a stage's deps match its entry, DVC looks only for that entry's outs, and reruns the stage
+    if they are lost. Yet a later run, with other bytes from another processor, may be cached, and
+    every slot would run the stage anew. Without outs in the entry DVC asks the run-cache.
 
     Args:
-        lock: the file, in the workspace that it is of.
+        lock: the dvc.lock, in its workspace.
         cache: DVC's cache on this machine.
     """
     yaml = YAML()
@@ -72,13 +72,13 @@ def forget_lost(lock: Path, cache: Path) -> None:
 
 
 def _is_lost(out: dict[str, Any], workspace: Path, cache: Path) -> bool:
-    """Whether an out is neither in the cache nor, as what is not cached, in the workspace."""
+    """Whether an out is neither in the cache nor, as for uncached outs, in the workspace."""
     there = _is_cached(cache / "files/md5", str(out.get("md5", "")))
     return not there and not (workspace / out["path"]).exists()
 
 
 def _is_cached(objects: Path, md5: str) -> bool:
-    """Whether an object is there, and with a folder's all that it names."""
+    """Whether an object is in the cache; for a folder's, whether all that it lists are too."""
     path = objects / md5[:2] / md5[2:]
     if not md5.endswith(".dir") or not path.is_file():
         return path.is_file()

@@ -1,4 +1,4 @@
-"""Folders that git fills from a commit, and that share DVC's cache."""
+"""Checkouts of a commit that share DVC's cache."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipelines.cache import forget_lost
 from rapt.utils.errors import RaptError
 
 DVC = (sys.executable, "-m", "dvc")
-# The stages' commands say `python`: the one that runs this.
+# `python` in the stages' commands is the interpreter that runs this.
 PATH = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
 _IDENTITY = {
     f"GIT_{role}_{field}": value
@@ -21,12 +21,12 @@ _IDENTITY = {
 
 
 def git(root: Path, *arguments: str, check: bool = True) -> str:
-    """What git says in `root`.
+    """Run git in `root` and return its output.
 
     Raises:
-        RaptError: it failed, and `check`.
+        RaptError: git failed, and `check` is set.
     """
-    # Without hooks: `dvc install` sets one that checks everything out into a new worktree.
+    # Without hooks: that of `dvc install` would check everything out into a new worktree.
     done = subprocess.run(
         ["git", "-c", f"core.hooksPath={os.devnull}", *arguments],
         cwd=root,
@@ -48,14 +48,14 @@ def worktree(root: Path, path: Path, commit: str, cache: Path) -> None:
 
 def use_cache(path: Path, cache: Path) -> None:
     """Have DVC in the checkout `path` use `cache`."""
-    # Links save copies; DVC removes a stage's outs before it runs, so none is written through.
+    # Links save copies. DVC removes a stage's outs before it runs, so no write goes through one.
     local = f"[cache]\n    dir = {cache}\n    type = reflink,hardlink,copy\n"
     (path / ".dvc/config.local").write_text(local)
 
 
 def forget_others(path: Path) -> None:
-    """Drop DVC's record of who works in the checkout `path`, where nobody else does.
+    """Delete DVC's lock record of the checkout `path`, which nobody else uses.
 
-    A DVC that was killed as it wrote that down leaves half of it, which no DVC can read.
+    A DVC process that was killed as it wrote the record leaves a part, which DVC cannot read.
     """
     (path / ".dvc/tmp/rwlock").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The walk over a plan: each stage a Prefect task, as the schedule says, until all have ended."""
+"""Execution of a plan: each stage is a Prefect task, started in the schedule's order."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ INTERRUPTED = "interrupted: nothing here has changed; what is finished stays in 
 
 
 class Stays(Exception):
-    """What a stage takes may not leave this machine, as it turned out."""
+    """The stage's inputs turned out not to be allowed to leave this machine."""
 
 
 class Runner(Protocol):
-    """What runs stages."""
+    """Interface of the classes that run stages."""
 
     def reproduce(self, lease: Lease) -> float | None:
-        """Reproduce a stage; return the seconds that it ran, None where it was made before.
+        """Reproduce a stage; return the seconds that it ran, None if it was made before.
 
         Raises:
-            Stays: the lease is for elsewhere, and the stage may not leave.
+            Stays: the lease is for another machine, and the stage may not leave this one.
         """
 
     def assemble(self) -> None:
         """Collect what the stages made in the main workspace."""
 
     def finish(self) -> None:
-        """Let what runs end, and start nothing more."""
+        """Let running stages end, and start no more."""
 
     def stop(self) -> None:
-        """Stop everything that runs, and start nothing more."""
+        """Stop all running stages, and start no more."""
 
 
 def _may_pass(_: Task[Any, Any], __: TaskRun, state: State[Any]) -> bool:
@@ -64,10 +64,10 @@ stage_task = task(
 
 
 def run(schedule: Schedule, runner: Runner) -> None:
-    """Run what the schedule plans, then collect it, inside a flow.
+    """Run the schedule's stages and then collect their outs, inside a Prefect flow.
 
     Raises:
-        RaptError: stages failed, files were edited meanwhile, or the user said Ctrl-C.
+        RaptError: stages failed, files were edited meanwhile, or the user pressed Ctrl-C.
     """
     with _Events(runner, schedule) as events:
         _walk(schedule, runner, events)
@@ -83,29 +83,29 @@ def run(schedule: Schedule, runner: Runner) -> None:
 
 
 class _Events:
-    """What the main thread waits for: futures that end, and the user's Ctrl-C."""
+    """Events that the main thread waits for: the end of futures, and the user's Ctrl-C."""
 
     def __init__(self, runner: Runner, schedule: Schedule) -> None:
-        """Nothing is heard before `with`."""
+        """Receive nothing before `with`."""
         self.interrupts = 0
         self._runner, self._schedule = runner, schedule
         self._heard: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def __enter__(self) -> Self:
-        """Take Ctrl-C over: an exception out of nowhere would leave Prefect's state undone."""
+        """Take over Ctrl-C: its exception would leave Prefect's state incomplete."""
         self._before = signal.signal(signal.SIGINT, lambda *_: self._heard.put(CTRL_C))
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give Ctrl-C back."""
+        """Restore the handler of Ctrl-C."""
         signal.signal(signal.SIGINT, self._before)
 
     def watch(self, name: str, future: PrefectFuture[Any]) -> None:
-        """Hear of the end of `future`."""
+        """Report the end of `future` as an event called `name`."""
         future.add_done_callback(lambda _: self._heard.put(name))
 
     def next(self) -> str | None:
-        """The name of what has ended; None: something else was heard, or nothing for a while."""
+        """Wait for a future to end and return its name; None: Ctrl-C, or a timeout."""
         with suppress(queue.Empty):
             heard = self._heard.get(timeout=SECONDS_BETWEEN_UPDATES)
             if heard != CTRL_C:
@@ -124,14 +124,14 @@ class _Events:
 
 
 def _walk(schedule: Schedule, runner: Runner, events: _Events) -> None:
-    """Run every stage whose dependencies succeeded, as the schedule says."""
+    """Run every stage whose dependencies succeeded, in the schedule's order."""
     bars = Bars(schedule)
     took: dict[str, float | None] = {}
     futures: dict[str, PrefectFuture[bool]] = {}
 
     @stage_task
     def run(stage: str, lease: Lease) -> bool:
-        """False: it may not run where it was leased to."""
+        """Reproduce a stage; return False if it may not leave this machine."""
         try:
             seconds = runner.reproduce(lease)
         except Stays:
@@ -161,7 +161,7 @@ def _walk(schedule: Schedule, runner: Runner, events: _Events) -> None:
 
 
 def _collect(runner: Runner, events: _Events) -> None:
-    """Assemble in a thread, so that this one hears Ctrl-C."""
+    """Assemble in another thread, so that this one receives Ctrl-C."""
     future = task(name="collect", cache_policy=NO_CACHE, persist_result=False)(
         runner.assemble
     ).submit(return_state=False)
@@ -174,7 +174,7 @@ def _collect(runner: Runner, events: _Events) -> None:
 def _end(
     schedule: Schedule, name: str, future: PrefectFuture[bool], took: Mapping[str, float | None]
 ) -> None:
-    """Tell the schedule and the user how a stage's task ended, and of an error why."""
+    """Report the end of a stage's task to the schedule and the user, with its error if any."""
     future.wait()  # else `state` asks the server, which lags behind
     result = future.state.result(raise_on_failure=False)
     if isinstance(result, CommandError):

@@ -1,4 +1,4 @@
-"""What a flow ends with: MLflow and Prefect's pages show what it made."""
+"""The end of a flow: its results in MLflow and on Prefect's pages."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rapt import params
 
 
 def finish(experiment: params.Params) -> None:
-    """Show in MLflow and on Prefect's pages what a flow made, at its end."""
-    from pipelines import artifacts  # here, as what is up to date needs no Prefect
+    """Show a finished flow's results in MLflow and on Prefect's pages."""
+    from pipelines import artifacts  # here, as a flow that is up to date needs no Prefect
 
     run_in_mlflow = mirror(experiment)
     with _optional("Prefect's pages are not filled in"):
@@ -19,7 +19,7 @@ def finish(experiment: params.Params) -> None:
 
 
 def mirror_if_changed(experiment: params.Params) -> None:
-    """Fill in MLflow's mirror where it lacks something, which mostly needs no MLflow to see."""
+    """Update MLflow's mirror if it lacks something; the check mostly needs no MLflow."""
     with _optional("MLflow is not up to date"):
         from rapt.results.mlflow_mirror import is_synced
 
@@ -29,7 +29,7 @@ def mirror_if_changed(experiment: params.Params) -> None:
 
 
 def mirror(experiment: params.Params) -> str | None:
-    """Fill in MLflow's mirror; return where it shows the experiment, below its address."""
+    """Update MLflow's mirror; return the experiment's path below its address, None if it fails."""
     with _optional("MLflow is not up to date"):
         from rapt.results.mlflow_mirror import sync
 
@@ -39,7 +39,7 @@ def mirror(experiment: params.Params) -> str | None:
 
 @contextmanager
 def _optional(warning: str) -> Iterator[None]:
-    """The results stand without this, so it may fail."""
+    """Turn an error into a warning, as the results do not depend on this step."""
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What DVC says about the project."""
+"""The project's stages, their dependencies and the cache, as DVC reports them."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ class Stage:
     """A stage that `dvc repro` would look into."""
 
     name: str
-    # Those of these stages whose outs it reads.
+    # The stages of the same plan whose outs it reads.
     upstream: tuple[str, ...]
     # Whether it gains from a GPU: `meta: {gpu: true}` in dvc.yaml.
     gpu: bool = False
-    # `provider` where it may run on the provider's machines: `meta: {side: provider}`.
+    # `provider` if it may run on the provider's machines: `meta: {side: provider}`.
     side: str = "user"
 
     @property
     def kind(self) -> str:
-        """Its name without what a matrix adds."""
+        """The stage's name without the matrix suffix."""
         return self.name.partition("@")[0]
 
 
 Plan = dict[str, Stage]
-# A stage's outs that others need, by the stage that makes them.
+# The outs that a stage needs, by the stage that makes them.
 Needs = dict[str, list[str]]
 SIDES = ("provider", "user")
 BUSY = (
@@ -44,11 +44,11 @@ BUSY = (
 
 
 def plan(root: Path) -> Plan:
-    """The stages that `dvc repro` would look into, by name, each with those that it waits for.
+    """Return the stages that `dvc repro` would check, by name, each with those it waits for.
 
-    Those are the stages that `dvc status` names and everything downstream of them; all others
-    are up to date. They come in the order of the root's dvc.yaml; as `dvc repro`, nothing else is
-    looked into.
+    These are the stages that `dvc status` names and everything downstream of them; all others
+    are up to date. They come in the order of the root's dvc.yaml. Like `dvc repro`, this ignores
+    other dvc.yaml files.
 
     Raises:
         RaptError: DVC cannot read the project, another DVC process is at work in it, or a side is
@@ -80,19 +80,19 @@ def plan(root: Path) -> Plan:
 
 
 def downstream(plan: Plan, names: set[str]) -> set[str]:
-    """The stages that wait for one of `names`, or for one of these."""
+    """Return the stages that depend on one of `names`, directly or through other stages."""
     graph = nx.DiGraph((up, stage.name) for stage in plan.values() for up in stage.upstream)
     return set().union(*(nx.descendants(graph, name) for name in names if name in graph))
 
 
 def cache_dir(root: Path) -> Path:
-    """The folder of DVC's cache, wherever the user's configuration puts it."""
+    """Return the folder of DVC's cache, as the user's configuration has it."""
     with Repo(str(root)) as repo:
         return Path(repo.cache.local_cache_dir).resolve()
 
 
 def uncached(root: Path) -> list[str]:
-    """The files that stages leave to git, `cache: false`: paths from the root."""
+    """Return the files that stages leave to git (`cache: false`), as paths from the root."""
     with Repo(str(root)) as repo:
         stages = [stage for stage in repo.index.stages if stage.path_in_repo == "dvc.yaml"]
         outs = [Path(out.fs_path) for s in stages for out in s.outs if not out.use_cache]
@@ -100,11 +100,11 @@ def uncached(root: Path) -> list[str]:
 
 
 def provider_side(root: Path) -> dict[str, Needs]:
-    """The stages that dvc.yaml gives to the provider (`meta: {side: provider}`), with their needs.
+    """Return the needs of the stages that dvc.yaml gives to the provider (`side: provider`).
 
     Raises:
-        RaptError: such a stage needs what is `push: false`, or there is no remote through which
-            needs and outs could travel.
+        RaptError: such a stage needs an out with `push: false`, or no remote is configured to
+            transfer needs and outs.
     """
     found = {}
     with Repo(str(root)) as repo:

@@ -1,7 +1,7 @@
-"""Whether a run on another machine still lives: it beats, and the user's machine listens.
+"""Heartbeats of runs on other machines, which the user's machine watches.
 
-Prefect's server learns from a run's worker that the run died; a machine that is gone altogether
-takes both along. So the run itself counts up a label of its own on the server.
+Prefect's server learns from a worker that its run died, but not if the whole machine is gone. So
+the run itself increments a label on the server.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from prefect.runtime import flow_run
 
 LABEL = "rapt.beat"
 SECONDS_BETWEEN_BEATS = 10.0
-# Seconds without a sign of life, after which a run is taken for dead. Before it runs it cannot
-# beat: an image may be on its way. A tunnel or a network may be away for a minute.
+# Seconds without a heartbeat after which a run counts as dead. A pending run cannot send one: its
+# image may be downloading. A tunnel or a network may fail for a minute.
 SILENCE = {StateType.PENDING: 900.0, StateType.RUNNING: 120.0}
 
 
 @contextmanager
 def beating() -> Iterator[None]:
-    """Beat for this flow run, until it ends or its process dies."""
+    """Send heartbeats for this flow run until it ends or its process dies."""
     stop = threading.Event()
     threading.Thread(target=_beat, args=(UUID(flow_run.get_id()), stop), daemon=True).start()
     try:
@@ -40,22 +40,22 @@ def beating() -> Iterator[None]:
 def _beat(run: UUID, stop: threading.Event) -> None:
     with get_client(sync_client=True) as client:
         for number in count():
-            with suppress(httpx.HTTPError, PrefectException):  # the next one may arrive
+            with suppress(httpx.HTTPError, PrefectException):  # the next heartbeat may arrive
                 client.update_flow_run_labels(run, {LABEL: number})
             if stop.wait(SECONDS_BETWEEN_BEATS):
                 return
 
 
 class Pulse:
-    """What is heard of one run; by this machine's clock, whatever the others' say."""
+    """The last heartbeat seen of one run, timed by this machine's clock."""
 
     def __init__(self) -> None:
-        """Nothing is heard yet."""
+        """Start without a heartbeat."""
         self._last: object = None
         self._since = 0.0
 
     def lost(self, run: FlowRun) -> bool:
-        """Whether the run, as the server has it now, has given no sign for too long."""
+        """Whether the run, as the server now reports it, has been silent for too long."""
         sign = run.state_type, run.labels.get(LABEL)
         if sign != self._last:
             self._last, self._since = sign, time.monotonic()

@@ -1,4 +1,4 @@
-"""What the terminal shows while a flow runs: a line for each stage as it ends."""
+"""Terminal output of a running flow: a line for each stage as it ends."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from rich.console import Console
 from pipelines.schedule import Remaining, Schedule
 from pipelines.slots import CommandError
 
-# Plain lines, also where they are wider than the terminal or go to a file.
+# Plain lines, even if they are wider than the terminal or go to a file.
 console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def show_end(schedule: Schedule, name: str, outcome: str) -> None:
-    """Print how far the flow is, what ended, how, and how long the rest will take."""
+    """Print the flow's progress, the stage that ended, its outcome and the remaining time."""
     total, ended = len(schedule.plan), len(schedule.done) + len(schedule.failed)
     count = f"{ended:{len(str(total))}} of {total}"
     left = remaining_text(schedule.remaining()) if ended < total else ""
@@ -23,14 +23,14 @@ def show_end(schedule: Schedule, name: str, outcome: str) -> None:
 
 
 def remaining_text(remaining: Remaining) -> str:
-    """`about 3 min left`; where not all is known, `at least`."""
+    """Format as `about 3 min left`, or as `at least 3 min left` for a lower bound."""
     if remaining.at_least:
         return f"at least {span(remaining.seconds)} left" if remaining.seconds >= 1 else ""
     return f"about {span(remaining.seconds)} left"
 
 
 def span(seconds: float) -> str:
-    """Seconds in the unit that suits them."""
+    """Format seconds in a suitable unit: seconds, minutes, or hours and minutes."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -38,6 +38,6 @@ def span(seconds: float) -> str:
 
 
 def show(error: CommandError) -> None:
-    """Show the end of a failed command's log."""
+    """Print a failed command's error and the end of its log."""
     console.print(f"{error}; the whole log: {error.log.relative_to(Path.cwd())}", style="red")
     console.print(error.tail(), markup=False)

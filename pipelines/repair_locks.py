@@ -1,4 +1,4 @@
-"""What a killed DVC left behind, mended: `python -m pipelines.repair_locks`."""
+"""Repair of DVC's lock record after DVC was killed: `python -m pipelines.repair_locks`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from rapt.utils.process import no_telemetry
 
 
 def mend(root: Path) -> set[int]:
-    """Take what a killed DVC left out of DVC's record of who reads and writes what.
+    """Remove killed processes from DVC's record of which process reads and writes what.
 
-    DVC forgets a process that is gone, but waits for one that nobody buries, as in a container
-    whose first process reaps none, and for another that has its number since. Of a record that it
-    was killed in the middle of it can read nothing. Under DVC's own lock, nobody else writes it.
+    DVC itself drops a process that is gone. It waits for a zombie, as in a container whose first
+    process reaps none, and for another process that has reused the id. A record that was only
+    partly written is deleted, as DVC cannot read it. DVC's own lock keeps other writers out.
 
     Returns:
-        the ids of the processes that write this project's outs now.
+        the ids of the processes that are writing this project's outs.
     """
     with Repo(str(root)) as repo:
         record, hardlink = Path(repo.tmp_dir, RWLOCK_FILE), repo.config["core"]["hardlink_lock"]
@@ -52,7 +52,7 @@ def _keep_living(record: Path) -> set[int]:
 
 
 def _runs(pid: int, written: float) -> bool:
-    """Whether the process that wrote its number down then is still at work."""
+    """Whether the process that recorded its id by the time `written` still runs."""
     try:
         process = psutil.Process(pid)
         return process.status() != psutil.STATUS_ZOMBIE and process.create_time() < written

@@ -1,4 +1,4 @@
-"""Which stage runs next, and how long what remains will take."""
+"""The schedule: which stage runs next, and how long the rest will take."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from statistics import median
 from pipelines.graph import Plan, Stage, downstream
 from rapt.utils import files
 
-# By kind, as the demo's take on two cores: what stands for a kind until one of it has run here.
+# Seconds by kind in the demo on two cores, used until a stage of that kind has run here.
 EXPECTED: dict[str, float] = files.read_json(Path(__file__).with_name("seconds.json"))
 
 
@@ -28,15 +28,15 @@ class Durations:
             self._seconds = files.read_json(self._path)
 
     def add(self, stage: Stage, seconds: float) -> None:
-        """Remember that `stage` took so long, wherever it ran."""
+        """Record how long `stage` took, wherever it ran."""
         self._seconds[stage.name] = round(seconds, 1)
 
     def save(self) -> None:
-        """Keep them for the next flow."""
+        """Save the durations for the next flow."""
         files.write_json(self._path, self._seconds)
 
     def of(self, stage: Stage) -> float | None:
-        """As last time, else as others of its kind, else as expected of these; None: not known."""
+        """Estimate seconds: the last run's, else its kind's median, else EXPECTED, else None."""
         if stage.name in self._seconds:
             return self._seconds[stage.name]
         start = f"{stage.kind}@"
@@ -46,7 +46,7 @@ class Durations:
 
 @dataclass(frozen=True)
 class Lease:
-    """A stage that may start: elsewhere, or here with a GPU that is its own meanwhile."""
+    """A stage that may start: on another machine, or here, perhaps with a GPU of its own."""
 
     stage: Stage
     gpu: str | None
@@ -55,14 +55,14 @@ class Lease:
 
 @dataclass(frozen=True)
 class Remaining:
-    """How many seconds are left; `at_least`, where stages never ran yet or run elsewhere."""
+    """Remaining seconds; `at_least` if some stages have no known duration or run elsewhere."""
 
     seconds: float
     at_least: bool
 
 
 class Schedule:
-    """The stages of a plan in the order of their dependencies, the longest first."""
+    """A plan's stages in the order of their dependencies, the longest first."""
 
     def __init__(
         self,
@@ -72,12 +72,12 @@ class Schedule:
         durations: Durations,
         elsewhere: int = 0,
     ) -> None:
-        """Nothing runs yet.
+        """Start with nothing running.
 
         Args:
             plan: the stages.
-            slots: how many run here at once.
-            gpus: ids of GPUs, each for one stage at a time; none: every stage runs without.
+            slots: how many stages run here at once.
+            gpus: ids of GPUs, each for one stage at a time; empty: every stage runs without.
             durations: of earlier runs.
             elsewhere: how many of the provider's stages run on other machines at once; 0: they
                 run here.
@@ -95,7 +95,7 @@ class Schedule:
         self._stopped = False
 
     def next(self) -> Lease | None:
-        """Lease out the longest stage that can start now; None: wait for one that runs."""
+        """Lease the longest stage that can start now; None: none can, or the flow stops."""
         if self._stopped:
             return None
         self._ready += [self.plan[name] for name in self._order.get_ready()]
@@ -109,7 +109,7 @@ class Schedule:
         ]
         if not can_start:
             return None
-        # One that never ran may be long: it goes first, and its kind is then known.
+        # A stage of unknown duration may be long: it goes first, and its kind is then known.
         stage = max(can_start, key=lambda stage: self._seconds(stage, unknown=math.inf))
         self._ready.remove(stage)
         gpu = self._free_gpus.pop(0) if self._wants(stage) else None
@@ -118,7 +118,7 @@ class Schedule:
         return lease
 
     def end(self, name: str, *, success: bool) -> None:
-        """Give back what a stage held."""
+        """Free a stage's slot and GPU, and record whether it succeeded."""
         lease, _ = self.running.pop(name)
         if lease.gpu:
             self._free_gpus.append(lease.gpu)
@@ -129,24 +129,24 @@ class Schedule:
             self.failed.append(name)
 
     def keep(self, name: str) -> None:
-        """Take back a lease for elsewhere whose stage may not leave: it waits for its turn here."""
+        """Take back a lease for another machine: the stage may not leave and will run here."""
         lease, _ = self.running.pop(name)
         self._staying.add(name)
         self._ready.append(lease.stage)
 
     def stop(self) -> None:
-        """Lease out nothing more."""
+        """Lease no further stages."""
         self._stopped = True
 
     @property
     def skipped(self) -> set[str]:
-        """What cannot run, as it depends on what failed."""
+        """The stages that cannot run, as they depend on failed ones."""
         return downstream(self.plan, set(self.failed)) - set(self.failed)
 
     def remaining(self) -> Remaining:
-        """As long as the longest chain of stages, or as all together on what there is to run on.
+        """Estimate the remaining time: the longest chain of stages, or the load per slot or GPU.
 
-        Nobody knows how many machines a pool has: of what runs there only the chain counts.
+        A pool's number of machines is unknown, so stages that run there count only in the chain.
         """
         now = time.monotonic()
         lost = self.done | self.skipped | set(self.failed)

@@ -31,34 +31,34 @@ from pipelines.schedule import Lease
 from rapt.utils import process
 from rapt.utils.errors import RaptError
 
-# `git stash create` and `ls-files --others` see nothing of these: a slot would miss them.
+# The paths of code: a snapshot leaves out untracked files, and a slot would lack them.
 CODE = ("stages", "pipelines", "rapt", "dvc.yaml", "params.yaml")
 LINES_SHOWN = 20
 HALFWAY = (
     "interrupted while collecting: dvc.lock and what else git tracks are as before, other outs may "
     "be new already; start again to go on, or go back by `dvc checkout`"
 )
-# What DVC prints of a stage whose outs it has from an earlier run.
+# DVC's line for a stage whose outs it restores from an earlier run.
 RESTORED = "Stage '{}' is cached - skipping run"
-# A stage that was killed, by the kernel where memory was short, too little memory on a GPU, and
-# a lock of DVC's that somebody held for longer than DVC waits.
+# Failures that may not recur: a killed process, as when memory runs out, a GPU out of memory, and
+# a DVC lock that was held for longer than DVC waits.
 MAY_PASS = re.compile(
     r"exited with (-9|-15|137|143)\b|out of memory|Unable to acquire lock"
-    # PyTorch's, Python's and NumPy's words for too little memory of the machine.
+    # PyTorch's, Python's and NumPy's messages when the machine is out of memory.
     r"|can't allocate memory|\bMemoryError\b|Unable to allocate"
 )
-# Seconds before a stage is started again, if what broke it may pass.
+# Seconds before each retry of a stage whose failure may not recur.
 BACKOFF = (2, 10)
 
 
 class Stopped(RaptError):
-    """What the flow itself broke off or did not start, or could not finish as stages failed."""
+    """The flow was stopped, did not start a stage, or could not finish as stages failed."""
 
 
 class CommandError(RaptError):
-    """A command that ended with an error, and the log that says why.
+    """A failed command, with the log that says why.
 
-    Its text goes to Prefect's server, which may be another machine; the log stays here.
+    The message goes to Prefect's server, which may be another machine; the log stays here.
     """
 
     def __init__(self, name: str, code: int, log: Path) -> None:
@@ -67,19 +67,19 @@ class CommandError(RaptError):
         self.code, self.log = code, log
 
     def tail(self) -> str:
-        """The last lines of the log; of a progress bar, its last state."""
+        """Return the last lines of the log; of a progress bar, only its last state."""
         text = self.log.read_text(errors="replace")
         lines = [line.rsplit("\r", 1)[-1] for line in text.replace("\r\n", "\n").split("\n")]
         return "\n".join([line for line in lines if line.strip()][-LINES_SHOWN:])
 
     @property
     def may_pass(self) -> bool:
-        """Whether it may succeed when it is started again, with nothing changed."""
+        """Whether the command may succeed in a retry with nothing changed."""
         return self.code < 0 or MAY_PASS.search(self.tail()) is not None
 
 
 class Slot:
-    """A folder with the snapshot, and the process that runs DVC there."""
+    """A worktree of the snapshot, and the process that runs DVC in it."""
 
     def __init__(self, path: Path, environment: dict[str, str]) -> None:
         """Start the process; it dies with this thread."""
@@ -93,9 +93,9 @@ class Slot:
             self._process = self._start()
 
     def repro(self, stage: str, log: Path, gpu: str | None) -> int:
-        """Run `dvc repro` of a stage; return its exit code, below 0 that of a signal.
+        """Run `dvc repro` of a stage; return its exit code, negative for a signal.
 
-        Of this machine's GPUs the stage sees `gpu`, or none. One process trains on a GPU.
+        The stage sees only the GPU `gpu`, or none. One process trains on a GPU.
         """
         assert self._process.stdin and self._process.stdout
         workers = "1" if gpu else self._environment["RAPT_WORKERS"]
@@ -123,7 +123,7 @@ class Slot:
 
 
 class Slots:
-    """The slots of one flow, between `with` and its end; nothing that they run outlives that."""
+    """The slots of one flow, as a context manager: no process of theirs outlives it."""
 
     def __init__(self, root: Path, count: int) -> None:
         """Prepare for `count` slots of the project at `root`."""
@@ -136,17 +136,17 @@ class Slots:
         self._guard = threading.Lock()
         self._collecting: subprocess.Popen[bytes] | None = None
         self._stopped = False
-        # Objects of DVC's cache that were not what their names say: removed, made again.
+        # Number of damaged objects removed from DVC's cache; they are made again.
         self.damaged = 0
 
     def __enter__(self) -> Self:
-        """Take the snapshot and lay the slots out, those of a crashed flow reclaimed."""
+        """Take the snapshot, remove a crashed flow's slots and create new ones."""
         with ExitStack() as stack:
             stack.enter_context(_only_one(self.root))
             self.commit = snapshot(self.root)
             self._clear()
             stack.callback(self._clear)
-            # Before the slots are laid out: what is removed leaves their dvc.lock.
+            # Before the slots are created, whose dvc.lock then leaves out removed objects.
             self.damaged = remove_damaged(self.cache, self.root / ".rapt/cache.json")
             stack.callback(self.stop)
             for number in range(self.count):
@@ -159,17 +159,17 @@ class Slots:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kill what still runs, then remove the slots, unless they are closed."""
+        """Kill what still runs, then remove the slots, unless already closed."""
         self.close()
 
     def close(self) -> None:
-        """Kill what still runs, then remove the slots; a second time nothing happens."""
+        """Kill what still runs, then remove the slots; a second call does nothing."""
         self._open.close()
 
     def reproduce(self, lease: Lease) -> float | None:
-        """Reproduce a stage in a free slot; what is upstream of it comes from the cache.
+        """Reproduce a stage in a free slot; its inputs come from the cache.
 
-        Of this machine's GPUs it sees that of the lease, or none.
+        The stage sees only the lease's GPU, or none.
 
         Returns:
             the seconds that it ran; None: it came from the cache.
@@ -192,11 +192,11 @@ class Slots:
         return time.monotonic() - started
 
     def assemble(self) -> None:
-        """Reproduce everything in the main workspace: the only writer of dvc.lock.
+        """Reproduce everything in the main workspace; nothing else writes its dvc.lock.
 
         Raises:
             CommandError: a stage failed.
-            RaptError: files are no longer those of the snapshot, or the flow is stopping.
+            RaptError: files differ from the snapshot, or the flow is stopping.
         """
         if changed := [*_edited(self.root, self.commit), *_untracked(self.root)]:
             raise RaptError(
@@ -216,7 +216,7 @@ class Slots:
                 )
 
     def finish(self) -> None:
-        """Nothing waits here: what was leased runs."""
+        """Do nothing: every leased stage already runs."""
 
     def stop(self) -> None:
         """Kill everything that runs, and start nothing more."""
@@ -234,14 +234,14 @@ class Slots:
     def _clear(self) -> None:
         for path in self._folder.glob("*"):
             shutil.rmtree(path)
-            # Forgets the folder; twice forced, as one whose making was broken off is locked.
+            # Forced twice: a worktree whose creation was interrupted is locked.
             git(self.root, "worktree", "remove", "--force", "--force", str(path), check=False)
 
     def _collect(self) -> None:
-        """Restore what dvc.lock knows at once, then reproduce.
+        """Check out all outs in dvc.lock at once, then reproduce.
 
-        DVC reads and writes the whole of dvc.lock, half a second, for each stage whose outs are
-        missing, though its entry stays as it was.
+        `dvc repro` would read and write all of dvc.lock, half a second, for each stage whose outs
+        are missing, even if its entry does not change.
         """
         self._dvc("checkout", "--quiet")  # fails where an entry is old and its outs are gone
         log, code = self._dvc("repro")
@@ -263,7 +263,7 @@ class Slots:
             return log, self._collecting.wait()
 
     def _log(self, name: str) -> Path:
-        """An empty log."""
+        """Create an empty log and return its path."""
         log = self.root / ".rapt/logs" / f"{name.replace('/', '-')}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_bytes(b"")
@@ -271,7 +271,7 @@ class Slots:
 
     @contextmanager
     def _unless_stopped(self, name: str) -> Iterator[None]:
-        """Start a process that `stop` will find."""
+        """Guard the start of a process, so that `stop` finds it; raise if already stopped."""
         with self._guard:
             if self._stopped:
                 raise Stopped(f"{name}: not started")
@@ -305,40 +305,40 @@ def _start(
 
 
 def _kill(running: subprocess.Popen[bytes]) -> None:
-    """Kill a process and all that it started."""
+    """Kill a process and all of its children."""
     with suppress(ProcessLookupError):  # it has just ended
         os.killpg(running.pid, signal.SIGKILL)
     running.wait()
 
 
 def snapshot(root: Path) -> str:
-    """A commit with the workspace's tracked files as they are now, edits included.
+    """Return a commit of the workspace's tracked files as they are now, edits included.
 
     Raises:
-        RaptError: code lies there that git neither tracks nor ignores.
+        RaptError: there is code that git neither tracks nor ignores.
     """
     if others := _untracked(root):
         raise RaptError(
             f"{_listed(others)}: got untracked code, expected what git tracks or ignores. "
             "Next: git add it; or run dvc repro, which takes it as it is, one stage at a time."
         )
-    # Else `stash create` fails without a word where a file was edited and is as before again.
+    # Otherwise `stash create` fails silently where a file was edited and restored.
     git(root, "update-index", "-q", "--refresh", check=False)
     return git(root, "stash", "create") or git(root, "rev-parse", "HEAD")
 
 
 def _untracked(root: Path) -> list[str]:
-    """Code that git neither tracks nor ignores."""
+    """List the code that git neither tracks nor ignores."""
     return git(root, "ls-files", "--others", "--exclude-standard", "--", *CODE).splitlines()
 
 
 def _edited(root: Path, commit: str, *paths: str) -> list[str]:
-    """Tracked files, of these paths if some are given, that are not as in the snapshot."""
+    """List tracked files, under `paths` if given, that differ from the snapshot."""
     return git(root, "diff", "--name-only", commit, "--", *paths).splitlines()
 
 
 def _only_one(root: Path) -> ExitStack:
-    """Hold the flow's lock, which the kernel lets go of when this process dies."""
+    """Take the flow's lock, which the kernel releases when this process dies."""
     path = root / ".rapt/flow.lock"
     path.parent.mkdir(exist_ok=True)
     stack = ExitStack()
@@ -365,7 +365,7 @@ def _environment(root: Path, slot: Path, count: int) -> dict[str, str]:
         "RAPT_WORKERS": share,
         "OMP_NUM_THREADS": share,
         "PYTHONHASHSEED": "0",
-        # The snapshot's stages and rapt, before an editable install of the main workspace.
+        # The snapshot's code comes before an editable install of the main workspace.
         "PYTHONPATH": os.pathsep.join([str(slot), *_inherited("PYTHONPATH")]),
     }
 
@@ -375,28 +375,28 @@ def _listed(names: list[str]) -> str:
 
 
 def recover(root: Path) -> None:
-    """Take back what a flow that was killed while it collected may have left half-written.
+    """Restore the files that a flow left half-written when it was killed while collecting.
 
     Raises:
-        RaptError: another flow runs.
+        RaptError: another flow is running.
     """
     with _only_one(root):
         rollback.give_back(root)
 
 
 def _inherited(variable: str) -> list[str]:
-    # An empty entry would stand for the working folder.
+    # An empty entry would mean the working folder.
     return [value] if (value := os.environ.get(variable)) else []
 
 
 def gpus() -> list[str]:
-    """The ids of the GPUs that may be used: CUDA_VISIBLE_DEVICES, else all that the driver has."""
+    """Return the ids of usable GPUs: CUDA_VISIBLE_DEVICES, else all that the driver lists."""
     if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
         named = [device.strip() for device in visible.split(",") if device.strip()]
-        # As CUDA reads it: one that does not exist ends the list.
+        # As in CUDA, the invalid id -1 ends the list.
         return list(takewhile(lambda device: device != "-1", named))
     if not shutil.which("nvidia-smi"):
         return []
     command = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
     done = subprocess.run(command, capture_output=True, text=True)
-    return [] if done.returncode else done.stdout.split()  # without a driver it prints excuses
+    return [] if done.returncode else done.stdout.split()  # without a driver it prints an error

@@ -1,8 +1,8 @@
-"""What another machine does for a flow: one stage of one snapshot, in a folder of its own.
+"""Work for a flow on another machine: one stage of one snapshot, in a folder of its own.
 
 A worker needs a checkout with this environment, and the DVC remote: `prefect worker start --pool
-provider`. The snapshot comes by git, what the stage needs from the remote, and what it makes goes
-there with its run-cache entry. Nothing upstream of the stage ever runs here.
+provider`. It fetches the snapshot by git and the stage's needs from the remote. The outs go to the
+remote with their run-cache entry. Nothing upstream of the stage ever runs here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rapt.utils.errors import RaptError
 
 T = TypeVar("T")
 EXCHANGE = (sys.executable, "-P", remote_cache.__file__)
-# What a remote is given to come back, in seconds: a minute and a half in all.
+# Seconds before each retry while a remote is unavailable: a minute and a half in all.
 PAUSES = (2, 4, 8, 16, 32, 32)
 
 
@@ -43,8 +43,8 @@ def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None
     Args:
         repository: the address that git fetches from.
         commit: the snapshot, which the ref `refs/rapt/COMMIT` holds there.
-        stage: as DVC names it.
-        lock: what the stage needs: for stages upstream, their entries of dvc.lock.
+        stage: its name in DVC.
+        lock: the stage's needs: entries of dvc.lock, of stages upstream.
 
     Raises:
         RaptError: git or DVC failed; its log stays on this machine.
@@ -56,7 +56,7 @@ def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None
         files.write_bytes(folder / "dvc.lock", [_lock_file(lock)])
         if needs := [out["path"] for entry in lock.values() for out in entry["outs"]]:
             patiently(lambda: run(*EXCHANGE, "take", *needs))
-        # Alone: where something upstream is missing it fails, instead of making that here.
+        # A single item: if something upstream is missing, this fails rather than making it here.
         source = git(folder, "log", "-1", "--format=%b")
 
         def reproduce() -> None:
@@ -68,16 +68,16 @@ def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None
 
 
 def _lock_file(stages: dict[str, Any]) -> bytes:
-    # Not as JSON, though YAML may be that: what DVC then adds to it, it cannot read again.
+    # Not as JSON, although that is YAML: DVC could not read it again after adding to it.
     text = io.BytesIO()
     YAML().dump({"schema": "2.0", "stages": stages}, text)
     return text.getvalue()
 
 
 def patiently(call: Callable[[], T], pause: Callable[[float], object] = time.sleep) -> T:
-    """Call, and again after growing pauses where that fails: a remote may be gone for a minute.
+    """Call, and retry after growing pauses: a remote may be unavailable for a minute.
 
-    Not for a stage, whose second try would fail like the first.
+    Not for a stage, whose retry would fail like the first attempt.
     """
     for seconds in PAUSES:
         try:
@@ -88,7 +88,7 @@ def patiently(call: Callable[[], T], pause: Callable[[float], object] = time.sle
 
 
 def again(call: Callable[[], T], pause: Callable[[float], object] = time.sleep) -> T:
-    """Call, and again where what broke it may pass: a stage killed, or short of memory."""
+    """Call, and retry if the failure may not recur: a stage killed, or out of memory."""
     for seconds in BACKOFF:
         try:
             return call()
@@ -101,7 +101,7 @@ def again(call: Callable[[], T], pause: Callable[[float], object] = time.sleep) 
 
 @contextmanager
 def own_folder() -> Iterator[Path]:
-    """A folder under .rapt/worker that no other run uses meanwhile; its cache serves the next."""
+    """Yield a folder under .rapt/worker that no other run uses; later runs reuse its cache."""
     base = Path(".rapt/worker").resolve()
     base.mkdir(parents=True, exist_ok=True)
     for number in count():
@@ -115,7 +115,7 @@ def own_folder() -> Iterator[Path]:
 
 
 def _checkout(folder: Path, repository: str, commit: str) -> None:
-    """Have in `folder` what the snapshot has, and the cache."""
+    """Check the snapshot out into `folder`, which keeps its DVC cache."""
     folder.mkdir(exist_ok=True)
     git(folder, "init", "--quiet")
     git(folder, "fetch", "--quiet", "--depth", "1", repository, f"refs/rapt/{commit}")
@@ -128,7 +128,7 @@ def execute(folder: Path, stage: str, *command: str, logs: Path, **environment: 
     """Run DVC or EXCHANGE in `folder` on behalf of `stage`, with a log in `logs`.
 
     Raises:
-        CommandError: it failed.
+        CommandError: the command failed.
     """
     step = command[len(DVC)]
     log = logs / f"{stage.replace('/', '-')}.{step}.log"
@@ -147,7 +147,7 @@ def execute(folder: Path, stage: str, *command: str, logs: Path, **environment: 
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    # The snapshot's stages and rapt, before those of the worker's own checkout.
+    # The snapshot's code comes before that of the worker's own checkout.
     paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
         "RAPT_HOME": str(folder),

@@ -1,10 +1,10 @@
-"""What an experiment costs, estimated from its params and from what is on this machine: rough.
+"""Rough cost estimates of an experiment, from its params and the files on this machine.
 
-A training run sees rows x epochs x tokens of a text. Each token costs 6 flops for every parameter
-that multiplies it with full fine-tuning; where the backbone is frozen 4 for each of its own
-(forward, and backward to the activations) and 6 for each of LoRA's (Kaplan et al., 2020, section
-2.1). A linear probe reads each text once, at 2 flops for each parameter. Not counted:
-attention over long texts, heads, padding, scoring the test split.
+A training run sees rows x epochs x tokens of a text. With full fine-tuning each token costs 6 flops
+for every parameter that multiplies it. With a frozen backbone it costs 4 for each of the backbone's
+parameters (forward, and backward to the activations) and 6 for each of LoRA's (Kaplan et al., 2020,
+section 2.1). A linear probe reads each text once, at 2 flops for each parameter. Not counted:
+attention over long texts, heads, padding, and in `flops` scoring the test split.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from rapt.tuning.config import (
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 
-# Tokens that a word becomes, of BERT and its like; [CLS] and [SEP].
+# Tokens per word in BERT and similar models; [CLS] and [SEP].
 TOKENS_PER_WORD = 1.3
 SPECIAL_TOKENS = 2
-# Rows of the embedding matrix of BERT and its like.
+# Rows of the embedding matrix in BERT and similar models.
 VOCABULARY = 30_522
-# A word of a release in Parquet, compressed; a weight, and a number of a table, in float32.
+# A word of a release in compressed Parquet.
 BYTES_PER_WORD = 4
-# A number of a released vector: on the grid of 2^-10 most of its float32 is the same everywhere.
+# A number of a released vector: on the grid of 2^-10 its float32 compresses well.
 BYTES_PER_NUMBER = 1.5
-BYTES_PER_WEIGHT = 4
-# Words among a table's tokens, of BERT and its like.
+BYTES_PER_WEIGHT = 4  # and per number of a table, in float32
+# Share of whole words among the tokens of BERT and similar models.
 CANDIDATES = 0.7
 
 
@@ -57,9 +57,9 @@ class Texts:
     """The training split of a task.
 
     Attributes:
-        rows: None where they are not known before the download.
-        words: of a text, in the mean; None where no text is here yet.
-        test: rows of the evaluation split; 0 where they are not known.
+        rows: number of rows; None: not known before the download.
+        words: mean number of words of a text; None: no text is here yet.
+        test: rows of the evaluation split; 0: not known.
     """
 
     rows: int | None
@@ -68,10 +68,10 @@ class Texts:
 
 
 class Work(NamedTuple):
-    """What an experiment's stages do.
+    """The work of an experiment's stages.
 
     Attributes:
-        stages: how many there are, each a process.
+        stages: number of stages, each a process.
         search: flops of finding the nearest word.
         tuning: flops of training and scoring.
     """
@@ -82,7 +82,7 @@ class Work(NamedTuple):
 
 
 class Release(NamedTuple):
-    """What is privatized, how, and by which table."""
+    """A release: the task, the method and η, and the embedding table."""
 
     task: str
     method: str
@@ -91,7 +91,7 @@ class Release(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """Of a model: the width of its states, its layers, its vocabulary."""
+    """A model's hidden width, number of layers and vocabulary size."""
 
     hidden: int
     layers: int
@@ -100,12 +100,12 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Model:
-    """A model, as far as it is known.
+    """A model's size, as far as it is known.
 
     Attributes:
-        parameters: all of them.
-        active: those that multiply every token: without the embedding matrices.
-        shape: None where its config is not here, and of an encoder on its embeddings.
+        parameters: number of all parameters.
+        active: number of those that multiply every token: all but the embedding matrices.
+        shape: None if the config is not here, or for an encoder on the model's embeddings.
     """
 
     parameters: float
@@ -117,8 +117,8 @@ def _on_hub(parameters: float, hidden: int, layers: int, vocabulary: int) -> Mod
     return Model(parameters, parameters - hidden * vocabulary, Shape(hidden, layers, vocabulary))
 
 
-# What the presets take from elsewhere, so that they can be planned before anything is fetched: data
-# sets as they were counted; models without a head as their configs make them, of T5 the encoder.
+# Data sets and models of the presets, so that they can be planned before anything is fetched: rows
+# and words as counted, models without a head by their configs, of T5 only the encoder.
 KNOWN = {
     "nyu-mll/glue/sst2": Texts(67_349, 9.4, 872),
     "nyu-mll/glue/qqp": Texts(363_846, 21.5, 40_430),
@@ -135,7 +135,7 @@ HUB_MODELS = {
 
 
 class Estimate:
-    """The costs of an experiment; None stands for what cannot be known yet."""
+    """The costs of an experiment; None stands for a cost that is not known yet."""
 
     def __init__(
         self,
@@ -143,11 +143,11 @@ class Estimate:
         rows: Mapping[str, float] | None = None,
         parameters: Mapping[str, float] | None = None,
     ) -> None:
-        """Look at what is here.
+        """Read the sizes of local data and models.
 
         Args:
-            params: of the experiment.
-            rows: training rows by task, where they are not known; '': of all others.
+            params: the experiment's params.
+            rows: training rows by task, where they are not known; '': for all others.
             parameters: parameters by backbone, likewise.
         """
         rows, parameters = rows or {}, parameters or {}
@@ -164,32 +164,32 @@ class Estimate:
 
     @cached_property
     def guessed(self) -> list[str]:
-        """Tasks whose texts are taken to be as long as train.max_tokens allows."""
+        """Tasks whose texts are not here, and are assumed to be as long as train.max_tokens."""
         return [name for name, texts in self.texts.items() if texts.words is None]
 
     @property
     def width(self) -> int:
-        """The width of the widest backbone that is known, else of the smallest BERT."""
+        """The width of the widest known backbone; 384, as MiniLM's, if none is known."""
         shapes = [model.shape for model in self.models.values() if model and model.shape]
         return max((shape.hidden for shape in shapes), default=384)
 
     def length(self, cell: PlannedCell) -> float:
-        """Tokens that pass through the model for a text, its plain and virtual ones included."""
+        """Estimate the tokens per text that pass through the model, plain and virtual included."""
         words, most = self.texts[cell.factors["task"]].words, self.params.train.max_tokens
         tuner = self.params.tuners[cell.factors["tuner"]]
-        # A word's vector takes one position, be it released or what its originals make of it.
+        # A word's vector takes one position, whether it is released or denoised.
         released = self.params.method(cell.factors["method"]).releases_vectors
         vectors = released or "denoiser" in cell.factors
         return (
             (most if words is None else min(most, words * (1 if vectors else TOKENS_PER_WORD)))
             + SPECIAL_TOKENS
             + self._plain(cell.factors["method"]) * TOKENS_PER_WORD
-            # A prefix is attended to, and passes through no layer.
+            # A prefix is only attended to: it passes through no layer.
             + (tuner.tokens if isinstance(tuner, PromptTuning | PTuning) else 0)
         )
 
     def flops(self, cell: PlannedCell) -> float | None:
-        """Of training all seeds of a cell."""
+        """Estimate the flops of training all seeds of a cell."""
         rows, model = self.texts[cell.factors["task"]].rows, self.models[cell.factors["backbone"]]
         if rows is None or model is None:
             return None
@@ -199,14 +199,14 @@ class Estimate:
         return tokens * flops_per_token(tuner, model)
 
     def weights(self, cell: PlannedCell) -> float | None:
-        """Bytes of what all seeds of a cell write: adapters, with denoised words."""
+        """Estimate the bytes that all seeds of a cell write: adapters, with denoised words."""
         model = self.models[cell.factors["backbone"]]
         adapter = _adapter(self.params.tuners[cell.factors["tuner"]], model) if model else None
         numbers = total((adapter, self._denoised(cell)))
         return None if numbers is None else self.params.seeds * numbers * BYTES_PER_WEIGHT
 
     def checkpoints(self) -> float | None:
-        """Bytes of the largest cell's, while it trains: what learns, and AdamW's two moments."""
+        """Estimate the bytes of the largest cell's checkpoints: weights and AdamW's two moments."""
         learnt = [self._learnt(cell) for cell in self.tuned]
         known = [weights for weights in learnt if weights is not None]
         if len(known) < len(learnt):
@@ -214,7 +214,7 @@ class Estimate:
         return max(known, default=0) * 3 * BYTES_PER_WEIGHT * self.params.seeds
 
     def work(self) -> Work | None:
-        """Of all stages; None where something of it is not known."""
+        """Estimate the work of all stages; None if a part of it is not known."""
         tuning = total((*map(self.flops, self.tuned), *map(self._scoring, self.tuned)))
         table = model_of(self.params.embeddings[self.params.embedding].model)
         words = self.words(noisy=True)
@@ -228,7 +228,7 @@ class Estimate:
         return Work(self.stages(), (words + draws) * each, tuning)
 
     def stages(self) -> int:
-        """Stages of dvc.yaml: each is a process."""
+        """Count the stages of dvc.yaml, each of which is a process."""
         s, studies = self.params.sweep, len(self.params.studies)
         tasks, embeddings = len(s.tasks), len(s.embeddings)
         channels = embeddings * len(s.channels) * len(s.etas)
@@ -240,7 +240,7 @@ class Estimate:
         return ones + channels + releases + layers + recognizers + len(self.cells)
 
     def words(self, *, noisy: bool) -> float | None:
-        """Words of all releases; `noisy`: of those that get noise."""
+        """Count the words of all releases; with `noisy`, only of those that get noise."""
         counts = [
             self._words(release)
             for release in self._releases()
@@ -249,24 +249,24 @@ class Estimate:
         return total(counts)
 
     def releases(self) -> float | None:
-        """Bytes of all releases."""
+        """Estimate the bytes of all releases."""
         return total(map(self._bytes, self._releases()))
 
     def tables(self) -> float | None:
-        """Bytes of the embedding tables: of the candidates, and of all tokens."""
+        """Estimate the bytes of the embedding tables: for the candidates, and for all tokens."""
         embeddings = (self.params.embeddings[name] for name in self.params.sweep.embeddings)
         found = [model_of(embedding.model) for embedding in embeddings]
         shapes = [model.shape if model else None for model in found]
         return total(s and 2 * s.vocabulary * s.hidden * BYTES_PER_WEIGHT for s in shapes)
 
     def _scoring(self, cell: PlannedCell) -> float | None:
-        """Flops of reading the evaluation split once for every seed of a cell."""
+        """Estimate the flops of scoring the evaluation split once for every seed of a cell."""
         model, texts = self.models[cell.factors["backbone"]], self.texts[cell.factors["task"]]
         tokens = self.params.seeds * texts.test * self.length(cell)
         return None if model is None else tokens * 2 * model.active
 
     def _denoised(self, cell: PlannedCell) -> float | None:
-        """Numbers of the vectors that stand for the table's words, at most."""
+        """Bound the numbers in the denoised vectors of the table's words."""
         if "denoiser" not in cell.factors:
             return 0
         table = model_of(self.params.embeddings[cell.factors["embedding"]].model)
@@ -276,7 +276,7 @@ class Estimate:
         return table.shape.vocabulary * model.shape.hidden
 
     def _learnt(self, cell: PlannedCell) -> float | None:
-        """Weights that a run learns, at most; but for the task's head and biases."""
+        """Bound the weights that a run learns, without the task's head and biases."""
         name, tuner = cell.factors["backbone"], self.params.tuners[cell.factors["tuner"]]
         encoder, model = self.params.backbones[name].encoder, self.models[name]
         if model is None:
@@ -292,7 +292,7 @@ class Estimate:
         return total((_adapter(tuner, model), network, self._head(cell, hidden)))
 
     def _head(self, cell: PlannedCell, width: int) -> float | None:
-        """Weights of the reconstruction, on activations of this width; they are not written."""
+        """Count the weights of the reconstruction head on activations of `width`; not saved."""
         method = self.params.method(cell.factors["method"])
         if not (method.plain_tokens and method.reconstruction):
             return 0
@@ -333,13 +333,13 @@ class Estimate:
 
 
 def total(values: Iterable[float | None]) -> float | None:
-    """The sum; None as soon as one of them is not known."""
+    """Sum the values; None if one of them is not known."""
     known = list(values)
     return None if None in known else sum(value for value in known if value is not None)
 
 
 def flops_per_token(tuner: Tuner, model: Model) -> float:
-    """Of a token that passes through the model, and back where anything in it is tuned."""
+    """Estimate the flops of a token: forward, and backward if anything in the model is tuned."""
     if isinstance(tuner, LinearProbe):
         return 2 * model.active
     each = (6 if isinstance(tuner, Full) else 4) * model.active
@@ -347,7 +347,7 @@ def flops_per_token(tuner: Tuner, model: Model) -> float:
 
 
 def _texts(name: str, task: Task, given: float | None) -> Texts:
-    """The training split of a task, of its files or of an earlier download where they are here."""
+    """Describe a task's training split, from its files or an earlier download if they are here."""
     (texts, test), card = _here(name, task), _on_card(task)
     known = given or len(texts) or (card and card.rows)
     wanted = [rows for rows in (known, task.rows.train) if rows]
@@ -368,7 +368,7 @@ def _on_card(task: Task) -> Texts | None:
 
 
 def _here(name: str, task: Task) -> tuple[list[str], int]:
-    """The training texts on this machine, both halves of a pair together, and the rows to test."""
+    """Return the training texts on this machine, pairs joined, and the number of test rows."""
     raw = {split: paths.raw(name) / f"{split}.parquet" for split in ("train", "test")}
     splits: dict[str, read.Columns] = {}
     try:
@@ -391,7 +391,7 @@ def _here(name: str, task: Task) -> tuple[list[str], int]:
 
 
 def model_of(name: str, given: float | None = None) -> Model | None:
-    """A model's size, from its files where they are here, else as given, else as the hub has it."""
+    """Return a model's size, from local files, else as given, else from HUB_MODELS."""
     folder = models.here(name)
     if folder is None:
         return Model(given, given) if given else HUB_MODELS.get(name.partition("@")[0])
@@ -408,7 +408,7 @@ def model_of(name: str, given: float | None = None) -> Model | None:
 
 
 def _backbone(backbone: Backbone, given: float | None) -> Model | None:
-    """A backbone's size, as `model_of`; with an encoder that of its embeddings and the encoder."""
+    """Return a backbone's size as `model_of` does; with an encoder, of it and its embeddings."""
     model, encoder = model_of(backbone.model, given), backbone.encoder
     if model is None or encoder is None:
         return model
@@ -418,27 +418,27 @@ def _backbone(backbone: Backbone, given: float | None) -> Model | None:
 
 
 def _embedded(model: Model, encoder: BiLstm) -> tuple[float, int]:
-    """Width and rows of the embedding matrix of a model, or of what was given for an encoder."""
+    """Return width and rows of the embedding matrix, derived from the size if no shape is known."""
     if model.shape:
         return model.shape.hidden, model.shape.vocabulary
-    # What was given grows with the width: in the matrix and in the encoder's first layer.
+    # The given size is linear in the width: by the matrix and the encoder's first layer.
     fixed = _lstm(encoder, 0)
     return (model.parameters - fixed) / (VOCABULARY + _lstm(encoder, 1) - fixed), VOCABULARY
 
 
 def _lstm(encoder: BiLstm, width: float) -> float:
-    """Weights of both directions: four gates of an input, a state and two biases in each layer."""
+    """Count both directions' weights: four gates with input, state and two biases per layer."""
     inputs = [width] + [2 * encoder.hidden] * (encoder.layers - 1)
     return sum(2 * 4 * encoder.hidden * (each + encoder.hidden + 2) for each in inputs)
 
 
 def _first(config: Mapping[str, int], *names: str) -> int:
-    """What T5 and GPT-2 have under names of their own."""
+    """Return the first of some config keys that is there, as T5 and GPT-2 use other names."""
     return next(config[name] for name in names if name in config)
 
 
 def _shapes(path: Path) -> list[list[int]]:
-    """Of the weights in a safetensors file, from its header; of T5 the encoder's alone."""
+    """Read the weights' shapes from a safetensors header, without a decoder's (as in T5)."""
     with path.open("rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
     return [
@@ -449,7 +449,7 @@ def _shapes(path: Path) -> list[list[int]]:
 
 
 def _adapter(tuner: Tuner, model: Model) -> float | None:
-    """Weights that a run writes; LoRA's on two square matrices of each layer, as PEFT chooses."""
+    """Count the weights a run saves; LoRA's are on two square matrices per layer, as in PEFT."""
     if isinstance(tuner, Full):
         return model.parameters
     if isinstance(tuner, LinearProbe):

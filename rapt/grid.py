@@ -1,4 +1,4 @@
-"""The cells that an experiment consists of, as a function of its params."""
+"""The cells of an experiment, as a function of its params."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:  # which asks here whether two cells have one name
 TUNED = ("train", "denoise", "study")
 ATTACKED = ("invert", "infer", "recognize", "membership")
 KINDS = (*TUNED, *ATTACKED)
-# The baseline: the words as they are, of which there is one release a task.
+# The baseline: unprivatized words, in one release per task.
 CLEAN, UNPROTECTED_ETA = "clean", "inf"
-# What a cell of a kind varies beside method and η, in the order of its name.
+# The factors of each kind of cell besides method and η, in the order of its name.
 BEFORE = {
     "train": ("task", "backbone", "tuner"),
     "denoise": ("task", "backbone", "tuner"),
@@ -33,7 +33,7 @@ BEFORE = {
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """One cell: what it varies, where its result lies, and what runs it."""
+    """One cell: its factors, the path of its result, and the stage that runs it."""
 
     kind: str
     cell: str
@@ -44,21 +44,21 @@ class PlannedCell:
 
     @property
     def path(self) -> Path:
-        """Where the cell's JSON lies once it has run."""
+        """The path of the cell's JSON, which exists once the cell has run."""
         return paths.cell(self.kind, self.cell)
 
     @property
     def command(self) -> str:
-        """What runs this cell and everything that it needs."""
+        """The command that runs this cell and everything that it needs."""
         return f"dvc repro {self.stage}@{self.key}"
 
 
 def plan(params: Params) -> list[PlannedCell]:
-    """Every cell of the grid and every study, those of clean text first of their kind."""
+    """Return every cell of the grid and every study by kind, clean text before methods."""
     s, embedding = params.sweep, {"embedding": params.embedding}
     tuned, probed = (s.train, s.backbones, s.tuners), (s.train, s.backbones, s.probes)
     grid: list[tuple[str, str, tuple[Sequence[str], ...], Sequence[str], Sequence[str]]] = [
-        # Stage, its kind, lists of what varies before the method, methods, η.
+        # Stage, its kind, lists of the factors before the method, methods, η.
         ("train", "train", tuned, s.methods, s.tune_at),
         ("probe", "train", probed, s.attacked, s.etas),
         ("invert", "invert", (s.inversions, s.invert), s.attacked, s.etas),
@@ -71,7 +71,7 @@ def plan(params: Params) -> list[PlannedCell]:
     for stage, kind, lists, methods, etas in grid:
         for before in product(*lists):
             named = dict(zip(BEFORE[kind], before, strict=True))
-            # Whoever knows the channel of clean text, the identity, reads it as it is.
+            # The channel of clean text is the identity: there is nothing to invert.
             if stage != "invert-channel":
                 clean = {"method": CLEAN, "eta": UNPROTECTED_ETA, **embedding}
                 key = "-".join(before)
@@ -99,18 +99,18 @@ def _denoised(params: Params) -> Iterator[PlannedCell]:
 
 
 def released(method: str, eta: str) -> str:
-    """What a release is called: METHOD-ETA, or `clean`."""
+    """Return a release's name: METHOD-ETA, or `clean`."""
     return method if method == CLEAN else f"{method}-{eta}"
 
 
 def releases(params: Params) -> list[str]:
-    """The releases of each task of the sweep."""
+    """Return the names of each task's releases in the sweep."""
     grid = product(params.sweep.methods, params.sweep.etas)
     return [CLEAN, *(released(*names) for names in grid)]
 
 
 def sorted_etas(etas: list[str]) -> list[str]:
-    """From the most private to no privatization."""
+    """Sort from the most private to no privatization."""
     return sorted(etas, key=float)
 
 

@@ -1,4 +1,4 @@
-"""Pydantic's problems as lines: the key, what was got, what is expected, the nearest match."""
+"""Pydantic's errors as one-line messages: the key, the value, the expectation, a suggestion."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from rapt.utils.errors import not_allowed, one_of
 
 
 def lines(error: ValidationError, content: Any, root: type[BaseModel]) -> list[str]:
-    """A line for each problem, each once.
+    """Format each problem as a line, without duplicates.
 
     Args:
-        error: what pydantic raised.
-        content: what it was given.
-        root: the model that it was to fit.
+        error: the error that pydantic raised.
+        content: the validated content.
+        root: the model it was validated against.
     """
     found = [line for problem in error.errors() for line in _lines(problem, content, root)]
     return list(dict.fromkeys(found))
 
 
 def _lines(problem: Mapping[str, Any], content: Any, root: type[BaseModel]) -> list[str]:
-    """The lines for one of pydantic's problems."""
+    """Format one of pydantic's problems as lines."""
     if problem["type"] == "references":
         return problem["ctx"]["lines"].split("\n")
     keys = [k for k in _keys(problem["loc"], content) if k != "[key]"]
@@ -69,7 +69,7 @@ def _lines(problem: Mapping[str, Any], content: Any, root: type[BaseModel]) -> l
 
 
 def _keys(loc: Sequence[Any], content: Any) -> list[Any]:
-    """Pydantic's location without the tags of unions, which do not stand in the file."""
+    """Return pydantic's location without the tags of unions, which are not keys of the file."""
     keys: list[Any] = []
     for part, following in zip_longest(loc, loc[1:]):
         is_type = isinstance(content, Mapping) and part == content.get("type")
@@ -85,7 +85,7 @@ def _keys(loc: Sequence[Any], content: Any) -> list[Any]:
 
 
 def _models(keys: Iterable[Any], content: Any, root: type[BaseModel]) -> list[type[BaseModel]]:
-    """The models that may stand at a place in the file, by the `type` where it names one."""
+    """Return the models allowed at a place in the file, narrowed down by its `type` if given."""
     models: list[type[BaseModel]] = [root]
     for key in keys:
         fields = [m.model_fields[key].annotation for m in models if key in m.model_fields]
@@ -97,7 +97,7 @@ def _models(keys: Iterable[Any], content: Any, root: type[BaseModel]) -> list[ty
 
 
 def _kinds(model: type[BaseModel]) -> tuple[Any, ...]:
-    """The `type`s of a section that is one of several kinds."""
+    """Return a model's values of `type`; empty if it has no such field."""
     return get_args(model.model_fields["type"].annotation) if "type" in model.model_fields else ()
 
 
@@ -117,7 +117,7 @@ def _section(models: Iterable[type[BaseModel]]) -> str:
 
 
 def _expected(keys: list[Any], content: Any, root: type[BaseModel]) -> str:
-    """What a key that has no default holds, with its help."""
+    """Describe the expected value of a required key, with the key's help."""
     models = _models(keys[:-1], content, root)
     field = next(m.model_fields[keys[-1]] for m in models if keys[-1] in m.model_fields)
     kind: Any = get_origin(field.annotation) or field.annotation

@@ -25,12 +25,12 @@ def names() -> list[str]:
 
 
 def summary(name: str) -> str:
-    """What a preset is for: the line of its comment below the one that names the schema."""
+    """Return a preset's purpose: its second comment line, after the one that names the schema."""
     return text(name).splitlines()[1].removeprefix("# ")
 
 
 def text(name: str) -> str:
-    """A preset as it stands in its file.
+    """Return the text of a preset's file.
 
     Raises:
         RaptError: there is no preset of this name.
@@ -41,11 +41,11 @@ def text(name: str) -> str:
 
 
 def write(name: str, *, overwrite: bool) -> None:
-    """Make a preset params.yaml.
+    """Write a preset to params.yaml.
 
     Args:
-        name: of the preset.
-        overwrite: also where params.yaml was edited and is no preset any more.
+        name: the preset's name.
+        overwrite: also replace a params.yaml that is not a preset, such as an edited one.
 
     Raises:
         RaptError: there is no such preset, or params.yaml was edited.

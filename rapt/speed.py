@@ -1,9 +1,8 @@
-"""How fast this machine is: a probe of about ten seconds, kept in .rapt/speed.json.
+"""The speed of this machine: a probe of about ten seconds, kept in .rapt/speed.json.
 
     python -m rapt.speed 384
 
-It counts the CPU time of one thread, which other programs on the machine lengthen little; on a GPU
-the time that passes.
+It measures the CPU time of one thread, which other programs hardly affect; on a GPU wall time.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ SECONDS = 1.5
 
 @dataclass(frozen=True)
 class Speed:
-    """What work costs on one core of this machine.
+    """The speed of one core of this machine.
 
     Attributes:
-        machine: which it is.
-        start: seconds until a process has imported what tuning needs.
+        machine: description of the machine.
+        start: seconds until a process has imported the libraries for tuning.
         product: flops a second of a matrix product.
-        training: flops a second of LoRA's steps, by the width of the network; with a GPU its own.
+        training: flops a second of LoRA steps, by the width of the network; on the GPU if any.
     """
 
     machine: str
@@ -44,19 +43,19 @@ class Speed:
     training: dict[str, float]
 
     def of(self, width: int) -> float:
-        """The training speed at the nearest width that was measured."""
+        """Return the training speed at the nearest measured width."""
         return self.training[min(self.training, key=lambda known: abs(int(known) - width))]
 
 
 def known() -> Speed | None:
-    """What was measured on this machine before."""
+    """Load earlier measurements of this machine; None if there are none."""
     path = _path()
     speed = Speed(**files.read_json(path)) if path.is_file() else None
     return speed if speed and speed.machine == _machine() else None
 
 
 def measured(width: int) -> Speed:
-    """What was measured before; a width that was not is measured now.
+    """Load earlier measurements of this machine; measure `width` now if it is missing.
 
     Raises:
         RaptError: the probe failed.
@@ -90,7 +89,7 @@ def _machine() -> str:
 
 
 def probe(width: int) -> tuple[float, float, float]:
-    """Seconds to start, flops a second of a product, and of training."""
+    """Measure seconds to start, and flops a second of a product and of training."""
     import torch
     from transformers import BertConfig, BertModel
 
@@ -130,7 +129,7 @@ def probe(width: int) -> tuple[float, float, float]:
 
 
 def _seconds(work: Callable[[], object], clock: Callable[[], float]) -> float:
-    """What it takes once, in the mean, when it is warm."""
+    """Measure the mean time of one call, after a warm-up call."""
     work()
     begin, times = clock(), 0
     while clock() - begin < SECONDS:

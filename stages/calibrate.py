@@ -1,4 +1,4 @@
-"""Replaced shares by η, and distances of a table: `python -m stages.calibrate minilm`."""
+"""Share of words replaced by η, and a table's distances: `python -m stages.calibrate minilm`."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from stages import run
 
 
 def main(embedding: str) -> None:
-    """Show which share of EMBEDDING's words each η replaces, and how far they lie apart."""
+    """Measure the share of EMBEDDING's words that each η replaces, and their distances."""
     p = params.load()
     how, table = p.calibrate, EmbeddingTable(paths.table(embedding))
     curves = {
@@ -51,7 +51,7 @@ def main(embedding: str) -> None:
 
 
 def points(curve: Curve, how: Calibrate) -> list[dict[str, Any]]:
-    """What happens to the words at each η."""
+    """Return, for each η, the share of words replaced, with its interval, and the median N_w."""
     return [
         {
             "eta": eta,
@@ -65,7 +65,7 @@ def points(curve: Curve, how: Calibrate) -> list[dict[str, Any]]:
 
 
 def targets(curve: Curve, how: Calibrate) -> list[dict[str, Any]]:
-    """The η of each wanted share; null where no η is too large."""
+    """Return the η of each target share, with its interval; null where no η is too large."""
     return [
         {
             "replaced": share,

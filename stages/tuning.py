@@ -1,4 +1,4 @@
-"""What the stages `train` and `study` share: a cell of the provider's side."""
+"""Shared by the stages `train` and `study`: training a cell on the provider's side."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ def tune(
     """Train every seed on RELEASE; write the adapters and the cell.
 
     Args:
-        kind: of the cell.
-        name: of the cell.
-        factors: of the cell; with `denoising` one is its denoiser.
+        kind: the cell's kind.
+        name: the cell's name.
+        factors: the cell's factors; with `denoising` they include its denoiser.
         release: folder of the release.
-        denoising: for each seed how it reads released words; none: they are read as they are.
+        denoising: for each seed, how released words are denoised; empty: they are not.
     """
     p = params.load()
     statement = files.read_json(release / "statement.json")
@@ -46,7 +46,7 @@ def tune(
         counts={split: len(classes) for split, classes in labels.items()},
         floors={"majority": max(Counter(labels["test"]).values()) / len(labels["test"])},
     )
-    for checkpoint in checkpoints:  # not before: a stage that is killed goes on from them
+    for checkpoint in checkpoints:  # only now: a killed stage resumes from them
         checkpoint.unlink()
 
 
@@ -58,7 +58,7 @@ def run_of(
     k: int,
     adapters: Path,
 ) -> Run:
-    """What seed k of a cell with these factors trains, on RELEASE, into a folder of ADAPTERS."""
+    """Return the run that trains a cell's seed k on `release`, into a folder of `adapters`."""
     backbone = p.backbones[factors["backbone"]]
     return Run(
         cell=cell,

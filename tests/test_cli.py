@@ -43,7 +43,7 @@ def rapt(*args: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_and_version_are_quick(workspace: Path) -> None:
-    """Whatever takes its time is imported by the command that needs it."""
+    """Slow imports are left to the commands that need them."""
     for args in ("--version",), ("-h",), ("privatize", "-h"), ("results", "--help"):
         done = rapt(*args)
         assert done.returncode == 0, done.stderr

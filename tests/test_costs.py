@@ -1,4 +1,4 @@
-"""What `rapt plan` estimates, against computations by hand."""
+"""The estimates of `rapt plan`, against computations by hand."""
 
 import copy
 import json
@@ -25,7 +25,7 @@ from tests.conftest import ROOT
 
 EVERY = YAML(typ="safe").load(ROOT / "tests/every_section.yaml")
 H, LAYERS, VOCABULARY = 8, 2, 50
-# Of the small model below: its matrices, and with its embeddings.
+# Parameters of the small model below, without and with its embeddings.
 ACTIVE = LAYERS * (4 * H * H + H)
 PARAMETERS = ACTIVE + VOCABULARY * H
 
@@ -52,7 +52,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def experiment(encoder: dict[str, Any] | None = None, **tuners: Any) -> params.Params:
-    """Three seeds of four epochs on one task, by one method with four plain tokens, at 75."""
+    """Three seeds of four epochs on one task, with one method, four plain tokens and η 75."""
     content = copy.deepcopy(EVERY)
     task = content["tasks"]["movies"]
     task["source"] = {
@@ -118,7 +118,7 @@ def test_a_cell_costs_what_one_computes_by_hand(
     # 3 seeds x 20 rows of both splits x (5 words + 4 plain ones)
     assert estimate.words(noisy=True) == 540
     assert estimate.tables() == 2 * 4 * VOCABULARY * H
-    # What learns, with the reconstruction head, and its two moments.
+    # The trained weights, with the reconstruction head, and two moments.
     assert estimate.checkpoints() == 3 * 3 * 4 * (weights + 96 * (H + VOCABULARY))
 
 
@@ -227,7 +227,7 @@ def test_what_is_not_here_is_unknown_until_it_is_given(workspace: Path) -> None:
 
 
 def test_a_bilstm_costs_what_torch_makes(workspace: Path) -> None:
-    """On the embeddings of the small model; also where the model is not here."""
+    """On the embeddings of the small model; also if the model is not here."""
     encoder = {"type": "bilstm", "hidden": 5, "layers": 2, "dropout": 0.0}
     p = experiment(encoder, one=FULL)
     lstm = sum(w.numel() for w in LSTM(H, 5, 2, bidirectional=True).parameters())
@@ -308,14 +308,14 @@ SPEED = Speed("this machine", start=40.0, product=50e9, training={str(H): 2e6, "
 
 @pytest.fixture(autouse=True)
 def speed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two cores, whose speed was measured."""
+    """Two cores of known speed."""
     monkeypatch.setattr("rapt.commands.plan.measured", lambda width: SPEED)
     monkeypatch.setattr("rapt.commands.plan.cores", lambda: 2)
     monkeypatch.setattr("rapt.commands.plan.has_gpu", lambda: False)
 
 
 def said(capsys: pytest.CaptureFixture[str], p: params.Params) -> str:
-    """Of params that stand in a file."""
+    """Return the output of `rapt plan` on params written to a file."""
     content = json.loads(p.model_dump_json())
     content["sweep"] |= {
         name: list(map(int, content["sweep"][name])) for name in ("etas", "tune_at")
@@ -343,13 +343,13 @@ def test_a_preview_says_what_it_rests_on(
     assert "192 cells (192 train), 5 seeds: 960" in unknown
     assert "h, and 64 cells unknown, at 10 useful TFLOP/s (assumed" in unknown
     assert "the rows of happydb; give --rows happydb=N" in unknown
-    assert "bert; give --parameters" not in unknown  # it is known of the hub
+    assert "bert; give --parameters" not in unknown  # its size on the hub is known
     assert "adapters about 110 GB; releases unknown; embedding" in unknown
     # Five seeds of full fine-tuning: 109 million weights, each with two moments.
     assert "checkpoints of the largest cell up to about 6.7 GB while" in unknown
     rows = ["sst2=1000", "qqp=1000", "happydb=1K"]
     given = shown(capsys, "paper-nlu-bert", rows=rows, parameters=["0.1B"], tflops=1.0)
-    # Of a task and tuner 16 cells x 5 seeds x 4 epochs, five of them with 40 plain tokens.
+    # Per task and tuner: 16 cells x 5 seeds x 4 epochs, five of them with 40 plain tokens.
     words = (9.4 * 1.3 + 2) + (21.5 * 1.3 + 2) + 130  # HappyDB's are not known
     tokens = 5 * 4 * 1_000 * (16 * words + 3 * 5 * 40 * 1.3)
     prompt = 5 * 4 * 3_000 * 16 * 150

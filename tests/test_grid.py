@@ -1,4 +1,4 @@
-"""Which cells an experiment consists of, and that dvc.yaml has a stage for each."""
+"""The cells of an experiment, for each of which dvc.yaml has a stage."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def planned(**sweep: Any) -> list[PlannedCell]:
 
 
 def filled_in(template: str, names: dict[str, Any]) -> str:
-    """What DVC makes of `${a.b}`."""
+    """Interpolate `${a.b}` as DVC does."""
 
     def value(match: re.Match[str]) -> str:
         found: Any = names
@@ -49,7 +49,7 @@ def filled_in(template: str, names: dict[str, Any]) -> str:
 
 
 def dvc_stages(given: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Every stage that DVC would run for these params: its address, its YAML, its names."""
+    """Yield every stage that DVC would run for these params: its address, its YAML, its names."""
     for name, stage in YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"].items():
         if "foreach" in stage:
             for key, item in given["studies"].items():
@@ -85,7 +85,7 @@ def test_dvc_makes_exactly_the_planned_cells() -> None:
 
 
 def test_every_stage_reads_params_that_there_are() -> None:
-    """Of the effective params, as the stage `validate` writes them."""
+    """They are keys of the effective params, which the stage `validate` writes."""
     given = content(**FILLED)
     p = params.validate(given)
     effective = p.model_dump(mode="json")
@@ -147,7 +147,7 @@ def test_only_attacked_methods_are_attacked() -> None:
     }
     assert by == {
         "invert": {"clean", "pct2t"},
-        # Whoever knows the channel reads clean text as it is.
+        # The channel of clean text is the identity, so there is no such cell.
         "invert-channel": {"t2t"},
         "infer": {"clean", "pct2t"},
         "recognize": {"clean", "pct2t"},

@@ -1,4 +1,4 @@
-"""What people get wrong: each mistake ends in one line that says what to do, and in status 2."""
+"""Common mistakes: each ends in one line that says how to fix it, and in status 2."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NOT_UTF_8 = "my.csv: got a file that is not UTF-8 at byte 14, expected UTF-8. Sa
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: Patch, table: EmbeddingTable) -> Iterator[None]:
-    """A project, in whose folder `rapt flow` stays in this process."""
+    """A project in which `rapt flow` runs in this process."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RAPT_HOME", raising=False)
     experiment()
@@ -56,7 +56,7 @@ def project(tmp_path: Path, monkeypatch: Patch, table: EmbeddingTable) -> Iterat
 
 
 def experiment() -> None:
-    """The preset quick, on 200 texts of a file."""
+    """Write the preset quick, on 200 texts of a file."""
     preset = (ROOT / "presets/quick.yaml").read_text()
     begin, end = preset.index("    source:"), preset.index("\nembeddings:")
     write("params.yaml", preset[:begin] + TASK + preset[end:])
@@ -114,7 +114,7 @@ def changed(_: Patch) -> None:
 
 
 def full(patch: Patch) -> None:
-    """As the system says it: without the file's name."""
+    """Make writing fail as on a full disk, by an error without a file name."""
 
     def write_text(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -147,13 +147,13 @@ def dirty(patch: Patch) -> None:
 
 
 def dvc_starts(patch: Patch) -> None:
-    """As `dvc repro` between two stages."""
+    """Hold the lock that `dvc repro` holds between two stages."""
     in_git(patch)
     held(".dvc/tmp/lock", "")
 
 
 def dvc_runs(patch: Patch) -> None:
-    """As `dvc repro` while a stage runs."""
+    """Record a write as `dvc repro` does while a stage runs."""
     in_git(patch)
     by = {"pid": os.getpid(), "cmd": "dvc repro"}
     write(".dvc/tmp/rwlock", json.dumps({"write": {"data/params.json": by}, "read": {}}))
@@ -164,7 +164,7 @@ def another_flow(patch: Patch) -> None:
     held(".rapt/flow.lock", "4711")
 
 
-# Each with what makes it, the command, and its line: … stands for whatever is there.
+# For each mistake its setup, the command, and the line, in which … stands for any text.
 MISTAKES = {
     "unknown key": (
         edit("\nchannel:", "\nchanel:"),
@@ -308,7 +308,7 @@ def test_a_mistake_is_one_line_and_status_2(
 
 
 def test_another_python_is_one_line_and_status_2() -> None:
-    """Of make, as nothing of rapt is installed yet; its own last line is the shell's status."""
+    """Printed by make, as rapt is not installed yet; make's own last line is the shell's status."""
     fake = "import sys; sys.version_info = (3, 10, 4); exec(sys.argv[2])"
     write("python", f"#!/bin/sh\nexec {sys.executable} -c '{fake}' \"$@\"\n")
     Path("python").chmod(0o755)

@@ -1,4 +1,4 @@
-"""What `pip install rapt` gives: the public names, and a core that needs no PyTorch."""
+"""The package that `pip install rapt` installs: public names, and a core without PyTorch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rapt import table_cache
 from rapt.text.table import EmbeddingTable
 from tests.conftest import ROOT
 
-# What the extras bring, and no core command may need.
+# Packages of the extras, which no core command may need.
 EXTRAS = "torch transformers peft sklearn pandas dvc prefect mlflow great_expectations matplotlib"
 HIDE = f"""
 import sys
@@ -30,7 +30,7 @@ sys.meta_path.insert(0, Hidden)
 def test_the_examples_of_the_package_run(
     table: EmbeddingTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a table of 18 words in MiniLM's place."""
+    """With a table of 18 words instead of MiniLM's."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(
         table_cache, "make", lambda model, tagger, out: shutil.copytree(table.folder, out)
@@ -70,6 +70,6 @@ def test_importing_the_package_imports_nothing_else() -> None:
     ],
 )
 def test_the_core_needs_none_of_the_extras(module: str) -> None:
-    """As if they were not installed: spaCy imports PyTorch wherever it is."""
+    """They are hidden, as spaCy imports PyTorch if it is installed."""
     done = python(f"{HIDE}\nimport {module}")
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""What dvc.yaml promises, read from dvc.yaml itself."""
+"""Properties of the pipeline, read from dvc.yaml itself."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ STAGES: dict[str, dict[str, Any]] = {
     for name, stage in YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"].items()
 }
 PROVIDER = [name for name, s in STAGES.items() if s.get("meta", {}).get("side") == "provider"]
-# Computed from public vocabularies and the mechanism alone.
+# Computed only from public vocabularies and the mechanism.
 PUBLIC = ("models/tables/", "models/channels/")
-# What cannot change a result: the lazy names of the package itself, reading params, mapping and
-# writing files, progress, mirroring.
+# Modules that cannot change a result: the package's lazy names, reading params, mapping and writing
+# files, progress, mirroring.
 NO_DEPENDENCY = {
     "rapt/__init__.py",
     *(f"rapt/utils/{m}.py" for m in ("errors", "files", "memmap", "process", "progress")),
@@ -34,7 +34,7 @@ def paths(stage: dict[str, Any], key: str) -> list[str]:
 
 
 def params(stage: dict[str, Any]) -> list[str]:
-    """The keys of params that a stage reads; of a whole file none."""
+    """Return the keys of params that a stage reads; none for a whole file."""
     return [key for file in stage.get("params", []) for keys in file.values() for key in keys or ()]
 
 
@@ -45,7 +45,7 @@ def module_of(stage: dict[str, Any]) -> Path:
 
 
 def imported(module: Path) -> set[Path]:
-    """The project's modules that decide what a module does, loaded at once or later."""
+    """Return the project's modules that a module imports, at once or later."""
     found, todo = set(), [module]
     while todo:
         path = todo.pop()
@@ -80,10 +80,10 @@ def test_a_stage_depends_on_its_code_and_on_no_other(name: str) -> None:
     code = {Path(p) for p in paths(stage, "deps") if p.startswith(("rapt", "stages"))}
     read = imported(module_of(stage))
     if "attacks.${item.attack}" in params(stage):
-        read |= imported(Path("rapt/attacks/__init__.py"))  # which it is, params.yaml says
+        read |= imported(Path("rapt/attacks/__init__.py"))  # params.yaml selects the attack
     needed = {m for m in read if str(m) not in NO_DEPENDENCY and m.name != "__init__.py"}
     if name == "validate":
-        # Its result is theirs, and of what has its parameters in params.yaml.
+        # Its result depends on these, and on the sections with parameters in params.yaml.
         its = ("params", "param_errors", "param_types", "grid", "attacks/base", "privacy/streams")
         needed |= {Path(f"rapt/{m}.py") for m in its}
         needed |= {Path(f"rapt/{m}/config.py") for m in ("data", "privacy", "tuning")}
@@ -124,7 +124,7 @@ def test_the_clean_text_stays_with_the_user() -> None:
 
 
 def test_no_provider_side_stage_depends_on_raw_or_tagged_data() -> None:
-    """Directly, by its params or by its code."""
+    """Neither directly, nor by its params or its code."""
     for name in PROVIDER:
         stage = STAGES[name]
         for path in [*paths(stage, "deps"), stage["cmd"]]:
@@ -147,7 +147,7 @@ def test_what_the_provider_may_know_of_the_mechanism_is_made_without_any_text() 
 
 
 def deps_above(name: str) -> list[str]:
-    """The deps of a stage and of all that it comes after, by the folders' names."""
+    """Return the deps of a stage and of all stages upstream, by the folders' names."""
     deps = paths(STAGES[name], "deps")
     made = [
         n for n in STAGES for out in paths(STAGES[n], "outs") if out in deps and n != "validate"

@@ -1,6 +1,6 @@
 """Hidden states of tuned models, layer by layer, against those of the model of clean text.
 
-RAPT's Figure 9: how far privatized words move what each layer makes of a text, and in a plane.
+As in RAPT's Figure 9: the shift of each layer's states by privatization, also as a 2-D projection.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from rapt.tuning.inputs import Split, collate, pooled
 from rapt.tuning.model import Classifier
 
 BATCH = 32
-# Of a point's coordinates: enough to draw it.
+# Digits of a point's coordinates, enough to draw it.
 DIGITS = 4
 
 
 @torch.no_grad()
 def hidden_states(model: Classifier, split: Split, pad: int) -> Tensor:
-    """What each layer makes of each text: the mean over its own tokens, float32 (L + 1, n, h).
+    """Compute each layer's mean state over each text's own tokens, float32 (L + 1, n, h).
 
-    Layer 0 is what the first layer is given.
+    Layer 0 is the input of the first layer.
 
     Args:
         model: on any device.
@@ -46,7 +46,7 @@ def hidden_states(model: Classifier, split: Split, pad: int) -> Tensor:
             seen.clear()
             batch = collate(split, rows, pad).to(model.head.weight.device)
             model.activations(batch)
-            # Virtual tokens stand before the text's own.
+            # Virtual tokens precede the text's own.
             own = [states[:, -batch.tokens.shape[1] :].float() for states in seen]
             layers = torch.stack([pooled(states, batch.text).cpu() for states in own])
             if found is None:
@@ -60,39 +60,39 @@ def hidden_states(model: Classifier, split: Split, pad: int) -> Tensor:
 
 
 def _asking(_module: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Ask for every layer: PEFT and prefixes do not hand such a wish on."""
+    """Request every layer's output: PEFT and prefixes do not pass such a request on."""
     return args, kwargs | {"output_hidden_states": True}
 
 
 def distances(clean: Tensor, own: Tensor) -> list[float]:
-    """For each layer the mean distance of a text's state from that of the same text, clean.
+    """Compute, for each layer, the mean distance of a text's state from its clean state.
 
     Args:
-        clean: (L + 1, n, h), by the model of clean text.
-        own: the same of another model, on its own words.
+        clean: states in the model of clean text, (L + 1, n, h).
+        own: states in another model, of the same texts as its release has them, (L + 1, n, h).
     """
     return (own - clean).norm(dim=2).mean(1).tolist()
 
 
 def spreads(clean: Tensor) -> list[float]:
-    """For each layer the mean distance between different texts: what a distance is to be seen by.
+    """Compute, for each layer, the mean distance between different texts: a scale for `distances`.
 
     Args:
-        clean: (L + 1, n, h), of two texts or more.
+        clean: states of two texts or more, (L + 1, n, h).
     """
     return [torch.pdist(layer).mean().item() for layer in clean]
 
 
 def plane(clean: Tensor, own: Tensor, count: int) -> list[dict[str, list[list[float]]]]:
-    """For each layer the first texts as points of the plane that shows most of the clean states.
+    """Project, for each layer, the first texts onto the two principal components.
 
-    The axes are the two principal components of the clean states alone, so that what is set
-    against the same clean model shares them.
+    The components are those of the clean states alone, so that all comparisons with the same clean
+    model share their axes.
 
     Args:
-        clean: (L + 1, n, h).
-        own: the same of another model.
-        count: of texts, at most.
+        clean: states in the model of clean text, (L + 1, n, h).
+        own: states of the same texts in another model, (L + 1, n, h).
+        count: number of projected texts, at most.
     """
     return [_plane(*layer, count) for layer in zip(clean, own, strict=True)]
 
@@ -100,7 +100,7 @@ def plane(clean: Tensor, own: Tensor, count: int) -> list[dict[str, list[list[fl
 def _plane(clean: Tensor, own: Tensor, count: int) -> dict[str, list[list[float]]]:
     centre = clean.double().mean(0)
     axes = torch.linalg.svd(clean.double() - centre, full_matrices=False).Vh[:2]
-    # An axis may point either way: its largest part is positive.
+    # The sign of an axis is arbitrary: its largest component is made positive.
     axes = axes * axes.take_along_dim(axes.abs().argmax(1, keepdim=True), 1).sign()
 
     def drawn(states: Tensor) -> list[list[float]]:

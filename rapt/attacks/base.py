@@ -1,4 +1,4 @@
-"""What every attack is: parameters, what its attacker knows, and how it is fitted and used."""
+"""Base classes of the attacks: parameters, the attacker's knowledge, fitting and use."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ class Attack(Section, ABC):
     """An attack; its fields are its parameters as params.yaml has them; `type` is its name."""
 
     source: ClassVar[str]
-    # What the attacker has beside the victims' release.
+    # The attacker's knowledge beside the victims' release.
     knows: ClassVar[str]
 
     @property
     def given(self) -> str | None:
-        """What it is handed beyond a release by rapt and what is public; None: nothing.
+        """The attacker's input beyond one release and public knowledge; None: none.
 
-        Its figures are not those of the release at its η.
+        With it, the attack's figures do not measure the privacy of the release at its η.
         """
         return None
 
 
 @dataclass(frozen=True, eq=False)
 class Public:
-    """What anyone has who knows the mechanism.
+    """Public knowledge about a mechanism.
 
     Attributes:
-        table: the mechanism's.
-        groups: of each of its V words the group that it is replaced in, int64 (V,).
-        channel: P(y|w); None where the attack does not read it.
+        table: the mechanism's embedding table of V words.
+        groups: for each word, the group in which it is replaced, int64 (V,).
+        channel: P(y|w); None if the attack does not read it.
     """
 
     table: EmbeddingTable
@@ -61,7 +61,7 @@ class Public:
 
     @classmethod
     def of(cls, privatizer: Privatizer, channel: Channel | None) -> Public:
-        """What is known of the privatizer behind a release."""
+        """Collect what is public about the privatizer of a release."""
         size = len(privatizer.table.words)
         groups = np.asarray(privatizer.groups_of_rows(np.arange(size)), np.int64)
         return cls(privatizer.table, groups, channel)
@@ -69,14 +69,14 @@ class Public:
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """Released texts, as their reader has them.
+    """Released texts, as their recipient sees them.
 
     Attributes:
-        words: of each text, one for each of its own.
-        vectors: float32 (words of all texts, d), where vectors are released: the words are the
-            nearest to them. None: words alone are.
-        noise: for whoever knows the seed of an experiment: of each text the noise that its words'
-            vectors were given, float64 (words, d). None: nobody knows.
+        words: the released words of each text, one for each original word.
+        vectors: float32 (words of all texts, d), if vectors are released; `words` are then the
+            words nearest to them. None: only words are released.
+        noise: yields for each text the noise added to its words' vectors, float64 (words, d), for
+            attackers who know the experiment's seed. None: the noise is unknown.
     """
 
     words: Texts
@@ -92,8 +92,8 @@ class Release:
         """Read one split of a release (docs/data.md).
 
         Args:
-            path: its Parquet file.
-            noise: what gives the noise of each of its rows; None: nobody knows.
+            path: the split's Parquet file.
+            noise: yields the noise of each row of the split; None: the noise is unknown.
         """
         table = files.read_parquet(path)
         return cls(
@@ -103,7 +103,7 @@ class Release:
         )
 
     def seen(self, table: EmbeddingTable) -> tuple[Vectors, NDArray[np.int64]]:
-        """What stands for the words: vectors (k, d), and which of them for each word, (n,)."""
+        """Return vectors (k, d), and for each of the n words the row of its vector, (n,)."""
         flat = list(chain.from_iterable(self.words))
         if self.vectors is not None:
             return self.vectors, np.arange(len(flat))
@@ -113,11 +113,11 @@ class Release:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Texts of the attacker's own: of the train split, of which the victims have none.
+    """The attacker's own texts, from the train split; the victims' are from another split.
 
     Attributes:
-        words: of each text, as the table writes them.
-        released: the same texts, by the mechanism that is attacked.
+        words: the words of each text, as the table spells them.
+        released: the same texts, released by the attacked mechanism.
     """
 
     words: Texts
@@ -129,10 +129,10 @@ class Inverter:
     """A fitted inversion.
 
     Attributes:
-        words: from as many releases of the same texts as the attack takes, for each word the one
-            that stood there, as guessed.
-        vectors: of what is seen of n words (n, d) the vectors (n, d) of the words that stood
-            there, as guessed; None: the attack guesses words alone.
+        words: guesses the original words of texts, given as many releases of them as the attack
+            takes.
+        vectors: guesses the original words' vectors (n, d), given n released ones (n, d); None:
+            the attack guesses only words.
     """
 
     words: Callable[[Sequence[Release]], list[list[str]]]
@@ -140,41 +140,41 @@ class Inverter:
 
 
 class Inversion(Attack):
-    """An attack that asks which word stood where a word was released."""
+    """An attack that guesses the original of each released word."""
 
-    # Whether it wants the channel: it is then used on the methods of sweep.channels alone.
+    # Whether it reads the channel: it is then used only on the methods of sweep.channels.
     reads_channel: ClassVar[bool] = False
-    # The mechanisms that it knows how to undo; None: any.
+    # The mechanisms that it can invert; None: all.
     mechanisms: ClassVar[frozenset[str] | None] = None
 
     @abstractmethod
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
-        """Learn what can be learned before the victims' release is seen.
+        """Learn from public knowledge and own texts, before the victims' release is seen.
 
         Args:
-            public: what anyone knows.
-            own: the attacker's own texts, before and after.
-            seed: of all that is random, below 2³².
+            public: the public knowledge about the mechanism.
+            own: the attacker's own texts, before and after privatization.
+            seed: of all random draws, below 2³².
         """
 
     @property
     def takes(self) -> int:
-        """How many releases of the same texts the attacker has."""
+        """The number of releases of the same texts that the attacker has."""
         return 1
 
     def ceilings(self, public: Public, counts: NDArray[np.int64], others: int) -> dict[str, float]:
-        """What no attack of the kind exceeds, by the metric, where that is known.
+        """Return known upper bounds on the metrics of any attack of this kind, by metric.
 
         Args:
-            public: as it was fitted with.
-            counts: how often the victims have each word of the table, protected, int64 (V,).
-            others: their protected words beside those.
+            public: the knowledge that the attack was fitted with.
+            counts: how often each word of the table is a protected word of the victims, int64 (V,).
+            others: the number of the victims' other protected words.
         """
         return {}
 
 
 class Inference(Attack):
-    """An attack that asks for private attributes of a text's author."""
+    """An attack that infers private attributes of a text's author."""
 
     @abstractmethod
     def guesses(
@@ -183,32 +183,32 @@ class Inference(Attack):
         """Learn from the attacker's own texts, then guess the victims' attributes.
 
         Args:
-            table: the mechanism's.
+            table: the mechanism's embedding table.
             own: n texts.
-            values: of each attribute their n values, two different ones at least.
+            values: for each attribute, the n values of `own`, at least two of them distinct.
             victims: m other texts.
-            seed: of all that is random, below 2³².
+            seed: of all random draws, below 2³².
 
         Returns:
-            of each attribute m values.
+            for each attribute, m guessed values.
         """
 
 
 def majority(values: Sequence[str]) -> float:
-    """What always answering the commonest value reaches."""
+    """Compute the accuracy of always answering the most frequent value."""
     return max(Counter(values).values()) / len(values)
 
 
 class Membership(Attack):
-    """An attack that asks whether a text is of the data that an adapter was tuned on."""
+    """An attack that infers whether a text is in the data that an adapter was tuned on."""
 
     @abstractmethod
     def scores(
         self, probabilities: NDArray[np.float64], labels: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        """How much each candidate looks like a member, (n,): the more, the higher.
+        """Score candidates for membership, (n,); a higher score means more likely a member.
 
         Args:
-            probabilities: that the adapted model gives its classes, (n, classes).
-            labels: its class, (n,).
+            probabilities: of each candidate's classes, by the adapted model, (n, classes).
+            labels: each candidate's true class, (n,).
         """

@@ -1,4 +1,4 @@
-"""Inversion by whoever knows the mechanism, and what no such inversion exceeds."""
+"""Bayesian inversion by an attacker who knows the mechanism, and its upper bound."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Prior = Annotated[
 class Bayesian(Inversion):
     """The most likely original of each released word: argmax P(y|w)·π(w).
 
-    With the true π no attacker who looks at one word at a time is right more often (`ceiling`).
-    Of several releases of the same texts the P(y|w) multiply: each costs η anew.
+    With the true π it is optimal among attackers who look at one word at a time (`ceiling`).
+    For several releases of the same texts the P(y|w) multiply; each release costs η again.
     """
 
     source: ClassVar[str] = "Tong et al., 2024 (arXiv 2410.17052)"
@@ -42,16 +42,16 @@ class Bayesian(Inversion):
 
     @property
     def takes(self) -> int:
-        """How many releases of the same texts the attacker has."""
+        """The number of releases of the same texts that the attacker has."""
         return self.copies
 
     @property
     def given(self) -> str | None:
-        """Every further release of a text costs its η anew."""
+        """Further releases of the same texts, each of which costs η again."""
         return f"{self.copies} releases" if self.copies > 1 else None
 
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
-        """Nothing is learned: a prior is fitted to the very release that is attacked."""
+        """Learn nothing yet: the prior is fitted to the attacked release itself."""
 
         def invert(copies: Sequence[Release]) -> list[list[str]]:
             return likeliest(posterior(public, self.prior, copies), public.table, copies)
@@ -59,7 +59,7 @@ class Bayesian(Inversion):
         return Inverter(invert)
 
     def ceilings(self, public: Public, counts: NDArray[np.int64], others: int) -> dict[str, float]:
-        """Of a single copy; of several there is none that is known."""
+        """Return the bound for a single release; for several none is known."""
         if self.copies > 1:
             return {}
         assert public.channel
@@ -67,14 +67,14 @@ class Bayesian(Inversion):
 
 
 def posterior(public: Public, prior: str, copies: Sequence[Release]) -> Posterior:
-    """P(w|y) of some releases, by the prior that an attack's parameter names."""
+    """Compute P(w|y) of some releases, under the prior that an attack's parameter names."""
     from rapt.privacy.posterior import Posterior
 
     assert public.channel
     every = [text for copy in copies for text in copy.words]
     counts = public.table.counts(every) if prior == "release" else None
     found = Posterior.of(public.channel, public.table.frequency, public.groups, counts)
-    # A word without a count there is no reason to take for another; other copies would tell.
+    # A word without a public count is taken as it is; other copies would tell its original.
     if prior == "public" and len(copies) == 1:
         return found.restricted(public.table.frequency > 0)
     return found
@@ -83,7 +83,7 @@ def posterior(public: Public, prior: str, copies: Sequence[Release]) -> Posterio
 def likeliest(
     posterior: Posterior, table: EmbeddingTable, copies: Sequence[Release]
 ) -> list[list[str]]:
-    """The likeliest original of each word, given what became of it in each copy."""
+    """Return the most likely original of each word, given its released word in each copy."""
     flat = [list(chain.from_iterable(copy.words)) for copy in copies]
     seen = list(zip(*flat, strict=True))
     distinct = [pair for pair in dict.fromkeys(seen) if (table.rows(pair) >= 0).all()]
@@ -95,16 +95,16 @@ def likeliest(
 
 
 def ceiling(channel: Channel, counts: NDArray[np.int64], others: int) -> float:
-    """What share of the victims' words an attacker recovers at most who sees no context.
+    """Bound the share of the victims' words that any attacker without context recovers.
 
-    Even one who knows how frequent each of the victims' words is: Σ_y max_w P(y|w)·π(w), the Bayes
-    vulnerability (Chatzikokolakis et al., 2020). Words that the channel does not know count as
-    recovered, and the maximum over what draws are there of errs upwards, too.
+    The bound is the Bayes vulnerability Σ_y max_w P(y|w)·π(w) (Chatzikokolakis et al., 2020), with
+    the victims' own word frequencies as π. Words that the channel does not know count as recovered.
+    As P(y|w) is estimated from draws, the maximum is biased upwards too.
 
     Args:
         channel: P(y|w).
-        counts: of each word of the table how often the victims have it, int64 (V,).
-        others: the victims' words beside those.
+        counts: how often the victims have each word of the table, int64 (V,).
+        others: the number of the victims' other words.
     """
     from scipy.sparse import csr_array, diags_array
 

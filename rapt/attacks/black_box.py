@@ -1,4 +1,4 @@
-"""What the inversions share that are learned from pairs of words, without the mechanism."""
+"""Base of black-box inversions: learned from pairs of words, without knowing the mechanism."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BlackBox(Perceptron, Inversion):
-    """An inversion that learns from words of the attacker's own texts, before and after."""
+    """An inversion learned from words of the attacker's own texts, before and after release."""
 
     source: ClassVar[str] = "Qu et al., 2021; RAPT, figure 4"
     knows: ClassVar[str] = "the embedding table; texts of its own, before and after"
@@ -34,13 +34,13 @@ class BlackBox(Perceptron, Inversion):
 
     @abstractmethod
     def learn(self, public: Public, words: list[str], seen: Vectors, seed: int) -> Inverter:
-        """Learn from n words and what was seen of each, (n, d)."""
+        """Learn from n original words and the released vector of each, (n, d)."""
 
 
 def each_word(
     table: EmbeddingTable, guess: Callable[[Vectors], list[str]]
 ) -> Callable[[Sequence[Release]], list[list[str]]]:
-    """Guess the words of the first copy, each distinct one once."""
+    """Wrap `guess` to invert the first copy, so that it sees each distinct vector once."""
 
     def words(copies: Sequence[Release]) -> list[list[str]]:
         vectors, places = copies[0].seen(table)

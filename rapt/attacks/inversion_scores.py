@@ -19,14 +19,14 @@ from rapt.text.table import EmbeddingTable
 
 @dataclass(frozen=True, eq=False)
 class Recovered:
-    """What an inversion got right of each text.
+    """Counts of words that an inversion recovered, for each of n texts.
 
     Attributes:
-        words: of the text, int64 (n,).
-        right: of these, the recovered ones.
-        protected: of its words, those that the release protects.
-        protected_right: of these, the recovered ones.
-        errors: squared errors of the protected words' vectors, summed up, float64 (n,); None: the
+        words: number of words, int64 (n,).
+        right: number of recovered words.
+        protected: number of words that the release protects.
+        protected_right: number of recovered words among these.
+        errors: sum of the squared errors of the protected words' vectors, float64 (n,); None: the
             attack guesses no vectors.
     """
 
@@ -37,7 +37,7 @@ class Recovered:
     errors: NDArray[np.float64] | None = None
 
     def metrics(self) -> dict[str, float]:
-        """The metrics of an `invert` cell (docs/data.md)."""
+        """Compute the metrics of an `invert` cell (docs/data.md)."""
         protected = float(self.protected_right.sum() / max(1, self.protected.sum()))
         found = {
             "accuracy": float(self.right.sum() / max(1, self.words.sum())),
@@ -50,7 +50,7 @@ class Recovered:
 
 
 def intervals(seeds: Sequence[Recovered]) -> dict[str, tuple[float, float]]:
-    """A 95 % confidence interval for each metric, from what was recovered in each seed's copy."""
+    """Compute a 95 % confidence interval for each metric, from the counts of each seed."""
 
     def of(metric: str, summed: str, counted: str, how: Any = interval) -> tuple[float, float]:
         found: tuple[float, float] = how(
@@ -75,10 +75,10 @@ class Victims:
     """The original words of the texts under attack.
 
     Args:
-        words: of each text.
-        pos: their tags.
-        scheme: of the release: says which words it protects.
-        form: spelling of a word in the table's vocabulary: guessing it counts as guessing the word.
+        words: the words of each text.
+        pos: their POS tags.
+        scheme: the release's category scheme, which says which words are protected.
+        form: maps a word to its spelling in the table; guessing that counts as guessing the word.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Victims:
         self._groups = [[scheme.group_of(tag) for tag in text] for text in pos]
 
     def score(self, guesses: Texts) -> Recovered:
-        """Compare with the attacker's guesses, a word for each word."""
+        """Compare the attacker's guesses, one for each word, with the originals."""
         counts = [
             self._score(*text) for text in zip(self._texts, self._groups, guesses, strict=True)
         ]
@@ -108,9 +108,9 @@ class Victims:
         return len(found), sum(good for _, good in found), len(right), sum(right)
 
     def counts(self, public: Public) -> tuple[NDArray[np.int64], int]:
-        """How often each word of the table is protected here, int64 (V,), and how many others are.
+        """Count the protected words by row of the table, int64 (V,), and the other protected words.
 
-        Others stand outside the table, or are replaced in another group here than their own.
+        Others are not in the table, or are replaced here in another group than the table's.
         """
         rows = {word: row for row, word in enumerate(public.table.words)}
         counts, others = np.zeros(len(rows), np.int64), 0
@@ -125,14 +125,14 @@ class Victims:
     def squared_errors(
         self, vectors: Callable[[Vectors], Vectors], release: Release, table: EmbeddingTable
     ) -> NDArray[np.float64]:
-        """The squared errors of the protected words' vectors, summed over each text, float64 (n,).
+        """Sum the squared errors of the protected words' vectors over each text, float64 (n,).
 
-        Of a vector it is the mean over its numbers.
+        The squared error of a vector is the mean over its components.
 
         Args:
-            vectors: what an attacker takes the original vectors to be of what is seen of words.
-            release: a word for each word.
-            table: the mechanism's.
+            vectors: the attacker's guess of original vectors, from released ones.
+            release: the release of these texts, word for word.
+            table: the mechanism's embedding table.
         """
         seen, places = release.seen(table)
         guessed, at = vectors(seen), iter(places)
@@ -144,14 +144,14 @@ class Victims:
         return errors
 
     def spread(self, table: EmbeddingTable) -> float:
-        """The squared error of who always guesses the mean of the protected words' vectors."""
+        """Compute the squared error of always guessing the mean of the protected words' vectors."""
         counts = Counter(word for word, _ in self._protected())
         vectors, weights = table.embed(list(counts)), list(counts.values())
         mean = np.average(vectors, axis=0, weights=weights)
         return float(np.average(((vectors - mean) ** 2).mean(axis=1), weights=weights))
 
     def majority(self) -> float:
-        """What always guessing the commonest protected word reaches."""
+        """Compute the accuracy of always guessing the most frequent protected word."""
         counts = Counter(word for word, _ in self._protected())
         return max(counts.values(), default=0) / max(1, counts.total())
 

@@ -1,4 +1,4 @@
-"""What the attacks by a language model share."""
+"""Base of the attacks by a language model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LanguageModel(Attack):
-    """An attack by a masked language model, or a decoder, which sees the words before alone."""
+    """An attack by a masked language model, or by a decoder, which sees only preceding words."""
 
     model: Annotated[Model, Field(description="the language model, as in backbones")]
     sha256: Annotated[
@@ -22,7 +22,7 @@ class LanguageModel(Attack):
     ] = None
 
     def predictor(self, public: Public) -> WordPredictor:
-        """The model, over the words of the table."""
+        """Load the model as a predictor of the table's words."""
         from rapt import models
         from rapt.attacks.predictor import WordPredictor
 

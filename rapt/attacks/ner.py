@@ -1,4 +1,4 @@
-"""Entity recognition: what names, places and dates does a released text still tell?"""
+"""Entity recognition: names, places and dates that can be read off a released text."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Ner(Attack):
         """Learn to tag clean texts.
 
         Args:
-            texts: the attacker's own, of each the words.
-            tags: of each word its BIO tag.
-            seed: of all that is random.
+            texts: the words of each of the attacker's own texts.
+            tags: the BIO tag of each word.
+            seed: of all random draws.
 
         Raises:
-            RaptError: the model is not there or no encoder, it reads fewer tokens, or the loss is
-                not a number.
+            RaptError: the model is missing or is no encoder, it reads fewer tokens than
+                max_tokens, or the loss is not a number.
         """
         from rapt import models
         from rapt.attacks.recognizer import Recognizer
@@ -55,7 +55,7 @@ class Ner(Attack):
         return Recognizer.fitted(self, folder, texts, tags, seed)
 
     def load(self, folder: Path) -> Recognizer:
-        """What was fitted and saved."""
+        """Load a fitted recognizer from its folder."""
         from rapt.attacks.recognizer import Recognizer
 
         return Recognizer.load(folder, self.max_tokens)

@@ -1,4 +1,4 @@
-"""How well words fit into a text, by a language model."""
+"""Word probabilities in context, by a language model."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ AUTO = {
     CAUSAL: AutoModelForCausalLM,
     "LMHeadModel": AutoModelForCausalLM,
 }
-# Tokens that a word is read with on either side, at most; fewer where the model takes no more.
+# Tokens of context on either side of a word, at most; fewer if the model takes fewer.
 AROUND = 64
-# Numbers that a model may answer with at once, a quarter of a gigabyte.
+# Logits that a model may return at once, a quarter of a gigabyte.
 ANSWER = 1 << 26
 
 
 class _Reading(NamedTuple):
-    """What a model reads at once, and the row and place of each answer that is wanted."""
+    """A batch of inputs, and the row and position of each prediction to read off."""
 
     inputs: dict[str, torch.Tensor]
     rows: Sequence[int]
@@ -40,27 +40,27 @@ class _Reading(NamedTuple):
 
 
 class WordPredictor:
-    """P(w | the text's other words), of a masked language model; of a decoder, the words before.
+    """P(w | the text's other words) by a masked language model; by a decoder, P(w | words before).
 
-    A model predicts tokens: words that begin with the same one share its probability as they share
-    their frequency.
+    A model predicts tokens, so words with the same first token share its probability in proportion
+    to their frequency.
     """
 
     def __init__(self, folder: Path, words: Sequence[str], frequency: NDArray[np.float64]) -> None:
         """Load the model.
 
         Args:
-            folder: of the model, with its head, in safetensors.
+            folder: folder of the model, with its head, in safetensors.
             words: V words to predict.
-            frequency: of each, float64 (V,), 0 where unknown.
+            frequency: the frequency of each word, float64 (V,); 0: unknown.
 
         Raises:
-            RaptError: it is neither a masked language model nor a decoder with its head.
+            RaptError: the model is neither a masked language model nor a decoder with its head.
         """
         self._tokenizer = load_tokenizer(folder)
         self._masked, auto = _kind(folder)
         self._model = models.load(auto, folder, dtype=torch.float32).eval()
-        unknown = [self._tokenizer.unk_token_id or 0]  # of a word that has no token at all
+        unknown = [self._tokenizer.unk_token_id or 0]  # for a word without any token
         pieces = word_pieces(self._tokenizer, words)
         self._first = np.array([(tokens or unknown)[0] for tokens in pieces])
         weights = np.maximum(frequency, np.min(frequency[frequency > 0], initial=1.0))
@@ -69,12 +69,12 @@ class WordPredictor:
         special = [word is None for word in encoded.word_ids()]
         self._begin = encoded["input_ids"][: special.index(False)]
         self._end = encoded["input_ids"][len(special) - special[::-1].index(False) :]
-        # Two of RoBERTa's positions are no token's.
+        # Two of RoBERTa's positions belong to no token.
         longest = (getattr(self._model.config, "max_position_embeddings", None) or 1 << 20) - 2
         self._around = min(AROUND, (longest - len(self._begin) - len(self._end) - 1) // 2)
 
     def __call__(self, text: Sequence[str]) -> Iterator[NDArray[np.float64]]:
-        """The chance of every word, float64 (V,), at one place after the other."""
+        """Yield the probability of each of the V words, float64 (V,), for each position in turn."""
         pieces = word_pieces(self._tokenizer, text)
         tokens = list(chain(*pieces))
         spans = list(pairwise(accumulate(map(len, pieces), initial=0)))
@@ -82,14 +82,14 @@ class WordPredictor:
             yield from self._chances(reading)
 
     def _chances(self, reading: _Reading) -> NDArray[np.float64]:
-        """The chance of every word at the places of a reading, (places, V)."""
+        """Compute the probability of each word at a reading's positions, (places, V)."""
         # One thread, so that the figures do not depend on how many cores there are.
         with threadpool_limits(1), torch.inference_mode():
             logits = self._model(**reading.inputs).logits[reading.rows, reading.places]
             return logits.double().softmax(1).numpy()[:, self._first] * self._share
 
     def _of_prefixes(self, tokens: list[int], spans: list[tuple[int, int]]) -> Iterator[_Reading]:
-        """What is before each word, of as many words together as begin within `around` tokens."""
+        """Yield a reading for all words that begin within a window of `_around` tokens."""
         start = self._tokenizer.bos_token_id
         begin = self._tokenizer.eos_token_id if start is None else start
         for first in range(0, len(tokens) + 1, self._around):
@@ -100,7 +100,7 @@ class WordPredictor:
                 yield _Reading({"input_ids": ids}, [0] * len(places), places)
 
     def _of_masks(self, tokens: list[int], spans: list[tuple[int, int]]) -> Iterator[_Reading]:
-        """What is around each word, with a mask in its place; some words together."""
+        """Yield readings of several words, each word masked within its context."""
         longest = len(self._begin) + 2 * self._around + 1 + len(self._end)
         together = max(1, ANSWER // (longest * self._model.config.vocab_size))
         for start in range(0, len(spans), together):
@@ -123,7 +123,7 @@ class WordPredictor:
 
 
 def _kind(folder: Path) -> tuple[bool, Any]:
-    """Whether a model predicts masks, and what loads it."""
+    """Return whether a model is a masked language model, and the class that loads it."""
     named = (files.read_json(folder / "config.json").get("architectures") or ["none"])[0]
     for ending, auto in AUTO.items():
         if named.endswith(ending):

@@ -26,7 +26,7 @@ from rapt.utils.progress import counter
 if TYPE_CHECKING:
     from rapt.attacks.ner import Ner
 
-# Of the families that backbones are of: a decoder would tag a word before it has read on.
+# The encoders among the backbones' families: a decoder tags a word without the words after it.
 ENCODERS = ("bert", "roberta", "mpnet")
 OUTSIDE = "O"
 IGNORED = -100  # the label of tokens that the loss leaves out
@@ -34,12 +34,12 @@ BATCH = 32
 
 
 class Part(NamedTuple):
-    """What is read at once: a text, or as much of it as the model takes.
+    """One input of the model: a text, or as much of it as the model takes.
 
     Attributes:
-        text: its number.
-        inputs: of the model, by name.
-        words: place of a word's first token → number of the word in its text.
+        text: the text's number.
+        inputs: the model's inputs, by name.
+        words: position of a word's first token → number of the word in its text.
     """
 
     text: int
@@ -48,18 +48,18 @@ class Part(NamedTuple):
 
     @property
     def length(self) -> int:
-        """In tokens."""
+        """The number of tokens."""
         return len(self.inputs["input_ids"])
 
 
 @dataclass(frozen=True, eq=False)
 class Recognizer:
-    """An encoder that tags words, each by its first token.
+    """An encoder that tags each word by its first token.
 
     Attributes:
         model: the encoder with its head.
-        tokenizer: the encoder's.
-        max_tokens: of a part, special tokens among them.
+        tokenizer: the encoder's tokenizer.
+        max_tokens: most tokens of a part, special tokens included.
     """
 
     model: Any
@@ -68,15 +68,15 @@ class Recognizer:
 
     @classmethod
     def load(cls, folder: Path, max_tokens: int, **config: Any) -> Recognizer:
-        """Load one that was saved, or put a fresh head on an encoder, from safetensors alone.
+        """Load a saved recognizer, or an encoder with a fresh head, from safetensors only.
 
         Args:
-            folder: of the model.
+            folder: folder of the model.
             max_tokens: as in the class.
-            config: what its configuration holds beside that in the folder.
+            config: settings that override the model's configuration.
 
         Raises:
-            RaptError: it is no encoder, or takes fewer tokens.
+            RaptError: the model is no encoder, or takes fewer tokens.
         """
         kind = files.read_json(folder / "config.json")["model_type"]
         if kind not in ENCODERS:
@@ -99,10 +99,10 @@ class Recognizer:
 
         Args:
             how: the attack.
-            folder: of the encoder.
-            texts: as words.
+            folder: folder of the encoder.
+            texts: the words of each text.
             tags: a tag for each word.
-            seed: of the head, dropout and the batches. One and the same gives equal weights.
+            seed: of the head, dropout and the batches; equal seeds give equal weights.
 
         Raises:
             RaptError: as `load`, or the loss is not a number.
@@ -125,7 +125,7 @@ class Recognizer:
 
     @torch.inference_mode()
     def tags(self, texts: Texts) -> list[list[str]]:
-        """The likeliest tag of each word."""
+        """Predict the most likely tag of each word."""
         found = [[OUTSIDE] * len(text) for text in texts]
         parts, pad = self._parts(texts), DataCollatorForTokenClassification(self.tokenizer)
         names = self.model.config.id2label
@@ -153,7 +153,7 @@ class Recognizer:
             Part(text, {name: values[i] for name, values in encoded.items()}, {})
             for i, text in enumerate(of)
         ]
-        seen: set[tuple[int, int]] = set()  # the end of a word may stand in the next part
+        seen: set[tuple[int, int]] = set()  # a word may continue in the next part
         for i, part in enumerate(parts):
             for place, word in enumerate(encoded.word_ids(i)):
                 if word is not None and (part.text, word) not in seen:
@@ -185,7 +185,7 @@ class Recognizer:
 
 
 def _labels(part: Part, tags: Sequence[int]) -> list[int]:
-    """Of each token the tag of the word that it begins, else IGNORED."""
+    """Label each token by the tag of the word that it begins, other tokens by IGNORED."""
     return [
         tags[part.words[place]] if place in part.words else IGNORED for place in range(part.length)
     ]

@@ -1,4 +1,4 @@
-"""What whoever knows the seed of a release makes of it."""
+"""Inversion by an attacker who knows the seed of a release."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 Rows = NDArray[np.int64]
 
-# Candidates are held against a few rivals first, then against more; against all of them by their
-# frequency, so many at once, as the first that holds is the guess.
+# Candidates are compared with a few rivals first, then with more. Those left are compared with all
+# rivals, AT_ONCE at a time and most frequent first, as the first to pass is the guess.
 FEW, MORE = 64, 1024
 AT_ONCE = 8
-# Of a score in float32, as a share of its largest term.
+# Rounding error of a score in float32, as a share of its largest term.
 ROUNDING = 1e-5
 
 
 class SeedReplay(Inversion):
-    """The words that the very noise of the release turns into the released ones.
+    """The original words that the release's own noise turns into the released ones.
 
-    Of several the most frequent, of the released word's own group where there is one (a word may
-    stand in a text as another part of speech). From released vectors the noise is taken away, and
-    nothing is left to guess. Why releases are not seeded.
+    Of several such words it takes the most frequent, if possible from the released word's own
+    group, as a word may be tagged otherwise in a text. From released vectors the noise is simply
+    subtracted. This is why releases are not seeded.
     """
 
     source: ClassVar[str] = "ours"
@@ -44,11 +44,11 @@ class SeedReplay(Inversion):
 
     @property
     def given(self) -> str | None:
-        """Releases to a provider have no seed."""
+        """The seed, which releases to a provider do not have."""
         return "the seed"
 
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
-        """Nothing is learned."""
+        """Learn nothing: the noise is drawn again."""
 
         def invert(copies: Sequence[Release]) -> list[list[str]]:
             (release,) = copies
@@ -66,7 +66,7 @@ class SeedReplay(Inversion):
 
 
 def _without(table: EmbeddingTable, release: Release) -> list[list[str]]:
-    """The words nearest to released vectors without their noise."""
+    """Return the words nearest to the released vectors minus their noise."""
     from rapt.privacy.neighbours import ExactSearch
 
     assert release.noise and release.vectors is not None
@@ -76,10 +76,10 @@ def _without(table: EmbeddingTable, release: Release) -> list[list[str]]:
 
 
 class _Replay:
-    """Nearest neighbours under noise that is known, backwards.
+    """Inversion of nearest neighbours under known noise.
 
-    Word w became y of a group if its score (E(w) + z)·E(v) − ‖E(v)‖²/2, of all words v of the
-    group, is largest for v = y.
+    With noise z, word w becomes y if, among all words v of the group, the score
+    (E(w) + z)·E(v) − ‖E(v)‖²/2 is largest for v = y.
     """
 
     def __init__(self, public: Public) -> None:
@@ -90,23 +90,23 @@ class _Replay:
     def __call__(self, text: Sequence[str], noise: Vectors) -> list[str]:
         words, guesses = self._public.table.words, list(text)
         rows = self._public.table.rows(text)
-        offsets = noise @ self._vectors.T - self._half  # of the scores for each v, whatever w
+        offsets = noise @ self._vectors.T - self._half  # scores without E(w)·E(v)
         for at in np.flatnonzero(rows >= 0):
             origin = self._origin(int(rows[at]), offsets[at])
             guesses[at] = words[origin]
         return guesses
 
     def _origin(self, released: int, offset: Vectors) -> int:
-        """The likeliest row that became this one, itself where it is released as it is."""
+        """Return the most likely original row; the released row itself if it is verbatim."""
         public = self._public
         if public.groups[released] == VERBATIM:
             return released
         inside = public.groups == public.groups[released]
         rivals = np.flatnonzero(inside)
-        rivals = rivals[np.argsort(-offset[rivals], kind="stable")]  # whom the noise favours first
+        rivals = rivals[np.argsort(-offset[rivals], kind="stable")]  # favoured by the noise first
         score = self._vectors @ self._vectors[released] + offset[released]
         score += ROUNDING * (self._half.max() + np.abs(offset).max())
-        # A word of the group is a rival itself, which rules nearly all of them out.
+        # Each candidate in the group is also its own rival, which rules out nearly all of them.
         alive = np.flatnonzero(inside & (score >= 2 * self._half + offset))
 
         def led(candidates: Rows, rivals: Rows) -> Rows:

@@ -1,4 +1,4 @@
-"""What a pretrained model makes of released texts."""
+"""Hidden states of released texts in a pretrained model."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ BATCH = 32
 
 
 def hidden_states(folder: Path, release: Release, max_tokens: int) -> Vectors:
-    """The mean last hidden state over each text's own tokens, float32 (n, h).
+    """Compute the mean last hidden state over each text's own tokens, float32 (n, h).
 
     Args:
-        folder: of the model, of one of the families that backbones are of.
-        release: n texts; vectors, where there are any, stand for words.
-        max_tokens: of a text, whole words only.
+        folder: folder of the model, of a family that backbones may have.
+        release: n texts; released vectors, if any, replace the words' own.
+        max_tokens: most tokens of a text, in whole words.
 
     Raises:
-        RaptError: vectors are not of the model's own dimension, or the model is not supported.
+        RaptError: the vectors' dimension is not the model's, or the model is not supported.
     """
     tokenizer = load_tokenizer(folder)
     columns: dict[str, list[Any]] = {

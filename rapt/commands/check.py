@@ -1,4 +1,4 @@
-"""What is checked before anything runs."""
+"""Checks of params.yaml, local files and models, before anything runs."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def check() -> params.Params:
 
 
 def prepared(name: str, p: params.Params) -> Prepared:
-    """A task's examples, of which each split has as many as the gate asks for.
+    """Prepare a task's examples and check that each split has the rows that the gate requires.
 
     Raises:
-        RaptError: one line, never with text of the data.
+        RaptError: one line, which never contains text of the data.
     """
     found = prepare(name, p.tasks[name], p.seed)
     for split, count in found.summary["rows"].items():
@@ -46,7 +46,7 @@ def prepared(name: str, p: params.Params) -> Prepared:
 
 
 def _model_problems(p: params.Params) -> Iterator[str]:
-    """A line for each model of the sweep that ought to be on this machine and is not."""
+    """Yield a line for each model of the sweep that should be on this machine and is not."""
     sweep = p.sweep
     backbones = {*sweep.backbones, *(study.backbone for study in p.studies.values())}
     attacks = {*sweep.inversions, *sweep.channel_inversions, *sweep.inferences}
@@ -57,7 +57,7 @@ def _model_problems(p: params.Params) -> Iterator[str]:
     }
     for key, entry in used.items():
         model = getattr(entry, "model", None)
-        if model and "@" not in model:  # of the hub it is fetched when it is needed
+        if model and "@" not in model:  # a model on the hub is fetched when it is needed
             try:
                 models.folder(model, None)
             except RaptError:

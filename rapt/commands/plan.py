@@ -1,4 +1,4 @@
-"""`rapt plan`: what a params file would run and about what it would cost, before anyone pays."""
+"""`rapt plan`: the cells of a params file and their estimated cost, before anything runs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from rapt.speed import Speed, known, measured
 from rapt.utils.errors import RaptError, not_allowed
 from rapt.utils.process import cores, has_gpu
 
-# Useful TFLOP/s of a GPU elsewhere; BERT on an A100 reaches more, MiniLM less.
+# Assumed useful TFLOP/s of a GPU; BERT on an A100 reaches more, MiniLM less.
 TFLOPS = 10.0
-# DVC writes dvc.lock anew after every stage, which 602 cells made 0.58 s each.
+# DVC rewrites dvc.lock after every stage, which took 0.58 s a cell with 602 cells.
 MOST_CELLS, SECONDS_PER_CELL = 250, 0.58
-# What a stage takes to start, DVC's part included, as a share of what a process that tunes takes:
-# the mean over the demo's, on two cores of an EPYC.
+# Start time of a stage, DVC's part included, as a share of that of a process that tunes: the mean
+# over the demo's stages, on two cores of an EPYC.
 STARTED = 0.5
 MULTIPLES = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9}
 
@@ -39,17 +39,17 @@ def preview(
     tflops: float | None,
     as_json: bool = False,
 ) -> None:
-    """Print cells, runs, hours and disk, and what each estimate rests on.
+    """Print cells, runs, hours and disk space, with the basis of each estimate.
 
     Args:
         what: a preset or a params file; None: params.yaml.
-        rows: training rows of tasks that are not here, as `sst2=67349`, or `67349` for all.
-        parameters: of backbones that are not here, as `qwen=3B`, or `3B` for all.
+        rows: training rows of tasks that are not here, such as `sst2=67349`, or `67349` for all.
+        parameters: sizes of backbones that are not here, such as `qwen=3B`, or `3B` for all.
         tflops: useful TFLOP/s of a GPU; None: measured here, else assumed.
-        as_json: for programs: null stands for what is unknown.
+        as_json: print JSON for programs, with null for unknown values.
 
     Raises:
-        RaptError: there is no such preset or file, it is not valid, or a number is none.
+        RaptError: there is no such preset or file, it is invalid, or a number cannot be read.
     """
     if tflops is not None and not tflops > 0:
         raise RaptError(f"--tflops: got {tflops:g}, expected a number above 0.")
@@ -87,7 +87,7 @@ def preview(
 
 
 def listed() -> None:
-    """Print every preset with what it costs: its cells, and its time here once it was measured."""
+    """Print every preset with its cells, and its time here once this machine was measured."""
     speed, console = known(), Console(highlight=False)
     for name in presets.names():
         estimate = Estimate(_params(name))
@@ -100,9 +100,9 @@ def listed() -> None:
 
 
 def _times(work: Work, estimate: Estimate, speed: Speed) -> list[float]:
-    """Seconds of starting processes, of the search, and of tuning, on this machine.
+    """Estimate the seconds of starting processes, searching and tuning, on this machine.
 
-    A cell's seeds run side by side, in processes of a core each; on a GPU one after the other.
+    A cell's seeds run in parallel, in processes of a core each; on a GPU one after the other.
     """
     lanes = min(cores(), estimate.params.seeds)
     return [
@@ -118,7 +118,7 @@ def _seconds(estimate: Estimate, speed: Speed) -> float | None:
 
 
 def _here(estimate: Estimate, speed: Speed) -> str:
-    """The line that people look for."""
+    """Format the summary: time and disk space on this machine."""
     seconds = _seconds(estimate, speed)
     time = "An unknown time" if seconds is None else _about(seconds, bool(estimate.guessed))
     disk = total((_adapters(estimate), estimate.releases(), estimate.tables()))
@@ -127,7 +127,7 @@ def _here(estimate: Estimate, speed: Speed) -> str:
 
 
 def _parts(estimate: Estimate, speed: Speed) -> Iterator[str]:
-    """What the time here consists of."""
+    """Break the estimated time on this machine down into starting, searching and tuning."""
     if work := estimate.work():
         start, search, tuning = (_time(part) for part in _times(work, estimate, speed))
         yield (
@@ -139,7 +139,7 @@ def _parts(estimate: Estimate, speed: Speed) -> Iterator[str]:
 
 
 def _as_json(estimate: Estimate, gpu: float, speed: Speed) -> dict[str, Any]:
-    """Cells and costs; `gpu` is useful flops a second, `seconds_here` are of all stages."""
+    """Return cells and costs; `gpu` is useful flops a second, `seconds_here` is of all stages."""
     flops = total(map(estimate.flops, estimate.tuned))
     return {
         "cells": [{"kind": c.kind, "cell": c.cell, "command": c.command} for c in estimate.cells],
@@ -164,7 +164,7 @@ def _params(what: str | None) -> Params:
 
 
 def _given(key: str, values: Iterable[str], names: Iterable[str]) -> dict[str, float]:
-    """Numbers by name, '' for a number without one."""
+    """Parse numbers by name; '' is the key of a number without one."""
     given = {}
     for value in values:
         name, _, number = value.rpartition("=")
@@ -185,7 +185,7 @@ def _cells(name: str, estimate: Estimate) -> str:
 
 
 def _table(estimate: Estimate, rate: float) -> Table:
-    """The tuning, by task, backbone and tuner."""
+    """Tabulate the tuning by task, backbone and tuner."""
     table = Table()
     for name in ("task", "backbone", "tuner"):
         table.add_column(name)
@@ -204,13 +204,13 @@ def _table(estimate: Estimate, rate: float) -> Table:
 
 
 def _hours(estimate: Estimate, rate: float) -> str:
-    """The time of all the tuning, as far as it can be known."""
+    """Format the time of all tuning, as far as it is known."""
     most = any(cell.factors["task"] in estimate.guessed for cell in estimate.tuned)
     return _sum(map(estimate.flops, estimate.tuned), lambda flops: _about(flops / rate, most))
 
 
 def _sum(values: Iterable[float | None], text: Callable[[float], str]) -> str:
-    """The sum over cells, in words, as far as it is known."""
+    """Format the sum over cells, as far as it is known."""
     found = list(values)
     known = [value for value in found if value is not None]
     if not known:
@@ -280,5 +280,5 @@ def _size(size: float | None) -> str:
 
 
 def _number(value: float) -> str:
-    """Two digits are all that an estimate has."""
+    """Format with two significant digits, as an estimate has no more."""
     return f"{float(f'{value:.2g}'):,.12g}"

@@ -1,4 +1,4 @@
-"""What the gate on raw data has to find out of the rows, as flags beside them."""
+"""Flags on the rows of raw data, for the checks of the gate that need more than one column."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from rapt.data.prepare import identity
 
 
 def flags(split: pa.Table, evaluation: pa.Table | None) -> pd.DataFrame:
-    """A split's rows, and whether each holds what no single column shows.
+    """Add flags to a split's rows.
 
     Args:
-        split: as data/raw has it.
-        evaluation: the split whose texts it must not hold; None: it is that split.
+        split: a split from data/raw.
+        evaluation: the split whose texts `split` must not contain; None: `split` is that split.
 
     Returns:
-        Its columns, `is_new` where there is an evaluation split, and `is_tagged` where words have
-        tags.
+        The columns of `split`, with `is_new` if there is an evaluation split, and `is_tagged` if
+        words have tags.
     """
     frame = split.to_pandas()
     if evaluation is not None:

@@ -1,4 +1,4 @@
-"""What params.yaml says of data: where a task comes from, how it is read, what the gate asks."""
+"""Sections of params.yaml on data: a task's source and format, and the gate on raw data."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PackageSource(Section):
 
 
 class FilesSource(Section):
-    """Local files: `train` and `test`, or one `all` that is divided at random."""
+    """Local files: `train` and `test`, or one file `all` that is split at random."""
 
     type: Literal["files"]
     files: Annotated[
@@ -85,7 +85,7 @@ class HubSource(Section):
 
 
 class Format(Section):
-    """How to read a table from a file."""
+    """The format of a file that contains a table."""
 
     type: Annotated[
         Literal["csv", "tsv", "jsonl", "parquet"], Field(description="kind of the file")
@@ -122,7 +122,7 @@ class Label(Section):
 
 
 class Values(Section):
-    """A private attribute that is one of these values; rows with another are dropped."""
+    """A private attribute with one of these values; rows with other values are dropped."""
 
     type: Literal["values"]
     column: Column
@@ -132,7 +132,7 @@ class Values(Section):
 
 
 class Bins(Section):
-    """A private number, in `count` bins of equally many training rows, or parted at `edges`."""
+    """A private number, in `count` bins of equally many training rows, or in bins with `edges`."""
 
     type: Literal["bins"]
     column: Column
@@ -174,14 +174,14 @@ Attribute = Annotated[Values | Bins | MostFrequent, Field(discriminator="type")]
 
 
 class Rows(Section):
-    """Rows of each split that are used, drawn with the seed; null: all."""
+    """The number of rows drawn from each split, with the seed; null: all."""
 
     train: Annotated[PositiveInt | None, Field(description="of the training split")] = None
     test: Annotated[PositiveInt | None, Field(description="of the evaluation split")] = None
 
 
 class Task(Section):
-    """A data set: where it comes from, how it is read, what is used of it."""
+    """A data set: its source, its format, and the columns and rows that are used."""
 
     source: Annotated[PackageSource | FilesSource | HubSource, Field(discriminator="type")]
     format: Annotated[Format | None, Field(description="of its files; null for the hub")] = None
@@ -229,7 +229,7 @@ class Task(Section):
 
 
 class Gate(Section):
-    """What the first gate lets through."""
+    """Limits of the gate on raw data."""
 
     min_rows: Annotated[PositiveInt, Field(description="of each split")] = 50
     min_characters: Annotated[PositiveInt, Field(description="of a text")] = 1

@@ -1,4 +1,4 @@
-"""`rapt init my.csv`: an experiment on a user's own file, small enough to run at once."""
+"""`rapt init my.csv`: a small experiment on the user's own file."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ FORMATS = {
     ".ndjson": "jsonl",
     ".parquet": "parquet",
 }
-# The usual names of columns, the likeliest first.
+# The usual names of columns, the most likely first.
 PAIRS = [("question1", "question2"), ("sentence1", "sentence2"), ("premise", "hypothesis")]
 TEXTS = ["text", "sentence", "review", "content", "tweet", "moment", "message", "comment", "body"]
 LABELS = ["label", "labels", "class", "target", "sentiment", "category"]
-# Which file of a folder is the evaluation split, the likeliest first.
+# Names of a folder's evaluation split, the most likely first.
 EVALUATIONS = ["test", "validation", "valid", "dev"]
-# A column of more different values than this holds no classes.
+# A column with more distinct values than this does not hold classes.
 MOST_VALUES = 20
-# Values of an attribute that a smaller share of the rows holds are left out.
+# Values of an attribute in a smaller share of the rows are left out.
 RARE = 0.01
-# A column of texts has at least so many words a row.
+# A column of texts has at least this many words per row.
 SENTENCE = 4
-# Of a single file, this share of the rows is the evaluation split.
+# Share of a single file's rows in the evaluation split.
 TEST_SHARE = 0.2
-# Rows of each split that a first result is made from.
+# Rows of each split for a first result.
 SAMPLE = 400
-# The experiment that a params.yaml which nobody edited is replaced by, with this task for its own.
+# The preset that replaces an unedited params.yaml, and its task, which the new one replaces.
 TEMPLATE, ITS_TASK = "quick", "movies"
 # The attack on attributes.
 ATTACK = "authorship"
@@ -57,7 +57,7 @@ EXCEL = (".xlsx", ".xls", ".xlsm", ".ods")
 
 @dataclass(frozen=True)
 class NewTask:
-    """The task that was added, and what to tell the user."""
+    """The added task, and the lines to print for the user."""
 
     name: str
     lines: list[str]
@@ -76,12 +76,12 @@ def task_block(
     attributes: Sequence[str] = (),
     params_path: str | Path = "params.yaml",
 ) -> NewTask:
-    """Inspect a file, or a folder of train and test files, and enter it in params.yaml.
+    """Inspect a file, or a folder of train and test files, and add it to params.yaml as a task.
 
-    A params.yaml that is a preset as it was written becomes a small experiment on this task alone.
-    One that was edited keeps all it has, byte for byte, and gets the task beside it.
+    A params.yaml that is an unedited preset becomes a small experiment on this task alone. An
+    edited one keeps its content, byte for byte, and gets the task in addition.
 
-    Columns that are not named are guessed where they are obvious: by the usual names, a text also
+    Columns that are not given are guessed if they are obvious: by the usual names, or for the text
     as the only column of sentences.
 
     Args:
@@ -91,11 +91,11 @@ def task_block(
         text_pair: The second text column of pairs.
         label: The column of the class to predict.
         attributes: The columns of private attributes.
-        params_path: Of params.yaml.
+        params_path: Path of params.yaml.
 
     Raises:
         RaptError: One line: no such file or column, no obvious text column, rows without a class,
-            too few rows, a task of this name. params.yaml then stays as it was.
+            too few rows, or a task of this name exists. params.yaml is then unchanged.
     """
     params_path = Path(params_path)
     content = _read(params_path)
@@ -137,7 +137,7 @@ def task_block(
 
 
 def _sample(block: CommentedMap, there: dict[str, int]) -> None:
-    """Take a part of the rows that there are, and say so where it is one."""
+    """Limit a task to a sample of its rows, with a comment if that leaves some out."""
     rows = {split: SAMPLE for split, count in there.items() if count > SAMPLE}
     if test := block.pop("rows").get("test"):
         rows["test"] = test
@@ -149,7 +149,7 @@ def _sample(block: CommentedMap, there: dict[str, int]) -> None:
 
 
 def _changed(name: str, p: params.Params, preset: str | None) -> list[str]:
-    """What became of params.yaml."""
+    """Describe the changes to params.yaml."""
     if preset:
         return [
             f"params.yaml runs tasks.{name} alone; it was the preset {preset}, unedited: "
@@ -165,7 +165,7 @@ def _changed(name: str, p: params.Params, preset: str | None) -> list[str]:
 
 
 def _lines(name: str, p: params.Params, summary: dict[str, Any], content: str) -> list[str]:
-    """What it stands on, which lines to change for more, and what to run."""
+    """Describe the columns that are read, the lines to change for more, and the next command."""
     task, there = p.tasks[name], summary["rows"]
     taken = ", ".join(
         f"{SAMPLE} of {n} rows to {split}" if n > SAMPLE else f"{n} rows to {split}"
@@ -199,7 +199,7 @@ def _lines(name: str, p: params.Params, summary: dict[str, Any], content: str) -
 
 
 class _Table:
-    """The user's rows, of all files together."""
+    """The user's rows, from all files."""
 
     def __init__(self, paths: dict[str, Path]) -> None:
         self.paths = paths
@@ -219,11 +219,11 @@ class _Table:
         self.is_divided = "all" in paths
 
     def values(self, column: str, key: str) -> list[str | None]:
-        """One column of all files; `key` says in an error what the column was given for."""
+        """Return one column of all files; `key` names the column's role in errors."""
         return [v for s in self.splits for v in read.strings(s, column, key, self.where)]
 
     def guess_texts(self) -> tuple[str, str | None]:
-        """The text column, and the second one of pairs, where they are obvious."""
+        """Return the text column, and a pair's second one, if they are obvious."""
         names = {name.casefold(): name for name in self.names}
         for one, other in PAIRS:
             if one in names and other in names:
@@ -240,7 +240,7 @@ class _Table:
         )
 
     def guess_label(self, taken: set[str | None]) -> str | None:
-        """The column of the class, where one has a usual name and holds classes."""
+        """Return the column of the class, if one has a usual name and few values."""
         names = {name.casefold(): name for name in self.names if name not in taken}
         usual = [names[name] for name in LABELS if name in names]
         return next(
@@ -248,7 +248,7 @@ class _Table:
         )
 
     def classes(self, column: str, key: str, *, least: float = 0) -> list[str]:
-        """The values of a column of classes that more than a share `least` of the rows hold."""
+        """Return the values of a column of classes in more than a share `least` of the rows."""
         values = self.values(column, key)
         counts = Counter(value for value in values if value and not read.is_missing(value))
         common = [value for value, count in counts.items() if count > least * self.rows]
@@ -260,7 +260,7 @@ class _Table:
         return sorted(common, key=_by_number)
 
     def _is_sentences(self, column: str) -> bool:
-        """Whether a column holds text of several words a row."""
+        """Whether a column holds texts of several words."""
         if any(isinstance(v, list | tuple | dict | bytes) for s in self.splits for v in s[column]):
             return False
         words = sum(len((value or "").split()) for value in self.values(column, "text"))
@@ -268,7 +268,7 @@ class _Table:
 
 
 def _find(path: Path) -> dict[str, Path]:
-    """The files of a task: `all`, or `train` and `test` of a folder."""
+    """Return the files of a task: `all`, or a folder's `train` and `test`."""
     if not path.is_dir():
         return {"all": path}
     found = {p.stem: p for p in sorted(path.iterdir()) if p.suffix in FORMATS}
@@ -318,7 +318,7 @@ def _task_name(path: Path) -> str:
 
 
 def _name(text: str, where: str) -> str:
-    """A name as params.yaml allows it."""
+    """Turn a text into a name that params.yaml allows."""
     name = "-".join(re.findall(r"[a-z0-9]+", text.casefold()))
     if not name:
         raise RaptError(
@@ -334,7 +334,7 @@ def _block(
     label: str | None,
     attributes: Sequence[str],
 ) -> CommentedMap:
-    """The task's params, as far as they deviate from their defaults."""
+    """Build the task's params that differ from the defaults."""
     for key, column in (("text", text), ("text_pair", text_pair)):
         if column:
             table.values(column, key)  # stops where there is no such column
@@ -361,12 +361,12 @@ def _block(
 
 
 def _as_given(path: Path) -> str:
-    """A path as params.yaml holds it: from the workspace, unless it was given from the root."""
+    """Return a path as in params.yaml: relative to the workspace, unless it was absolute."""
     return path.as_posix() if path.is_absolute() else Path(os.path.relpath(path)).as_posix()
 
 
 def _quoted(values: Iterable[str]) -> list[DoubleQuotedScalarString]:
-    """Values that stay strings for every reader of YAML: "1", "no", "True"."""
+    """Quote values, so that every YAML reader keeps them as strings: "1", "no", "True"."""
     return [DoubleQuotedScalarString(value) for value in values]
 
 
@@ -375,14 +375,14 @@ def _comment(section: CommentedMap, key: str, text: str, indent: int) -> None:
 
 
 def _flow(**values: Any) -> CommentedMap:
-    """A mapping on one line."""
+    """Build a mapping that is written on one line."""
     mapping = CommentedMap(values)
     mapping.fa.set_flow_style()
     return mapping
 
 
 def _read(path: Path) -> str:
-    """The text of params.yaml."""
+    """Read the text of params.yaml and check that it can be edited."""
     try:
         content = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -402,7 +402,7 @@ def _read(path: Path) -> str:
 
 
 def _template(task: str, where: str) -> str:
-    """The text of a small experiment on one task."""
+    """Build the text of a small experiment on one task."""
     schema, _, *rest = presets.text(TEMPLATE).splitlines(keepends=True)
     title = f"# A first small result on {where}: frozen states, three methods at one η.\n"
     head, tail = "".join([schema, title, *rest]).split("\ntasks:\n")
@@ -411,7 +411,7 @@ def _template(task: str, where: str) -> str:
 
 
 def _entered(content: str, name: str, is_labelled: bool, has_attributes: bool) -> str:
-    """The text of params.yaml with a task in the lists of the sweep that it fits."""
+    """Add a task to the lists of the sweep that it suits, in the text of params.yaml."""
     for field in ("tasks", "train", "invert", "infer"):
         if (field != "train" or is_labelled) and (field != "infer" or has_attributes):
             content = _append(content, field, name)
@@ -424,14 +424,14 @@ def _entered(content: str, name: str, is_labelled: bool, has_attributes: bool) -
 
 
 def _append(content: str, field: str, name: str) -> str:
-    """The text of params.yaml with one more name in a list of the sweep."""
+    """Append a name to a list of the sweep, in the text of params.yaml."""
     sweep = YAML().load(content)["sweep"]
     names = sweep.get(field)
     if not isinstance(names, CommentedSeq):
         raise RaptError(f"sweep.{field}: got {names!r}, expected a list. Write [] for none.")
     lines = content.splitlines(keepends=True)
     line, column = names.lc.item(len(names) - 1) if names else (names.lc.line, names.lc.col)
-    if names.fa.flow_style() or not names:  # ruamel.yaml forgets the style of an empty one
+    if names.fa.flow_style() or not names:  # ruamel.yaml loses the style of an empty list
         end = column + lines[line][column:].index("]")
         comma = ", " if names else ""
         lines[line] = f"{lines[line][:end]}{comma}{name}{lines[line][end:]}"
@@ -441,10 +441,10 @@ def _append(content: str, field: str, name: str) -> str:
 
 
 def _insert(content: str, section: str, name: str, block: str) -> str:
-    """The text of params.yaml with one more entry in a section, after the last.
+    """Insert an entry at the end of a section, in the text of params.yaml.
 
-    ruamel.yaml says where the entries stand. The block is put in as text: dumped whole, the file
-    would have the next section's comment before the new entry.
+    ruamel.yaml locates the entries, and the block is inserted as text. If the file were dumped
+    whole, the next section's comment would come before the new entry.
     """
     entries = YAML().load(content).get(section)
     if not isinstance(entries, CommentedMap) or entries.fa.flow_style():
@@ -468,7 +468,7 @@ def _insert(content: str, section: str, name: str, block: str) -> str:
 
 
 def _dumped(name: str, block: CommentedMap) -> str:
-    """A task as it stands in params.yaml, not indented."""
+    """Dump a task as YAML, not indented."""
     yaml, out = YAML(), io.StringIO()
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.width = 4096

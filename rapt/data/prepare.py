@@ -1,4 +1,4 @@
-"""From a source's rows to the examples that the pipeline works on: labelled, divided, drawn."""
+"""Preparation of a source's rows as labelled, divided and sampled examples."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BIO = re.compile(r"O|[BI]-\S+")  # Ramshaw and Marcus (1995)
 
 @dataclass(frozen=True)
 class Prepared:
-    """A task's examples: a table for each split (docs/data.md), and how they came about."""
+    """A task's examples: a table for each split (docs/data.md), and a summary of the steps."""
 
     tables: dict[str, pa.Table]
     summary: dict[str, Any]
@@ -40,19 +40,19 @@ class Prepared:
 def prepare(name: str, task: Task, seed: int) -> Prepared:
     """Read a task's source and make its examples.
 
-    Rows go in this order: excluded values, unlabelled by the threshold, other attribute values,
-    unknown authors, empty texts, training rows that also stand in the evaluation split, values
-    that are none of the most frequent, rows not drawn. All are counted. The draw depends on the
-    seed, the task's name and the rows alone, so it is the same on every machine, and a smaller
-    number of rows is a part of a larger one.
+    Rows are dropped in this order, and counted: excluded values, unlabelled by the threshold, other
+    attribute values, unknown authors, empty texts, training rows that are also in the evaluation
+    split, attribute values that are not among the most frequent, rows not drawn. The draw depends
+    only on the seed, the task's name and the rows. It is the same on every machine, and a smaller
+    sample is a part of a larger one.
 
-    Rows that are divided here are divided after the most frequent values are known, and only then
-    drop the training rows that stand in both splits. What is counted is therefore different texts:
-    of so many a copy stays, wherever the division goes.
+    Rows that are divided here are divided after the most frequent values are known. Only then are
+    the training rows that are in both splits dropped. The most frequent values are therefore
+    counted over distinct texts, of which a copy remains however the rows are divided.
 
-    Where columns tell authors apart, a source's own splits are laid together and divided by whole
-    authors. To drop from its training rows the authors of its evaluation rows would not do: where
-    a profile stands for an author, next to nothing would be left.
+    If columns identify authors, a source's own splits are merged and divided by whole authors.
+    Dropping the authors of evaluation rows from the training rows would leave next to nothing if an
+    author is only known by a profile.
 
     Args:
         name: The task's name.
@@ -60,7 +60,7 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
         seed: The root seed.
 
     Raises:
-        RaptError: One line, never with text of the data.
+        RaptError: One line, which never contains text of the data.
     """
     loaded = sources.load(task)
     rows = _Rows(_frame(name, task, loaded))
@@ -92,22 +92,22 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
 
 
 def normalized(text: str) -> str:
-    """A text without what makes two copies of it look different: case and white space."""
+    """Normalize case and white space, so that copies of a text compare equal."""
     return " ".join(text.casefold().split())
 
 
 def identity(text: str | None, text_pair: str | None) -> str:
-    """What two examples share that count as one and the same: the normalized text.
+    """Return the key by which two examples count as duplicates: the normalized text.
 
-    For a pair both texts, in either order. A pair that shares only one text with another is a
+    For a pair it is both texts, in either order. A pair that shares only one text with another is a
     different example: 1,346 questions of Quora Question Pairs are in both its splits, in different
-    company.
+    pairs.
     """
     return "\0".join(sorted(normalized(t) for t in (text, text_pair) if t is not None))
 
 
 class _Rows:
-    """The rows that are still in, and how many went for which reason."""
+    """The remaining rows, and the number of dropped ones by reason."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self.frame = frame
@@ -119,7 +119,7 @@ class _Rows:
 
 
 def _frame(name: str, task: Task, loaded: sources.Loaded) -> pd.DataFrame:
-    """The rows of all splits, in the columns of the pipeline, all of them strings or None."""
+    """Build a frame of all splits' rows, in the pipeline's columns, all strings or None."""
     key = f"tasks.{name}"
     used = {} if task.entities else {"text": (task.text, f"{key}.text")}
     if task.text_pair:
@@ -153,7 +153,7 @@ def _frame(name: str, task: Task, loaded: sources.Loaded) -> pd.DataFrame:
 
 
 def _tagged(split: sources.Split, task: Task, entities: str, key: str) -> dict[str, list[Any]]:
-    """Texts that come as words with their BIO tags: a space between words tells them apart."""
+    """Return texts that come as words with BIO tags, joined by spaces, and their tags."""
     words = read.word_lists(split.columns, task.text, f"{key}.text", split.where)
     tags = read.word_lists(split.columns, entities, f"{key}.entities", split.where)
     pairs = list(zip(words, tags, strict=True))
@@ -173,7 +173,7 @@ def _are_tags(words: list[str] | None, tags: list[str] | None) -> bool:
 
 
 def _attributes(rows: _Rows, task: Task) -> None:
-    """Drop the rows without a value of each attribute; those to be binned become numbers."""
+    """Drop the rows without a valid value of an attribute, and parse numbers to be binned."""
     for attribute, how in (task.attributes or {}).items():
         match how:
             case Values():
@@ -183,7 +183,7 @@ def _attributes(rows: _Rows, task: Task) -> None:
 
 
 def _most_frequent(rows: _Rows, name: str, task: Task) -> None:
-    """Drop the rows with none of the values that most different texts have."""
+    """Keep only the rows with the values that occur in the most distinct texts."""
     for attribute, how in (task.attributes or {}).items():
         if isinstance(how, MostFrequent):
             column = f"attribute_{attribute}"
@@ -207,7 +207,7 @@ def _numbers(rows: _Rows, attribute: str, bins: Bins) -> None:
 
 
 def _edges(train: pd.DataFrame, name: str, task: Task) -> dict[str, list[float]]:
-    """The edges of the bins of each binned attribute: by training rows, whichever are drawn."""
+    """Compute each binned attribute's edges from all training rows, drawn or not."""
     return {
         attribute: attributes.edges(
             train[f"attribute_{attribute}"], how, f"tasks.{name}.attributes.{attribute}"
@@ -246,7 +246,7 @@ def _ratings(values: list[str | None], key: str) -> list[float]:
 
 
 def _classes(values: list[str | None], names: list[str], key: str) -> list[int]:
-    """Class numbers, from names where any value is a name, else from numbers."""
+    """Return class numbers, from names if any value is a name, else from numbers."""
     distinct = set(values)
     classes: dict[str | None, int] = {name: number for number, name in enumerate(names)}
     if not distinct & set(classes):
@@ -273,18 +273,18 @@ def _number(value: str | None) -> float | None:
 
 
 def _shown(value: str | None) -> str:
-    """A label for an error: numbers alone, as the wrong column may hold names, or text."""
+    """Format a label for an error: only numbers, as a wrong column may hold names or text."""
     return repr(value) if _number(value) is not None else "a value not shown"
 
 
 def _is_blank(frame: pd.DataFrame, columns: list[str]) -> pd.Series:
-    """Which rows have nothing in one of these columns."""
+    """Mark the rows that have an empty value in one of these columns."""
     blank = [not all(v and v.strip() for v in row) for row in frame[columns].to_numpy()]
     return pd.Series(blank, index=frame.index, dtype=bool)
 
 
 def _overlaps(rows: _Rows) -> None:
-    """Drop the rows of the training split that also stand in the evaluation split."""
+    """Drop the rows of the training split that are also in the evaluation split."""
     keys = _keys(rows.frame)
     is_train = rows.frame["split"] == "train"
     seen = is_train & keys.isin(set(keys[~is_train]))
@@ -292,7 +292,7 @@ def _overlaps(rows: _Rows) -> None:
 
 
 def _keys(frame: pd.DataFrame) -> pd.Series:
-    """What equal examples share, of each row."""
+    """Return each row's `identity`."""
     examples = zip(frame["text"], frame["text_pair"], strict=True)
     return pd.Series([identity(*example) for example in examples], index=frame.index, dtype=object)
 
@@ -302,7 +302,7 @@ def _author_columns(task: Task) -> list[str]:
 
 
 def _authors(frame: pd.DataFrame, task: Task) -> np.ndarray:
-    """A number for each row's author; each row is an author's only one where nothing tells."""
+    """Number each row's author; without author columns, each row is its own author."""
     if not task.authors:
         return np.arange(len(frame))
     rows = frame[_author_columns(task)].to_numpy()
@@ -311,7 +311,7 @@ def _authors(frame: pd.DataFrame, task: Task) -> np.ndarray:
 
 
 def _author(value: str) -> float | str:
-    """What tells an author apart, however it is spelled: '28.0' is 28, 'Ann ' is 'ann'."""
+    """Normalize a value that identifies an author: '28.0' is 28, 'Ann ' is 'ann'."""
     number = _number(value)
     return normalized(value) if number is None else number
 
@@ -334,7 +334,7 @@ def _divide(rows: _Rows, name: str, task: Task, seed: int) -> None:
 
 
 def _draw(rows: _Rows, name: str, task: Task, seed: int, split: str) -> pd.DataFrame:
-    """The rows of a split that are used, in random order."""
+    """Draw the rows of a split that are used, in random order."""
     frame = rows.frame[rows.frame["split"] == split]
     wanted: int | None = getattr(task.rows, split)
     if wanted and wanted > len(frame):
@@ -348,9 +348,9 @@ def _draw(rows: _Rows, name: str, task: Task, seed: int, split: str) -> pd.DataF
 
 
 def _order(n: int, seed: int, *names: str) -> np.ndarray:
-    """A random permutation of n rows, the same on every machine.
+    """Return a random permutation of n rows, the same on every machine.
 
-    From the generator's raw numbers: what NumPy makes of them may change between its versions.
+    It uses the generator's raw output, as NumPy's methods may change between versions.
     """
     key = hashlib.sha256("\0".join((str(seed), *names)).encode()).digest()[:16]
     raw = np.random.Philox(key=np.frombuffer(key, "<u8")).random_raw(n)

@@ -1,4 +1,4 @@
-"""Where a task's rows come from: a Python package, local files or the Hugging Face hub."""
+"""Sources of a task's rows: a Python package, local files or the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rapt.utils.errors import RaptError, not_allowed
 
 @dataclass(frozen=True)
 class Split:
-    """One split as it was read."""
+    """One split as read from its source."""
 
     columns: read.Columns
     # The file's name, for errors.
@@ -25,10 +25,10 @@ class Split:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a source holds: `train` and `test`, or `all` where it is not divided yet."""
+    """A source's splits: `train` and `test`, or `all` if it is not divided yet."""
 
     splits: dict[str, Split]
-    # What was fetched, for the task's summary.
+    # Description of the source, for the task's summary.
     origin: dict[str, Any]
 
 
@@ -36,7 +36,7 @@ def load(task: Task) -> Loaded:
     """Read all of a task's source.
 
     Raises:
-        RaptError: One line: what is missing, broken or not what its sha256 says.
+        RaptError: One line: something is missing, broken, or does not match its sha256.
     """
     match task.source:
         case PackageSource() as source:
@@ -73,7 +73,7 @@ def _from_files(source: FilesSource, format: Format) -> Loaded:
 
 
 def _local(source: FilesSource, split: Any, path: str) -> bytes:
-    """A local file, whose path starts at the main workspace, checked where its sha256 is known."""
+    """Read a local file, relative to the main workspace, and check its sha256 if given."""
     try:
         data = (files.home() / path).read_bytes()
     except OSError as error:
@@ -102,7 +102,7 @@ def _from_hub(source: HubSource) -> Loaded:
 
 
 def _tags(column: pa.ChunkedArray, feature: Any) -> pa.ChunkedArray | list[list[str | None]]:
-    """Tags of words that a data set stores by number, by their names; all others as they are."""
+    """Replace tags that a data set stores as numbers by their names; keep other columns."""
     names = getattr(getattr(feature, "feature", None), "names", None)
     if names is None:
         return column
@@ -111,7 +111,7 @@ def _tags(column: pa.ChunkedArray, feature: Any) -> pa.ChunkedArray | list[list[
 
 
 def _load_dataset() -> Callable[..., Any]:
-    """`datasets.load_dataset`, its errors as one line."""
+    """Return `datasets.load_dataset`, with its errors as one line."""
     try:
         import datasets
     except ImportError:
@@ -121,9 +121,9 @@ def _load_dataset() -> Callable[..., Any]:
         try:
             return datasets.load_dataset(name, config, revision=revision)
         except datasets.exceptions.DatasetGenerationError:
-            # Its message may quote the row that it broke on.
+            # Its message may quote a row.
             raise RaptError(f"{name}: its files cannot be read as a data set") from None
-        except Exception as error:  # the hub's client raises a dozen kinds, of three packages
+        except Exception as error:  # the hub's client raises a dozen types, from three packages
             line = " ".join(str(error).split())
             raise RaptError(f"{name}: {type(error).__name__}: {line}") from None
 

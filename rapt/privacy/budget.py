@@ -1,4 +1,4 @@
-"""What a release spends: losses add up over words."""
+"""The privacy budget of a release: losses add up over words."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ PAIRS = 4_000
 
 @dataclass(frozen=True)
 class Distances:
-    """How far apart words of a table are, in a mechanism's metric.
+    """Distances between words of a table, in a mechanism's metric.
 
     Attributes:
-        low: 5 % of random pairs are closer; `median`: half; `high`: 95 %.
-        nearest: median distance of a word to its nearest other.
+        low: the 5 % quantile over random pairs; `median`: 50 %; `high`: 95 %.
+        nearest: the median distance of a word to its nearest other word.
     """
 
     low: float
@@ -33,13 +33,13 @@ class Distances:
 
 
 def distances(mechanism: Mechanism, spaces: Sequence[Space], pairs: int = PAIRS) -> Distances:
-    """The distances of random pairs of different words, and of words to their nearest.
+    """Compute the distances of random pairs of distinct words, and to nearest words.
 
     Args:
-        mechanism: whose metric.
-        spaces: the candidates of each group: words are compared within theirs, and a group has its
-            share of the pairs.
-        pairs: how many to draw, always the same ones: the table is public.
+        mechanism: the mechanism that defines the metric.
+        spaces: the candidates of each group. Words are compared within their group, and each group
+            has its share of the pairs.
+        pairs: number of pairs to draw, with a fixed seed, as the table is public.
     """
     rng = np.random.default_rng(0)
     words = sum(len(space.vectors) for space in spaces)
@@ -48,7 +48,7 @@ def distances(mechanism: Mechanism, spaces: Sequence[Space], pairs: int = PAIRS)
         for space in spaces
     ]
     random, nearest = (np.concatenate(part) for part in zip(*sampled, strict=True))
-    # By order statistics: between infinite distances there is nothing to interpolate.
+    # By order statistics, as infinite distances cannot be interpolated.
     low, median, high = np.quantile(random, QUANTILES, method="lower")
     return Distances(
         float(low), float(median), float(high), float(np.quantile(nearest, 0.5, method="lower"))
@@ -58,7 +58,7 @@ def distances(mechanism: Mechanism, spaces: Sequence[Space], pairs: int = PAIRS)
 def _distances(
     mechanism: Mechanism, space: Space, pairs: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Of random pairs (pairs,), and of a tenth as many words to their nearest."""
+    """Return distances of random pairs (pairs,), and of a tenth as many words to their nearest."""
     size = len(space.vectors)
     one = rng.integers(size, size=pairs)
     other = (one + rng.integers(1, size, size=pairs)) % size
@@ -71,15 +71,16 @@ def _distances(
 
 @dataclass(frozen=True)
 class Budget:
-    """The loss of a text: the log of how much likelier its release is from it than from another.
+    """The privacy loss of a text: the log-likelihood ratio of its release against another text.
 
-    For two texts of as many words it is at most η·Σ d(wᵢ, w'ᵢ): d_X-privacy, which has no meaning
-    without the distances, and is no ε of differential privacy.
+    For two texts with the same number of words it is at most η·Σ d(wᵢ, w'ᵢ) (d_X-privacy). This
+    means nothing without the distances, and is not the ε of differential privacy.
 
     Attributes:
-        mechanism: that released it.
+        mechanism: the mechanism of the release.
         eta: the privacy parameter, above 0.
-        words: that got noise, over all releases of the text: each spends η for each unit.
+        words: number of words that got noise, over all releases of the text; each spends η per
+            unit of distance.
     """
 
     mechanism: Mechanism
@@ -93,26 +94,26 @@ class Budget:
             raise RaptError(f"words: got {self.words}, expected 0 or more.")
 
     def document(self, words: int) -> Budget:
-        """The budget of a document with this many words that got noise."""
+        """Return the budget of a document in which this many words got noise."""
         return Budget(self.mechanism, self.eta, words)
 
     def __add__(self, other: Budget) -> Budget:
-        """Of two releases of one text, or of two parts of it.
+        """Add the budgets of two releases of one text, or of two parts of it.
 
         Raises:
-            RaptError: they differ in mechanism or η, so no one number states their sum.
+            RaptError: they differ in mechanism or η, so that no single number states their sum.
         """
         if (self.mechanism, self.eta) != (other.mechanism, other.eta):
             raise RaptError("budgets: got different mechanisms or etas, expected one of each.")
         return Budget(self.mechanism, self.eta, self.words + other.words)
 
     def loss(self, distance: float) -> float:
-        """The most it can be where each of the words differs by this distance."""
-        # 0 words lose nothing, be the distance infinite.
+        """Bound the loss if each of the words differs by this distance."""
+        # 0 words lose nothing, even if the distance is infinite.
         return self.words * self.mechanism.bound(self.eta, distance) if self.words else 0.0
 
     def as_json(self, distances: Distances | None = None) -> dict[str, Any]:
-        """For a privacy statement; infinite losses are null."""
+        """Return the budget as JSON for a privacy statement; infinite losses are null."""
         content: dict[str, Any] = {
             "kind": "d_X-privacy",
             "metric": self.mechanism.metric,
@@ -127,7 +128,7 @@ class Budget:
         return content
 
     def text(self, distances: Distances | None = None) -> str:
-        """In plain words."""
+        """Return the budget in plain words."""
         if np.isinf(self.eta):
             return "Nothing is protected: eta is inf."
         lines = [

@@ -1,4 +1,4 @@
-"""Part-of-speech categories: which words get noise, and among which words each is replaced."""
+"""Part-of-speech categories: the words that get noise, and the candidates to replace each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rapt.utils.errors import RaptError, not_allowed
 
-# RAPT, section on PCT2T: the first four by default, the others for its study.
+# RAPT, section on PCT2T: the first four are its default, the others are for its study.
 CATEGORIES: dict[str, tuple[str, ...]] = {
     "noun": ("NOUN", "PROPN"),
     "verb": ("VERB", "AUX"),
@@ -21,8 +21,8 @@ CATEGORIES: dict[str, tuple[str, ...]] = {
     "determiner": ("DET",),
     "conjunction": ("CCONJ", "SCONJ"),
 }
-# What makes "all" a partition of every tag, each searched within itself. A context may tag a word
-# X or INTJ where out of context hardly any word is: those stand together with the adverbs' rest.
+# With these, "all" partitions the tags, each group searched within itself. Words tagged X or INTJ
+# in context share a group, as out of context hardly any word has these tags.
 REST: dict[str, tuple[str, ...]] = {
     "adverb": ("ADV", "PART"),
     "number": ("NUM",),
@@ -33,18 +33,18 @@ VERBATIM = -1
 
 
 def listed(given: Sequence[str]) -> list[str] | None:
-    """Categories as a command line has them: one at a time, or several with commas; None: none."""
+    """Split categories given on a command line one by one or with commas; None: none given."""
     names = [name.strip() for several in given for name in several.split(",")]
     return [name for name in names if name] or None
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """Groups of words: each word is replaced among the words of its own group.
+    """Groups of words, within which words are replaced.
 
     Attributes:
-        categories: names of CATEGORIES, or "all" alone: a group for each category, given the tags
-            (PCT2T, RAPT); None: every word is of one group (T2T).
+        categories: names of CATEGORIES, or only "all": a group for each category, given the tags
+            (PCT2T, RAPT); None: all words are one group (T2T).
     """
 
     categories: tuple[str, ...] | None
@@ -67,11 +67,11 @@ class Scheme:
         return list(self._tags()) if self.categories else ["every word"]
 
     def groups(self, pos: Sequence[Sequence[str]]) -> list[NDArray[np.int64]]:
-        """The table rows of each group, int64, from the tags of the table's words.
+        """Return the table rows of each group, int64, from the tags of the table's words.
 
         Raises:
-            RaptError: fewer than two words of the table are in a category, which would release
-                every word of it as the same one, or leave nothing to release.
+            RaptError: a category has fewer than two words of the table, so that its words would
+                have one replacement or none.
         """
         if self.categories is None:
             return [np.arange(len(pos))]
@@ -87,7 +87,7 @@ class Scheme:
         return groups
 
     def group_of(self, tag: str) -> int:
-        """The group of a word with this tag in its context, or VERBATIM: it stays as it is."""
+        """Return the group of a word with this tag in its context; VERBATIM: it is not replaced."""
         if self.categories is None:
             return 0
         for group, tags in enumerate(self._tags().values()):
@@ -96,13 +96,13 @@ class Scheme:
         return VERBATIM
 
     def scope(self) -> str:
-        """Which words are protected, for a statement."""
+        """Describe the protected words, for a statement."""
         if self.categories is None:
             return "every word"
         return f"given the tag sequence, every word of the categories {', '.join(self._tags())}"
 
     def not_covered(self) -> list[str]:
-        """What is released as it is, a sentence each."""
+        """Describe what is released unchanged, a sentence each."""
         gaps = ["The number of words of each text is released as it is."]
         if self.categories is not None:
             gaps.append(

@@ -1,4 +1,4 @@
-"""What params.yaml says of privatizing: methods, and what is measured of their mechanisms."""
+"""Sections of params.yaml on privatization: methods, calibration and channels."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PAPER: tuple[Category, ...] = ("noun", "verb", "pronoun", "preposition")
 
 
 def _mechanism(value: Any) -> Any:
-    """A mechanism's `type` with all its parameters; the name alone means the paper's."""
+    """Complete a mechanism's parameters; a name alone means the paper's parameters."""
     value = {"type": value} if isinstance(value, str) else value
     if not isinstance(value, dict):
         return value
@@ -57,7 +57,7 @@ def _mechanism(value: Any) -> Any:
 
 
 def _several(value: Any) -> Any:
-    """`paper` stands for its four categories, one category for itself."""
+    """Expand `paper` to its four categories, and a single category to a list."""
     if value == "paper":
         return list(PAPER)
     return [value] if isinstance(value, str) else value
@@ -119,12 +119,12 @@ class PlainTokens(Section):
         return self
 
 
-# 25, 75, 125, 150 and 175 are those of RAPT's Table III. Each costs nothing.
+# 25, 75, 125, 150 and 175 are those of RAPT's Table III. More of them cost nothing.
 CURVE = (25, 50, 75, 100, 125, 150, 175, 200)
 
 
 class Calibrate(Section):
-    """Replacement statistics by η, the η of some shares, and distances between words."""
+    """Calibration: replaced shares by η, the η of target shares, and distances between words."""
 
     categories: Annotated[Categories, Field(description="of PCT2T's curve")] = list(PAPER)
     etas: Annotated[
@@ -144,7 +144,7 @@ class Calibrate(Section):
 
 
 class Channel(Section):
-    """The words whose channel P(y|w) is estimated, and how often each is drawn."""
+    """Estimation of the channel P(y|w): its words, and the number of draws of each."""
 
     frequent: Annotated[
         PositiveInt, Field(description="most frequent words: what texts consist of")

@@ -1,7 +1,7 @@
-"""A release beside the tagged text that it came from: what it holds, and whether that fits.
+"""Checks of a release against the tagged text that it was made from.
 
-Every check returns rows with an `example_id` and flags that are True where all is well; which of
-them must hold is up to the gate. No row holds a word.
+Every check returns rows with an `example_id` and flags that are True if all is well; the gate
+decides which of them must hold. No row contains a word of a text.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from rapt.privacy.streams import stream
 from rapt.utils import files
 
 SPLITS = ("train", "test")
-CHUNK = 1 << 14  # vectors that are looked at together
-# Protected words of each split that are replayed, at most. 4,000 of both splits show a replaced
-# share that is 6 percentage points too low.
+CHUNK = 1 << 14  # vectors that are checked at once
+# Protected words of each split that are replayed, at most. 4,000 words of both splits suffice to
+# detect a replaced share that is 6 percentage points too low.
 REPLAYED = 2000
 Rows = list[dict[str, Any]]
 
@@ -38,16 +38,16 @@ class Release:
     """A release of a task's two splits, and the mechanism that its statement names.
 
     Attributes:
-        folder: of the release.
+        folder: the release's folder.
         statement: its statement.json.
-        seed: of the experiment.
+        seed: the experiment's seed.
         privatizer: the mechanism.
         tagged: the original splits.
         copies: one for each seed.
     """
 
     def __init__(self, folder: Path, seed: int) -> None:
-        """Read a release, and what it came from."""
+        """Read a release and its tagged originals."""
         self.folder, self.seed = folder, seed
         told = self.statement = files.read_json(folder / "statement.json")
         self.privatizer = seeded.privatizer(
@@ -62,21 +62,21 @@ class Release:
 
     @property
     def has_vectors(self) -> bool:
-        """Whether each word has a vector beside it."""
+        """Whether the release holds a vector for each word."""
         return seeded.releases_vectors(self.privatizer)
 
     @property
     def is_original(self) -> bool:
-        """Whether it is without noise."""
+        """Whether the release is without noise."""
         return bool(np.isinf(self.privatizer.eta))
 
     @property
     def grid(self) -> float:
-        """What the numbers of its vectors are multiples of."""
+        """The grid of the release's vectors: their numbers are multiples of it."""
         return float(parameters(self.privatizer.mechanism)["grid"])
 
     def parts(self) -> Rows:
-        """Every file of the release, and every column and metadata key in it: `part`."""
+        """List every file of the release with its columns and metadata keys: `part`."""
         import pyarrow.parquet as pq
 
         parts = []
@@ -89,7 +89,7 @@ class Release:
         return [{"example_id": part, "part": part} for part in parts]
 
     def parts_allowed(self) -> list[str]:
-        """docs/data.md, “The release”: nothing else may be in it."""
+        """List the only parts that a release may have (docs/data.md, “The release”)."""
         columns = ["example_id", "segment", "words", *(["vectors"] if self.has_vectors else [])]
         columns += ["label"] if self.statement["labels"] else []
         within = dict.fromkeys((f"{split}.parquet" for split in SPLITS), columns)
@@ -109,8 +109,8 @@ class Copy:
     """One seed's copy of a release.
 
     Attributes:
-        name: of its folder.
-        splits: what was released of each split.
+        name: name of its folder.
+        splits: the released table of each split.
         plain: its public plain tokens, drawn again; None: it has none.
     """
 
@@ -133,7 +133,7 @@ class Copy:
         )
 
     def checks(self) -> Iterator[tuple[str, Rows]]:
-        """Where each check was made, and its rows."""
+        """Yield the place of each check and its rows."""
         if self.plain:
             yield self.name, self._plain_file()
         for split in SPLITS:
@@ -142,7 +142,7 @@ class Copy:
                 yield f"{self.name}/{split}", self._vectors(split)
 
     def _plain_file(self) -> Rows:
-        """Whether plain.parquet names the tokens that are drawn and no others: `drawn`."""
+        """Check that plain.parquet names exactly the tokens that are drawn: `drawn`."""
         assert self.plain
         named = files.read_parquet(self._folder / "plain.parquet").to_pylist()
         expected = [
@@ -153,10 +153,10 @@ class Copy:
         return [{"example_id": "plain.parquet", "drawn": named == expected}]
 
     def _words(self, split: str) -> Rows:
-        """Whether each text's words can come from it: `in_order`, `as_many`, `released`, `plain`.
+        """Check that each text can become its release: `in_order`, `as_many`, `released`, `plain`.
 
-        `plain` is there where the copy has plain tokens; `unchanged` in place of `released` where
-        there is no noise. A text that stands on one side alone has a row, too.
+        `plain` is only there if the copy has plain tokens, and `unchanged` replaces `released` if
+        there is no noise. A text that is missing on one side has a row, too.
         """
         privatizer = self.release.privatizer
         released_flag = "unchanged" if self.release.is_original else "released"
@@ -173,14 +173,14 @@ class Copy:
                 "example_id": example or example_after,
                 "in_order": example == example_after,
                 "as_many": as_many,
-                # Words that cannot be compared one by one are reported as too many or too few.
+                # If the numbers of words differ, only `as_many` reports it.
                 released_flag: not as_many or _possible(privatizer, groups, words, released),
             }
             rows.append(flags | ({"plain": self._is_plain(*prefix)} if self.plain else {}))
         return rows
 
     def _is_plain(self, sequence: int | None = None, released: Sequence[str] = ()) -> bool:
-        """Whether a text's privatized plain tokens can come from the sequence that it names."""
+        """Whether a text's privatized plain tokens can come from the sequence it names."""
         assert self.plain
         if sequence is None or sequence not in range(len(self.plain.words)):
             return False
@@ -190,9 +190,9 @@ class Copy:
         )
 
     def _vectors(self, split: str) -> Rows:
-        """Whether vectors are the mechanism's, and a text's words theirs: `sound`, `nearest`.
+        """Check that vectors are on the grid, and words the nearest to them: `sound`, `nearest`.
 
-        Without noise `own` takes the place of `nearest`: the vectors are those of the words.
+        Without noise `own` replaces `nearest`: the vectors are the words' own.
         """
         fits = "own" if self.release.is_original else "nearest"
         privatizer, copy = self.release.privatizer, self.splits[split]
@@ -239,12 +239,12 @@ class Copy:
 
 @dataclass(frozen=True)
 class Replaced:
-    """How many of a copy's protected words were replaced.
+    """The number of a copy's protected words that were replaced.
 
     Attributes:
-        words: protected ones, of all texts.
-        replaced: of these.
-        replay: the test on the texts that were replayed.
+        words: number of protected words, over all texts.
+        replaced: number of replaced ones among them.
+        replay: the test on the replayed texts.
     """
 
     words: int
@@ -252,7 +252,7 @@ class Replaced:
     replay: ReplayTest
 
     def as_json(self, k: int) -> dict[str, Any]:
-        """What docs/data.md says of the field `replaced`, of seed k."""
+        """Return seed k's entry of the field `replaced` (docs/data.md)."""
         replay = self.replay
         words = max(1, replay.words)
         return {
@@ -277,7 +277,7 @@ def _columns(table: pa.Table, *columns: str) -> Iterator[tuple[Any, ...]]:
 def _possible(
     privatizer: Privatizer, groups: Sequence[int], words: Sequence[str], released: Sequence[str]
 ) -> bool:
-    """Whether the mechanism can release these words: no unknown word may have passed through."""
+    """Whether the mechanism can release these words: of each word's group, or verbatim."""
     if np.isinf(privatizer.eta):
         return list(words) == list(released)
     return all(
@@ -287,7 +287,7 @@ def _possible(
 
 
 def _sound(vectors: NDArray[np.float32], grid: float) -> NDArray[np.bool_]:
-    """Whether all numbers of a vector are finite and on the grid (n,)."""
+    """Check that all numbers of each vector are finite and on the grid, (n,)."""
     sound = np.empty(len(vectors), np.bool_)
     for start in range(0, len(vectors), CHUNK):
         part = slice(start, start + CHUNK)
@@ -297,7 +297,7 @@ def _sound(vectors: NDArray[np.float32], grid: float) -> NDArray[np.bool_]:
 
 
 def _nearest(privatizer: Privatizer, vectors: NDArray[np.float32]) -> list[str]:
-    """The word nearest to each vector, those that are not finite taken for the origin."""
+    """Return the word nearest to each vector; numbers that are not finite count as 0."""
     nearest = seeded.representer(privatizer).nearest
     parts = (vectors[start : start + CHUNK] for start in range(0, len(vectors), CHUNK))
     return [word for part in parts for word in nearest(np.nan_to_num(part, posinf=0, neginf=0))]
@@ -306,7 +306,7 @@ def _nearest(privatizer: Privatizer, vectors: NDArray[np.float32]) -> list[str]:
 def _replaced(
     privatizer: Privatizer, tagged: pa.Table, after: Sequence[Sequence[str]]
 ) -> list[list[bool]]:
-    """Whether each protected word of each text was replaced."""
+    """Return for each protected word of each text whether it was replaced."""
     flags = []
     for (words, pos), released in zip(_columns(tagged, "words", "pos"), after, strict=True):
         groups = privatizer.groups_of_text(pos)
@@ -316,7 +316,7 @@ def _replaced(
 
 
 def _sample(words: Sequence[int], rng: np.random.Generator) -> list[int]:
-    """Texts drawn at random until they have REPLAYED words; at least one."""
+    """Draw random texts with at most REPLAYED words together, but at least one text."""
     order = rng.permutation(len(words))
     few = np.searchsorted(np.cumsum(np.asarray(words, np.int64)[order]), REPLAYED, side="right")
     return sorted(order[: max(1, int(few))].tolist())

@@ -1,4 +1,4 @@
-"""Seeded releases of a tagged data set: the same names give the same noise, anywhere."""
+"""Seeded releases of a tagged data set: the same seed and names give the same noise."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from rapt.utils.errors import RaptError
 def privatizer(
     embedding: str, how: Mapping[str, Any], categories: Sequence[str] | None, eta: str
 ) -> Privatizer:
-    """The privatizer of a method at one η, over the table that the `tables` stage wrote.
+    """Build the privatizer of a method at one η, over a table written by the `tables` stage.
 
     Args:
-        embedding: its name in params.yaml.
+        embedding: the table's name in params.yaml.
         how: `type` and parameters of the mechanism.
-        categories: of the method.
-        eta: as params.yaml writes it.
+        categories: the method's POS categories.
+        eta: the privacy parameter as in params.yaml.
     """
     return Privatizer(
         table=EmbeddingTable(paths.table(embedding)),
@@ -41,17 +41,17 @@ def privatizer(
 def texts(
     privatizer: Privatizer, tagged: pa.Table, *names: str | int, seed: int
 ) -> Iterator[list[str]]:
-    """Privatize every text of a tagged split; each takes its stream from `names` and its id."""
+    """Privatize every text of a tagged split, with a random stream by `names` and its id."""
     return privatizer.privatize(_words(privatizer, tagged, *names, seed=seed))
 
 
 def releases_vectors(privatizer: Privatizer) -> bool:
-    """Whether a release holds the noisy vector of each word beside the word nearest to it."""
+    """Whether a release holds each word's noisy vector besides the word nearest to it."""
     return isinstance(privatizer.mechanism, TokenRepresentation)
 
 
 def representer(privatizer: Privatizer) -> Representer:
-    """What releases the vectors that the privatizer's words are the nearest to."""
+    """Return the representer of the vectors to which the privatizer's words are nearest."""
     assert isinstance(privatizer.mechanism, TokenRepresentation)
     return Representer(table=privatizer.table, mechanism=privatizer.mechanism, eta=privatizer.eta)
 
@@ -59,10 +59,10 @@ def representer(privatizer: Privatizer) -> Representer:
 def vectors(
     privatizer: Privatizer, tagged: pa.Table, *names: str | int, seed: int
 ) -> Iterator[NDArray[np.float32]]:
-    """The noisy vectors of every text, float32 (n, d): the words of `texts` are nearest to them.
+    """Yield the noisy vectors of every text, float32 (n, d); the words of `texts` are nearest.
 
     Raises:
-        RaptError: float32 cannot hold a number as it stands on the grid.
+        RaptError: float32 cannot represent a number of the grid exactly.
     """
     made = representer(privatizer)
     for exact in made.release(_words(privatizer, tagged, *names, seed=seed)):
@@ -79,9 +79,9 @@ def vectors(
 def noise(
     privatizer: Privatizer, released: pa.Table, *names: str | int, seed: int
 ) -> Iterator[NDArray[np.float64]]:
-    """The noise of every text of a release, float64 (n, d), for whoever knows seed and names.
+    """Draw the noise of every released text again, float64 (n, d), given the seed and the names.
 
-    Of a mechanism that adds what it draws, over η, to vectors.
+    Only for mechanisms that add their draws, divided by η, to the vectors.
     """
     columns = (released["example_id"], released["words"])
     for example, words in zip(*(column.to_pylist() for column in columns), strict=True):
@@ -101,11 +101,11 @@ def _words(
 
 
 def plain_vocabulary(privatizer: Privatizer, size: int | None) -> NDArray[np.int64]:
-    """V_r, from which plain tokens are drawn and which the reconstruction head predicts.
+    """Return V_r, from which plain tokens are drawn and which the reconstruction head predicts.
 
     Args:
-        privatizer: whose candidates it consists of.
-        size: of its most frequent candidates, by the table's public frequency; None: all.
+        privatizer: the privatizer whose candidates make up V_r.
+        size: number of its most frequent candidates, by the table's public frequency; None: all.
 
     Returns:
         Table rows, ascending, int64 (|V_r|,).
@@ -128,13 +128,13 @@ def plain_vocabulary(privatizer: Privatizer, size: int | None) -> NDArray[np.int
 class PlainTokens:
     """The plain tokens of one run (RAPT): public words before each text, privatized with it.
 
-    Each text is given one of the sequences, by its id alone. Which one is as public as they are.
+    Each text is given one of the sequences, by its id alone. The choice is as public as they are.
 
     Attributes:
         vocabulary: V_r as table rows, int64 (|V_r|,).
-        targets: places in V_r, int64 (sequences, length).
-        words: of each sequence.
-        groups: of each sequence's words.
+        targets: indices into V_r, int64 (sequences, length).
+        words: the words of each sequence.
+        groups: the groups of each sequence's words.
     """
 
     def __init__(
@@ -147,14 +147,14 @@ class PlainTokens:
         choice: str,
         vocabulary: int | None,
     ) -> None:
-        """Draw them, each word independently of all others.
+        """Draw the sequences, each word independently.
 
         Args:
-            privatizer: that of the texts.
-            names: of the run.
-            seed: of the experiment.
+            privatizer: the texts' privatizer.
+            names: the run's names, for its random stream.
+            seed: the experiment's seed.
             length: words in a sequence.
-            sequences: how many there are.
+            sequences: number of sequences.
             choice: uniform over V_r, or by the frequency of its words.
             vocabulary: size of V_r; None: all candidates.
 
@@ -182,14 +182,14 @@ class PlainTokens:
         return rng.choice(len(self.vocabulary), shape, p=frequency / frequency.sum())
 
     def sequences(self, ids: Iterable[str], *names: str | int) -> list[int]:
-        """Which sequence each text is given, uniform: by the names of its data set and its id."""
+        """Draw each text's sequence, uniformly, by the names of its data set and its id."""
         count = len(self.targets)
         return [
             int(self._stream(*names, example, "plain-sequence").integers(count)) for example in ids
         ]
 
     def copies(self, ids: Sequence[str], *names: str | int) -> Iterator[list[str]]:
-        """Privatize each text's sequence anew: it is public, the privatized copy is not."""
+        """Privatize each text's sequence anew: the sequence is public, the copy is not."""
         return self.privatizer.privatize(
             Words(
                 self.words[sequence],

@@ -1,4 +1,4 @@
-"""The privacy statement that goes with a release: for programs, and in plain words."""
+"""The privacy statement of a release: as JSON, and in plain words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORDS_OF_VECTORS = (
     " M releases the word's noisy vector; the word that stands beside it is the table's nearest to "
     "that vector, found from it alone (post-processing), and costs nothing more."
 )
-# What a word that gets no noise is, and how several of them are called.
+# Kinds of words that get no noise, with their plural for statements.
 KINDS = {
     "number": "numbers",
     "email": "e-mail addresses",
@@ -29,11 +29,11 @@ KINDS = {
 
 
 def kind(word: str, identifier: str | None) -> str:
-    """Which of KINDS a word is.
+    """Return which of KINDS a word is.
 
     Args:
-        word: any.
-        identifier: the kind of identifier that it is or is part of (rapt.text.identifiers).
+        word: any word.
+        identifier: the kind of identifier that it belongs to, if any (rapt.text.identifiers).
     """
     if identifier:
         return identifier
@@ -54,20 +54,20 @@ def statement(
     generator: str,
     **facts: Any,
 ) -> dict[str, Any]:
-    """What holds for a release and what does not (docs/data.md).
+    """Build the statement of a release: its guarantee, its gaps and its counts (docs/data.md).
 
     Args:
-        privatizer: what made the release.
-        eta: as the user wrote it.
-        documents: in the release.
-        noise: words that got noise, in all of them; `longest`: in the one with the most.
-        longest: see there.
-        verbatim: words released as they are, by kind.
-        placeholders: words released as a placeholder, by kind.
-        columns: released as they are.
-        spacing: what is released of it.
-        generator: of the noise, and whether it can be repeated.
-        **facts: the fields that the release itself decides (task, method, embedding, …).
+        privatizer: the release's privatizer.
+        eta: the privacy parameter as the user wrote it.
+        documents: number of documents in the release.
+        noise: number of words that got noise, in all documents.
+        longest: number of words that got noise in the document with the most of them.
+        verbatim: number of words released unchanged, by kind.
+        placeholders: number of words released as a placeholder, by kind.
+        columns: columns released unchanged.
+        spacing: description of the released spacing.
+        generator: description of the noise's generator, and whether it is repeatable.
+        **facts: fields that the release itself decides (task, method, embedding, …).
     """
     mechanism, scheme = privatizer.mechanism, privatizer.scheme
     protected = not np.isinf(privatizer.eta)
@@ -105,7 +105,7 @@ def _protection(privatizer: Privatizer) -> str:
 
 
 def guarantee(privatizer: Privatizer, eta: str) -> str:
-    """The bound for a word and for a text, in one sentence."""
+    """State the bound for a word and for a text, in one sentence."""
     if not privatizer.mechanism.proven:
         return "None: no bound is known for this mechanism."
     scope = privatizer.scheme.scope()
@@ -118,13 +118,13 @@ def guarantee(privatizer: Privatizer, eta: str) -> str:
 
 
 def _budget(privatizer: Privatizer, words: int) -> dict[str, Any]:
-    """Of a document with so many words that got noise, beside what its distances are like."""
+    """Return the budget of a document in which `words` got noise, with typical distances."""
     budget = Budget(privatizer.mechanism, privatizer.eta, words)
     return budget.as_json(distances(privatizer.mechanism, privatizer.spaces()))
 
 
 def plain_words(content: Mapping[str, Any]) -> str:
-    """The statement in plain words."""
+    """Format the statement in plain words."""
     if content["protection"] == UNPROTECTED:
         return "PRIVACY STATEMENT\n\nUNPROTECTED: the words are the originals.\n"
     categories, counts = content["categories"], content["words"]

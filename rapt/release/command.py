@@ -1,4 +1,4 @@
-"""`rapt privatize`: what was typed, as a job, and how it went in one line."""
+"""`rapt privatize`: a job from its options, and a summary in one line."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rapt.utils.errors import RaptError
 
 
 def privatize(path: Path, out: Path, **options: Any) -> str:
-    """Privatize a file or a folder of Parquet files; see `rapt privatize --help` for what is what.
+    """Privatize a file or a folder of Parquet files; see `rapt privatize --help` for the options.
 
     Returns:
-        one line on what became of the words; for the user alone, it tells more than the release.
+        a summary in one line; only for the user, as it reveals more than the release.
 
     Raises:
-        RaptError: something given is not allowed.
+        RaptError: an option is not allowed.
     """
     work, privatizer = prepared(path, out, **options)
     return summary(out, work.run(privatizer))
@@ -45,10 +45,10 @@ def prepared(
     parameter: Sequence[str] | None,
     **options: Any,
 ) -> tuple[Job | Directory, TextPrivatizer]:
-    """What is to be done and what does it, checked, from the options of `rapt privatize`.
+    """Build and check the job and the privatizer from the options of `rapt privatize`.
 
     Raises:
-        RaptError: something given is not allowed.
+        RaptError: an option is not allowed.
     """
     if seed is not None:
         raise RaptError(
@@ -76,7 +76,7 @@ def prepared(
 
 
 def _parameter(given: str) -> tuple[str, float]:
-    """A mechanism's parameter as given: `weight=0.5`."""
+    """Parse a mechanism's parameter: `weight=0.5`."""
     name, _, value = given.partition("=")
     try:
         number = float(value)
@@ -86,7 +86,7 @@ def _parameter(given: str) -> tuple[str, float]:
 
 
 def summary(out: Path, counts: Counts) -> str:
-    """One line on what became of the words; for the user alone, it tells more than the release."""
+    """Summarize a release in one line; only for the user, as it reveals more than the release."""
     noise, placeholders = counts.fates[NOISE], sum(counts.kinds(PLACEHOLDER).values())
     share = f" ({counts.replaced / noise:.0%} became another word)" if noise else ""
     where = "above" if out == STREAM else f"{out}.privacy.txt"

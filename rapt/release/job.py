@@ -1,4 +1,4 @@
-"""Privatizing a file: checked before, resumable, whole or not there."""
+"""Privatization of a file: checked in advance, resumable and atomic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rapt.utils.errors import RaptError
 from rapt.utils.files import write_bytes
 from rapt.utils.progress import counter
 
-Progress = Callable[[int], object]  # told how many documents more are done
+Progress = Callable[[int], object]  # called with the number of documents just done
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Job:
     """A file to privatize.
 
     Attributes:
-        source: what to read, and how to write it.
-        out: where the release goes; `-` is the standard output.
-        map: where the restoring map goes, if there shall be one.
+        source: the input, and its format for reading and writing.
+        out: path of the release; `-` is the standard output.
+        map: path of the map that restores the originals; None: no map.
         overwrite: whether `out` and `map` may exist.
-        stream: what the names of its random streams begin with, where there is an insecure seed.
+        stream: prefix of the names of its random streams, if there is an insecure seed.
     """
 
     source: Format
@@ -46,7 +46,7 @@ class Job:
         """Check the paths.
 
         Raises:
-            RaptError: a file to read is not there, or one to write is, or is also read.
+            RaptError: the input does not exist, or an output exists or is also the input.
         """
         path = self.source.input.path
         if path != STREAM and not path.exists():
@@ -63,20 +63,20 @@ class Job:
         """Privatize the file and write its privacy statement beside it.
 
         Raises:
-            RaptError: the input is not what it should be.
+            RaptError: the input is invalid.
         """
         with counter("privatizing", self.read(), "documents") as progress:
             run = self._to_stream if self.out == STREAM else self._to_file
             return run(privatizer, progress.update)
 
     def read(self) -> int | None:
-        """The number of documents; None: of a stream, which can be read once.
+        """Count the documents; None: the input is a stream, which can be read only once.
 
-        A file is read whole before its first word is privatized, so that what is wrong with its
-        last line does not show after hours.
+        A file is read to its end before its first word is privatized, so that an error in its last
+        line does not show up after hours.
 
         Raises:
-            RaptError: the input is not what it should be.
+            RaptError: the input is invalid.
         """
         if not self.source.input.is_file:
             return None
@@ -105,7 +105,7 @@ class Job:
         return counts
 
     def _finish(self, parts: Parts, privatizer: TextPrivatizer, counts: Counts) -> None:
-        """Move everything into place, the release last: where it is, what describes it is."""
+        """Move everything into place, the release last, so that it never lacks its description."""
         self._describe(privatizer, counts)
         parts.join_map()
         whole = parts.folder / "whole"
@@ -136,7 +136,7 @@ class Job:
     def _privatized(
         self, privatizer: TextPrivatizer, chunk: Chunk, start: int
     ) -> tuple[bytes, bytes, Counts]:
-        """A chunk's part of the release, of the map, and its counts."""
+        """Privatize a chunk; return its parts of the release and of the map, and its counts."""
         released = {
             column: privatizer.release(
                 [text or "" for text in texts], *self.stream, chunk.number, column
@@ -168,9 +168,9 @@ class Job:
 
 
 def how(privatizer: TextPrivatizer, source: Format, map: Path | None) -> dict[str, object]:
-    """All that decides what becomes of an input, as JSON: parts of one release have it in common.
+    """Return all settings that determine a release, as JSON; its parts must share them.
 
-    The noise is another each time, but with an insecure seed.
+    Noise is fresh each time, except with an insecure seed.
     """
     return asdict(privatizer.options) | {
         "categories": list(privatizer.options.categories or ()),
@@ -185,7 +185,7 @@ def how(privatizer: TextPrivatizer, source: Format, map: Path | None) -> dict[st
 
 
 def write_statement(out: Path, content: dict[str, Any]) -> None:
-    """Write the privacy statement of a release beside it, for programs and in plain words."""
+    """Write a release's privacy statement beside it, as JSON and in plain words."""
     text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     write_bytes(beside(out, ".privacy.json"), [text.encode()])
     write_bytes(beside(out, ".privacy.txt"), [plain_words(content).encode()])
@@ -196,7 +196,7 @@ def _first(chunk: Chunk) -> list[str | None]:
 
 
 def _map_lines(released: dict[str, list[Released]], start: int) -> str:
-    """What restores the originals: a line of JSON for each word that became another."""
+    """Return the map that restores the originals: a line of JSON for each changed word."""
     lines = []
     for column, texts in released.items():
         for document, text in enumerate(texts, start):
@@ -214,7 +214,7 @@ def _map_lines(released: dict[str, list[Released]], start: int) -> str:
 
 
 def _private(path: Path, overwrite: bool) -> BinaryIO:
-    """A file that nobody else may read, from its first byte on."""
+    """Open a new file that only its owner may read, from the first byte on."""
     if overwrite:
         path.unlink(missing_ok=True)
     return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE), "wb")

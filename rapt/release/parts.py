@@ -1,4 +1,4 @@
-"""Finished parts of a file: a run that was killed goes on after the last of them."""
+"""Finished parts of a release, after which a killed run resumes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ PRIVATE = 0o600
 
 
 class Parts:
-    """The folder OUT.parts, and FILE.parts of a map: they hold parts until there are all.
+    """The folders OUT.parts and, for a map, FILE.parts, which hold parts until all are there.
 
-    The parts of the map hold original words: they lie where the map will, as private as it.
+    The parts of the map contain original words. They are beside the map's path and as private.
     """
 
     def __init__(self, out: Path, map: Path | None) -> None:
@@ -31,22 +31,22 @@ class Parts:
 
     @property
     def begun(self) -> bool:
-        """Whether a run has begun that did not end."""
+        """Whether there is an unfinished run."""
         return self._manifest.exists()
 
     @contextmanager
     def opened(self, identity: dict[str, Any], resumable: bool) -> Iterator[Parts]:
-        """Begin what has this identity, or go on with it; one run at a time.
+        """Start a release or resume it, one run at a time.
 
         Args:
             identity: input and options, as JSON.
             resumable: whether the input can be read again.
 
         Raises:
-            RaptError: the parts that there are come from another input or from other options, or
-                another run works on them.
+            RaptError: existing parts come from another input or other options, or another run is
+                working on them.
         """
-        # What it says of each part tells more than the release.
+        # Private: the facts about each part reveal more than the release.
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             with FileLock(self.folder / "lock", timeout=0):
@@ -64,22 +64,22 @@ class Parts:
         return self._facts(number).exists()
 
     def add(self, number: int, content: bytes, map: bytes, facts: dict[str, Any]) -> None:
-        """Store a part; it is there when its facts are, which come last."""
+        """Store a part; its facts are written last and mark it as complete."""
         write_bytes(self._content(number), [content])
         if self._maps:
             write_bytes(self._maps / f"{number:06}", [map], PRIVATE)
         _write_json(self._facts(number), facts)
 
     def facts(self) -> Iterator[dict[str, Any]]:
-        """What was stored with each part, in order."""
+        """Return the facts that were stored with each part, in order."""
         return (read_json(self._facts(number)) for number in self._numbers())
 
     def contents(self) -> Iterator[Path]:
-        """The parts, in order."""
+        """Return the paths of the parts, in order."""
         return (self._content(number) for number in self._numbers())
 
     def join_map(self) -> None:
-        """Make the map of its parts."""
+        """Join the parts of the map."""
         if self._map and self._maps:
             parts = (self._maps / f"{number:06}" for number in self._numbers())
             write_bytes(self._map, (part.read_bytes() for part in parts), PRIVATE)
@@ -118,7 +118,7 @@ class Parts:
 
 
 def beside(path: Path, suffix: str) -> Path:
-    """The file or folder of the same name with a suffix more."""
+    """Return the path with a suffix appended to its name."""
     return path.with_name(path.name + suffix)
 
 

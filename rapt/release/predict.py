@@ -1,4 +1,4 @@
-"""`rapt predict`: privatize as the training data was, and ask the adapted model about that."""
+"""`rapt predict`: privatize texts like the training data, and query the adapted model."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from rapt.utils.errors import RaptError
 
 Vectors = NDArray[np.float32]
 
-# What a provider says of a release, and the user's own statement of it must say too.
+# Fields in which a provider's statement of a release must match the user's own.
 HELD = ("mechanism", "parameters", "categories", "eta", "table_sha256")
 
 
@@ -62,13 +62,13 @@ def predict(
     as_json: bool,
     show: bool,
 ) -> Iterator[str]:
-    """Predict the class of texts; see `rapt predict --help` for what each means.
+    """Predict the class of texts; see `rapt predict --help` for the options.
 
     Yields:
         a line for each text, in order: its label and probability.
 
     Raises:
-        RaptError: something given is not allowed, or the provider does not answer.
+        RaptError: an option is not allowed, or the provider does not answer.
     """
     texts = _texts(given)
     provider = opened(adapter)
@@ -107,7 +107,7 @@ def predict(
 
 
 class Repeater:
-    """Privatizes texts as the release was that an adapter was tuned on, with noise of their own."""
+    """Privatizes texts like the release that an adapter was tuned on, with fresh noise."""
 
     def __init__(
         self, contract: Contract, eta: float, table: Path | None, tagger: str, placeholders: bool
@@ -115,21 +115,21 @@ class Repeater:
         """Open the table.
 
         Args:
-            contract: of the adapter.
-            eta: the privacy parameter; inf: words stay as they are, and no table is needed, but
-                for their vectors where the model takes these.
+            contract: the adapter's contract.
+            eta: the privacy parameter; inf: words stay unchanged, and a table is needed only if
+                the model takes vectors.
             table: folder of the embedding table; None: the project's, else MiniLM's.
             tagger: package of the spaCy model.
-            placeholders: for numbers, addresses and handles that get no noise, as `rapt privatize`
-                has them. The pipeline's releases, which adapters are tuned on, keep them.
+            placeholders: whether numbers, addresses and handles that get no noise are replaced by
+                placeholders, as in `rapt privatize`. The pipeline's releases keep them.
 
         Raises:
-            RaptError: the table is another than the release's, or an option is not allowed.
+            RaptError: the table is not the release's, or an option is not allowed.
         """
         self.contract, self.eta, self._tagger = contract, eta, tagger
         self._privatizer: TextPrivatizer | None = None
         self._representer: Representer | None = None
-        self._mechanism: Mechanism | None = None  # what gives words noise
+        self._mechanism: Mechanism | None = None  # None: words get no noise
         self._groups: list[list[int]] = []
         statement = contract.statement
         if eta == math.inf and placeholders:
@@ -169,11 +169,10 @@ class Repeater:
     def __call__(self, texts: Sequence[Sequence[str]]) -> tuple[list[Text], list[Counter[str]]]:
         """Privatize [k; x] for each text x, of one segment or two.
 
-        Words beyond those that the model can see are not sent: they would spend privacy for
-        nothing.
+        Words beyond the model's length limit are not sent, as they would spend privacy for nothing.
 
         Returns:
-            what may be sent; and for each text what became of its words (rapt.release.text).
+            the texts to send, and for each text the counts of its words' fates (rapt.release.text).
         """
         released = iter(self._release([segment for text in texts for segment in text]))
         sent, fates = [], []
@@ -195,10 +194,10 @@ class Repeater:
         return sent, fates
 
     def _most(self, sizes: Sequence[int]) -> list[int]:
-        """How many words of each segment the model can see, where each is a token at least.
+        """Bound the words of each segment that the model can read, at one token or more per word.
 
-        The halves of a pair share the tokens; what the one does not fill of its half is the
-        other's.
+        A pair shares the tokens equally; a segment that is shorter than its half leaves the rest to
+        the other.
         """
         most = self.contract.max_tokens
         if len(sizes) == 1:
@@ -206,7 +205,7 @@ class Repeater:
         return [most - min(other, most // 2) for other in reversed(sizes)]
 
     def said(self, fates: Sequence[Counter[str]]) -> Iterator[str]:
-        """What the user is told: what is protected, and what it spends."""
+        """Yield the messages for the user: which words are protected, and the privacy loss."""
         if self._mechanism is None:
             yield "unprotected: eta is inf, every word goes to the model as it is"
             return
@@ -229,7 +228,7 @@ class Repeater:
         )
 
     def _release(self, texts: list[str]) -> list[tuple[Released, Vectors | None]]:
-        """What becomes of each text, and the vectors of its words where the model takes these."""
+        """Privatize each text, with its words' vectors if the model takes vectors."""
         if self._privatizer is not None:
             return [(text, None) for text in self._privatizer.release(texts)]
         cut = [pieces(text) for text in texts]
@@ -238,7 +237,7 @@ class Repeater:
         return [self._represented(text) if self._representer else (text, None) for text in whole]
 
     def _represented(self, text: Released) -> tuple[Released, Vectors]:
-        """A text's vectors by one draw of noise, and the words nearest to them."""
+        """Draw a text's noisy vectors, and find the words nearest to them."""
         assert self._representer
         every = [0] * len(text.originals)
         (exact,) = self._representer.release([Words(text.originals, every, fresh)])
@@ -249,7 +248,7 @@ class Repeater:
         return replace(text, words=nearest, fates=[NOISE] * len(nearest)), vectors
 
     def _plain_copies(self, count: int) -> Iterator[list[str]]:
-        """A sequence of plain words for each text, any of them, privatized anew."""
+        """Draw a sequence of plain words for each text, privatized anew."""
         if not self.contract.plain:
             return repeat([], count)
         chosen = [secrets.randbelow(len(self.contract.plain)) for _ in range(count)]
@@ -283,7 +282,7 @@ def _as_they_are(part: Tagged) -> Released:
 
 
 def _texts(given: str) -> list[str]:
-    """What was given: a text itself, or a file of them, one a line."""
+    """Return the given texts: a text itself, or the lines of a file."""
     texts = [given]
     if given == str(STREAM) or os.path.isfile(given):
         lines = Lines(Input(Path(given)), (TEXT,), False)
@@ -309,7 +308,7 @@ def _segments(number: int, text: str, pair: bool) -> list[str]:
 
 
 def _eta(contract: Contract, given: float | None, *, elsewhere: bool) -> float:
-    """The η to use: a provider elsewhere cannot have words sent to it as they are."""
+    """Return the η to use; unprotected words go to a remote provider only if η was given."""
     try:
         tuned = float(contract.statement.eta)
     except ValueError:
@@ -327,7 +326,7 @@ def _eta(contract: Contract, given: float | None, *, elsewhere: bool) -> float:
 
 
 def _hold(contract: Contract, release: Path) -> None:
-    """Check that a provider asks for what the user's own release was."""
+    """Check that the provider's statement matches that of the user's own release."""
     path = release / "statement.json"
     if not path.is_file():
         raise RaptError(

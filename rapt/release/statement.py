@@ -1,4 +1,4 @@
-"""What a release says about itself: what is protected, and what stands in it as it was."""
+"""The privacy statement of a release, and the counts of words that it contains."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SEEDED = "INSECURE: seeded, for tests alone; whoever knows the seed can undo the
 
 @dataclass
 class Counts:
-    """What a release holds, as numbers.
+    """Counts of a release.
 
     Attributes:
-        documents: rows of the input.
-        most: words that got noise in the document with the most of them.
-        fates: what became of the words (rapt.release.text), and how many of each.
-        replaced: words that got noise and became another word; not for the statement.
-        others: the names of the columns that are released as they are.
+        documents: number of rows of the input.
+        most: number of words that got noise in the document with the most of them.
+        fates: number of words by their fate (rapt.release.text).
+        replaced: number of words that noise turned into another word; not for the statement.
+        others: names of the columns that are released unchanged.
     """
 
     documents: int = 0
@@ -36,7 +36,7 @@ class Counts:
     others: set[str] = field(default_factory=set)
 
     def add(self, document: Sequence[Released]) -> None:
-        """Count one document: its texts, of one column each."""
+        """Count one document, given its texts, one for each column."""
         self.documents += 1
         self.most = max(self.most, sum(text.fates.count(NOISE) for text in document))
         for text in document:
@@ -47,7 +47,7 @@ class Counts:
             )
 
     def update(self, other: Counts) -> None:
-        """Add those of another part."""
+        """Add the counts of another part."""
         self.documents += other.documents
         self.most = max(self.most, other.most)
         self.fates += other.fates
@@ -55,28 +55,28 @@ class Counts:
         self.others |= other.others
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values; `Counts.from_json` reads them."""
+        """Return the counts as JSON, which `Counts.from_json` reads."""
         return asdict(self) | {"fates": dict(self.fates), "others": sorted(self.others)}
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Counts:
-        """Read what `as_json` gave."""
+        """Read the output of `as_json`."""
         fates, others = Counter(content["fates"]), set(content["others"])
         return cls(**content | {"fates": fates, "others": others})
 
     @property
     def words(self) -> int:
-        """All words of all documents."""
+        """The number of words of all documents."""
         return self.fates.total()
 
     def kinds(self, fate: str) -> dict[str, int]:
-        """How many words have this fate (PLACEHOLDER or VERBATIM), by kind."""
+        """Return the number of words with this fate (PLACEHOLDER or VERBATIM_KIND), by kind."""
         kinds = identifiers.KINDS if fate == PLACEHOLDER else KINDS
         return {kind: self.fates[fate + kind] for kind in kinds}
 
 
 def statement(privatizer: TextPrivatizer, columns: Sequence[str], counts: Counts) -> dict[str, Any]:
-    """The privacy statement of a release, as JSON (docs/privatize.md)."""
+    """Build the privacy statement of a release, as JSON (docs/privatize.md)."""
     options = privatizer.options
     content = of_privatizer(
         privatizer.privatizer,

@@ -1,4 +1,4 @@
-"""Raw strings in, privatized strings out, with noise that nobody can replay."""
+"""Privatization of raw strings, with noise that nobody can replay."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from rapt.text.tagging import Tagged, Tagger, read
 from rapt.utils.errors import RaptError, not_allowed, wrong_eta
 
 PIECE = 20_000  # characters, or words, that are tagged and privatized at a time
-# What becomes of a word: noise, or one of the others and its kind (rapt.privacy.statement).
+# A word's fate: noise, or one of the others followed by its kind (rapt.privacy.statement).
 NOISE, PLACEHOLDER, VERBATIM_KIND = "noise", "placeholder ", "verbatim "
 
-# Cut after white space if there is any: a word is cut only where it is longer than a piece.
+# Cut after white space if there is any, so that only a word longer than a piece is cut.
 _PIECES = re.compile(rf"(?s).{{1,{PIECE}}}\Z|.{{0,{PIECE - 1}}}\s|.{{1,{PIECE}}}")
-# Control characters and halves of UTF-16 pairs separate words: they are none themselves.
+# Control characters and unpaired surrogates, which separate words.
 _NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
 class Options:
-    """What makes a TextPrivatizer; see its constructor."""
+    """The options of a TextPrivatizer; see its constructor."""
 
     table: str
     eta: float
@@ -50,11 +50,11 @@ class Options:
     insecure_seed: int | None
 
     def check(self) -> None:
-        """Check what needs no table.
+        """Check the options that can be checked without the table.
 
         Raises:
-            RaptError: η is no number above 0, or so large that words would be released as they are;
-                there is no such mechanism, or it does not go with these categories.
+            RaptError: η is not a finite number above 0, there is no such mechanism, or it does not
+                support these categories.
         """
         if not 0 < self.eta < math.inf:
             raise RaptError(f"eta: {wrong_eta(self.eta)}")
@@ -62,19 +62,19 @@ class Options:
         Scheme(self.categories)
 
     def made(self) -> WordMechanism:
-        """The mechanism with its parameters."""
+        """Build the mechanism with its parameters."""
         return word_mechanism(self.mechanism, **dict(self.parameters))
 
 
 @dataclass(frozen=True)
 class Released:
-    """A text before and after, word by word.
+    """A text before and after privatization, word by word.
 
     Attributes:
-        originals: its words.
-        words: what each is released as.
-        fates: what became of each: NOISE, or PLACEHOLDER or VERBATIM_KIND with its kind.
-        space_after: whether white space follows.
+        originals: the original words.
+        words: the released words.
+        fates: each word's fate: NOISE, or PLACEHOLDER or VERBATIM_KIND followed by its kind.
+        space_after: whether white space follows each word.
     """
 
     originals: list[str]
@@ -83,7 +83,7 @@ class Released:
     space_after: list[bool]
 
     def text(self, keep_spacing: bool) -> str:
-        """The released words in one string, a space after each, or only where there was any."""
+        """Join the released words, by single spaces or with the spacing of the original."""
         if not keep_spacing:
             return " ".join(self.words)
         pairs = zip(self.words, self.space_after, strict=True)
@@ -94,10 +94,10 @@ class TextPrivatizer:
     """Privatizes texts: `TextPrivatizer(table=…, eta=…, categories=…)(["a text", "another"])`.
 
     Every text draws its noise from a new generator keyed by the operating system, so neither forks
-    nor restarts repeat it. It can be pickled: another process opens table and tagger again.
+    nor restarts repeat it. It can be pickled: another process then opens table and tagger again.
 
     Attributes:
-        options: how it was made.
+        options: the options it was made with.
         privatizer: the mechanism at η over the table.
     """
 
@@ -120,13 +120,13 @@ class TextPrivatizer:
             eta: the privacy parameter, relative to the table: smaller is more private.
             table: folder of an embedding table (docs/data.md); None: MiniLM's, made on first use.
             mechanism: its name; None: pct2t if there are categories, else t2t.
-            parameters: of the mechanism, by name; others have the paper's values.
+            parameters: parameters of the mechanism, by name; others have the paper's values.
             categories: parts of speech whose words get noise, each within its own.
             tagger: package of the spaCy model that splits texts into words and tags them.
-            keep_identifiers: whether numbers, e-mail addresses, URLs and handles are released as
-                they are where they get no noise, instead of as `<number>` and so on.
-            keep_spacing: whether words are joined as they stood in the text.
-            insecure_seed: makes a release that whoever knows the seed can undo: for tests.
+            keep_identifiers: whether numbers, e-mail addresses, URLs and handles that get no noise
+                are released unchanged, instead of as `<number>` and so on.
+            keep_spacing: whether the text's spacing between words is kept.
+            insecure_seed: seed of the noise, for tests: anyone who knows it can undo the release.
 
         Raises:
             RaptError: an option is not allowed, or there is no such table.
@@ -158,7 +158,7 @@ class TextPrivatizer:
 
     @cached_property
     def _tagger(self) -> Tagger:
-        # Where every word is of one group its tag makes no difference.
+        # Without categories, all words are one group and tags make no difference.
         return Tagger(self.options.tagger, tags=self.options.categories is not None)
 
     def __call__(self, texts: Iterable[str | None]) -> list[str | None]:
@@ -173,22 +173,22 @@ class TextPrivatizer:
         ]
 
     def mapper(self, columns: Sequence[str] = ("text",)) -> Mapper:
-        """What `datasets.Dataset.map(…, batched=True)` takes to privatize these columns."""
+        """Return a function for `datasets.Dataset.map(…, batched=True)` that privatizes columns."""
         return Mapper(self, tuple(columns))
 
     def release(self, texts: Sequence[str], *names: str | int) -> list[Released]:
-        """Privatize texts one for one and tell what became of each word.
+        """Privatize texts one for one, with the fate of each word.
 
         Args:
-            texts: raw; long ones are tagged and privatized in pieces.
-            *names: of these texts' streams, where there is an insecure seed.
+            texts: raw texts; long ones are tagged and privatized in pieces.
+            *names: names of these texts' random streams, if there is an insecure seed.
         """
         cut = [pieces(text) for text in texts]
         parts = self._tagger.texts(piece for pieces in cut for piece in pieces)
         return self._release([[next(parts) for _ in pieces] for pieces in cut], *names)
 
     def release_docs(self, docs: Sequence[Doc]) -> list[Released]:
-        """The same for documents that another pipeline tagged."""
+        """Privatize documents that another spaCy pipeline tagged, as `release` does texts."""
         return self._release([list(_split(read(doc))) for doc in docs])
 
     def _release(self, texts: Sequence[Sequence[Tagged]], *names: str | int) -> list[Released]:
@@ -230,13 +230,13 @@ class TextPrivatizer:
 
 @dataclass(frozen=True)
 class Mapper:
-    """Privatizes columns of a batch, `{column: values}`; every other column passes."""
+    """Privatizes columns of a batch, `{column: values}`, and keeps every other column."""
 
     privatizer: TextPrivatizer
     columns: tuple[str, ...]
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """The batch with these columns privatized."""
+        """Return the batch with these columns privatized."""
         for column in self.columns:
             if column not in batch:
                 raise RaptError(not_allowed("columns", column, batch))
@@ -252,12 +252,12 @@ def _split(part: Tagged) -> Iterator[Tagged]:
 
 
 def pieces(text: str) -> list[str]:
-    """A text in parts that a tagger takes, without control characters."""
+    """Split a text into parts that a tagger takes, without control characters."""
     return _PIECES.findall(_NO_TEXT.sub(" ", text))
 
 
 def joined(parts: Sequence[Released]) -> Released:
-    """The parts of a text, together."""
+    """Join the parts of a text."""
     return Released(
         list(chain.from_iterable(part.originals for part in parts)),
         list(chain.from_iterable(part.words for part in parts)),
@@ -268,5 +268,5 @@ def joined(parts: Sequence[Released]) -> Released:
 
 @lru_cache(maxsize=4)
 def _opened(options: Options) -> TextPrivatizer:
-    """One for each process that unpickles it, however often it does."""
+    """Return the privatizer of these options, cached in each process that unpickles it."""
     return TextPrivatizer(**asdict(options) | {"parameters": dict(options.parameters)})

@@ -1,9 +1,9 @@
-"""What the papers claim, as sentences that the cells support or do not.
+"""The papers' claims, tested on the cells.
 
-Every effect is paired over the seeds, which the cells share: for each seed it is the mean of the
-differences in all settings that have run on both sides, and its interval is Student's over the
-seeds. Where there is no effect a claim comes out as supported in 2.5 % of experiments; that
-categories differ, which is of every pair of them, in at most 5 %.
+Every effect is paired over the seeds, which the cells share. For each seed it is the mean
+difference over all settings that have run on both sides, with Student's interval over the seeds.
+Without an effect a claim is found supported in 2.5 % of experiments. For the claim that categories
+differ, which tests every pair of them, it is at most 5 %.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rapt.results.reader import Cell, Results
 
 Verdict = Literal["supported", "not supported", "not enough data"]
 POINTS = "percentage points"
-# What an effect is told to be taken over; more settings are only counted.
+# Settings of an effect that are listed; further ones are only counted.
 LISTED = 6
 FALSE_ALARMS = 0.05
 WORKS = "by attacks that work on clean text"
@@ -32,19 +32,19 @@ CHOICES = {"uniform": 0.0, "frequency": 1.0}
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim and what the cells say to it.
+    """A claim and its test on the cells.
 
     Attributes:
         name: for files and anchors.
-        sentence: the claim, so that it can be tested.
-        source: the paper, and where its numbers say so.
+        sentence: the claim as a testable statement.
+        source: the paper, and the place of its numbers.
         effect: the mean over the seeds, in `unit`; None without seeds.
-        low: where its 95 % confidence interval begins; None with too few seeds.
-        high: where it ends.
-        n: seeds, which everything is paired over.
+        low: lower end of its 95 % confidence interval; None with too few seeds.
+        high: upper end of the interval.
+        n: number of seeds, over which the effect is paired.
         unit: of effect, low and high.
-        verdict: supported where the whole interval is above 0.
-        basis: what the effect is of, and over which settings it was taken.
+        verdict: supported if the whole interval is above 0.
+        basis: definition of the effect, and the settings it is averaged over.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Pair(NamedTuple):
 
 
 def claims(results: Results) -> list[Claim]:
-    """Every claim that cells of this project can hold, RAPT's first."""
+    """Test every claim that cells of this project can support, RAPT's first."""
     params = results.params
     tuned = [c for kind in ("train", "study") for c in results.of(kind)]
     protected = [c for c in tuned if not is_unprotected(c.factors["eta"])]
@@ -206,7 +206,7 @@ def _claim(
     pairs: Sequence[Pair],
     confidence: float = 0.95,
 ) -> Claim:
-    """A claim that one side is above the other."""
+    """Test a claim that one side is above the other."""
     every = [seeds for pair in pairs for seeds in (set(pair.more), set(pair.less))]
     shared = sorted(set.intersection(*every)) if every else []
     values = [100 * fmean(pair.more[k] - pair.less[k] for pair in pairs) for k in shared]
@@ -243,14 +243,15 @@ def _pairs(
     metric: str = "accuracy",
     works: Collection[tuple[str, str]] | None = None,
 ) -> list[Pair]:
-    """The cell of the highest level against that of the lowest, other factors being equal.
+    """Pair the cell of the highest level with that of the lowest, other factors being equal.
 
     Args:
-        cells: of one kind.
-        varied: the factor that the two differ in.
-        level: of a cell; None: it is no part of the claim.
-        metric: what is compared, or with `_` at its end each that begins so.
-        works: of attacks, the cells and metrics of those that work on clean text: no others count.
+        cells: cells of one kind.
+        varied: the factor in which the two differ.
+        level: the level of a cell; None: the cell is not part of the claim.
+        metric: the compared metric; with a trailing `_`, every metric with this prefix.
+        works: cells and metrics of the attacks that work on clean text; others do not count. None:
+            all count.
     """
     groups: dict[tuple[tuple[str, str], ...], list[tuple[float, Cell]]] = {}
     for cell in cells:
@@ -279,7 +280,7 @@ def _metrics(cell: Cell, metric: str) -> list[str]:
 
 
 def _setting(more: Cell, less: Cell, varied: str) -> str:
-    """What both cells share, and what they differ in."""
+    """Describe a pair of cells: their shared factors, and the one in which they differ."""
     names = ("attack", "task", "backbone", "tuner", "method", "eta")
     shared = [
         f"η = {more.factors[n]}" if n == "eta" else more.factors[n]
@@ -290,7 +291,7 @@ def _setting(more: Cell, less: Cell, varied: str) -> str:
 
 
 def _categories(results: Results) -> Claim:
-    """That the categories differ, whichever way: the pair of them that is surest to."""
+    """Test that categories differ in either direction, by the pair with the clearest effect."""
     name, source = "categories-differ", "RAPT, Figures 6, 8 and 10"
     sentence = "At equal η, which categories are replaced changes how much of them is recovered."
     settings = _by_scheme(results)
@@ -311,7 +312,7 @@ def _categories(results: Results) -> Claim:
 
 
 def _by_scheme(results: Results) -> dict[str, dict[str, dict[int, float]]]:
-    """Setting → method with categories of its own → seed → share that the nearest recovers."""
+    """Return setting → method with categories → seed → share that nearest neighbour recovers."""
     methods = results.params.methods.items()
     schemes = [name for name, m in methods if m.categories and not m.plain_tokens]
     found: dict[str, dict[str, dict[int, float]]] = {}
@@ -326,7 +327,7 @@ def _by_scheme(results: Results) -> dict[str, dict[str, dict[int, float]]]:
 
 
 def _of(params: Params, cells: Iterable[Cell], *types: str) -> list[Cell]:
-    """The cells of attacks of these types."""
+    """Return the cells of attacks of these types."""
     return [cell for cell in cells if params.attacks[cell.factors["attack"]].type in types]
 
 
@@ -336,7 +337,7 @@ def _named(factor: str, less: str, more: str) -> Callable[[Cell], float | None]:
 
 
 def _informed(params: Params) -> Callable[[Cell], float | None]:
-    """Of one release each: what knows the table alone, what knows the mechanism and its channel."""
+    """Return levels of attacks on one release: 0 for nearest neighbour, 1 for Bayesian."""
 
     def level(cell: Cell) -> float | None:
         how = params.attacks[cell.factors["attack"]]
@@ -359,7 +360,7 @@ def _tuner(params: Params, less: str, more: str) -> Callable[[Cell], float | Non
 
 
 def _prefix(params: Params) -> Callable[[Cell], float | None]:
-    """Prefixes that learn at the same rate as the first of them."""
+    """Return levels of prefix lengths, of tuners with the first one's learning rate."""
     prefixes = {n: t for n, t in params.tuners.items() if t.type == "prefix-tuning"}
     rates = [tuner.learning_rate for tuner in prefixes.values()]
     levels = {n: float(t.tokens) for n, t in prefixes.items() if t.learning_rate == rates[0]}
@@ -369,7 +370,7 @@ def _prefix(params: Params) -> Callable[[Cell], float | None]:
 def _knob(
     params: Params, *path: str, levels: Callable[[Any, Any], float | None]
 ) -> Callable[[Cell], float | None]:
-    """Methods that differ from rapt in this knob alone; `levels` is given theirs and rapt's."""
+    """Return levels of methods that differ from rapt in one knob, by its value and rapt's."""
     known: dict[str, float | None] = {}
     if base := params.methods.get("rapt"):
         for name, method in params.methods.items():
@@ -387,7 +388,7 @@ def _reconstructs(own: Any, of_rapt: Any) -> float | None:
 
 
 def _pop(content: dict[str, Any], path: Sequence[str]) -> Any:
-    """Take a knob out of a method."""
+    """Remove a knob from a method's content and return its value."""
     *outer, last = path
     for key in outer:
         content = content[key] or {}

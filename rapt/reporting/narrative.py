@@ -1,4 +1,4 @@
-"""Plain sentences, each computed from the cells: no figure and no conclusion stands here."""
+"""Plain sentences computed from the cells: no number or conclusion is hard-coded."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from rapt.reporting.text import (
 )
 from rapt.results.reader import Results
 
-# As many η are all told of in a sentence; of more, three are.
+# Up to this many η, a sentence reports all; of more, it reports three.
 TOLD = 4
 
 
 def headline(results: Results) -> list[tuple[str, str]]:
-    """At most five lines, each with its heading: what ran, what it gives, whether it is whole."""
+    """Return up to five lines with headings: what ran, its results, and whether it is complete."""
     tuned = [r for r in tables.utility(results) if r.on_grid and r.accuracy is not None]
     first = [row for row in tuned if row.group == tuned[0].group]
     attacks = [row for row in tables.privacy(results) if row.attack_accuracy is not None]
@@ -42,7 +42,7 @@ def headline(results: Results) -> list[tuple[str, str]]:
 
 
 def readings(results: Results) -> list[str]:
-    """What to read off: the price of privacy, the methods side by side, the attacks."""
+    """Return the main findings: the price of privacy, the methods compared, the attacks."""
     utility, privacy = tables.utility(results), tables.privacy(results)
     return [
         *_prices(utility),
@@ -67,7 +67,7 @@ def _what_ran(results: Results) -> str:
 
 
 def _clean(rows: Sequence[Utility]) -> str:
-    """Accuracy of the baseline."""
+    """Report the accuracy of the baseline."""
     return "".join(
         f"Accuracy {percent(row.accuracy, row.accuracy_sd)}{NBSP}%, with nothing protected."
         for row in rows
@@ -75,7 +75,7 @@ def _clean(rows: Sequence[Utility]) -> str:
 
 
 def _accuracies(rows: Sequence[Utility]) -> str:
-    """Accuracy by η and method, beside the floor."""
+    """Report accuracy by η and method, with the floor."""
     parts = [
         f"{eta_text(eta)}: "
         + ", ".join(
@@ -92,7 +92,7 @@ def _accuracies(rows: Sequence[Utility]) -> str:
 
 
 def _attacked(rows: Sequence[Privacy]) -> Iterator[str]:
-    """The attack of each kind that is furthest above its floor, over the methods it works with."""
+    """Report, for each kind, the attack furthest above its floor, over all methods."""
     verbs = {
         "invert": "recovers",
         "infer": "infers",
@@ -131,7 +131,7 @@ def _whole(results: Results) -> str:
 
 
 def _prices(rows: Sequence[Utility]) -> Iterator[str]:
-    """What each η costs against clean text."""
+    """Report the change in accuracy against clean text at each η."""
     for group in tables.groups(rows):
         clean = tables.clean(rows, group)
         ran = [r for r in rows if r.on_grid and r.group == group and not r.unprotected]
@@ -155,7 +155,7 @@ def _prices(rows: Sequence[Utility]) -> Iterator[str]:
 
 
 def _comparisons(rows: Sequence[Difference]) -> Iterator[str]:
-    """The methods side by side; equal seeds share the words' noise, so they are paired."""
+    """Compare the methods, paired by seed, as equal seeds share the words' noise."""
     for group, method, against in dict.fromkeys((r.group, r.method, r.against) for r in rows):
         own = [r for r in rows if (r.group, r.method, r.against) == (group, method, against)]
         etas = _etas(own)
@@ -181,7 +181,7 @@ def _verdict(row: Difference) -> str:
 
 
 def _attacks(rows: Sequence[Privacy]) -> Iterator[str]:
-    """Each attack against its floor and its clean baseline; a broken one is called so."""
+    """Report each attack with its floor and its clean baseline, or that it is broken."""
     for group in tables.groups(rows):
         ran = [r for r in rows if r.group == group and r.attack_accuracy is not None]
         private = [row for row in ran if not row.unprotected]
@@ -214,6 +214,6 @@ def _etas(rows: Sequence[Utility] | Sequence[Privacy] | Sequence[Difference]) ->
 
 
 def told(etas: Sequence[str]) -> list[str]:
-    """The η that a sentence tells of: all of a few, else the ends and the middle."""
+    """Select the η that a sentence reports: all of a few, else the ends and the middle."""
     known = sorted_etas(list(etas))
     return known if len(known) <= TOLD else [known[0], known[len(known) // 2], known[-1]]

@@ -1,4 +1,4 @@
-"""The report as one page that opens from disk: its script is its own, and it loads nothing."""
+"""The report as one page that opens from disk, with its script inside: it loads nothing."""
 
 from __future__ import annotations
 
@@ -28,41 +28,41 @@ from rapt.reporting.published import beside
 from rapt.reporting.tables import Privacy, Utility
 from rapt.results.reader import Json, Results
 
-# Punctuation that stands at the word before it.
+# Punctuation without a space before it.
 CLOSING = frozenset(".,;:!?)%'’")
 
 
 @dataclass(frozen=True)
 class Grid:
-    """One group of cells to be printed: a row for each method, a column for each η."""
+    """A table of one group of cells: a row for each method, a column for each η."""
 
     group: tuple[str, str, str]
     etas: list[str]
     rows: dict[str, list[Any]]
-    # The baseline, which stands below the methods; None: none is planned.
+    # The baseline, shown below the methods; None: none is planned.
     clean: Any
 
     @property
     def first(self) -> Any:
-        """A row that has run, else any: for what holds for the whole group."""
+        """A row that has run if there is one, for facts that hold for the whole group."""
         every = [row for row in (*chain(*self.rows.values()), self.clean) if row]
         return next((row for row in every if row.seeds), every[0])
 
     def floor(self, method: str) -> float | None:
-        """What an answer without looking reaches; methods protect different words."""
+        """Return a method's floor, a trivial answer's score; methods protect different words."""
         return next((row.majority for row in self.rows[method] if row.seeds), None)
 
     @property
     def doubt(self) -> str | None:
-        """Whether this attack is broken, or unproven."""
+        """`broken` or `unproven` if this attack is; None: neither."""
         return tables.doubt(list(chain(*self.rows.values())))
 
 
 class Overview:
-    """Every attack against every method at every η, those on one target side by side."""
+    """Every attack against every method at every η, grouped by target."""
 
     def __init__(self, rows: Sequence[Privacy]) -> None:
-        """Order them."""
+        """Order the attacks, methods and η."""
         private = [row for row in rows if not row.unprotected]
         self.methods = list(dict.fromkeys(row.method for row in private))
         self.etas = sorted_etas(list({row.eta for row in private}))
@@ -72,22 +72,22 @@ class Overview:
 
     @property
     def knowledge(self) -> dict[str, str]:
-        """Attack → what its attacker has beside the release, of those with results."""
+        """The attacker's knowledge beside the release, by attack, for attacks with results."""
         ran = [row for row in self._all if row.empirical_privacy is not None]
         return {row.attack: row.knows + (f"; {row.given}" if row.given else "") for row in ran}
 
     def clean(self, group: tuple[str, str, str]) -> float | None:
-        """What an attack leaves of clean text; None: it has not run there."""
+        """Return an attack's empirical privacy on clean text; None: it has not run there."""
         found = next(row.clean_accuracy for row in self._all if row.group == group)
         return None if found is None else 1 - found
 
     def privacy(self, group: tuple[str, str, str], method: str, eta: str) -> float | None:
-        """What an attack leaves of privacy; None: it has not run, or is none of the sweep's."""
+        """Return an attack's empirical privacy; None: it has not run, or is not in the sweep."""
         row = self._rows.get((group, method, eta))
         return row.empirical_privacy if row else None
 
     def strongest(self, group: tuple[str, str, str], method: str, eta: str) -> bool:
-        """Whether of the attacks on the same target that count no other leaves less."""
+        """Whether no other attack on the same target that counts leaves less privacy."""
         against = [self._rows.get((g, method, eta)) for g in self.groups if g[1:] == group[1:]]
         counting = [row for row in against if row and row.counts]
         left = [row.empirical_privacy for row in counting if row.empirical_privacy is not None]
@@ -95,7 +95,7 @@ class Overview:
         return own in counting and own.empirical_privacy == min(left, default=None)
 
     def remarks(self, group: tuple[str, str, str]) -> list[str]:
-        """Why an attack does not count."""
+        """Return the reasons why an attack does not count."""
         rows = [row for row in self._all if row.group == group]
         given = dict.fromkeys(f"with {row.given}" for row in rows if row.given)
         doubt = tables.doubt(rows)
@@ -104,7 +104,7 @@ class Overview:
 
 @dataclass(frozen=True)
 class Release:
-    """How a sentence reads after the methods that agree on it."""
+    """A released sentence, and the methods that agree on it."""
 
     methods: str
     eta: str
@@ -112,7 +112,7 @@ class Release:
 
 
 def render(results: Results, figures: Sequence[Figure]) -> str:
-    """The page's HTML."""
+    """Render the page's HTML."""
     environment = Environment(
         loader=PackageLoader("rapt.reporting", "."),
         autoescape=True,
@@ -168,13 +168,13 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
 
 @cache
 def _script() -> str:
-    """Vega, which draws the charts, and the page's own; the page names its hash, and no other."""
+    """Return Vega and the page's own script, whose hash is the only one that the page allows."""
     own = files("rapt.reporting").joinpath("report.js").read_text()
     return _tidy(javascript_bundle("window.vegaEmbed = vegaEmbed;") + "\n" + own)
 
 
 def _tidy(text: str) -> str:
-    """Without the lines and the spaces at their ends that templates leave."""
+    """Remove the empty lines and trailing spaces that templates leave."""
     lines = (line.rstrip() for line in text.split("\n"))
     return "\n".join(line for line in lines if line) + "\n"
 
@@ -183,7 +183,7 @@ class Drawn:
     """A figure for the template."""
 
     def __init__(self, figure: Figure) -> None:
-        """Make the drawing safe to stand in the page: it comes from matplotlib, escaped."""
+        """Mark the drawing as safe HTML: it comes from matplotlib, escaped."""
         self.name, self.caption = figure.name, figure.caption
         self.svg = Markup(figure.inline())
 
@@ -206,7 +206,7 @@ def _grids(rows: Sequence[Utility] | Sequence[Privacy]) -> list[Grid]:
 
 
 def _examples(content: Json | None) -> Iterator[dict[str, Any]]:
-    """Each sentence with its releases by η; methods that agree at one η share a row."""
+    """Yield each sentence with its releases by η; methods that agree at one η share a row."""
     for sentence in content["sentences"] if content else []:
         same: dict[tuple[str, tuple[str, ...], tuple[bool, ...]], list[str]] = {}
         for release in sentence["releases"]:
@@ -223,7 +223,7 @@ def _examples(content: Json | None) -> Iterator[dict[str, Any]]:
 
 
 def _marked(words: Sequence[str], changed: Sequence[bool]) -> Markup:
-    """The words as a sentence, the replaced ones in <mark>."""
+    """Join words as a sentence, with the replaced ones in <mark>."""
     html = Markup("")
     for word, new in zip(words, changed, strict=True):
         space = "" if not html or (word in CLOSING and not new) else " "
@@ -232,7 +232,7 @@ def _marked(words: Sequence[str], changed: Sequence[bool]) -> Markup:
 
 
 def _commented(yaml: str) -> Markup:
-    """params.yaml with its comments set back."""
+    """Format params.yaml with its comments in <i>."""
     lines = (
         Markup("<i>{}</i>").format(line) if line.lstrip().startswith("#") else escape(line)
         for line in yaml.splitlines()

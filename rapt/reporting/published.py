@@ -16,7 +16,7 @@ BERT = "bert-base-uncased"
 
 @dataclass(frozen=True)
 class Published:
-    """One printed table, cut to what a report can be read beside: rows × η, in percent."""
+    """An excerpt of a printed table for comparison with the report: rows × η, in percent."""
 
     title: str
     etas: list[str]
@@ -24,10 +24,11 @@ class Published:
 
 
 def beside(results: Results) -> list[Published]:
-    """What the papers print for BERT-base by η, and under it the same of each table here.
+    """Return the papers' numbers for BERT-base by η, with those of each table here.
 
-    Replacement (RAPT, table III) and white-box inversion of T2T (Qu et al., table 3), which finds
-    the words that are kept: 1 − replaced. So η for η a table can be seen to be another scale.
+    They are replacement (RAPT, table III) and white-box inversion of T2T (Qu et al., table 3). The
+    latter finds the words that are kept: 1 − replaced. They show that a table has its own scale
+    of η.
     """
     shares = {
         row["eta"]: f"{100 * float(row['replacement_probability']):.0f}"

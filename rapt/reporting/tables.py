@@ -1,4 +1,4 @@
-"""The tidy tables behind every figure, table and number of the report. Shares are from 0 to 1."""
+"""Tidy tables behind every figure, table and number of the report; shares are from 0 to 1."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from rapt.grid import ATTACKED, CLEAN, TUNED, is_unprotected, sorted_etas
 from rapt.params import Params
 from rapt.results.reader import Cell, Metric, Results, label
 
-# With fewer, an interval says nothing.
+# Seeds that an interval needs at least.
 FEWEST_SEEDS = 3
 REPLACED = ("replaced", "replaced_low", "replaced_high")
-# Of N_w and S_w over words, as a channel's JSON lists them.
+# Quantiles of N_w and S_w over words, in the order of a channel's JSON.
 QUANTILES = ("least", "5", "25", "median", "75", "95", "most")
 
 
 @dataclass(frozen=True)
 class Utility:
-    """A cell that was tuned: the accuracy on its own, equally privatized test split."""
+    """A tuned cell: its accuracy on its own, equally privatized test split."""
 
     kind: str
     cell: str
@@ -49,17 +49,17 @@ class Utility:
 
     @property
     def group(self) -> tuple[str, str, str]:
-        """What is held while method and η vary."""
+        """The factors that are fixed while method and η vary."""
         return (self.task, self.backbone, self.tuner)
 
     @property
     def label(self) -> str:
-        """The method, and how the provider reads its words where not as released."""
+        """The method, with the denoiser if there is one."""
         return label(self.method, self.denoiser)
 
     @property
     def on_grid(self) -> bool:
-        """Whether it is of the sweep, and no study."""
+        """Whether the cell is part of the sweep, not a study."""
         return self.kind != "study"
 
     @property
@@ -70,10 +70,10 @@ class Utility:
 
 @dataclass(frozen=True)
 class Privacy:
-    """What one attack learns of one target: protected words, an attribute, entities, membership.
+    """The success of one attack on one target: protected words, attribute, entities or membership.
 
-    Of entities the accuracy is F1; of an inference of membership it is the area under the ROC
-    curve: how often it puts a member above another text.
+    For entities the accuracy is F1. For membership it is the area under the ROC curve: how often a
+    member scores above another text.
     """
 
     kind: str
@@ -81,11 +81,11 @@ class Privacy:
     attack: str
     task: str
     target: str
-    # What the attacker has beside the release.
+    # The attacker's knowledge beside the release.
     knows: str
-    # What it is handed beyond a release and what is public; None: nothing.
+    # The attacker's input beyond a release and public knowledge; None: none.
     given: str | None
-    # Of the adapter that is attacked; None: the release is.
+    # The attacked adapter's; None: the release is attacked.
     backbone: str | None
     tuner: str | None
     method: str
@@ -94,27 +94,28 @@ class Privacy:
     protection: str
     empirical_privacy: float | None
     empirical_privacy_sd: float | None
-    # Of its 95 % confidence interval over texts and seeds.
+    # The 95 % confidence interval over texts and seeds.
     empirical_privacy_low: float | None
     empirical_privacy_high: float | None
     seeds: int | None
-    # Of entities: F1.
+    # For entities: F1.
     attack_accuracy: float | None
     attack_accuracy_sd: float | None
-    # Of an inversion: over the words that the method leaves as they are, too.
+    # For inversions: over all words, those that the method leaves unchanged included.
     attack_accuracy_all_words: float | None
-    # Of membership: the members that are told at 1 % false positives.
+    # For membership: the true positive rate at 1 % false positives.
     tpr_at_1: float | None
     tpr_at_1_low: float | None
     tpr_at_1_high: float | None
     majority: float | None
     clean_accuracy: float | None
-    # On clean text it does not beat its floor beyond chance, so it measures nothing; None: unknown.
+    # Whether it does not beat its floor beyond chance on clean text, and so measures nothing; None:
+    # unknown.
     broken: bool | None
-    # What on average no attack exceeds that looks at one word at a time, where that is known.
+    # Upper bound on the expected accuracy of any attack on single words, if known.
     accuracy_ceiling: float | None
-    # Of an inversion that guesses vectors: its own metric, over the numbers of a vector; always
-    # guessing their mean; and on clean text.
+    # For inversions that guess vectors: the squared error per component, that of always guessing
+    # the mean (floor), and that on clean text.
     squared_error: float | None
     squared_error_low: float | None
     squared_error_high: float | None
@@ -124,17 +125,17 @@ class Privacy:
 
     @property
     def group(self) -> tuple[str, str, str]:
-        """What is held while method and η vary."""
+        """The factors that are fixed while method and η vary."""
         attacked = (self.task, self.backbone, self.tuner)
         return (self.attack, " · ".join(name for name in attacked if name), self.target)
 
     @property
     def label(self) -> str:
-        """The method: an attack sees the release, or the adapter that reads it as it is."""
+        """The method: attacks are on the release, or on the adapter without a denoiser."""
         return self.method
 
     def concerns(self, row: Utility) -> bool:
-        """Whether this is the privacy of a cell that was tuned by the same method at the same η."""
+        """Whether this attack concerns a tuned cell of the same method and η."""
         if self.kind == "membership":
             return (self.task, self.backbone, self.tuner) == row.group and row.denoiser is None
         return self.kind == "infer" or self.task == row.task
@@ -146,27 +147,27 @@ class Privacy:
 
     @property
     def sound(self) -> bool:
-        """Whether it is known to work: what it fails to learn says something."""
+        """Whether the attack is known to work on clean text, so that its failures are evidence."""
         return self.broken is False
 
     @property
     def doubt(self) -> str | None:
-        """The word that marks its figure wherever it is shown; None: it works on clean text."""
+        """The mark of its figure wherever it is shown; None: the attack works on clean text."""
         if self.sound:
             return None
         return "broken" if self.broken else "unproven"
 
     @property
     def counts(self) -> bool:
-        """Whether it may be the strongest attack on a release at its η, and no more than that."""
+        """Whether it may count as the strongest attack on one release at its η."""
         return self.given is None and self.sound
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Paired by seed: the accuracy of one method less that of the one listed before it.
+    """The accuracy of one method minus that of the one listed before it, paired by seed.
 
-    Of a denoised one, named as in `Utility.label`, less that of the same method as released.
+    A denoised one, labelled as in `Utility.label`, is compared with the same method as released.
     """
 
     task: str
@@ -182,12 +183,12 @@ class Difference:
 
     @property
     def group(self) -> tuple[str, str, str]:
-        """What is held while the methods and η vary."""
+        """The factors that are fixed while the methods and η vary."""
         return (self.task, self.backbone, self.tuner)
 
     @property
     def verdict(self) -> str:
-        """What the 95 % interval of the paired differences says."""
+        """The conclusion from the 95 % interval of the paired differences."""
         if self.low is None or self.high is None:
             return "too few seeds to tell"
         if self.low > 0:
@@ -196,7 +197,7 @@ class Difference:
 
 
 class Target(NamedTuple):
-    """What an attack is after, and the names in its cell of two metrics and of a floor."""
+    """An attack's target, and the names of its accuracy, privacy and floor in the cell."""
 
     name: str
     accuracy: str
@@ -205,7 +206,7 @@ class Target(NamedTuple):
 
 
 def utility(results: Results) -> list[Utility]:
-    """One row for each cell that is tuned: of the grid, denoised, each study."""
+    """Return one row for each tuned cell: of the grid, denoised, and of studies."""
     return [_utility(results, cell) for kind in TUNED for cell in results.of(kind)]
 
 
@@ -226,10 +227,10 @@ def _utility(results: Results, cell: Cell) -> Utility:
 
 
 def privacy(results: Results) -> list[Privacy]:
-    """One row for each attack cell, and for each attribute of those that infer several.
+    """Return one row for each attack cell and target, such as each inferred attribute.
 
-    An attack on a release counts for every method that privatizes alike (RAPT as PCT2T does): else
-    the one that fewer attacks were tried on would pass for the more private.
+    An attack on a release counts for every method that privatizes alike (RAPT as PCT2T does).
+    Otherwise the method with fewer attacks would seem more private.
     """
     own = [
         _privacy(results, cell, target)
@@ -246,14 +247,14 @@ def privacy(results: Results) -> list[Privacy]:
 
 
 def _shared(results: Results, rows: Sequence[Privacy]) -> Iterator[Privacy]:
-    """The rows of attacks on releases, as rows of every other method that privatizes alike."""
+    """Yield the rows of attacks on releases as rows of other methods that privatize alike."""
     for row, method in product(rows, results.params.sweep.methods):
         if row.kind != "membership" and row.method in alike(results.params, method)[1:]:
             yield replace(row, method=method)
 
 
 def alike(params: Params, method: str) -> list[str]:
-    """A method, and those that privatize as it does."""
+    """Return a method and those with the same mechanism and categories."""
     if method == CLEAN:
         return [method]
     methods = params.methods
@@ -263,13 +264,13 @@ def alike(params: Params, method: str) -> list[str]:
 
 
 def sound(results: Results) -> set[tuple[str, str]]:
-    """The cells of attacks that are known to work, and the metric that each has of a target."""
+    """Return the cells of attacks that are known to work, each with its target's metric."""
     every = [cell for kind in ATTACKED for cell in results.of(kind)]
     return {at for at, doubt in doubts(results, every).items() if doubt is None}
 
 
 def doubts(results: Results, attacks: Iterable[Cell]) -> dict[tuple[str, str], str | None]:
-    """The doubt about each of some attacks: by cell, and metric that it has of a target."""
+    """Return the doubt about each attack, by cell and its target's metric."""
     return {
         (cell.plan.cell, target.accuracy): _privacy(results, cell, target).doubt
         for cell in attacks
@@ -278,29 +279,29 @@ def doubts(results: Results, attacks: Iterable[Cell]) -> dict[tuple[str, str], s
 
 
 def shown(results: Results, cell: Cell) -> dict[str, Any]:
-    """The metrics of a cell where nothing stands beside them that says what they are worth.
+    """Return the metrics of a cell for displays that cannot mark doubtful attacks.
 
-    None of an attack that is broken: a low figure of it would comfort. What it reaches on clean
-    text stays.
+    Those of a broken attack are left out, as its low figures would be falsely reassuring. Its
+    metrics on clean text are kept.
     """
     metrics: dict[str, Any] = (cell.content or {"metrics": {}})["metrics"]
     if cell.plan.kind not in ATTACKED or is_unprotected(cell.factors["eta"]):
         return metrics
     said = doubts(results, [cell])
     broken = {metric for (_, metric), doubt in said.items() if doubt == "broken"}
-    if cell.plan.kind != "infer":  # all of its metrics are of one target
+    if cell.plan.kind != "infer":  # all of its metrics are about one target
         return {} if broken else metrics
     hidden = broken | {name.replace("accuracy", "empirical_privacy", 1) for name in broken}
     return {name: metric for name, metric in metrics.items() if name not in hidden}
 
 
 def drawn(rows: Sequence[Privacy]) -> list[Privacy]:
-    """What a figure shows of rows that have run: an attack that is broken has no point in it."""
+    """Select the rows that a figure shows: those that have run and are not broken."""
     return [row for row in rows if row.empirical_privacy is not None and not row.broken]
 
 
 def doubt(rows: Sequence[Privacy]) -> str | None:
-    """Whether the attack of one group is broken, or unproven; None: neither, or it has not run."""
+    """Return whether a group's attack is `broken` or `unproven`; None: neither, or not run."""
     return next((row.doubt for row in rows if row.empirical_privacy is not None), None)
 
 
@@ -328,7 +329,7 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
     empirical = cell.metric(target.privacy)
     clean = results.baseline(cell)
     baseline = clean.metric(target.accuracy) if clean else None
-    # The channel of clean text is the identity: whoever knows it reads every word.
+    # The channel of clean text is the identity: an attacker who knows it reads every word.
     by_identity = isinstance(attack, Inversion) and attack.reads_channel
     broken = False if by_identity else _broken(clean, target)
     told = cell.metric("tpr_at_1") if kind == "membership" else None
@@ -366,9 +367,9 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
 
 
 def _broken(clean: Cell | None, target: Target) -> bool | None:
-    """Whether an attack fails on clean text; None: that is not known.
+    """Whether an attack fails on clean text; None: not known.
 
-    It has to beat its floor beyond chance: of attacks without any skill half are above.
+    It has to beat its floor beyond chance, as half of the attacks without any skill are above it.
     """
     found = clean.metric(target.accuracy) if clean else None
     floor = clean.floor(target.floor) if clean else None
@@ -376,22 +377,22 @@ def _broken(clean: Cell | None, target: Target) -> bool | None:
 
 
 def differences(results: Results) -> list[Difference]:
-    """Each method against the one listed before it, at equal η, where both have run.
+    """Compare each method with the one listed before it, at equal η, where both have run.
 
-    Then each denoised one against the same method as released.
+    Then compare each denoised one with the same method as released.
     """
     methods = [(method, against) for against, method in pairwise(results.params.sweep.methods)]
     return differences_of(results, [*methods, *denoised(results)])
 
 
 def denoised(results: Results) -> list[tuple[str, str]]:
-    """What is denoised, and the method it belongs beside."""
+    """Return the label of each denoised method, with the method it is compared with."""
     sweep = results.params.sweep
     return [(label(m, denoiser), m) for m in sweep.channels for denoiser in sweep.denoisers]
 
 
 def differences_of(results: Results, pairs: Sequence[tuple[str, str]]) -> list[Difference]:
-    """The first of each pair less the second, as labelled, at each η where both have run."""
+    """Compute the first minus the second label of each pair, at each η where both have run."""
     sweep = results.params.sweep
     rows = (
         _difference(results, group, eta, method, against)
@@ -405,7 +406,7 @@ def differences_of(results: Results, pairs: Sequence[tuple[str, str]]) -> list[D
 def _difference(
     results: Results, group: tuple[str, str, str], eta: str, method: str, against: str
 ) -> Difference | None:
-    """Mean over the seeds that both have, and Student's 95 % interval where they suffice."""
+    """Compute the mean over shared seeds, with Student's 95 % interval if they suffice."""
     task, backbone, tuner = group
     cells = {
         cell.label: cell
@@ -424,7 +425,7 @@ def _difference(
 
 
 def interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float] | None:
-    """Student's interval of the mean of one value a seed; None: with so few it says nothing."""
+    """Compute Student's interval of the mean over seeds; None: fewer than FEWEST_SEEDS."""
     n = len(values)
     if n < FEWEST_SEEDS:
         return None
@@ -433,7 +434,7 @@ def interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, 
 
 
 def calibration(results: Results) -> list[dict[str, Any]]:
-    """One row for each embedding, mechanism and η."""
+    """Return one row for each embedding, mechanism and η."""
     return [
         {"embedding": embedding, "mechanism": mechanism, **point}
         for embedding, content in results.calibrations.items()
@@ -444,7 +445,7 @@ def calibration(results: Results) -> list[dict[str, Any]]:
 
 
 def targets(results: Results) -> list[dict[str, Any]]:
-    """One row for each embedding, mechanism and share to replace: the η that replaces it."""
+    """Return one row for each embedding, mechanism and target share, with its η."""
     return [
         {"embedding": embedding, "mechanism": mechanism, **target}
         for embedding, content in results.calibrations.items()
@@ -455,7 +456,7 @@ def targets(results: Results) -> list[dict[str, Any]]:
 
 
 def channels(results: Results) -> list[dict[str, Any]]:
-    """One row for each channel and choice of its words: the sample, or the most frequent."""
+    """Return one row for each channel and choice of its words: sampled or most frequent."""
     return [
         {
             **{name: content[name] for name in ("embedding", "method", "eta", "draws")},
@@ -474,7 +475,7 @@ def channels(results: Results) -> list[dict[str, Any]]:
 
 
 def neighbours(results: Results) -> list[dict[str, Any]]:
-    """One row for each embedding and k: the η at which noise is as long as that distance."""
+    """Return one row for each embedding and k, with the η whose mean noise is that long."""
     return [
         {"embedding": embedding, **found, "eta": content["dimension"] / found["mean"]}
         for embedding, content in results.geometries.items()
@@ -484,7 +485,7 @@ def neighbours(results: Results) -> list[dict[str, Any]]:
 
 
 def categories(results: Results) -> list[dict[str, Any]]:
-    """One row for each embedding and category: its pairwise distances."""
+    """Return one row for each embedding and category, with its pairwise distances."""
     return [
         {"embedding": embedding, **found}
         for embedding, content in results.geometries.items()
@@ -494,7 +495,7 @@ def categories(results: Results) -> list[dict[str, Any]]:
 
 
 def metrics(results: Results) -> dict[str, Any]:
-    """Kind → cell → metric → mean, of what `shown` keeps, for `dvc metrics`."""
+    """Return kind → cell → metric → mean for `dvc metrics`, of the metrics that `shown` keeps."""
     nested: dict[str, Any] = {}
     for cell in results.cells:
         if cell.content:
@@ -504,23 +505,23 @@ def metrics(results: Results) -> dict[str, Any]:
 
 
 def groups(rows: Sequence[Utility] | Sequence[Privacy]) -> list[tuple[str, str, str]]:
-    """The groups of grid rows in which method and η vary, in order."""
+    """Return the groups of grid rows, within which method and η vary, in order."""
     return list(dict.fromkeys(row.group for row in rows if row.kind != "study"))
 
 
 def labels(rows: Sequence[Utility]) -> list[str]:
-    """What varies on the grid beside η: methods, and methods with a denoiser, in order."""
+    """Return the labels on the grid: methods, and methods with a denoiser, in order."""
     return list(dict.fromkeys(row.label for row in rows if row.on_grid and not row.unprotected))
 
 
 def clean(rows: Sequence[Utility], group: Sequence[str]) -> Utility | None:
-    """The baseline of a group: the words as they are; None: it has not run."""
+    """Return the baseline of a group, on clean text; None: it has not run."""
     own = (row for row in rows if row.group == group and row.unprotected and row.on_grid)
     return next((row for row in own if row.accuracy is not None), None)
 
 
 def to_csv(rows: Sequence[Any], columns: Sequence[str] | None = None) -> str:
-    """Rows as CSV, shares to 6 places: the last bits of a mean are nobody's business."""
+    """Format rows as CSV, with floats rounded to 6 places."""
     records = [row if isinstance(row, dict) else asdict(row) | _derived(row) for row in rows]
     names = columns or list(dict.fromkeys(name for record in records for name in record))
     text = io.StringIO()
@@ -531,7 +532,7 @@ def to_csv(rows: Sequence[Any], columns: Sequence[str] | None = None) -> str:
 
 
 def columns_of(row_type: type) -> list[str]:
-    """The columns of a tidy table, which stand even when it has no rows."""
+    """Return the columns of a tidy table, which a table without rows has, too."""
     derived = ["verdict"] if row_type is Difference else []
     return [field.name for field in fields(row_type)] + derived
 
@@ -545,7 +546,7 @@ def _plain(value: Any) -> Any:
 
 
 def _squared_error(cell: Cell | None) -> Metric | None:
-    """None: the cell has not run, or its attack guesses no vectors."""
+    """Return the squared error; None: the cell has not run, or its attack guesses no vectors."""
     has_one = cell and cell.content and "squared_error" in cell.content["metrics"]
     return cell.metric("squared_error") if cell and has_one else None
 

@@ -1,4 +1,4 @@
-"""Writes every out of the report stage."""
+"""The outs of the report stage."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _figures(drawn: Sequence[Figure]) -> dict[str, str | bytes]:
 
 
 def _papers(found: Sequence[PaperTable]) -> dict[str, str]:
-    """What the papers print beside ours; Table X belongs to a machine, and to no out."""
+    """Return the papers' tables beside ours; Table X is of one machine and is in no out."""
     return {f"{table.name}.csv": table_csv(table) for table in found} | {
         f"{table.name}.tex": table_tex(table) for table in found
     }
@@ -128,9 +128,9 @@ def _empirical(row: Privacy) -> str:
 
 
 def _plots(results: Results) -> dict[str, str]:
-    """Tidy for `dvc plots`: η as a category, one series for each group and method.
+    """Return tidy tables for `dvc plots`: η as a category, a series for each group and method.
 
-    A broken attack has no series, an unproven one is called so.
+    A broken attack has no series; an unproven one is labelled so.
     """
     rows: dict[str, tuple[Sequence[Any], str]] = {
         "utility": (tables.utility(results), "accuracy"),

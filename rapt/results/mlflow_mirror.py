@@ -1,9 +1,9 @@
-"""The MLflow mirror of the cells: their JSON is the truth, and `sync` makes MLflow follow it.
+"""The MLflow mirror of the cells: their JSON is the source, and `sync` updates MLflow from it.
 
-A parent run for each experiment, found by the hash of its params; below it a run for each cell that
-was tuned. Beside its accuracy stand the attacks on it and on its release, so that MLflow's charts
-show the trade-off; an attack on a release that nothing was tuned on has a run of its own. Never
-text of a data set. `mlflow` is imported when needed: rapt does without.
+Each experiment has a parent run, found by the hash of its params, and below it a run for each tuned
+cell. A run holds the cell's accuracy and the attacks on it and its release, so that MLflow's charts
+show the trade-off. An attack on a release that nothing was tuned on has a run of its own. No run
+holds text of a data set. `mlflow` is imported only when needed, as rapt works without it.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 EXPERIMENT = "rapt"
-# Tags by which a run is found again.
+# Tags that identify a run.
 SWEEP, KIND, CELL, DIGEST = "rapt.sweep", "rapt.kind", "rapt.cell", "rapt.digest"
-# What one call of log_batch takes.
+# Limits of one call of log_batch.
 MOST_METRICS, MOST_PARAMS = 1000, 100
 
 
 def sync(params: Params) -> str:
-    """Bring MLflow up to the cells: what is missing or changed is logged, nothing twice.
+    """Update MLflow from the cells: log missing and changed ones, without duplicates.
 
     Returns:
-        where MLflow's pages show the parent run, below their address.
+        the path of the parent run's page, below MLflow's address.
     """
     results = load(params)
     records = _records(results)
@@ -59,9 +59,9 @@ def sync(params: Params) -> str:
 
 
 def is_synced(params: Params) -> bool:
-    """Whether the last `sync` was of these cells, by their digests and without MLflow's imports.
+    """Whether the last `sync` was of these cells, by their digests, without importing MLflow.
 
-    What somebody deleted in MLflow since, only `sync` sees.
+    Only `sync` itself notices runs that were deleted in MLflow since.
     """
     if not _synced().exists() or not (files.home() / "mlflow.db").exists():
         return False
@@ -77,7 +77,7 @@ def _state(params: Params, records: list[Record]) -> list[str]:
 
 
 def _records(results: Results) -> list[Record]:
-    """What MLflow is to hold: the tuned cells, and the attacks that stand beside none of them."""
+    """Build the records of the tuned cells, and of the attacks that belong to none of them."""
     tuned, attacks = (
         [cell for kind in kinds for cell in results.of(kind)] for kinds in (TUNED, ATTACKED)
     )
@@ -87,13 +87,13 @@ def _records(results: Results) -> list[Record]:
 
 
 def sweep_id(params: Params) -> str:
-    """The identity of an experiment: the hash of its validated params."""
+    """Return an experiment's identity: the hash of its validated params."""
     return _hash(params.model_dump(mode="json"))
 
 
 @dataclass(frozen=True)
 class Record:
-    """Everything that a cell's run holds in MLflow."""
+    """The content of a cell's run in MLflow."""
 
     name: str
     tags: dict[str, str]
@@ -102,20 +102,20 @@ class Record:
     metrics: list[tuple[str, float, int]]
     # Split → sha256 of the raw data.
     data: dict[str, str]
-    # Name in MLflow → where it lies.
+    # Name in MLflow → path.
     artifacts: dict[str, Path]
-    # Start and end in milliseconds, where known.
+    # Start and end in milliseconds, if known.
     times: tuple[int, int] | None
 
     @property
     def digest(self) -> str:
-        """Of the content: an equal digest needs no logging."""
+        """The hash of the content; a run with an equal digest need not be logged again."""
         artifacts = {name: files.sha256(path) for name, path in self.artifacts.items()}
         return _hash(asdict(self) | {"artifacts": artifacts})
 
 
 def record(results: Results, cell: Cell) -> Record:
-    """What MLflow is to hold of a cell that has run."""
+    """Build the MLflow record of a cell that has run."""
     p, factors, name = results.params, cell.factors, cell.plan.cell
     varying = _sidecar(cell)
     places = {
@@ -143,7 +143,7 @@ def record(results: Results, cell: Cell) -> Record:
 
 
 def _params(p: Params, cell: Cell) -> dict[str, str]:
-    """The cell's factors, and what params.yaml says of each."""
+    """Return the cell's factors and, flattened, their sections of params.yaml."""
     factors = cell.factors
     sections: dict[str, Mapping[str, BaseModel]] = {
         "method": p.methods,
@@ -165,7 +165,7 @@ def _params(p: Params, cell: Cell) -> dict[str, str]:
 def _metrics(
     results: Results, cell: Cell, varying: Mapping[str, Any]
 ) -> list[tuple[str, float, int]]:
-    """The cell's figures, those of the attacks on it, and the curves of each seed."""
+    """Return the cell's figures, those of the attacks on it, and the curves of each seed."""
     content = cell.content or {}
     found: dict[str, float | None] = _summary("", tables.shown(results, cell))
     found |= {f"floor_{name}": value for name, value in content["floors"].items()}
@@ -185,9 +185,9 @@ def _metrics(
 
 
 def _doubts(results: Results, cell: Cell) -> dict[str, str]:
-    """What a run's attacks are after where they are broken, or unproven, as tags.
+    """Return tags that list the metrics of broken and of unproven attacks.
 
-    Of a broken one the run has no figure (`tables.shown`), of an unproven one it has.
+    A run has the figures of an unproven attack, but not of a broken one (`tables.shown`).
     """
     attacks = _attacks(results, cell) if cell.plan.kind in TUNED else {"": cell}
     found: dict[str, list[str]] = {}
@@ -199,10 +199,11 @@ def _doubts(results: Results, cell: Cell) -> dict[str, str]:
 
 
 def _attacks(results: Results, cell: Cell) -> dict[str, Cell]:
-    """The attacks on a release like this cell's, and on what this cell tuned, by their prefix.
+    """Find the attacks on a cell's release and on its adapters, by their prefix.
 
-    Of its task, but inferences of any. On a release of a method that privatizes alike where there
-    is none on its own, as in the report: RAPT is not the more private for fewer attacks.
+    They are of the cell's task, but inferences of any task. If the release was not attacked, the
+    attacks on one of a method that privatizes alike count, as in the report: otherwise RAPT would
+    seem more private for want of attacks.
     """
     every = [
         one
@@ -227,7 +228,7 @@ def _on_releases(results: Results, factors: Mapping[str, str]) -> Iterator[tuple
 
 
 def _summary(prefix: str, metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
-    """Each metric's mean under its name, beside it its sd and where known its interval."""
+    """Return each metric's mean under its name, with its sd and, if known, its interval."""
     return {
         f"{prefix}{name}{suffix}": metric.get(part)
         for name, metric in metrics.items()
@@ -236,7 +237,7 @@ def _summary(prefix: str, metrics: Mapping[str, Mapping[str, Any]]) -> dict[str,
 
 
 def _sidecar(cell: Cell) -> dict[str, Any]:
-    """What varies between equal runs: duration, device; empty where it is not known."""
+    """Load the facts that vary between equal runs, as duration and device; empty if unknown."""
     path = files.home() / ".rapt/runs" / cell.plan.kind / f"{cell.plan.cell}.json"
     return files.read_json(path) if path.is_file() else {}
 
@@ -250,7 +251,7 @@ def _times(varying: Mapping[str, Any]) -> tuple[int, int] | None:
 
 @contextmanager
 def store() -> Iterator[MlflowClient]:
-    """A client of the main workspace's database, alone: together, processes would break it."""
+    """Yield a client of the main workspace's database, locked against concurrent processes."""
     no_telemetry()
     from filelock import FileLock
 
@@ -266,7 +267,7 @@ def store() -> Iterator[MlflowClient]:
 
 
 class Sweep:
-    """An experiment's runs: the parent, and the child of each cell."""
+    """An experiment's runs: the parent, and a child for each cell."""
 
     def __init__(self, client: MlflowClient, results: Results) -> None:
         """Find the parent run and its children, or start the parent."""
@@ -280,9 +281,9 @@ class Sweep:
         self.parent = parents[0].info.run_id if parents else self._start(results)
 
     def log(self, record: Record) -> None:
-        """Make MLflow hold one run of this cell, with this content.
+        """Ensure that MLflow has exactly one run of this cell, with this content.
 
-        A run that changed is replaced: MLflow can neither change a param nor take a metric back.
+        A changed run is replaced, as MLflow can neither change a param nor remove a metric.
         """
         digest = record.digest
         held = [run for run in self.children if _is(run, record)]
@@ -311,7 +312,7 @@ class Sweep:
         info = self.client.create_run(
             self.experiment,
             start_time=start,
-            # The parent is named here: whatever MLFLOW_RUN_ID says is another's.
+            # The parent is set explicitly: MLFLOW_RUN_ID may name an unrelated run.
             tags={SWEEP: self.id, MLFLOW_PARENT_RUN_ID: self.parent, **record.tags},
             run_name=record.name,
         ).info
@@ -322,7 +323,7 @@ class Sweep:
             else:
                 self.client.log_artifact(info.run_id, str(path))
         self.client.set_terminated(info.run_id, end_time=end)
-        # Last: a run that broke off carries no digest, and is replaced.
+        # Last: an incomplete run has no digest, and is replaced.
         self.client.set_tag(info.run_id, DIGEST, digest)
 
     def _write_values(self, run_id: str, record: Record, time: int) -> None:
@@ -347,7 +348,7 @@ class Sweep:
         self.client.log_inputs(run_id, datasets=datasets)
 
     def _remove(self, run_id: str) -> None:
-        """To MLflow's trash, without the artifacts: those of a cell are in DVC's cache."""
+        """Move a run to MLflow's trash and delete its artifacts, which DVC's cache holds too."""
         self.client.delete_run(run_id)
         shutil.rmtree(files.home() / "mlartifacts" / run_id, ignore_errors=True)
 
@@ -358,7 +359,7 @@ def _is(run: Run, record: Record) -> bool:
 
 
 def experiment_id(client: MlflowClient) -> str:
-    """The experiment's id; its artifacts lie in the main workspace, wherever a stage runs."""
+    """Return the experiment's id, and create it with artifacts in the main workspace if needed."""
     location = (files.home() / "mlartifacts").as_uri()
     experiment = client.get_experiment_by_name(EXPERIMENT)
     if experiment is None:

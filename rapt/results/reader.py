@@ -1,4 +1,4 @@
-"""What the report stands on: the plan, and whatever part of it has run."""
+"""The results behind the report: the planned cells, and the outputs that exist so far."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REPORT = Path("reports/report.html")
 class Metric:
     """A metric over the seeds of a cell; `sd` is None for one seed.
 
-    `low` and `high` are its 95 % confidence interval, where the cell has one.
+    `low` and `high` are its 95 % confidence interval, if the cell has one.
     """
 
     mean: float
@@ -44,19 +44,19 @@ class Metric:
 
 @dataclass(frozen=True)
 class Cell:
-    """A planned cell and its JSON; None where it has not run."""
+    """A planned cell and its JSON, which is None if the cell has not run."""
 
     plan: PlannedCell
     content: Json | None
 
     @property
     def factors(self) -> dict[str, str]:
-        """What the cell varies, as planned."""
+        """The cell's factors, as planned."""
         return self.plan.factors
 
     @property
     def label(self) -> str:
-        """The method, and how the provider reads its words where not as released."""
+        """The method, with the denoiser if there is one."""
         return label(self.factors["method"], self.factors.get("denoiser"))
 
     @property
@@ -67,24 +67,24 @@ class Cell:
         return UNPROTECTED if is_unprotected(self.factors["eta"]) else "d_X-privacy"
 
     def metric(self, name: str) -> Metric | None:
-        """One metric over the seeds, None where the cell has not run."""
+        """Return one metric over the seeds; None if the cell has not run."""
         return Metric(**self.content["metrics"][name]) if self.content else None
 
     def floor(self, name: str) -> float | None:
-        """What an answer without looking reaches."""
+        """Return a metric's floor: the score of a trivial answer, as the most frequent class."""
         return self.content["floors"][name] if self.content else None
 
     def ceiling(self, name: str) -> float | None:
-        """What no attack of the kind exceeds; None where that is not known."""
+        """Return an upper bound on a metric for any attack of this kind; None if none is known."""
         return self.content["ceilings"].get(name) if self.content else None
 
     def by_seed(self, metric: str) -> dict[int, float]:
-        """Seed → metric."""
+        """Return one metric by seed."""
         seeds = self.content["seeds"] if self.content else []
         return {seed["seed"]: seed["metrics"][metric] for seed in seeds}
 
     def curves(self) -> dict[str, list[list[float]]]:
-        """Name → for each seed its values, one an epoch."""
+        """Return each curve by name: a list for each seed, with one value for each epoch."""
         seeds = self.content["seeds"] if self.content else []
         names = list(dict.fromkeys(name for seed in seeds for name in seed["curves"]))
         return {name: [s["curves"][name] for s in seeds if name in s["curves"]] for name in names}
@@ -92,7 +92,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Results:
-    """Everything that is there, in the order of params.yaml."""
+    """All results that exist, in the order of params.yaml."""
 
     params: Params
     params_text: str
@@ -104,48 +104,48 @@ class Results:
     channels: dict[str, Json | None]
     layers: dict[str, Json | None]
     examples: Json | None
-    # Of each planned attack, whether this report has it or not, the cell on clean text.
+    # The cell on clean text of each planned attack, whether or not this report includes it.
     baselines: dict[str, Cell]
 
     @property
     def params_sha256(self) -> str:
-        """Of params.yaml, byte for byte."""
+        """The sha256 of params.yaml."""
         return hashlib.sha256(self.params_text.encode()).hexdigest()
 
     def of(self, kind: str, **factors: str) -> list[Cell]:
-        """The planned cells of one kind that have these factors."""
+        """Return the planned cells of one kind with these factors."""
         wanted = factors.items()
         return [c for c in self.cells if c.plan.kind == kind and wanted <= c.factors.items()]
 
     def baseline(self, cell: Cell) -> Cell | None:
-        """The same attack on clean text; None: the sweep has none."""
+        """Return the same attack on clean text; None: the sweep has none."""
         return self.baselines.get(_attacked(cell.plan))
 
     def missing(self) -> list[Cell]:
-        """The planned cells that have not run."""
+        """Return the planned cells that have not run."""
         return [cell for cell in self.cells if cell.content is None]
 
     def replaced(self, factors: dict[str, str]) -> float | None:
-        """Which share of its protected words the release behind a cell replaced, over the seeds."""
+        """Return the share of protected words that a cell's release replaced, over the seeds."""
         gate = self.private_gates.get(release(factors))
         shares = [seed["share"] for seed in gate["replaced"]] if gate else []
         return fmean(shares) if shares else None  # a gate that fails early replays nothing
 
 
 def label(method: str, denoiser: str | None) -> str:
-    """What a row or a line of results is called."""
+    """Return the label of a row or a line of results."""
     return f"{method} + {denoiser}" if denoiser else method
 
 
 def release(factors: dict[str, str]) -> str:
-    """The folder of a cell's release below data/private, and of its gate below reports/gates."""
+    """Return the folder of a cell's release in data/private, and of its gate in reports/gates."""
     if "study" in factors:
         return f"studies/{factors['study']}"
     return f"{factors['task']}/{released(factors['method'], factors['eta'])}"
 
 
 def prune(params: Params) -> list[Path]:
-    """Delete the cell files outside the plan, so that a removed η does not haunt the report."""
+    """Delete the cell files outside the plan, such as those of an η that was removed."""
     planned = {cell.path for cell in plan(params)}
     found = (path for kind in KINDS for path in (paths.CELLS / kind).glob("*.json"))
     outside = sorted(path for path in found if path not in planned)
@@ -155,12 +155,12 @@ def prune(params: Params) -> list[Path]:
 
 
 def load(params: Params, whole: Params | None = None) -> Results:
-    """Read what is there of the planned cells, gates, statistics and examples.
+    """Load the planned cells, gates, statistics and examples that exist.
 
     Args:
-        params: whose plan it is.
-        whole: the params that these are a part of: attacks are held against clean text of theirs.
-            None: these are whole.
+        params: the params of the plan.
+        whole: the params of which `params` is a part, whose clean text is the attacks' baseline.
+            None: `params` itself.
     """
     planned = plan(params)
     sweep = params.sweep
@@ -196,7 +196,7 @@ def load(params: Params, whole: Params | None = None) -> Results:
 
 
 def _attacked(cell: PlannedCell) -> str:
-    """An attack and all that it is made on but the method and η."""
+    """Return a key of an attack cell: its kind and all factors except method and η."""
     varied = ("method", "eta")
     return " ".join([cell.kind, *(v for n, v in sorted(cell.factors.items()) if n not in varied)])
 

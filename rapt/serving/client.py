@@ -1,4 +1,4 @@
-"""A provider elsewhere, asked over HTTP; only what the caller privatized is sent."""
+"""HTTP client of a remote provider; only privatized texts are sent."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ SCHEMES = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnect
 
 
 def is_url(adapter: str) -> bool:
-    """Whether an adapter is given by its server's address."""
+    """Whether an adapter is given by the address of its server."""
     return adapter.startswith(tuple(f"{scheme}://" for scheme in SCHEMES))
 
 
 def opened(adapter: str) -> Provider:
-    """The adapter in a folder, or behind a URL.
+    """Open the adapter in a folder or behind a URL.
 
     Raises:
-        RaptError: there is none.
+        RaptError: there is no adapter.
     """
     if is_url(adapter):
         return Remote(adapter)
@@ -44,28 +44,28 @@ def opened(adapter: str) -> Provider:
 
 
 class Remote:
-    """A model behind `rapt serve`, or a server like it.
+    """A model behind `rapt serve` or a compatible server.
 
-    No proxy and no redirection: what is sent goes to the address that was given.
+    Without proxies and redirections, queries go only to the given address.
 
     Attributes:
-        contract: what texts must be like.
+        contract: the contract that texts must meet.
     """
 
     def __init__(self, url: str) -> None:
-        """Ask for the contract.
+        """Request the contract.
 
         Raises:
-            RaptError: nothing answers there, or no such server.
+            RaptError: no server answers, or not a compatible one.
         """
         self._url = url.rstrip("/")
         self.contract = read_contract(self._ask("GET", "/"), f"adapter {self._url}")
 
     def probabilities(self, texts: list[Text]) -> list[list[float]]:
-        """For each text the probability of each class of the contract.
+        """Request the probability of each class of the contract for each text.
 
         Raises:
-            RaptError: the server refuses, is gone, or answers something else.
+            RaptError: the server refuses, is gone, or sends an invalid answer.
         """
         body = Query(texts=texts).model_dump_json(exclude_none=True).encode()
         answer = read(ANSWER, self._ask("POST", "/predict", body), f"adapter {self._url}")
@@ -98,7 +98,7 @@ class Remote:
 
 
 def _refusal(status: int, content: bytes) -> str:
-    """What a server says of a query that it does not answer, as one line without surprises."""
+    """Format a server's refusal as one short line, without unprintable characters."""
     try:
         line = str(json.loads(content)["error"])
     except (ValueError, KeyError, TypeError, RecursionError):

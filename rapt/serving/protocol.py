@@ -1,4 +1,4 @@
-"""What goes over the wire, read strictly: neither side trusts the other's bytes."""
+"""Messages between user and provider, parsed strictly, as neither side trusts the other."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rapt.utils.errors import RaptError, did_you_mean
 
 T = TypeVar("T")
 
-BYTES = 1 << 23  # of a body: a text's vectors may take most of it
-TEXTS = 32  # of a request
+BYTES = 1 << 23  # largest body: a text's vectors may take most of it
+TEXTS = 32  # most texts of a request
 
 CONTRACT = TypeAdapter(Contract)
 HASH = re.compile(r"[0-9a-f]{64}")
-NAMED = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # as params.yaml names things: no folder elsewhere
+NAMED = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # names as in params.yaml, which cannot be paths
 
 
 class _Message(BaseModel):
@@ -32,11 +32,11 @@ class Text(_Message):
     """One text as a release holds it (docs/data.md).
 
     Attributes:
-        words: privatized.
-        segment: of each word.
+        words: the privatized words.
+        segment: the segment of each word.
         plain: the privatized copies of the plain words.
-        vectors: where the model was tuned on such, the noisy vector of each word, one after the
-            other: float32, little-endian.
+        vectors: the words' noisy vectors one after the other, float32, little-endian, if the model
+            was tuned on vectors.
     """
 
     words: list[str]
@@ -46,39 +46,39 @@ class Text(_Message):
 
 
 class Query(_Message):
-    """What a user asks."""
+    """A user's query."""
 
     texts: Annotated[list[Text], Field(min_length=1, max_length=TEXTS)]
 
 
 class Answer(_Message):
-    """For each text of a query the probability of each class."""
+    """The probability of each class, for each text of a query."""
 
     labels: list[str]
     probabilities: list[list[Annotated[float, Field(ge=0, le=1)]]]
 
 
 class Provider(Protocol):
-    """An adapted model, here or elsewhere."""
+    """An adapted model, local or remote."""
 
     @property
     def contract(self) -> Contract:
-        """What texts must be like."""
+        """The contract that texts must meet."""
 
     def probabilities(self, texts: list[Text]) -> list[list[float]]:
-        """For each of at most TEXTS texts the probability of each class of the contract."""
+        """Return the probability of each class of the contract, for each of up to TEXTS texts."""
 
 
 def read(kind: TypeAdapter[T], content: bytes, where: str) -> T:
-    """Read JSON of a kind.
+    """Parse JSON of a type.
 
     Args:
-        kind: of what.
+        kind: the type.
         content: the bytes.
-        where: they are from, for the error.
+        where: their source, for the error.
 
     Raises:
-        RaptError: they are not that; the line names the place, never what stands there.
+        RaptError: the content is invalid; the line names the place, but never quotes the value.
     """
     try:
         return kind.validate_json(content)
@@ -86,16 +86,16 @@ def read(kind: TypeAdapter[T], content: bytes, where: str) -> T:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         if first["type"] == "json_invalid":
             raise RaptError(f"{where}: not JSON") from None
-        # The name of a field that is none of ours may be anything.
+        # An unknown field's name may be anything, so it is not quoted.
         place = first["loc"][: -1 if first["type"] == "extra_forbidden" else None]
         raise RaptError(": ".join([where, ".".join(map(str, place)), first["msg"]])) from None
 
 
 def contract_of(folder: Path) -> Contract:
-    """The contract of an adapter's folder.
+    """Read the contract in an adapter's folder.
 
     Raises:
-        RaptError: it holds none.
+        RaptError: the folder has none.
     """
     path = folder / NAME
     if not path.is_file():
@@ -109,10 +109,10 @@ def contract_of(folder: Path) -> Contract:
 
 
 def read_contract(content: bytes, where: str) -> Contract:
-    """Read a contract, whose names a user's machine opens and prints.
+    """Read a contract, and check the names in it, which the user's machine opens and prints.
 
     Raises:
-        RaptError: it is none, or holds what no tuning run writes.
+        RaptError: it is not a contract, or has values that no tuning run writes.
     """
     contract = read(CONTRACT, content, where)
     if not NAMED.fullmatch(contract.statement.embedding):
@@ -121,7 +121,7 @@ def read_contract(content: bytes, where: str) -> Contract:
         raise RaptError(
             f"{where}: statement.table_sha256: got something else, expected 64 hex digits."
         )
-    if "type" in contract.statement.parameters:  # which names the mechanism, in params.yaml
+    if "type" in contract.statement.parameters:  # the key of the mechanism's name in params.yaml
         raise RaptError(
             f"{where}: statement.parameters: got type, expected those of a mechanism alone."
         )
@@ -134,10 +134,10 @@ def read_contract(content: bytes, where: str) -> Contract:
 
 
 def check(texts: list[Text], contract: Contract) -> None:
-    """Check that texts are such as a model was tuned on.
+    """Check that texts meet a contract.
 
     Raises:
-        RaptError: one is not; the line says which, by its number.
+        RaptError: a text does not; the line gives its number.
     """
     lengths = {len(sequence) for sequence in contract.plain} or {0}
     for number, text in enumerate(texts):
@@ -162,5 +162,5 @@ def _wrong(number: int, field: str, got: object, expected: str) -> RaptError:
 
 
 def dumped(message: object) -> bytes:
-    """JSON as bytes."""
+    """Encode a message as JSON."""
     return json.dumps(message).encode()

@@ -1,4 +1,4 @@
-"""Identifiers: words that point at somebody, whatever part of speech a tagger takes them for."""
+"""Identifiers: words that point at a person, whatever their part of speech."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from spacy.tokens import Doc, Token
 
 KINDS = ("number", "email", "url", "handle")
-# spaCy may split a long address into several words; a pattern marks each of them. No pattern reads
-# a character more than a few times (possessive runs that begin at a boundary), however long a line.
+# spaCy may split a long address into several words; a pattern marks each of them. Possessive
+# quantifiers and boundaries keep matching linear in the length of a line.
 _PATTERNS = {
     "handle": re.compile(r"(?<!\w)[@＠]\w(?:[\w.-]*\w)?"),
     "email": re.compile(r"(?<![\w.+%-])[\w.+%-]++[@＠]\w(?:[\w.-]*\w)?"),
@@ -19,14 +19,14 @@ _PATTERNS = {
 
 
 def placeholder(kind: str) -> str:
-    """What an identifier of this kind is released as."""
+    """Return the placeholder that replaces an identifier of this kind in a release."""
     return f"<{kind}>"
 
 
 def kinds(doc: Doc) -> list[str | None]:
-    """The kind of identifier that each token is, or is a part of; None where it is none."""
+    """Return for each token the kind of identifier that it belongs to, or None."""
     found = [_kind(token) for token in doc]
-    for kind, pattern in _PATTERNS.items():  # an address that two patterns match is of the later
+    for kind, pattern in _PATTERNS.items():  # of two matching patterns the later wins
         for match in pattern.finditer(doc.text):
             for token in doc.char_span(*match.span(), alignment_mode="expand") or ():
                 found[token.i] = kind
@@ -38,7 +38,7 @@ def _kind(token: Token) -> str | None:
         return "email"
     if token.like_url:
         return "url"
-    # Any digit makes a number: flats, number plates, doses, accounts are written with letters too.
+    # A token with any digit is a number: flats, number plates, doses and accounts contain letters.
     if token.like_num or any(character.isnumeric() for character in token.text):
         return "number"
     return None

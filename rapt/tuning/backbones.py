@@ -1,7 +1,7 @@
-"""One interface to encoders, decoders and encoder-decoders: from tokens to each token's activation.
+"""Common interface to encoders, decoders and encoder-decoders: activations of tokens.
 
-An encoder-decoder (T5) is its encoder alone: a text is read, nothing is generated, and the head
-pools the encoder's activations (RAPT).
+Of an encoder-decoder (T5) only the encoder is used: nothing is generated, and the head pools the
+encoder's activations (RAPT).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from rapt.utils.errors import RaptError, not_allowed
 
 @dataclass(frozen=True)
 class Family:
-    """What the models of one `model_type` have of their own.
+    """The specifics of the models of one `model_type`.
 
     Attributes:
-        auto: loads the model without a head.
-        lora: modules that LoRA goes on; None: PEFT's choice.
-        first: position of the first token; RoBERTa counts from that of padding on.
-        prefix: where a prefix's keys and values go in: with the model's inputs, at each attention
-            (PEFT alone does not serve it then), or nowhere.
+        auto: class that loads the model without a head.
+        lora: modules that LoRA adapts; None: PEFT's choice.
+        first: position of the first token; RoBERTa starts after the padding position.
+        prefix: where a prefix's keys and values are inserted: among the model's inputs, at each
+            attention (which PEFT does not support), or nowhere.
     """
 
     auto: Any = AutoModel
@@ -65,10 +65,10 @@ FAMILIES = {
 
 
 def family(model_type: str) -> Family:
-    """The family of a `model_type`, as a model's config names it.
+    """Return the family of a `model_type`, as in a model's config.
 
     Raises:
-        RaptError: it is none of `FAMILIES`.
+        RaptError: it is not in `FAMILIES`.
     """
     if model_type not in FAMILIES:
         raise RaptError(not_allowed("the backbone's model_type", model_type, FAMILIES))
@@ -78,21 +78,21 @@ def family(model_type: str) -> Family:
 def load_model(
     folder: Path, quantize: Literal["4bit"] | None = None, frozen: Precision | None = None
 ) -> PreTrainedModel:
-    """A model without its head, or a tuned BiLSTM, from safetensors alone.
+    """Load a model without its head, or a tuned BiLSTM, from safetensors only.
 
     Args:
-        folder: of the model.
-        quantize: 4bit: NF4 weights by bitsandbytes (QLoRA, Dettmers et al., 2023), frozen, computed
-            with in bfloat16.
-        frozen: what the weights are held in, as they will not learn: they may lie on several GPUs.
-            None: they learn, in float32.
+        folder: the model's folder.
+        quantize: 4bit: NF4 weights by bitsandbytes (QLoRA, Dettmers et al., 2023), frozen, with
+            bfloat16 as compute type.
+        frozen: type of the weights if they are frozen, in which case they may be spread over
+            several GPUs. None: they learn, in float32.
 
     Raises:
-        RaptError: its family is unknown, it is not whole, it cannot be quantized on this machine,
-            or is too large.
+        RaptError: the model's family is unknown, weights are missing, it cannot be quantized on
+            this machine, or is too large.
     """
-    warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")  # PEFT's own affair
-    warnings.filterwarnings("ignore", message=".*fan_in_fan_out.*")  # it sets it right by itself
+    warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")  # internal to PEFT
+    warnings.filterwarnings("ignore", message=".*fan_in_fan_out.*")  # PEFT corrects it itself
     if quantize:
         _can_quantize(quantize)
     kind = json.loads((folder / "config.json").read_text())["model_type"]
@@ -113,10 +113,10 @@ def load_model(
 
 
 def _over_gpus() -> dict[str, Any]:
-    """How Accelerate spreads a model over several GPUs; nothing where there are not several.
+    """Return the arguments by which Accelerate spreads a model over several GPUs, if there are.
 
-    One after the other is filled by half: a model that the first can train stays there, and the
-    rest is for activations.
+    GPUs are filled in turn, each by half, as the rest is for activations. A model that the first
+    can train stays there.
     """
     gpus = range(torch.cuda.device_count())
     if len(gpus) < 2:
@@ -126,10 +126,10 @@ def _over_gpus() -> dict[str, Any]:
 
 
 def _whole(model: PreTrainedModel) -> PreTrainedModel:
-    """The model, if all of it lies where it can be trained; a decoder keeps no cache of a text.
+    """Return the model without a decoder's cache, after checking that it is all on the GPUs.
 
     Raises:
-        RaptError: a part of it found no place on the GPUs.
+        RaptError: a part of it does not fit on the GPUs.
     """
     places = set(getattr(model, "hf_device_map", {}).values())
     if places & {"cpu", "disk"}:
@@ -143,9 +143,9 @@ def _whole(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def sharing_weights(model: PreTrainedModel) -> PreTrainedModel:
-    """A copy of a frozen model whose parameters are those of the model itself.
+    """Copy a frozen model's modules, but share its parameters.
 
-    What an adapter does to the copy's modules, or a run that fails, leaves the model as it was.
+    Neither an adapter of the copy's modules nor a failed run changes the model.
     """
     return deepcopy(model, {id(weight): weight for weight in model.parameters()})
 
@@ -161,28 +161,28 @@ def _can_quantize(quantize: str) -> None:
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """A model's fast tokenizer; where it has no padding token (GPT-2), the end of a text is it.
+    """Load a model's fast tokenizer; if it has no padding token (GPT-2), it pads with EOS.
 
     Raises:
-        RaptError: it cannot tell which tokens a word became.
+        RaptError: it is not a fast one, which maps tokens to words.
     """
     tokenizer = models.tokenizer(folder, add_prefix_space=True)
     if not tokenizer.is_fast:
         name = type(tokenizer).__name__
         raise RaptError(f"the backbone's tokenizer: got {name}, expected one with tokenizer.json.")
     if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token  # never attended to: any token will do
+        tokenizer.pad_token = tokenizer.eos_token  # any token will do, as it is never attended to
     return tokenizer
 
 
 def virtual_tokens(model: PreTrainedModel | PeftModel) -> int:
-    """How many virtual tokens, or tokens of a prefix, stand before a text."""
+    """Return the number of virtual tokens, or of tokens of a prefix, before a text."""
     tuner = model.active_peft_config if isinstance(model, PeftModel) else None
     return tuner.num_virtual_tokens if tuner and tuner.is_prompt_learning else 0
 
 
 def most_tokens(model: PreTrainedModel | PeftModel) -> int | None:
-    """How many tokens a text may have beside the virtual ones; None: any number (T5)."""
+    """Return the most tokens of a text, virtual ones excluded; None: no limit (T5)."""
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions is None:
         return None
@@ -190,16 +190,16 @@ def most_tokens(model: PreTrainedModel | PeftModel) -> int | None:
 
 
 def embedding_size(model: PreTrainedModel | PeftModel) -> int:
-    """The dimension of a model's input embeddings."""
+    """Return the dimension of a model's input embeddings."""
     bare: Any = model.get_base_model() if isinstance(model, PeftModel) else model
     return int(bare.get_input_embeddings().weight.shape[1])
 
 
 def check_vectors(model: PreTrainedModel | PeftModel, vectors: Tensor | None) -> None:
-    """Check that vectors (n, d) can stand for words among a model's input embeddings.
+    """Check that vectors (n, d) can replace words among a model's input embeddings.
 
     Raises:
-        RaptError: they have another dimension, so another model made them.
+        RaptError: they have another dimension, so they come from another model.
     """
     own = embedding_size(model)
     if vectors is not None and vectors.shape[1] != own:
@@ -210,11 +210,11 @@ def check_vectors(model: PreTrainedModel | PeftModel, vectors: Tensor | None) ->
 
 
 def activations(model: PreTrainedModel | PeftModel, batch: Batch) -> Tensor:
-    """The last hidden state of each of the batch's own tokens, float32 (batch, length, h).
+    """Compute the last hidden state of each of the batch's own tokens, float32 (batch, length, h).
 
-    Virtual tokens stand before the text, special tokens included, and are dropped from the output.
-    A batch may be padded on either side: it is computed with its padding on the right, where every
-    family counts its positions from the first token on.
+    Virtual tokens precede the text and its special tokens, and are dropped from the output. A batch
+    may be padded on either side. It is computed with its padding on the right, where every family
+    counts positions from the first token on.
     """
     inputs = {
         "input_ids": batch.tokens,
@@ -232,20 +232,20 @@ def activations(model: PreTrainedModel | PeftModel, batch: Batch) -> Tensor:
 
 
 def _along(values: Tensor, order: Tensor) -> Tensor:
-    """The positions of (batch, length) or (batch, length, h) in the order (batch, length)."""
+    """Reorder the positions of (batch, length) or (batch, length, h) by (batch, length)."""
     return values.take_along_dim(order if values.ndim == 2 else order[..., None], dim=1)
 
 
 def _embedded(bare: Any, tokens: Tensor, vectors: Tensor) -> Tensor:
-    """The input embeddings (batch, length, h), those of negative tokens from `vectors`."""
+    """Compute input embeddings (batch, length, h), for negative tokens from `vectors`."""
     embedded = bare.get_input_embeddings()(tokens.clamp(min=0))
     return torch.where((tokens < 0)[..., None], vectors.to(embedded.dtype), embedded)
 
 
 def _forward(model: Any, bare: Any, inputs: dict[str, Any]) -> Tensor:
-    """As `activations`, padded on the right; `bare` is the backbone without its adapter's inputs.
+    """Compute `activations` of a batch padded on the right; `bare` is the backbone inside PEFT.
 
-    Virtual tokens are put in here and not by PEFT, which drops the segments of a pair.
+    Virtual tokens are inserted here, not by PEFT, which drops the segments of a pair.
     """
     if getattr(model.config, "type_vocab_size", 0) < 2:
         del inputs["token_type_ids"]
@@ -274,13 +274,13 @@ def _forward(model: Any, bare: Any, inputs: dict[str, Any]) -> Tensor:
 
 
 def _before(values: Tensor, fill: int, count: int) -> Tensor:
-    """Put `count` columns of `fill` before the first one."""
+    """Insert `count` columns of `fill` before the first one."""
     return torch.cat((values.new_full((len(values), count), fill), values), dim=1)
 
 
 @contextmanager
 def _prefixed(bare: Any, cache: Any) -> Iterator[None]:
-    """Give the cache to every self-attention: T5's encoder drops one among its inputs."""
+    """Pass the cache to every self-attention, as T5's encoder drops it from its inputs."""
 
     def give(module: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         return args, kwargs | {"past_key_values": cache}

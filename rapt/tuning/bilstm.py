@@ -1,6 +1,6 @@
-"""A bidirectional LSTM on a model's input embeddings: the encoder beside BERT in Qu et al. (2021).
+"""A bidirectional LSTM on a model's input embeddings, as in Qu et al. (2021).
 
-In the format of Transformers, so that it is tuned, saved and served as any other backbone.
+It has the format of Transformers, so that it is tuned, saved and served like any other backbone.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from rapt.tuning.config import BiLstm
 
 
 class BiLstmConfig(PreTrainedConfig):
-    """The shape of a `BiLstmModel`, as its config.json holds it.
+    """The shape of a `BiLstmModel`, as in its config.json.
 
     Attributes:
         vocab_size: rows of the embedding matrix.
-        embedding_size: its columns.
-        hidden_size: of an activation, both directions together.
-        num_hidden_layers: layers.
-        dropout: on the input of each layer.
+        embedding_size: columns of the embedding matrix.
+        hidden_size: width of an activation, both directions together.
+        num_hidden_layers: number of layers.
+        dropout: dropout on the input of each layer.
     """
 
     model_type = "rapt-bilstm"
@@ -37,19 +37,19 @@ class BiLstmConfig(PreTrainedConfig):
 
 
 class BiLstmModel(PreTrainedModel):
-    """Embeddings and the LSTM over them, which alone learns.
+    """Frozen embeddings and an LSTM over them, which learns.
 
-    The embeddings stay as they are. Privatization moves a word to a neighbour in their space, where
-    the two are alike to the LSTM, and what takes an embedding's place (a released representation, a
-    denoised word) is a point of that very space. At the LSTM's learning rate, 50 times that of a
-    tuned BERT, each word of a training text would soon leave it, and other words would not.
+    The embeddings are frozen so that words keep their places in the space in which privatization
+    replaces them by neighbours. Released representations and denoised words are points of that
+    space, too. The LSTM's learning rate is 50 times that of a tuned BERT. At this rate the words of
+    training texts would soon move away from all others.
     """
 
     config_class = BiLstmConfig
     config: BiLstmConfig
 
     def __init__(self, config: BiLstmConfig) -> None:
-        """Make fresh weights, the embeddings' too."""
+        """Make fresh weights, including the embeddings."""
         super().__init__(config)
         layers, dropout = config.num_hidden_layers, config.dropout
         self.embeddings = nn.Embedding(config.vocab_size, config.embedding_size)
@@ -66,7 +66,7 @@ class BiLstmModel(PreTrainedModel):
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Embedding:
-        """What turns tokens into the LSTM's inputs."""
+        """Return the embeddings, which map tokens to the LSTM's inputs."""
         return self.embeddings
 
     def forward(
@@ -75,16 +75,16 @@ class BiLstmModel(PreTrainedModel):
         attention_mask: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
     ) -> BaseModelOutput:
-        """The activation of each token.
+        """Compute the activation of each token.
 
         Args:
-            input_ids: int64 (batch, length); None where there are `inputs_embeds`.
+            input_ids: int64 (batch, length); None if there are `inputs_embeds`.
             attention_mask: (batch, length), 1 for a text's own tokens, at least one each; the LSTM
-                reads these alone, wherever they stand. None: all.
-            inputs_embeds: float (batch, length, embedding_size), in place of the tokens' own.
+                reads only these, at any position. None: all.
+            inputs_embeds: float (batch, length, embedding_size), instead of the tokens' own.
 
         Returns:
-            its `last_hidden_state`, float (batch, length, hidden_size), is 0 where the mask is.
+            `last_hidden_state`, float (batch, length, hidden_size), is 0 where the mask is 0.
         """
         embedded = self.embeddings(input_ids) if inputs_embeds is None else inputs_embeds
         if attention_mask is None:
@@ -103,7 +103,7 @@ class BiLstmModel(PreTrainedModel):
 
 
 def fresh(model: PreTrainedModel, shape: BiLstm) -> BiLstmModel:
-    """A BiLSTM with fresh weights on the input embeddings of a model."""
+    """Build a BiLSTM with fresh weights on the input embeddings of a model."""
     matrix: Any = model.get_input_embeddings().weight
     vocabulary, width = matrix.shape
     made = BiLstmModel(

@@ -1,4 +1,4 @@
-"""The last state of a run that was stopped: whole or not there, and for that very run alone."""
+"""Checkpoints of interrupted runs, written atomically and valid only for the same run."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ SECONDS = 600  # between checkpoints within an epoch; there is one at the end of
 
 @dataclass
 class Position:
-    """How far a run has come.
+    """The progress of a run.
 
     Attributes:
         step: steps done.
         epoch: epochs done.
-        batch: steps done in the present epoch.
-        sums: of each curve over the texts of the present epoch.
-        curves: of the epochs done.
+        batch: steps done in the current epoch.
+        sums: each curve's sum over the texts of the current epoch.
+        curves: each curve's values for the epochs done.
     """
 
     step: int
@@ -44,44 +44,44 @@ class Position:
 
     @classmethod
     def start(cls, names: list[str]) -> Position:
-        """Before the first step."""
+        """Return the position before the first step."""
         return cls(0, 0, 0, dict.fromkeys(names, 0.0), {name: [] for name in names})
 
     def add(self, means: dict[str, float], texts: int) -> None:
-        """Count a step."""
+        """Count a step, and add its means over `texts` to the sums."""
         self.step += 1
         self.batch += 1
         for name, value in means.items():
             self.sums[name] += value * texts
 
     def end_epoch(self, texts: int) -> None:
-        """Turn the sums into a value of each curve."""
+        """Append the mean over the epoch's texts to each curve."""
         for name, total in self.sums.items():
             self.curves[name].append(total / texts)
         self.epoch, self.batch, self.sums = self.epoch + 1, 0, dict.fromkeys(self.sums, 0.0)
 
 
 class Checkpoint:
-    """A run's checkpoint, under .rapt/checkpoints of the main workspace, where DVC removes nothing.
+    """A run's checkpoint, in .rapt/checkpoints of the main workspace, where DVC removes nothing.
 
-    It is named by all that the run computes from, the code included: another run never finds it.
+    Its name is a hash of all of the run's inputs, including the code, so no other run finds it.
     """
 
     def __init__(self, run: Run, device: str) -> None:
-        """Find the place of a run's checkpoint, on the device of this name."""
+        """Determine the path of a run's checkpoint, on the device of this name."""
         self.path = files.home() / ".rapt/checkpoints" / f"{_identity(run, device)}.safetensors"
         self._run, self._saved = run, time.monotonic()
 
     def due(self) -> bool:
-        """Whether the last one is old enough."""
+        """Whether the last checkpoint is old enough for a new one."""
         return time.monotonic() - self._saved >= SECONDS
 
     def step(self) -> str | None:
-        """What was saved after, as `step 120`; None: nothing was."""
+        """Return the step of the checkpoint, as `step 120`; None: there is no checkpoint."""
         return _step(self.path) if self.path.exists() else None
 
     def save(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        """Write tensors, and facts that JSON can hold, in place of the last ones."""
+        """Write tensors and JSON-serializable facts, replacing the last checkpoint."""
         files.remove_scratch(self.path)
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         with files.atomic(self.path) as scratch:
@@ -89,7 +89,7 @@ class Checkpoint:
         self._saved = time.monotonic()
 
     def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """What was saved; None: nothing was.
+        """Load the checkpoint's tensors and facts; None: there is no checkpoint.
 
         Raises:
             RaptError: the file is damaged.
@@ -108,7 +108,7 @@ class Checkpoint:
 
 
 def _step(damaged: Path) -> str:
-    """The step that a checkpoint was saved after, where its header still tells."""
+    """Return the step of a checkpoint that may be damaged, if its header is readable."""
     with damaged.open("rb") as file, suppress(ValueError, KeyError, MemoryError, OverflowError):
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
         return f"step {json.loads(header['__metadata__']['facts'])['at']['step']}"
@@ -117,7 +117,7 @@ def _step(damaged: Path) -> str:
 
 @cache
 def _digest(folder: Path) -> str:
-    # Once for all seeds of a cell: a large backbone takes a minute to read.
+    # Cached for all seeds of a cell, as a large backbone takes a minute to read.
     return files.sha256(folder)
 
 
@@ -150,7 +150,7 @@ def _denoising(run: Run) -> list[str] | None:
 
 
 def flat(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
-    """An optimizer's state: its tensors by name, and its groups, which JSON can hold."""
+    """Return an optimizer's tensors by name, and its groups, which are JSON-serializable."""
     state = optimizer.state_dict()
     tensors = {
         f"optimizer.{weight}.{name}": value
@@ -163,7 +163,7 @@ def flat(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], list[dict
 def unflat(
     optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], groups: list[dict[str, Any]]
 ) -> None:
-    """Give an optimizer the state that `flat` took."""
+    """Load the state that `flat` returned into an optimizer."""
     state: dict[int, dict[str, Tensor]] = {}
     for path, tensor in tensors.items():
         if path.startswith("optimizer."):

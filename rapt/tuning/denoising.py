@@ -1,12 +1,12 @@
-"""Denoised words: in place of a released word's embedding those of what it may have been.
+"""Denoised words: a released word's embedding is replaced by those of its possible originals.
 
 With P(w|y) the posterior of a released word y, and E(w) the mean of the backbone's input embeddings
 of w's pieces, y takes one position with the vector
 
     D(y) = Σ_w P(w|y)·E(w)
 
-or, as augmentation while training, with E(w) of a w that is drawn from P(·|y) at each step. E is
-that of the backbone before it is tuned, also in full fine-tuning: D and E do not learn. A word
+or, as augmentation during training, with E(w) of a w that is drawn from P(·|y) at each step. E is
+taken from the backbone before tuning, also in full fine-tuning: D and E do not learn. A word
 without a posterior keeps its own tokens.
 """
 
@@ -27,20 +27,20 @@ from rapt.tuning.config import Denoising
 from rapt.tuning.inputs import Split, WordVectors, word_pieces
 from rapt.utils.errors import RaptError
 
-FOLDER = "denoised"  # in that of the adapter
+FOLDER = "denoised"  # in the adapter's folder
 WORDS, VECTORS = "words.json", "vectors.safetensors"
-AT_ONCE = 1000  # words that the tokenizer is given
+AT_ONCE = 1000  # words per call of the tokenizer
 
 
 def reading(
     how: Denoising, weights: Tensor, tokenizer: PreTrainedTokenizerBase
 ) -> tuple[WordVectors, Sampler | None]:
-    """The released words with their D, and what draws their originals for posterior-sample.
+    """Return the released words with their D, and for posterior-sample a sampler of originals.
 
     Args:
-        how: P(w|y), and what to make of it.
-        weights: the backbone's input embeddings before it is tuned, (tokens, h).
-        tokenizer: of the backbone.
+        how: P(w|y), and the type of denoising.
+        weights: the backbone's input embeddings before tuning, (tokens, h).
+        tokenizer: the backbone's tokenizer.
     """
     embedded = word_embeddings(weights, tokenizer, how.words)
     mean = torch.from_numpy(how.posterior.astype("float32") @ embedded.numpy())
@@ -52,12 +52,12 @@ def reading(
 def word_embeddings(
     weights: Tensor, tokenizer: PreTrainedTokenizerBase, words: Sequence[str]
 ) -> Tensor:
-    """E(w): the mean embedding of the pieces that each word has inside a text, float32 (n, h).
+    """Compute E(w), the mean embedding of each word's pieces inside a text, float32 (n, h).
 
     Args:
         weights: input embeddings of the tokens, (tokens, h).
-        tokenizer: of the backbone.
-        words: n words; one that becomes no token has the vector 0.
+        tokenizer: the backbone's tokenizer.
+        words: n words; a word without tokens has the vector 0.
     """
     embedded = torch.zeros(len(words), weights.shape[1])
     for start in range(0, len(words), AT_ONCE):
@@ -69,7 +69,7 @@ def word_embeddings(
 
 
 def save_denoised(words: WordVectors, adapter: Path) -> None:
-    """Write D beside an adapter: whoever serves it needs it."""
+    """Write D beside an adapter, as serving needs it."""
     folder = adapter / FOLDER
     folder.mkdir(exist_ok=True)
     content = json.dumps(list(words.rows), ensure_ascii=False)
@@ -78,10 +78,10 @@ def save_denoised(words: WordVectors, adapter: Path) -> None:
 
 
 def load_denoised(adapter: Path) -> WordVectors:
-    """What `save_denoised` wrote.
+    """Load the output of `save_denoised`.
 
     Raises:
-        RaptError: it is not there.
+        RaptError: it is missing.
     """
     folder = adapter / FOLDER
     if not (folder / VECTORS).is_file():
@@ -92,10 +92,10 @@ def load_denoised(adapter: Path) -> WordVectors:
 
 
 class Sampler:
-    """Draws the originals of a batch's denoised words, from torch's own generator."""
+    """Draws the originals of a batch's denoised words, from torch's global generator."""
 
     def __init__(self, posterior: csr_array, embedded: Tensor) -> None:
-        """Prepare to draw.
+        """Prepare the cumulative sums for drawing.
 
         Args:
             posterior: P(w|y), float64 (R, V), no row empty.
@@ -105,21 +105,21 @@ class Sampler:
         self._originals = torch.from_numpy(posterior.indices).long()
         starts = torch.from_numpy(posterior.indptr).long()
         self._last = starts[1:] - 1
-        # Row r of the posterior's sums runs from r to r + 1: one search serves all rows.
+        # The sums of row r run from r to r + 1, so that one search serves all rows.
         sums = torch.cat((torch.zeros(1).double(), torch.from_numpy(posterior.data).cumsum(0)))
         rows = torch.repeat_interleave(torch.arange(len(self._last)), starts.diff())
         self._sums = rows + sums[1:] - sums[starts[:-1]][rows]
         self._sums[self._last] = torch.arange(1.0, len(self._last) + 1, dtype=torch.float64)
 
     def draw(self, rows: Tensor) -> Tensor:
-        """An original w ~ P(·|y) for each row y of the posterior, int64 (n,)."""
+        """Draw an original w ~ P(·|y) for each row y of the posterior, int64 (n,)."""
         found = torch.searchsorted(
             self._sums, rows + torch.rand(len(rows), dtype=torch.float64), right=True
         )
         return self._originals[torch.minimum(found, self._last[rows])]
 
     def __call__(self, split: Split, rows: Sequence[int]) -> Split:
-        """The split with originals drawn in place of the denoised words of these texts."""
+        """Return the split with drawn originals instead of the denoised words of these texts."""
         drawn = self.draw(
             torch.tensor([-1 - t for r in rows for t in split.tokens[r] if t < 0]).long()
         )

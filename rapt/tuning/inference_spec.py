@@ -1,4 +1,4 @@
-"""What both sides keep to at inference: `rapt.json` beside an adapter, of public content alone."""
+"""The contract for inference: `rapt.json` beside an adapter, with only public content."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ OF_VECTORS = "token-representation"  # the mechanism whose releases have a vecto
 
 @dataclass(frozen=True)
 class Statement:
-    """How the release that an adapter was tuned on was made, for a user to repeat at inference.
+    """The privatization of the release that an adapter was tuned on, to repeat at inference.
 
-    The fields are those of its statement (docs/data.md) that say so, and what it is worth; what the
-    statement counts in the training data stays behind.
+    The fields are those of the release's statement (docs/data.md) on its mechanism and guarantee.
+    The statement's counts of the training data are left out.
     """
 
     task: str
@@ -38,26 +38,26 @@ class Statement:
 
     @property
     def vectors(self) -> bool:
-        """Whether the model was tuned on a noisy vector for each word, and takes these alone."""
+        """Whether the model was tuned on a noisy vector for each word, and takes only these."""
         return self.mechanism == OF_VECTORS
 
 
 @dataclass(frozen=True)
 class Contract:
-    """What a text must be like that an adapted model is asked about.
+    """The requirements on texts for an adapted model.
 
     Attributes:
-        statement: of the release that it was tuned on.
+        statement: the privatization of the release that it was tuned on.
         labels: the names of the classes.
         pair: whether a text has two segments.
         plain: the public sequences of plain words; each text has a privatized copy of one.
-        backbone: the model as params.yaml names it.
-        backbone_sha256: of its weights; None: not checked.
-        quantize: how the backbone's weights are quantized; None: they are not.
-        precision: what the backbone is computed with in.
-        max_tokens: of a text that the model sees.
-        denoiser: how the model reads released words, by the vectors in the folder `denoised`; None:
-            as they are. Nothing that a user has to do.
+        backbone: the model's name in params.yaml.
+        backbone_sha256: sha256 of its weights; None: not checked.
+        quantize: quantization of the backbone's weights; None: they are not quantized.
+        precision: precision of the backbone's computations.
+        max_tokens: most tokens of a text that the model reads.
+        denoiser: the provider's denoiser, by the vectors in the folder `denoised`; None: words are
+            read as released. It requires nothing of the user.
     """
 
     statement: Statement
@@ -77,7 +77,7 @@ def write(run: Run, statement: Mapping[str, Any]) -> None:
 
     Args:
         run: the run.
-        statement: of the release.
+        statement: the release's statement.
     """
     data = run.release / f"seed-{run.k}"
     segments = files.read_parquet(data / "train.parquet", ["segment"])["segment"].to_pylist()
@@ -93,13 +93,13 @@ def write(run: Run, statement: Mapping[str, Any]) -> None:
         max_tokens=run.train.max_tokens,
         denoiser=run.denoising.type if run.denoising else None,
     )
-    # No temporary name: the folder as a whole is written under one.
+    # Not atomic: the whole folder is written under a temporary name.
     content = json.dumps(asdict(contract), indent=1, sort_keys=True, ensure_ascii=False)
     (run.adapter / NAME).write_text(content + "\n")
 
 
 def _sequences(path: Path) -> list[list[str]]:
-    """The plain words of each sequence, in order; none where there is no file."""
+    """Read the plain words of each sequence, in order; empty if there is no file."""
     if not path.exists():
         return []
     plain = files.read_parquet(path).to_pydict()

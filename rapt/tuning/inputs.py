@@ -1,4 +1,4 @@
-"""From privatized words to the backbone's tokens, and back from activations to words."""
+"""Conversion of privatized words to the backbone's tokens, and of activations to words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rapt.utils import files
 
 VECTORS = "vectors"  # the column of a release that has one for each word
 NO_PLAIN = -1
-NO_ROW = -1  # a word that the backbone's own tokens stand for
+NO_ROW = -1  # a word represented by the backbone's own tokens
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,13 @@ class Split:
     """One split of a release, tokenized: a list entry for each text.
 
     Attributes:
-        tokens: ids with special tokens, plain words first; −1 − r is row r of `vectors`.
+        tokens: ids with special tokens, plain words first; −1 − r stands for row r of `vectors`.
         types: token type ids (segments of a pair).
-        plain: for each token the place of its plain word, NO_PLAIN elsewhere.
+        plain: for each token the index of its plain word, else NO_PLAIN.
         text: for each token whether it belongs to the text itself.
         labels: classes.
         sequences: number of the text's sequence of plain words, 0 without any.
-        vectors: float32 (R, h), input embeddings beyond those of the backbone; None: no word has
-            one.
+        vectors: float32 (R, h), input embeddings besides the backbone's; None: no word has one.
     """
 
     tokens: list[list[int]]
@@ -48,7 +47,7 @@ class Split:
 
     @property
     def lengths(self) -> list[int]:
-        """Tokens of each text."""
+        """The number of tokens of each text."""
         return [len(tokens) for tokens in self.tokens]
 
 
@@ -57,7 +56,7 @@ class Batch:
     """Padded tensors (batch, length), labels and sequences (batch,); fields as in `Split`.
 
     Attributes:
-        vectors: float32 (batch, length, h), the input embedding where a token is negative, else 0.
+        vectors: float32 (batch, length, h), the input embedding of negative tokens, else 0.
     """
 
     tokens: Tensor
@@ -70,7 +69,7 @@ class Batch:
     vectors: Tensor | None
 
     def to(self, device: torch.device) -> Batch:
-        """The batch on a device."""
+        """Move the batch to a device."""
         moved: dict[str, Any] = {
             name: None if tensor is None else tensor.to(device)
             for name, tensor in vars(self).items()
@@ -80,10 +79,10 @@ class Batch:
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Vectors that stand for some words, wherever these are read.
+    """Vectors that replace the tokens of some words.
 
     Attributes:
-        rows: of each such word.
+        rows: the row of each such word.
         vectors: float32 (R, h), input embeddings.
     """
 
@@ -91,7 +90,7 @@ class WordVectors:
     vectors: Tensor
 
     def named_in(self, columns: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-        """The columns of a release with those that name the rows of their words."""
+        """Add columns with the rows of the words to the columns of a release."""
         named = {
             f"{prefix}row": [[self.rows.get(word, NO_ROW) for word in text] for text in columns[of]]
             for of, prefix in (("words", ""), ("plain", "plain_"))
@@ -106,13 +105,13 @@ def read_split(
     max_tokens: int,
     known: WordVectors | None = None,
 ) -> Split:
-    """Tokenize one split of a release (docs/data.md); vectors, where it has any, stand for words.
+    """Tokenize one split of a release (docs/data.md); its vectors, if any, replace words.
 
     Args:
-        path: its Parquet file.
+        path: the split's Parquet file.
         tokenizer: a fast tokenizer of the backbone.
-        max_tokens: of a text's own words, whole words only; both halves of a pair share it.
-        known: words that vectors stand for; None: none.
+        max_tokens: most tokens of a text's own words, in whole words, shared by a pair's halves.
+        known: vectors that replace some words; None: none.
     """
     table = files.read_parquet(path)
     if VECTORS not in table.column_names:
@@ -126,19 +125,19 @@ def read_split(
 
 
 def numbered(texts: Sequence[Sequence[str]]) -> list[list[int]]:
-    """The words of all texts, numbered through."""
+    """Number the words of all texts consecutively."""
     ends = list(accumulate(map(len, texts), initial=0))
     return [list(range(*span)) for span in pairwise(ends)]
 
 
 def _tensor(column: pa.ChunkedArray) -> Tensor:
-    """A release's vectors, float32 (words, d), in the memory that they were read into."""
+    """Return a release's vectors, float32 (words, d), as a view of the column's memory."""
     numbers = column.combine_chunks().flatten().flatten()
     return torch.from_dlpack(numbers).reshape(-1, column.type.value_type.list_size)
 
 
 class _Word(NamedTuple):
-    """A word as the tokenizer takes it, and the row of the vector that stands for it, if any."""
+    """A word as given to the tokenizer, and the row of the vector that replaces it, if any."""
 
     text: str
     row: int
@@ -153,12 +152,12 @@ def tokenized(
     """Tokenize privatized texts, given by the columns of a release; see `read_split`.
 
     Args:
-        columns: those of the release; and, where words have vectors, `row` and `plain_row`: for
-            each word of `words` and of `plain` the row of its vector, which then takes one
-            position in place of the word's tokens, or NO_ROW.
+        columns: those of the release and, if words have vectors, `row` and `plain_row`: for each
+            word of `words` and of `plain` the row of its vector, which takes one position instead
+            of the word's tokens, or NO_ROW.
         tokenizer: as in `read_split`.
         max_tokens: as in `read_split`.
-        vectors: float32 (R, h), the rows.
+        vectors: float32 (R, h), to which the rows refer.
     """
     labels, words = columns["label"], columns["words"]
     plain = columns.get("plain", [[]] * len(labels))
@@ -184,10 +183,10 @@ def tokenized(
 
 
 def _before_words(tokenizer: PreTrainedTokenizerBase) -> str:
-    """What a word given alone needs before it to become the tokens it is inside a text.
+    """Return the prefix that makes a single word become the tokens it has inside a text.
 
-    Some byte-level tokenizers (Llama 3's) glue words given one by one together, even when asked to
-    put spaces between them.
+    Some byte-level tokenizers (Llama 3's) join words given one by one, even when asked to put
+    spaces between them.
     """
     one, two = tokenizer(["a", "a a"], add_special_tokens=False)["input_ids"]
     return "" if _pieces(tokenizer, ["a", "a"])[1] == two[len(one) :] else " "
@@ -196,7 +195,7 @@ def _before_words(tokenizer: PreTrainedTokenizerBase) -> str:
 def _cut(
     tokenizer: PreTrainedTokenizerBase, first: list[_Word], second: list[_Word], max_tokens: int
 ) -> tuple[list[_Word], list[_Word]]:
-    """The leading words of a text, or of both halves of a pair, that fit whole."""
+    """Return the leading words of a text, or of both halves of a pair, that fit completely."""
     sizes = [_sizes(tokenizer, words) for words in (first, second)]
     room = [max_tokens, 0]
     if second:
@@ -209,13 +208,13 @@ def _cut(
 
 
 def _sizes(tokenizer: PreTrainedTokenizerBase, words: list[_Word]) -> list[int]:
-    """How many positions each word takes."""
+    """Return the number of positions that each word takes."""
     pieces = _pieces(tokenizer, [word.text for word in words])
     return [len(ids) if word.row == NO_ROW else 1 for word, ids in zip(words, pieces, strict=True)]
 
 
 def word_pieces(tokenizer: PreTrainedTokenizerBase, words: Sequence[str]) -> list[list[int]]:
-    """The tokens that each of some words becomes inside a text."""
+    """Return the tokens of each word as inside a text."""
     before = _before_words(tokenizer)
     return _pieces(tokenizer, [before + word for word in words])
 
@@ -246,17 +245,17 @@ def _append(
     first: list[_Word],
     second: list[_Word],
 ) -> None:
-    """Tokenize [prefix; text], and note which token belongs to which plain word or to the text."""
+    """Tokenize [prefix; text], and record which token belongs to which plain word or the text."""
     halves = ([*prefix, *first], second)
     one, other = ([word.text for word in half] for half in halves)
     encoded = tokenizer(one, other or None, is_split_into_words=True)
-    # A decoder puts no special tokens around an empty text, but has to see something.
+    # A decoder adds no special tokens to an empty text, but needs at least one token.
     ids = encoded["input_ids"] or [tokenizer.pad_token_id]
     types = encoded.get("token_type_ids") or [0] * len(ids)
-    # Of each token: which half, and which word of it; None: none.
+    # For each token, its half and its word; None: none.
     places = list(zip(encoded.sequence_ids(), encoded.word_ids(), strict=True)) or [(None, None)]
     rows = [NO_ROW if word is None else halves[half][word].row for half, word in places]
-    # A word's vector stands where its first token does, and the other tokens are left out.
+    # A word's vector replaces its first token, and the other tokens are left out.
     kept = [
         at
         for at, row in enumerate(rows)
@@ -273,14 +272,14 @@ def _append(
 
 
 def read_targets(path: Path) -> Tensor:
-    """The plain tokens' places in V_r, int64 (sequences, length), from a release's file."""
+    """Read the plain tokens' indices into V_r, int64 (sequences, length), from a release."""
     table = files.read_parquet(path)
     sequences = len(table["sequence"].unique())
     return torch.tensor(table["target"].to_numpy()).reshape(sequences, -1)
 
 
 def collate(split: Split, rows: Sequence[int], pad: int) -> Batch:
-    """The batch of these rows, padded on the right to the longest with the token `pad`."""
+    """Collate these rows into a batch, padded on the right to the longest with the token `pad`."""
     lengths = torch.tensor([len(split.tokens[row]) for row in rows])
     length = int(lengths.max())
 
@@ -301,7 +300,7 @@ def collate(split: Split, rows: Sequence[int], pad: int) -> Batch:
 
 
 def _looked_up(vectors: Tensor, tokens: Tensor) -> Tensor:
-    """The row that each negative token stands for, float32 (batch, length, h), else 0."""
+    """Look up the rows of negative tokens, float32 (batch, length, h), else 0."""
     given = tokens < 0
     found = vectors.new_zeros(*tokens.shape, vectors.shape[1])
     found[given] = vectors[-1 - tokens[given]]
@@ -309,14 +308,14 @@ def _looked_up(vectors: Tensor, tokens: Tensor) -> Tensor:
 
 
 def pooled(activations: Tensor, mask: Tensor) -> Tensor:
-    """The mean activation (batch, h) of the tokens in `mask` (batch, length), else 0."""
+    """Compute the mean activation (batch, h) of the tokens in `mask` (batch, length), else 0."""
     weights = mask.to(activations.dtype)
     total = torch.einsum("bl,blh->bh", weights, activations)
     return total / weights.sum(1, keepdim=True).clamp(min=1)
 
 
 def pooled_plain(activations: Tensor, plain: Tensor, count: int) -> Tensor:
-    """Each plain word's own activation (batch, count, h): the mean over the tokens it became."""
+    """Compute each plain word's activation (batch, count, h): the mean over its tokens."""
     places = torch.arange(count, device=plain.device)
     weights = (plain[:, None, :] == places[None, :, None]).to(activations.dtype)
     return weights @ activations / weights.sum(2, keepdim=True).clamp(min=1)

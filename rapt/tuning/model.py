@@ -1,4 +1,4 @@
-"""A backbone with its adapter, the task head and, while it is trained, the reconstruction head."""
+"""A backbone with its adapter, the task head and, during training, the reconstruction head."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from rapt.utils.errors import RaptError
 ADAPTER = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 HEAD = "head.safetensors"
-# Metadata of the head: the backbone is as it was. A lost adapter must not look like that.
+# Metadata of the head of a frozen backbone, which tells it from one whose adapter is lost.
 FROZEN = {"backbone": "frozen"}
 
 
@@ -52,13 +52,13 @@ def load_backbone(
     frozen: Precision | None = None,
     encoder: BiLstm | None = None,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The model and its fast tokenizer, from safetensors alone.
+    """Load the model and its fast tokenizer, from safetensors only.
 
     Args:
-        folder: of the model.
-        quantize: how its weights are quantized (QLoRA); None: they are not.
-        frozen: what its weights are held in, as they will not learn; None: they learn, in float32.
-        encoder: what reads its input embeddings, with fresh weights; None: its own layers.
+        folder: the model's folder.
+        quantize: quantization of its weights (QLoRA); None: they are not quantized.
+        frozen: type of its weights if they are frozen; None: they learn, in float32.
+        encoder: encoder of its input embeddings, with fresh weights; None: its own layers.
 
     Raises:
         RaptError: its family is unknown, it cannot be quantized on this machine, or is too large.
@@ -70,10 +70,10 @@ def load_backbone(
 
 
 def adapt(backbone: PreTrainedModel, tuner: Tuner) -> PreTrainedModel | PeftModel:
-    """The backbone with a fresh adapter; for full fine-tuning and a probe the backbone itself.
+    """Return the backbone with a fresh adapter; for full fine-tuning and a probe, without one.
 
     Raises:
-        RaptError: the backbone has no place for such an adapter.
+        RaptError: the backbone does not support such an adapter.
     """
     if isinstance(tuner, Full):
         return backbone
@@ -99,7 +99,7 @@ def _peft_config(tuner: Tuner, backbone: Any) -> PeftConfig:
                 target_modules=family.lora,
             )
         case PromptTuning():
-            # From words of the vocabulary (Lester et al., 2021): PEFT's own is far off their norm.
+            # From the vocabulary (Lester et al., 2021): PEFT's default has a quite different norm.
             start = PromptTuningInit.SAMPLE_VOCAB
             return PromptTuningConfig(
                 task_type=task, num_virtual_tokens=tuner.tokens, prompt_tuning_init=start
@@ -129,25 +129,25 @@ class Classifier(nn.Module):
         classes: int,
         precision: Precision = "float32",
     ) -> None:
-        """Put a fresh head, in float32, on an adapted backbone that computes in `precision`."""
+        """Add a fresh head, in float32, to an adapted backbone that computes in `precision`."""
         super().__init__()
         self.backbone, self.precision = backbone, precision
         self.head = nn.Linear(backbone.config.hidden_size, classes)
 
     def activations(self, batch: Batch) -> Tensor:
-        """The last hidden states, float32 (batch, length, h)."""
+        """Compute the last hidden states, float32 (batch, length, h)."""
         # No scaling of the loss: bfloat16 has the range of float32.
         low = self.precision == "bf16"
         with torch.autocast(batch.tokens.device.type, torch.bfloat16, enabled=low):
             return backbones.activations(self.backbone, batch)
 
     def classify(self, activations: Tensor, batch: Batch) -> Tensor:
-        """Logits (batch, classes)."""
+        """Compute logits (batch, classes)."""
         return self.head(pooled(activations, batch.text))
 
 
 class ReconstructionHead(nn.Module):
-    """Plain words from their own activations: W_down · W_up · g (RAPT)."""
+    """Predicts plain words from their activations: W_down · W_up · g (RAPT)."""
 
     def __init__(self, hidden: int, size: int, vocabulary: int) -> None:
         """Make fresh weights of (size, hidden) and (vocabulary, size)."""
@@ -156,14 +156,15 @@ class ReconstructionHead(nn.Module):
         self.down = nn.Linear(size, vocabulary, bias=False)
 
     def forward(self, activations: Tensor, plain: Tensor, count: int) -> Tensor:
-        """Logits (batch, count, vocabulary) of the `count` plain words."""
+        """Compute logits (batch, count, vocabulary) of the `count` plain words."""
         return self.down(self.up(pooled_plain(activations, plain, count)))
 
 
 def save(model: Classifier, folder: Path, backbone_name: str) -> None:
     """Write the adapter in PEFT's format (full fine-tuning: the model in that of Transformers).
 
-    The task head lies beside it, of a linear probe alone. Equal weights give equal bytes.
+    The task head is written beside it; a linear probe has only this. Equal weights give equal
+    bytes.
     """
     folder.mkdir(parents=True, exist_ok=True)
     learnt = any(weight.requires_grad for weight in model.backbone.parameters())
@@ -176,12 +177,12 @@ def save(model: Classifier, folder: Path, backbone_name: str) -> None:
 
 
 def _save_adapter(adapted: PeftModel, folder: Path, backbone_name: str) -> None:
-    # Embeddings are never resized here; PEFT would ask the hub whether they were.
+    # Embeddings are never resized here; PEFT would query the hub to find out.
     adapted.save_pretrained(str(folder), save_embedding_layers=False)
     (folder / "README.md").unlink()  # PEFT's blank model card
     path = folder / ADAPTER
     config = json.loads(path.read_text())
-    # PEFT writes sets in the order of their hashes, and the folder of this machine.
+    # PEFT writes sets in hash order, and this machine's folder.
     if "target_modules" in config:
         config["target_modules"] = sorted(config["target_modules"])
     config["base_model_name_or_path"] = backbone_name
@@ -191,11 +192,11 @@ def _save_adapter(adapted: PeftModel, folder: Path, backbone_name: str) -> None:
 def load(
     folder: Path, backbone: PreTrainedModel | None, precision: Precision = "float32"
 ) -> Classifier:
-    """The model that `save` wrote, on its backbone where it `needs_backbone`.
+    """Load the model that `save` wrote, on its backbone if it `needs_backbone`.
 
     Raises:
-        RaptError: an adapter has no weights in safetensors: PEFT would take pickled ones instead,
-            or ask the hub.
+        RaptError: an adapter has no weights in safetensors; PEFT would take pickled ones or ask the
+            hub.
     """
     head = load_file(folder / HEAD)
     tuned: PreTrainedModel | PeftModel
@@ -215,7 +216,7 @@ def load(
 
 
 def needs_backbone(folder: Path) -> bool:
-    """Whether what `save` wrote goes on a backbone."""
+    """Whether a saved model needs its backbone to be loaded."""
     return _is_adapter(folder) or _is_frozen(folder)
 
 
@@ -229,16 +230,16 @@ def _is_frozen(folder: Path) -> bool:
 
 
 def device() -> torch.device:
-    """The GPU where there is one."""
+    """Return the GPU if there is one, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def placed(model: Classifier) -> Classifier:
-    """The model on `device`; a backbone that was loaded onto GPUs stays where it is."""
+    """Move the model to `device`; a backbone that was loaded onto GPUs stays there."""
     (model.head if hasattr(model.backbone, "hf_device_map") else model).to(device())
     return model
 
 
 def device_name() -> str:
-    """What computes here: the GPU's model, or cpu."""
+    """Return the name of the device: the GPU's model, or cpu."""
     return torch.cuda.get_device_name() if device().type == "cuda" else "cpu"

@@ -1,4 +1,4 @@
-"""The seeds of a cell, side by side in processes of one thread each."""
+"""Training of a cell's seeds in parallel, in processes of one thread each."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rapt.utils.process import die_with_parent, has_gpu, workers
 
 
 def train_all(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Train every run of a cell, in as many processes of one thread as RAPT_WORKERS says.
+    """Train every run of a cell, in RAPT_WORKERS processes of one thread.
 
-    Without it as many as there are cores; on a GPU one, as each holds a backbone of its own, for
-    all its runs. Whatever their number, a run computes the same. The parent loads no torch.
+    By default there are as many processes as cores, or one on a GPU, as each holds its own
+    backbone. The number of processes does not change the results. The parent does not load torch.
 
     Returns:
-        for each what `train_in_turn` does.
+        the result of `train_in_turn` for each run.
 
     Raises:
         RaptError: as `train`, or a process was killed.
@@ -45,7 +45,7 @@ def train_all(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _saved(runs: Sequence[Run]) -> str:
-    """What the cell goes on from: RAPT_WORKERS is no part of what it computes, batch_size is."""
+    """Describe where the cell resumes: RAPT_WORKERS may change for that, batch_size may not."""
     from rapt.tuning.checkpoints import Checkpoint
     from rapt.tuning.model import device_name
 

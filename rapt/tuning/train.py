@@ -1,4 +1,4 @@
-"""Training one seed: the task beside the reconstruction of plain tokens, on a release alone."""
+"""Training of one seed on a release: the task, with the reconstruction of plain tokens."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def train(run: Run) -> dict[str, Any]:
     """Tune on the release's training split, write the adapter, score on its test split.
 
     Returns:
-        `seed`, `metrics` and `curves` as a cell's JSON holds them, and `device`.
+        `seed`, `metrics` and `curves` as in a cell's JSON, and `device`.
 
     Raises:
         RaptError: the loss or a score is not a number, memory does not suffice, the texts are too
-            long for the backbone, or their vectors of another dimension.
+            long for the backbone, or their vectors have another dimension.
     """
     (result,) = train_in_turn([run])
     Path(result.pop("checkpoint")).unlink()
@@ -57,15 +57,15 @@ def train(run: Run) -> dict[str, Any]:
 
 
 def train_in_turn(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Train the seeds of a cell, each as `train` does alone.
+    """Train the seeds of a cell one after the other, each as by `train`.
 
     Frozen weights are loaded once for all of them; a backbone that learns is loaded for each.
 
     Returns:
-        for each what `train` does, and `checkpoint`: a file for the caller to remove once the cell
-        is written. Until then a seed that has ended is only scored again.
+        for each the result of `train`, and `checkpoint`: a file that the caller removes once the
+        cell is written. Until then a finished seed is only scored again.
     """
-    # One thread: with more the sums, and so the weights, depend on how many there are.
+    # One thread: with more, sums and thus weights depend on the number of threads.
     torch.set_num_threads(1)
     first = runs[0]
     if first.frozen is None:
@@ -80,7 +80,7 @@ def _train(
 ) -> dict[str, Any]:
     try:
         return _trained(run, frozen)
-    except RuntimeError as error:  # within a step the step says so itself
+    except RuntimeError as error:  # within a step, the step handles it
         if not _out_of_memory(error):
             raise
         why = "out of memory before or between steps: a smaller backbone, bf16 or RAPT_WORKERS=1"
@@ -158,7 +158,7 @@ class Trainer:
     def __init__(
         self, run: Run, backbone: Any, classes: int, pad: int, sampler: Sampler | None = None
     ) -> None:
-        """Put a fresh task head on the adapted backbone."""
+        """Add a fresh task head to the adapted backbone."""
         self.run, self.pad, self.device = run, pad, device()
         self.model = placed(Classifier(backbone, classes, run.train.precision))
         self.head: ReconstructionHead | None = None
@@ -167,10 +167,10 @@ class Trainer:
         self.micro_batch = run.train.batch_size
 
     def reconstruct(self, targets: Tensor, vocabulary: int) -> None:
-        """Add the second task: predict a text's plain tokens.
+        """Add the auxiliary task of predicting a text's plain tokens.
 
         Args:
-            targets: their places in V_r, int64 (sequences, length).
+            targets: the plain tokens' indices into V_r, int64 (sequences, length).
             vocabulary: the size of V_r.
         """
         assert self.run.reconstruction
@@ -180,10 +180,10 @@ class Trainer:
         self.targets = targets.to(self.device)
 
     def fit(self, split: Split, checkpoint: Checkpoint) -> dict[str, list[float]]:
-        """Train, from the checkpoint on where there is one.
+        """Train, from the checkpoint on if there is one.
 
         Returns:
-            for each curve a mean over the texts of every epoch; a linear probe has no epochs.
+            each curve's mean over the texts, for every epoch; a linear probe has no epochs.
         """
         if isinstance(self.run.tuner, LinearProbe):
             self._probe(split, self.run.tuner.strength, checkpoint)
@@ -210,7 +210,7 @@ class Trainer:
         return at.curves
 
     def _probe(self, split: Split, strength: float, checkpoint: Checkpoint) -> None:
-        """Fit the head to what the frozen backbone makes of the texts."""
+        """Fit the head to the frozen backbone's activations."""
         head, self.steps = self.model.head, 1
         if saved := checkpoint.load():
             head.load_state_dict(saved[0])
@@ -230,7 +230,7 @@ class Trainer:
         return {"model": self.model} | ({"head": self.head} if self.head else {})
 
     def _learning(self) -> dict[str, torch.nn.Parameter]:
-        """What is trained, by name."""
+        """Return the trained weights by name."""
         return {
             f"{which}.{name}": weight
             for which, module in self._modules().items()
@@ -251,7 +251,7 @@ class Trainer:
         )
 
     def _save(self, checkpoint: Checkpoint, at: Position, order: Tensor) -> None:
-        """Save all that the next step depends on."""
+        """Save the state on which the next step depends."""
         tensors, groups = flat(self.optimizer)
         tensors |= {f"weight.{name}": weight for name, weight in self._learning().items()}
         tensors |= {"rng.torch": torch.get_rng_state(), "rng.order": order}
@@ -261,7 +261,7 @@ class Trainer:
         checkpoint.save(tensors, facts | {"micro_batch": self.micro_batch})
 
     def _resumed(self, checkpoint: Checkpoint, order: torch.Generator) -> Position | None:
-        """Take over the state of a checkpoint, if there is one."""
+        """Restore the state of a checkpoint, if there is one."""
         if (saved := checkpoint.load()) is None:
             return None
         tensors, facts = saved
@@ -278,7 +278,7 @@ class Trainer:
         return Position(**facts["at"])
 
     def _losses(self, batch: Batch) -> dict[str, Tensor]:
-        """The task's mean loss; the reconstruction's, reduced as told, and its mean over texts."""
+        """Compute the task's mean loss, and the reconstruction's loss and accuracy, if any."""
         activations = self.model.activations(batch)
         losses = {"task_loss": cross_entropy(self.model.classify(activations, batch), batch.labels)}
         if self.head and self.run.reconstruction:
@@ -291,10 +291,10 @@ class Trainer:
         return losses
 
     def _step(self, split: Split, rows: list[int], step: int) -> dict[str, float]:
-        """One step of the optimizer, in as many parts as memory asks for.
+        """Take one step of the optimizer, in as many parts as memory requires.
 
         Returns:
-            the losses, means over the texts.
+            the losses, as means over the texts.
         """
         while True:
             try:
@@ -322,7 +322,7 @@ class Trainer:
         self.schedule.step()
 
     def _backward(self, split: Split, rows: list[int], step: int) -> dict[str, float]:
-        """The gradient of a batch's mean loss, part by part: equal for parts of any size."""
+        """Compute the gradient of a batch's mean loss in parts, whose size does not change it."""
         self.optimizer.zero_grad()
         sums: dict[str, float] = {}
         for start in range(0, len(rows), self.micro_batch):
@@ -342,30 +342,30 @@ class Trainer:
         return sums
 
     def failed(self, step: int, why: str) -> RaptError:
-        """The error of a run that ends at a step, counted from 1."""
+        """Return the error of a run that fails at a step, counted from 1."""
         run = self.run
         return RaptError(f"{run.cell}, seed {run.k}, step {step} of {self.steps}: {why}")
 
 
 def _out_of_memory(error: RuntimeError) -> bool:
-    """Whether memory does not suffice: a GPU's, cuBLAS's on it, or the machine's."""
-    # torch has a class for the first alone.
+    """Whether an error means that the GPU, cuBLAS or the machine is out of memory."""
+    # torch has a class only for the first.
     said = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
     return isinstance(error, torch.OutOfMemoryError) or any(part in str(error) for part in said)
 
 
 def predict(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor:
-    """The class of every text of a privatized split, int64 (n,) on the CPU."""
+    """Predict the class of every text of a privatized split, int64 (n,) on the CPU."""
     return logits(model, split, pad, batch_size).argmax(1)
 
 
 def logits(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor:
-    """The scores of all classes for every text of a privatized split, (n, classes) on the CPU."""
+    """Compute the scores of all classes for every text of a split, (n, classes) on the CPU."""
     return _read(model, split, pad, batch_size, model.classify)
 
 
 def features(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor:
-    """What the task head reads of every text of a privatized split, (n, h) on the CPU."""
+    """Compute the task head's input for every text of a privatized split, (n, h) on the CPU."""
     return _read(model, split, pad, batch_size, lambda states, batch: pooled(states, batch.text))
 
 
@@ -377,7 +377,7 @@ def _read(
     batch_size: int,
     of: Callable[[Tensor, Batch], Tensor],
 ) -> Tensor:
-    """A row for every text: what is made `of` its activations, float32 on the CPU."""
+    """Apply `of` to the activations of every text, one row for each, float32 on the CPU."""
     model.eval()
     batches = list(by_length(split.lengths, batch_size))
     found = torch.cat([_part(model, split, pad, rows, of) for rows in batches])
@@ -392,7 +392,7 @@ def _part(
     rows: list[int],
     of: Callable[[Tensor, Batch], Tensor],
 ) -> Tensor:
-    """The rows of a batch, in as many parts as memory asks for."""
+    """Compute the rows of a batch, in as many parts as memory requires."""
     try:
         batch = collate(split, rows, pad).to(model.head.weight.device)
         return of(model.activations(batch), batch).float().cpu()

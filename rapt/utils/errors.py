@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
-# What is expected of a path, and what to do, by the system's error.
+# The requirement on a path and the remedy, by the system's error.
 PERMISSION = "a place that you may read and write. Change its permissions, or choose another"
 ROOM = "room on its disk. Free some, then start again"
 OF_DISK = {
@@ -21,17 +21,17 @@ OF_DISK = {
 
 
 class RaptError(Exception):
-    """Something the user can mend; its text is one line and never holds text of a data set."""
+    """An error that the user can fix; its one-line message never contains text of a data set."""
 
 
 def one_of(allowed: Iterable[str]) -> str:
-    """The names that are allowed, as a message has them after `expected`."""
+    """Format the allowed names as they follow `expected` in a message."""
     names = sorted(allowed)
     return f"{'one of ' if len(names) > 1 else ''}{', '.join(names) or 'nothing'}"
 
 
 def not_allowed(key: str, got: object, allowed: Iterable[str]) -> str:
-    """The line for a name that is not one of those allowed."""
+    """Format the message for a name that is not allowed."""
     names = list(allowed)
     nearest = get_close_matches(str(got), sorted(names), n=1, cutoff=0.4)
     return f"{key}: got {got!r}, expected {one_of(names)}.{did_you_mean(nearest)}"
@@ -43,14 +43,14 @@ def did_you_mean(nearest: Sequence[str]) -> str:
 
 
 def wrong_eta(got: object) -> str:
-    """What follows the key in the line for a privacy parameter that is no number above 0."""
+    """Format the message, after the key, for a privacy parameter that is not a number above 0."""
     shown = f"{got:g}" if isinstance(got, float) else repr(got)
     return f"got {shown}, expected a number above 0, as 75 or 62.5. Find one by rapt calibrate."
 
 
 @contextmanager
 def disk_errors() -> Iterator[None]:
-    """Have a place that may not be written, or a full disk, end in a line as other mistakes do.
+    """Turn errors of permission or of a full disk into one-line errors.
 
     Raises:
         RaptError: the path, what was got, what is expected, what to do.

@@ -1,4 +1,4 @@
-"""What every process of the pipeline does first: no telemetry, and no life after its parent's."""
+"""Process setup for the pipeline: no telemetry, and no process outlives its parent."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ PR_SET_PDEATHSIG = 1
 
 
 def no_telemetry() -> None:
-    """Switch the analytics of every tool off for this process and its children."""
+    """Switch off every tool's analytics for this process and its children."""
     os.environ.update(NO_TELEMETRY)
 
 
 def tethered(*command: str) -> list[str]:
-    """A command that dies with this process, or with the thread of it that starts the command."""
-    # By path and without the working folder (-P): it may be started where another `rapt` lies.
+    """Wrap a command so that it dies with this process, or with the thread that starts it."""
+    # By path and without the working folder (-P), which may contain another `rapt`.
     return [sys.executable, "-P", __file__, str(os.getpid()), *command]
 
 
@@ -37,30 +37,30 @@ def die_with_parent(parent: int | None = None) -> None:
     Killing `dvc` would otherwise leave its stage running beside the next `dvc repro`.
 
     Args:
-        parent: its id, where it is known: it may have died before this process came here.
+        parent: the parent's id, if known, as the parent may have died before this call.
     """
     if sys.platform != "linux":
         return
     if parent is None:
-        pool = parent_process()  # a process of a pool takes seconds to come here
+        pool = parent_process()  # a pool's process takes seconds to get here
         parent = pool.pid if pool and pool.pid else os.getppid()
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before the call
+    if os.getppid() != parent:  # the parent died before the call
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def workers(most: int) -> int:
-    """How many processes to run side by side: RAPT_WORKERS, else one a core, at most `most`.
+    """Return how many processes to run in parallel: RAPT_WORKERS, else the cores; at most `most`.
 
     Raises:
-        RaptError: RAPT_WORKERS is no number above 0.
+        RaptError: RAPT_WORKERS is not a whole number above 0.
     """
     from rapt.utils.errors import RaptError  # not above: `tethered` runs this file alone
 
@@ -71,7 +71,7 @@ def workers(most: int) -> int:
 
 
 def has_gpu() -> bool:
-    """Whether there is a GPU of NVIDIA's to use, without the seconds that torch takes to say so."""
+    """Whether an NVIDIA GPU is usable, without importing torch, which takes seconds."""
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") == ""
     return not hidden and any(Path("/dev").glob("nvidia[0-9]*"))
 

@@ -30,7 +30,7 @@ FALSE_ALARM = 1e-6
 NONE = Pairs([], Release([]))
 Shares = NDArray[np.float64]
 
-# P(y|w) of the first two of the table's words, which the victims' texts consist of.
+# P(y|w) of the first two words of the table, the only words of the victims' texts.
 CHANNELS = {
     "identity": [[1.0, 0.0], [0.0, 1.0]],
     "uniform": [[0.5, 0.5], [0.5, 0.5]],
@@ -41,7 +41,7 @@ CHANNELS = {
 
 @pytest.fixture
 def public(table: EmbeddingTable) -> Callable[[Shares], Public]:
-    """What is known of a channel over the first words of the table; no other is replaced."""
+    """Public knowledge of a channel over the first words of the table; others are verbatim."""
 
     def make(matrix: Shares) -> Public:
         size = len(matrix)
@@ -103,7 +103,7 @@ def test_words_of_another_group_than_their_own_are_others(
 ) -> None:
     known = public(np.eye(8))
     words = ["nouna", "nounb", "verba", "unseen"]
-    # In this text nounb stands as a verb, and verba, which no one replaces there, as a noun.
+    # In this text nounb is tagged as a verb, and verba, which is not replaced there, as a noun.
     victims = Victims(
         [words], [["NOUN", "VERB", "NOUN", "NOUN"]], Scheme(("noun", "verb")), known.table.form
     )
@@ -134,9 +134,9 @@ def test_it_is_no_weaker_than_the_nearest_neighbour(
     mechanism: T2T,
     categories: list[str] | None,
 ) -> None:
-    """On what the mechanism itself releases, paired by word; the interval is of 1e-6.
+    """On the mechanism's own releases, paired by word, at an error rate of 1e-6.
 
-    Words are as frequent as the table says. Also by a channel of half of them and few draws.
+    Words have the table's frequencies. Also with a channel of half of the words and few draws.
     """
     privatizer = Privatizer(table=table, mechanism=mechanism, eta=eta, categories=categories)
     known = Public.of(privatizer, estimate(privatizer, channel, draws, 0))
@@ -183,7 +183,7 @@ def test_a_word_that_nothing_leads_to_is_taken_as_it_is(
 def test_a_word_without_a_public_count_is_taken_as_it_is(
     public: Callable[[Shares], Public], prior: Literal["public", "release"], guess: str
 ) -> None:
-    """Bayes' rule would take it for nearly any other: it counts as the rarest word there is."""
+    """Otherwise Bayes' rule would replace it by nearly any other word, as it counts as rarest."""
     known = public(np.array([[0.5, 0.5], [0.0, 1.0]]))
     table = copy(known.table)
     table.frequency = np.where(np.array(table.words) == "nounb", 0, table.frequency)
@@ -196,7 +196,7 @@ def test_a_word_without_a_public_count_is_taken_as_it_is(
 def test_of_several_releases_a_word_without_a_public_count_tells_as_any_other(
     public: Callable[[Shares], Public],
 ) -> None:
-    """0.98²·0.02 of it, the rarest of 18, is more than 0.02²·0.98 of the commonest."""
+    """0.98²·0.02 of it, the rarest of 18, is more than 0.02²·0.98 of the most frequent."""
     known = public(np.array([[0.98, 0.02], [0.02, 0.98]]))
     table = copy(known.table)
     table.frequency = np.where(np.array(table.words) == "nounb", 0, table.frequency)

@@ -25,7 +25,7 @@ AUTOENCODER = Autoencoder(
 
 @pytest.fixture
 def public(table: EmbeddingTable) -> Public:
-    """What is known: the table."""
+    """Public knowledge: the table."""
     return Public(table, np.full(len(table.words), VERBATIM), None)
 
 
@@ -38,7 +38,7 @@ def plane() -> Public:
 
 
 def texts(matrix: np.ndarray, seed: int, n: int = 3000) -> Pairs:
-    """Words a and b, as often, and what the channel makes of them."""
+    """Words a and b, equally often, and their releases by the channel."""
     rng = np.random.default_rng(seed)
     words = rng.integers(2, size=n)
     released = [rng.choice(len(matrix[w]), p=matrix[w]) for w in words]
@@ -63,7 +63,7 @@ def test_it_reaches_the_best_success_that_there_is(
 ) -> None:
     """Within 5 standard deviations of 3,000 words, that is at 1e-6.
 
-    What an autoencoder learns, the mean of two words, is nearest to the likelier one.
+    An autoencoder learns the mean of two words, which is nearest to the more likely one.
     """
     victims = texts(np.array(matrix), 1)
     invert = how.fit(plane, texts(np.array(matrix), 0), 0)
@@ -81,7 +81,7 @@ def test_it_reaches_the_best_success_that_there_is(
 def test_an_autoencoder_finds_the_mean_of_what_a_word_may_have_been(
     public: Public, matrix: np.ndarray
 ) -> None:
-    """The least squared error is that of E[E(w)|y]: known for each y, and so is its mean."""
+    """The least squared error is that of E[E(w)|y], which is known for each y."""
     inverter = AUTOENCODER.fit(public, texts(matrix, 0), 0)
     victims = texts(matrix, 1)
     one, other = public.table.embed(["nouna", "nounb"])
@@ -124,7 +124,7 @@ def test_guesses_do_not_depend_on_the_number_of_threads(public: Public) -> None:
 
 
 def test_it_reads_vectors_where_vectors_are_released(public: Public) -> None:
-    """The word beside each is always the same: all that tells words apart is in the vectors."""
+    """The released words are all the same: only the vectors distinguish originals."""
     rng = np.random.default_rng(0)
     words = [[str(word)] for word in rng.choice(["nouna", "nounb"], 2000)]
     centres = public.table.embed([text[0] for text in words])

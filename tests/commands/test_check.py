@@ -1,4 +1,4 @@
-"""What `rapt check` finds before anything runs; test_mistakes.py has its other lines."""
+"""Problems that `rapt check` finds before anything runs; test_mistakes.py has further ones."""
 
 from __future__ import annotations
 

@@ -62,4 +62,4 @@ def test_what_is_printed_says_the_same(path: Any) -> None:
 def test_every_key_is_printed_with_its_help() -> None:
     lines = show_params.as_yaml(params.load(ROOT / "params.yaml")).splitlines()
     assert lines[lines.index("  weight_decay: 0.0") - 1] == "  # of AdamW"
-    assert lines[lines.index("gate:") - 1] == "# What the first gate lets through."
+    assert lines[lines.index("gate:") - 1] == "# Limits of the gate on raw data."

@@ -160,7 +160,7 @@ def test_a_pair_is_known_in_either_order_and_not_by_one_text() -> None:
 
 
 def test_the_draw_is_fixed() -> None:
-    """The very rows: another machine, NumPy or pandas must draw them too."""
+    """Other machines and versions of NumPy or pandas must draw exactly these rows."""
     write("a.csv", ["text", *(f"text {i}" for i in range(20))])
     prepared = prepare("a", make_task({"all": "a.csv"}, rows={"train": 4, "test": 3}), 0)
     assert texts(prepared, "train") == ["text 3", "text 1", "text 17", "text 7"]
@@ -273,7 +273,7 @@ def test_rows_that_go_make_no_author_frequent(gone: list[str]) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_copies_of_a_text_make_no_author_frequent(seed: int) -> None:
-    """Where rows are divided here, a text that is drawn for evaluation takes all its copies."""
+    """If rows are divided here, a text drawn for evaluation takes all its copies with it."""
     rows = ["eve,again"] * 6 + ["ann,a", "ann,b", "ann,c", "bob,d", "bob,e", "bob,f"]
     write("a.csv", ["who,text", *rows])
     most: dict[str, Any] = {"author": {"type": "most-frequent", "column": "who", "count": 2}}
@@ -299,9 +299,9 @@ def test_copies_of_a_text_make_no_author_frequent(seed: int) -> None:
 def test_no_author_and_no_text_is_in_both_splits(
     rows: list[tuple[str, str, str, str]], test: int, seed: int
 ) -> None:
-    """Whatever the source's splits; authors are told by two columns and spelled in two ways."""
+    """For any splits of the source, with authors of two columns and two spellings."""
     for split in ("train", "test"):
-        # The attribute carries the author into the examples, where no other column names one.
+        # The attribute carries the author into the examples, which have no column of names.
         lines = [
             f"{t},{u},{p},{u}|{p}" for u, p, t, s in [*rows, ("", "", "last", split)] if s == split
         ]
@@ -429,7 +429,7 @@ def test_happydb_loses_the_42_texts_that_stand_in_both_splits(shared: Path) -> N
     assert len(both) == 42
     assert not both & set(texts(prepared, "train"))
     assert both <= set(texts(prepared, "test"))
-    # Rows: the 42 stand in 131 of the training rows, 6 more differ in case or white space.
+    # The 42 are in 131 of the training rows; 6 more differ in case or white space.
     assert prepared.summary["dropped"][EVALUATION] == 137
 
 
@@ -467,7 +467,7 @@ def test_happydb_by_age_and_profile(shared: Path) -> None:
         for row in pq.read_table(shared / f"happydb/{split}.parquet").to_pylist():
             profile = tuple(row[column].removesuffix(".0") for column in PROFILE)
             profiles.setdefault(row["moment"], set()).add(profile)
-    # A text of one author alone says whose it is.
+    # A text of only one author identifies the author.
     train, test = (
         {author for t in texts(prepared, s) if len(profiles[t]) == 1 for author in profiles[t]}
         for s in ("train", "test")

@@ -34,11 +34,11 @@ stages:
     # Not among the outs: DVC keeps a stage with a `cache: false` out there out of the run-cache.
     metrics: [reports/metrics.json: {cache: false}]
 """,
-    # As the benchmarks: `dvc repro` at the root leaves it alone, and so must the flow.
+    # Like the benchmarks: `dvc repro` at the root ignores it, and so must the flow.
     "benchmarks/dvc.yaml": "stages: {never: {cmd: exit 1, outs: [never.json: {cache: false}]}}\n",
     "rapt/__init__.py": "",
     "rapt/mark.py": 'MARK = "first"\n',
-    # Every stage leaves a line in the main workspace, outside DVC's sight: that it ran, and where.
+    # Every stage logs its run and its folder in the main workspace, unseen by DVC.
     "stages/__init__.py": """\
 import os, sys
 from pathlib import Path
@@ -91,7 +91,7 @@ stages.write("reports/metrics.json", '{"cells": %d}' % len(text.splitlines()))
     "reports/.gitignore": "/*\n!.gitignore\n!metrics.json\n",
 }
 
-# Two sides: raw text and what is made of it stays, releases go to the provider, adapters come back.
+# Two sides: raw text and its derivatives stay, releases go to the provider, adapters come back.
 SIDES = FILES | {
     "params.yaml": "eta: [1, 2, inf]\nseed: [a, b]\n",
     "dvc.yaml": """\
@@ -171,12 +171,12 @@ del SIDES["stages/cell.py"]
 
 @dataclass(frozen=True)
 class Toy:
-    """A toy project, and what one wants to know of it."""
+    """A toy project, with commands on it and queries of its state."""
 
     root: Path
     server: str  # Prefect's address, or none
     prefect_home: Path | None = None
-    mlflow: Path | None = None  # an experiment that its flows mirror in MLflow; else none
+    mlflow: Path | None = None  # an experiment that its flows mirror in MLflow; None: none
 
     def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
@@ -230,7 +230,7 @@ class Toy:
         return path
 
     def ran(self) -> list[list[str]]:
-        """Name, process id and folder of every stage that ran, in order."""
+        """Return name, process id and folder of every stage that ran, in order."""
         path = self.root / ".rapt/ran"
         return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 
@@ -238,7 +238,7 @@ class Toy:
         return sorted(name for name, *_ in self.ran())
 
     def outcome(self) -> dict[str, str]:
-        """The sha256 of dvc.lock and of every out."""
+        """Return the sha256 of dvc.lock and of every out."""
         files = [self.root / "dvc.lock"]
         for folder in ("data", "models", "reports"):
             files += [p for p in (self.root / folder).rglob("*") if p.is_file()]
@@ -249,7 +249,7 @@ class Toy:
         }
 
     def leftovers(self) -> list[str]:
-        """Slots, and worktrees that git knows of, beside the main workspace."""
+        """Return the remaining slots, and git's worktrees beside the main workspace."""
         found = self.git("worktree", "list", "--porcelain").count("worktree ") - 1
         return [str(p) for p in self.root.glob(".rapt/slots/*")] + ["worktree"] * found
 
@@ -295,7 +295,7 @@ def toy(tmp_path: Path, server: str) -> Toy:
 
 @pytest.fixture(scope="session")
 def expected(tmp_path_factory: pytest.TempPathFactory, server: str) -> dict[str, str]:
-    """What serial `dvc repro` leaves."""
+    """The outcome of serial `dvc repro` on the toy."""
     toy = make(tmp_path_factory.mktemp("serial"), server)
     toy.serial()
     return toy.outcome()
@@ -303,7 +303,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory, server: str) -> dict[str,
 
 @pytest.fixture(scope="session")
 def serial(tmp_path_factory: pytest.TempPathFactory, server: str) -> dict[str, str]:
-    """What serial `dvc repro` leaves of the toy with two sides."""
+    """The outcome of serial `dvc repro` on the toy with two sides."""
     toy = make(tmp_path_factory.mktemp("serial"), server, SIDES)
     toy.serial()
     return toy.outcome()

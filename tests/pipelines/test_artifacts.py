@@ -1,4 +1,4 @@
-"""What Prefect's pages show of a flow."""
+"""Prefect artifacts of a flow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not what its name says does not stay in the cache."""
+"""Objects whose content does not match their name are removed from the cache."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_what_another_dvc_does_meanwhile_is_left_alone(tmp_path: Path) -> None:
     whole = put(tmp_path, b"whole")
     unfinished = whole.with_name(".9yMbxDBKKmMPJPYnFbHTpD.tmp")
     unfinished.write_bytes(b"who")
-    whole.with_name("0" * 30).symlink_to("gone")  # as what vanishes after it was listed
+    whole.with_name("0" * 30).symlink_to("gone")  # like an object that vanishes after it was listed
     assert remove_damaged(tmp_path, tmp_path / "seen.json") == 0
     assert whole.exists()
     assert unfinished.exists()

@@ -1,6 +1,7 @@
-"""Faults, injected: nothing half-written passes for whole, what ended is kept, the next completes.
+"""Injected faults: no partial file passes for complete, and the next run completes the work.
 
-Each test ends with the bytes, dvc.lock included, that an undisturbed serial `dvc repro` leaves.
+Finished stages are kept. Each test ends with the bytes, dvc.lock included, that an undisturbed
+serial `dvc repro` leaves.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def test_the_coordinator_killed_while_it_collects(toy: Toy, expected: dict[str, 
     wait_until(lock.exists, 120)
     flow.kill()
     flow.communicate(timeout=60)
-    # As DVC leaves it where it is killed while it copies.
+    # DVC leaves such a file if it is killed while copying.
     (toy.root / "reports/cells/.6ZrR0dPDkYcOXVgQUHqTYg.tmp").write_text("half of it")
     completes(toy, expected)
     assert toy.names() == EVERY_STAGE
@@ -88,7 +89,7 @@ def unburied() -> Iterator[None]:
 def test_a_killed_dvc_that_nobody_buries(
     toy: Toy, expected: dict[str, str], unburied: None
 ) -> None:
-    """DVC itself would wait for it forever."""
+    """DVC itself would wait forever for such a zombie."""
     flow = collecting(toy, lambda: bool(writers(toy)))
     flow.kill()
     flow.communicate(timeout=60)
@@ -118,7 +119,7 @@ def test_a_number_of_a_killed_dvc_that_another_process_has_since(
 
 
 def test_a_dvc_that_runs_keeps_its_place(toy: Toy) -> None:
-    """A flow beside it ends at once, with the line that names it."""
+    """A flow beside it ends at once, with a line that names its process."""
     flag = toy.flag("wait-1-b")
     other = subprocess.Popen(
         [sys.executable, "-m", "dvc", "repro", "-q", "cell@1-b"],
@@ -136,7 +137,7 @@ def test_a_dvc_that_runs_keeps_its_place(toy: Toy) -> None:
 
 
 def writers(toy: Toy) -> set[int]:
-    """The processes that write an out now, by DVC's record."""
+    """Return the processes that are writing an out, by DVC's record."""
     try:
         record = json.loads((toy.root / ".dvc/tmp/rwlock").read_text())
     except (FileNotFoundError, json.JSONDecodeError):
@@ -146,7 +147,7 @@ def writers(toy: Toy) -> set[int]:
 
 @pytest.mark.parametrize("path", [".dvc/tmp/rwlock", "dvc.lock"])
 def test_what_dvc_writes_in_place_cut_off(toy: Toy, expected: dict[str, str], path: str) -> None:
-    """As a kill leaves it once in a while: neither DVC nor a user can read it any more."""
+    """A kill can leave a truncated file, which neither DVC nor a user can read."""
     flow, lock = toy.start(), toy.root / "dvc.lock"
     wait_until(lock.exists, 120)
     flow.kill()
@@ -159,7 +160,7 @@ def test_what_dvc_writes_in_place_cut_off(toy: Toy, expected: dict[str, str], pa
 
 
 def test_what_the_user_does_after_a_kill_stays(toy: Toy, expected: dict[str, str]) -> None:
-    """A killed flow's start of dvc.lock is finished by plain `dvc repro`, and committed."""
+    """A dvc.lock that a killed flow began is completed by plain `dvc repro`, and committed."""
     toy.serial()
     toy.commit()
     (toy.root / "rapt/mark.py").write_text('MARK = "second"\n')
@@ -174,13 +175,13 @@ def test_what_the_user_does_after_a_kill_stays(toy: Toy, expected: dict[str, str
     (toy.root / "rapt/mark.py").write_text('MARK = "third"\n')
     toy.flag("break-1-a")
     lock = (toy.root / "dvc.lock").read_bytes()
-    assert toy.flow().returncode == 1  # for its cell, and what is there is left alone
+    assert toy.flow().returncode == 1  # for its cell; existing results are kept
     assert (toy.root / "dvc.lock").read_bytes() == lock
 
 
 @pytest.mark.parametrize("end", ["Ctrl-C", "kill"])
 def test_broken_off_while_it_collects(toy: Toy, end: str) -> None:
-    """Git sees nothing of it, of the figures that git tracks neither."""
+    """Git shows no change, not even in the figures that it tracks."""
     toy.serial()
     toy.commit()
     (toy.root / "params.yaml").write_text(FILES["params.yaml"].replace("[1, 2]", "[1, 2, 3]"))
@@ -194,7 +195,7 @@ def test_broken_off_while_it_collects(toy: Toy, end: str) -> None:
     else:
         for _ in range(2):
             os.killpg(flow.pid, signal.SIGINT)
-            time.sleep(0.5)  # two that are pending at once are one
+            time.sleep(0.5)  # two signals that are pending at once become one
         output = flow.communicate(timeout=60)[0]
         assert output.strip().splitlines()[-1] == slots.HALFWAY
         assert "Traceback" not in output
@@ -211,13 +212,13 @@ def test_broken_off_while_it_collects(toy: Toy, end: str) -> None:
 
 
 def collecting(toy: Toy, seen: Callable[[], bool]) -> subprocess.Popen[str]:
-    """Start a flow, and stop its last `dvc repro` in the middle, when something is seen."""
+    """Start a flow, and suspend its final `dvc repro` once `seen` is true."""
     flow = toy.start()
     wait_until(lambda: collector(flow) is not None)
     child = collector(flow)
     assert child
     end = time.monotonic() + 120
-    while True:  # step by step: on a busy machine it would be at its end before this comes to look
+    while True:  # step by step, as on a busy machine it may end between two checks
         child.suspend()
         if seen():
             return flow
@@ -227,7 +228,7 @@ def collecting(toy: Toy, seen: Callable[[], bool]) -> subprocess.Popen[str]:
 
 
 def collector(flow: subprocess.Popen[str]) -> psutil.Process | None:
-    """The flow's `dvc repro` of everything."""
+    """Return the flow's `dvc repro` of everything, if it runs."""
     for child in psutil.Process(flow.pid).children():
         with contextlib.suppress(psutil.NoSuchProcess):  # of a stage that has just ended
             if child.cmdline()[-1:] == ["repro"]:
@@ -256,7 +257,7 @@ def test_the_prefect_server_killed(toy: Toy, expected: dict[str, str], prefect_h
 def test_a_flow_killed_while_it_fills_mlflow(
     toy: Toy, expected: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Its last step, which no stage waits for: the next start fills in what is missing."""
+    """In its last step, which no stage waits for; the next start completes the mirror."""
     folder = tmp_path_factory.mktemp("mlflow")
     with contextlib.chdir(folder):
         experiment = synthetic.write(folder)
@@ -283,7 +284,7 @@ def test_a_flow_killed_while_it_fills_mlflow(
 def test_the_mlflow_server_killed(
     toy: Toy, expected: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """It shows what flows write beside it: a flow neither needs it nor notices its death."""
+    """It only reads what flows write: a flow neither needs it nor notices its death."""
     folder = tmp_path_factory.mktemp("mlflow")
     with contextlib.chdir(folder):
         experiment = synthetic.write(folder)
@@ -319,7 +320,7 @@ def answers(port: int) -> bool:
 
 
 def logged(folder: Path) -> dict[str, Any]:
-    """What MLflow has of each cell."""
+    """Return MLflow's content for each cell."""
     with contextlib.chdir(folder):
         parents, children = test_mlflow_mirror.runs()
     assert len(parents) == 1
@@ -327,7 +328,7 @@ def logged(folder: Path) -> dict[str, Any]:
 
 
 def test_the_disk_full_while_a_stage_writes(toy: Toy, expected: dict[str, str]) -> None:
-    """Its slot's file system has no room; what it wrote of its out does not count."""
+    """Its slot's file system is full, and its partial out does not count."""
     flag = toy.flag("fill-1-b")
     done = toy.flow()
     assert done.returncode == 1

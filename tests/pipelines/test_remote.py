@@ -1,4 +1,4 @@
-"""Several machines leave what serial `dvc repro` leaves, and each side has what it may have."""
+"""Several machines leave the outcome of serial `dvc repro`, and no side gets private data."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from tests.pipelines.test_reproduce import alive, wait_until
 
 TRAIN = [f"train-{eta}-{seed}" for eta in ("1", "2", "inf") for seed in "ab"]
 PROVIDER = [*TRAIN[:4], "merge"]
-# At eta = inf a release is the text, and what is made of it comes of the text.
+# At eta = inf a release is the text itself, so the stages on it stay with the user.
 BARE = [*TRAIN[4:], "compare"]
 USER = ["attack", "download", *(f"privatize-{eta}" for eta in ("1", "2", "inf")), *BARE]
 CELLS = ["1-a", "1-b", "2-a", "2-b"]
@@ -119,7 +119,7 @@ class Machines:
         return output
 
     def ran_on(self, name: str) -> list[str]:
-        """What ran on a machine: a worker, or the toy's own folder."""
+        """Return the stages that ran on a machine: a worker, or the toy's own folder."""
         return sorted(
             stage
             for stage, _, folder in self.toy.ran()
@@ -139,7 +139,7 @@ class Machines:
 
 
 def kill(pid: int, number: int = signal.SIGKILL) -> None:
-    """Send a signal to a process and all below it, whatever of them still runs."""
+    """Send a signal to a process and all its descendants that still run."""
     with suppress(psutil.NoSuchProcess):
         top = psutil.Process(pid)
         for process in [top, *top.children(recursive=True)]:
@@ -174,7 +174,7 @@ def machines(tmp_path: Path, server: str, pool: None) -> Iterator[Machines]:
     machines.use_remote(str(tmp_path / "remote"))
     yield machines
     for started in machines.started:
-        kill(started.pid)  # told to end, an idle worker of Prefect's sometimes does not
+        kill(started.pid)  # an idle Prefect worker sometimes ignores a request to end
         started.communicate(timeout=60)
 
 
@@ -272,7 +272,7 @@ def test_patience_is_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_entry_that_did_not_arrive_is_an_error(tmp_path: Path) -> None:
-    """`dvc push --run-cache` ends well there."""
+    """`dvc push --run-cache` succeeds in this case."""
     toy = make(tmp_path / "toy", "", SIDES)
     toy.run(sys.executable, "-m", "dvc", "remote", "add", "-d", "shared", str(tmp_path / "remote"))
     toy.run(sys.executable, "-m", "dvc", "repro", "-q", "validate")
@@ -286,7 +286,7 @@ def test_an_entry_that_did_not_arrive_is_an_error(tmp_path: Path) -> None:
 
 
 def test_dvc_adds_to_the_lock_of_a_run_and_reads_it_again(tmp_path: Path) -> None:
-    """What it adds to JSON it cannot read, where a param has a colon in it."""
+    """DVC cannot read its own additions to a lock in JSON if a param contains a colon."""
     path = tmp_path / "dvc.lock"
     needed = {"cmd": f"exec python -m stages.make {'a-long-argument ' * 9}", "outs": []}
     path.write_bytes(worker._lock_file({"one@a": needed}))
@@ -365,7 +365,7 @@ def test_two_flows_publish_beside_each_other(tmp_path: Path, server: str) -> Non
         assert toys[0].git("show", f"{first}:stages/make.py") == "edited = True\n"
         assert toys[0].git("log", "--format=%P", first).strip() == ""
     assert toys[0].git("ls-remote", shared) == ""
-    # Of a flow that was killed, the next one removes the ref.
+    # The next flow removes the ref of one that was killed.
     where = {"repository": shared, "commit": first}
     toys[0].git("push", "-q", shared, f"{first}:refs/rapt/{first}")
     files.write_json(toys[0].root / ".rapt/published.json", where)
@@ -374,7 +374,7 @@ def test_two_flows_publish_beside_each_other(tmp_path: Path, server: str) -> Non
 
 
 class Directory:
-    """A shared folder; while it is away there is no folder to be made in its place either."""
+    """A shared folder; while it is away, no folder can be made in its place."""
 
     def __init__(self, machines: Machines) -> None:
         self.path = machines.folder / "remote"
@@ -393,7 +393,7 @@ class Directory:
 
 
 class S3:
-    """A server that speaks S3, with its bucket; what it keeps outlives a stop."""
+    """An S3 server with a bucket, whose content outlives a stop."""
 
     def __init__(self, machines: Machines) -> None:
         with socket.socket() as probe:
@@ -431,7 +431,7 @@ class S3:
 def test_three_workers_leave_the_bytes_of_a_serial_run(
     machines: Machines, serial: dict[str, str], kind: type[Directory] | type[S3]
 ) -> None:
-    """Also where the remote is away when a stage ends."""
+    """Also if the remote is away when a stage ends."""
     remote = kind(machines)
     for name in ("one", "two", "three"):
         machines.add_worker(name)
@@ -491,7 +491,7 @@ def md5(content: bytes) -> str:
 
 
 def contents(blobs: Iterable[bytes]) -> set[str]:
-    """The md5 of every file among the objects of a DVC cache, those that its folders name too."""
+    """Return the md5 of every file in a DVC cache, including those listed by its folders."""
     found: set[str] = set()
     for blob in blobs:
         if blob.startswith(b'[{"md5"'):
@@ -571,7 +571,7 @@ def test_ctrl_c_does_not_wait_for_runs_that_no_worker_has_begun(machines: Machin
 
 
 def waiting(machines: Machines) -> int:
-    """Runs of this flow that wait for a worker."""
+    """Count the runs of this flow that wait for a worker."""
     ours = str(machines.folder / "shared.git")
     with (
         temporary_settings({PREFECT_API_URL: machines.toy.server}),
@@ -586,7 +586,7 @@ def waiting(machines: Machines) -> int:
 def test_a_run_of_a_machine_that_is_gone_is_started_on_another(
     machines: Machines, serial: dict[str, str], comes_back: bool
 ) -> None:
-    """Also where the machine only slept, and its run ends beside the other."""
+    """Also if the machine only slept, and its run ends beside the other."""
     machines.own["TOY_SILENCE"] = "40"
     machine = machines.add_worker("one")
     flag = machines.toy.flag("wait-train-1-a")
@@ -652,7 +652,7 @@ def test_a_run_is_lost_when_nothing_new_is_heard_of_it(monkeypatch: pytest.Monke
 def test_the_next_start_completes_what_was_broken_off(
     machines: Machines, serial: dict[str, str]
 ) -> None:
-    """By Ctrl-C, twice, then with all machines dead."""
+    """Interrupted by Ctrl-C, twice, then by the death of all machines."""
     started = machines.add_worker("one")
     flag = machines.toy.flag("wait-train-1-a")
     flow = machines.start()
@@ -660,7 +660,7 @@ def test_the_next_start_completes_what_was_broken_off(
     stage = machines.process_of("train-1-a")
     for _ in range(2):
         os.killpg(flow.pid, signal.SIGINT)
-        time.sleep(0.5)  # two that are pending at once are one
+        time.sleep(0.5)  # two signals that are pending at once become one
     output = flow.communicate(timeout=120)[0]
     assert flow.returncode == 1
     assert output.strip().splitlines()[-1].startswith("interrupted")
@@ -683,7 +683,7 @@ def test_the_next_start_completes_what_was_broken_off(
     assert machines.toy.outcome() == serial
     twice = Counter(machines.toy.names()) - Counter(EVERY_STAGE)
     assert twice.pop("train-1-a") == 2
-    # Of the others at most the two in the slots, each time.
+    # Of the user's stages, at most the two in the slots run twice each time.
     assert set(twice) <= set(EVERY_STAGE) - set(PROVIDER)
     assert twice.total() <= 4
     assert machines.toy.git("ls-remote", "origin") == ""

@@ -1,4 +1,4 @@
-"""What a stage made reaches the other machine, also where it comes out otherwise each time."""
+"""A stage's outs reach the other machine, also if each run makes different bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipelines import remote_cache, worker
 from tests.pipelines.conftest import FILES, Toy, make
 
 pytestmark = pytest.mark.slow  # each starts DVC several times
-# Two roots whose bytes differ in each run, as on a GPU they may.
+# Two root stages whose bytes differ in each run, as may happen on a GPU.
 RANDOM = """\
 import os, secrets, sys
 from pathlib import Path
@@ -58,7 +58,7 @@ class Machine:
         return self.toy.run("env", home, *command, check=check).returncode
 
     def bring(self, stage: str) -> int:
-        """As at the desk: into a workspace where the stage's outs are not."""
+        """Fetch a stage's outs, as the user's machine does, into a workspace that lacks them."""
         for folder in ("models", "reports/cells"):
             shutil.rmtree(self.toy.root / folder, ignore_errors=True)
         (self.toy.root / "dvc.lock").unlink(missing_ok=True)
@@ -76,7 +76,7 @@ class Machine:
 
 @pytest.fixture
 def machines(tmp_path: Path) -> tuple[Machine, Machine]:
-    """The user's and a worker's, with a remote between them."""
+    """The user's and a worker's machine, with a remote between them."""
     (tmp_path / "remote").mkdir()
     found = []
     for name in ("user", "worker"):
@@ -99,7 +99,7 @@ def test_what_a_worker_made_comes_in_place_of_what_is_lost(
     other.exchange("send", "train@a")
     assert user.bring("train@a") == 0
     assert user.made("a") == other.made("a") != lost
-    assert user.sidecar() == other.sidecar()  # it tells of this run, not of the lost one
+    assert user.sidecar() == other.sidecar()  # it describes this run, not the lost one
     user.dvc("repro", "-q", "train@a")
     assert user.made("a") == other.made("a")  # it did not run
 
@@ -115,7 +115,7 @@ def test_what_is_here_stays_what_counts(machines: tuple[Machine, Machine]) -> No
 
 
 def test_no_entry_is_sent_before_its_outs(machines: tuple[Machine, Machine]) -> None:
-    """What could not be sent is not sent along with another stage: its outs would lack."""
+    """An entry that could not be sent is not sent with another stage, without its outs."""
     user, other = machines
     other.dvc("repro", "-q")
     other.exchange("send", "train@b")
@@ -149,7 +149,7 @@ def test_an_entry_whose_outs_the_remote_has_lost_is_passed_over(
 def test_an_entry_that_names_other_outs_is_not_taken(
     machines: tuple[Machine, Machine], tmp_path: Path
 ) -> None:
-    """Else who can write to the remote could write any file here, code too."""
+    """Otherwise anyone with write access to the remote could write any file here, even code."""
     user, other = machines
     other.dvc("repro", "-q", "train@a")
     other.exchange("send", "train@a")
@@ -193,7 +193,7 @@ def test_a_damaged_need_is_not_taken_and_goes(
 
 
 def damage(remote: Path, kind: str) -> None:
-    """Have one object say something else in as many bytes."""
+    """Change one object's content, but not its size."""
     objects = sorted((remote / "files/md5").glob("??/*"))
     path = next(p for p in objects if (p.suffix == ".dir") == (kind == "folder"))
     content = path.read_bytes()
@@ -204,7 +204,7 @@ def damage(remote: Path, kind: str) -> None:
 def test_a_folder_that_is_away_is_no_empty_remote(
     machines: tuple[Machine, Machine], tmp_path: Path
 ) -> None:
-    """Else what it holds would run again."""
+    """Otherwise the stages whose outs it holds would run again."""
     user, other = machines
     for machine in machines:
         machine.dvc("repro", "-q", "train@a")

@@ -1,4 +1,4 @@
-"""What a killed DVC left, for whoever runs plain `dvc repro`; test_faults.py has flows."""
+"""Repair after a killed DVC, for users of plain `dvc repro`; test_faults.py tests flows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_record_that_was_cut_off(tmp_path: Path) -> None:
-    """As a kill leaves it nearly every second time while DVC takes down that its stage is dead."""
+    """A kill while DVC records that its stage is dead truncates it nearly every second time."""
     dvc, mend = (sys.executable, "-m", "dvc"), (sys.executable, "-m", "pipelines.repair_locks")
     for command in (("git", "init", "-q"), (*dvc, "init", "-q")):
         assert run(tmp_path, *command).returncode == 0

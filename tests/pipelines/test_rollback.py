@@ -1,4 +1,4 @@
-"""What git tracks is as it was, where a flow's collecting did not end."""
+"""Files that git tracks are restored if a flow's collecting was interrupted."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ NAMES = ["dvc.lock", "reports/metrics.json"]
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """With a dvc.lock, and no metrics yet."""
+    """A project with a dvc.lock, and no metrics yet."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "dvc.lock").write_text("before")
     return tmp_path
 
 
 def collect_and_die(project: Path) -> None:
-    """As a flow that is killed while it writes."""
+    """Act like a flow that is killed while it writes."""
     rollback._keep(project, NAMES)
     (project / "dvc.lock").write_text("stages: half of i")
     (project / "reports").mkdir(exist_ok=True)
@@ -44,7 +44,7 @@ def test_what_a_killed_flow_wrote_is_taken_back(project: Path) -> None:
 
 
 def test_what_the_user_wrote_since_stays(project: Path) -> None:
-    """By a plain `dvc repro`, or by git."""
+    """Whether written by plain `dvc repro` or by git."""
     collect_and_die(project)
     (project / "dvc.lock").write_text("the user's")
     later = time.time() + rollback.GRACE + 1
@@ -65,7 +65,7 @@ def test_a_block_gives_back_only_when_it_fails(
     with pytest.raises(KeyboardInterrupt), rollback.kept(project, NAMES):
         os.utime(record, (0, 0))
         (project / "dvc.lock").write_text("half")
-        while record.stat().st_mtime == 0:  # it gives signs of life
+        while record.stat().st_mtime == 0:  # it refreshes its record
             time.sleep(0.01)
         raise KeyboardInterrupt
     assert (project / "dvc.lock").read_text() == "before"

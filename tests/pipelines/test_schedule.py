@@ -1,4 +1,4 @@
-"""What starts next, and how long the rest takes."""
+"""The schedule: which stage starts next, and how long the rest takes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.conftest import ROOT
 
 
 def plan(upstream: Mapping[str, str], gpu: str = "") -> Plan:
-    """Stages by name with the names, one letter each, that they wait for."""
+    """Build a plan from stage names and the names, of one letter each, that they wait for."""
     return {n: Stage(n, tuple(up), gpu=n in gpu) for n, up in upstream.items()}
 
 
@@ -73,7 +73,7 @@ def test_the_providers_stages_take_no_slot_and_no_gpu_here(tmp_path: Path) -> No
 
 
 def test_what_may_not_leave_waits_for_its_turn_here(tmp_path: Path) -> None:
-    """With a GPU of this machine; in its place on the pool another goes."""
+    """It then gets a GPU of this machine, and another stage takes its place on the pool."""
     stages = {n: Stage(n, (), gpu=True, side="provider") for n in "abc"} | plan({"x": ""})
     known = durations(tmp_path, a=4, b=3, c=2, x=9)
     schedule = Schedule(stages, 1, ["g0"], known, elsewhere=2)

@@ -1,4 +1,4 @@
-"""What a slot's processes are given."""
+"""The environment and the files of a slot's processes."""
 
 from __future__ import annotations
 

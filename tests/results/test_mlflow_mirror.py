@@ -47,7 +47,7 @@ def experiment(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def runs() -> tuple[list, dict[str, object]]:
-    """The parents, and the children by cell."""
+    """Return the parent runs, and the children by cell."""
     with mlflow_mirror.store() as client:
         found = client.search_runs([mlflow_mirror.experiment_id(client)])
     parents = [run for run in found if mlflow_mirror.CELL not in run.data.tags]
@@ -58,7 +58,7 @@ def runs() -> tuple[list, dict[str, object]]:
 
 
 def expected(experiment: Params) -> set[str]:
-    """Every cell that was tuned, and what is read of the texts that nothing is tuned on."""
+    """Return every tuned cell, and the attacks on texts that nothing is tuned on."""
     return {
         cell.cell
         for cell in plan(experiment)
@@ -268,7 +268,7 @@ def test_a_moved_database_says_what_to_do(
 
 @pytest.mark.slow
 def test_two_processes_at_once_leave_no_duplicates(tmp_path: Path) -> None:
-    """Without a database at first: creating it together would break it."""
+    """There is no database at first, as concurrent creation would break it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
         patch.delenv("RAPT_HOME", raising=False)
@@ -287,7 +287,7 @@ def test_two_processes_at_once_leave_no_duplicates(tmp_path: Path) -> None:
 def test_a_sync_that_was_killed_is_completed(
     experiment: Params, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever MLflow's database holds when its writer dies, the next sync makes it whole."""
+    """The next sync completes MLflow's database, whatever it holds when its writer dies."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     killed = subprocess.Popen([sys.executable, "-c", SYNC], stderr=subprocess.DEVNULL)
     while len(list(Path("mlartifacts").rglob("statement.json"))) < 3:
@@ -330,12 +330,12 @@ def test_a_run_names_the_attacks_that_say_nothing_and_holds_no_figure_of_a_broke
         if word == "unproven":  # there is nothing on clean text to be called so
             concerned &= not name.endswith("-clean")
         assert (f"rapt.{word}" in run.data.tags) == concerned, name
-    if word == "broken":  # what it reaches on clean text shows why
+    if word == "broken":  # its score on clean text shows why
         assert "mlp/tweets/accuracy_author" in children["movies-minilm-lora-clean"].data.metrics
 
 
 def test_a_child_has_the_attacks_on_what_privatizes_alike(experiment: Params) -> None:
-    """No bayes is planned on rapt's releases, which are pct2t's: rapt's run is no more private."""
+    """No bayes is planned on rapt's releases, which equal pct2t's, so rapt's run has pct2t's."""
     mlflow_mirror.sync(experiment)
     one, other = (
         runs()[1][f"movies-minilm-lora-{method}-75"].data.metrics for method in ("rapt", "pct2t")

@@ -1,4 +1,4 @@
-"""Who learns, learns from the train split, and attacks the test split: stage by stage."""
+"""Attacks learn from the train split and are scored on the test split, in every stage."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_recognizer_learns_from_the_train_split(
     attacked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Shown(RaptError):
-        """What the recognizer was to learn from."""
+        """Carries the texts that the recognizer would learn from."""
 
     def fit(self: Ner, texts: Texts, tags: Texts, seed: int) -> None:
         assert texts == original("train")

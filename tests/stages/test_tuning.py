@@ -1,4 +1,4 @@
-"""What a training run is told, from params.yaml as shipped."""
+"""The configuration of a training run, from params.yaml as shipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The BiLSTM on a model's input embeddings: which token meets which activation, what is learnt."""
+"""The BiLSTM on a model's input embeddings: tokens and activations, and the trained weights."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def made(folder: Path, shape: BiLstm = SHAPE) -> BiLstmModel:
 
 
 def alone(folder: Path, model: BiLstmModel, tokens: list[int]) -> Tensor:
-    """What the LSTM makes of one text's embeddings, taken from the model's own file."""
+    """Compute the LSTM's states of one text, on embeddings from the model's own file."""
     own = backbones.load_model(folder).get_input_embeddings()
     with torch.inference_mode():
         return model.lstm(own(torch.tensor([tokens])))[0][0]
@@ -66,7 +66,7 @@ def alone(folder: Path, model: BiLstmModel, tokens: list[int]) -> Tensor:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_plain_token_meets_its_own_activation(tiny: Tiny, tmp_path: Path, family: str) -> None:
-    """Of words of three tokens too, under padding on either side."""
+    """Also for words of three tokens, with padding on either side."""
     folder = tiny(family)
     texts, plain = [["so", "unlikely", "film", "so"], ["good"]], [ORDER, ["likely", "film", "film"]]
     split = split_of(folder, tmp_path, 4, texts, plain=plain)
@@ -86,7 +86,7 @@ def test_a_plain_token_meets_its_own_activation(tiny: Tiny, tmp_path: Path, fami
 
 
 def test_what_is_not_attended_to_is_not_there(backbone: Path) -> None:
-    """Wherever it stands, also by the model's own forward pass."""
+    """At any position, also in the model's own forward pass."""
     model = made(backbone)
     tokens = torch.tensor([[9, 5, 9, 6, 7, 9], [4, 5, 6, 7, 8, 9]])
     mask = torch.tensor([[0, 1, 0, 1, 1, 0], [1, 1, 1, 1, 1, 1]])

@@ -1,4 +1,4 @@
-"""Every tuner on every family of backbones: who meets which activation, and what is learnt."""
+"""Every tuner on every family of backbones: tokens and activations, and the trained weights."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from rapt.utils.files import sha256
 from tests.tuning.conftest import STATEMENT
 from tests.tuning.families import FAMILIES, PLAIN, TUNERS, fits, make
 
-# One tuner for each family, and each tuner once at least; all others are slow.
+# One tuner for each family, and each tuner at least once; all other tests are slow.
 QUICK = {
     "bert": "prefix-tuning",
     "roberta": "lora",
@@ -67,7 +67,7 @@ PAIRS = [
     if fits(family, tuner)
 ]
 START = {"gpt2": 0, "qwen2": 0, "t5": 0}  # special tokens before the text; elsewhere one
-# A pair as each family's own tokenizer lays it out.
+# The layout of a pair by each family's own tokenizer.
 LAYOUTS = {
     "bert": "[CLS] PLAIN FIRST [SEP] SECOND [SEP]",
     "roberta": "<s> PLAIN FIRST </s> </s> SECOND </s>",
@@ -90,7 +90,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three classes: whether "good", "bad" or "very" is in it."""
+    """A release of three classes: texts with "good", "bad" or "very"."""
     folder = tmp_path_factory.mktemp("release")
     statement = STATEMENT | {"labels": ["a", "b", "c"]}
     (folder / "statement.json").write_text(json.dumps(statement))
@@ -114,7 +114,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("RAPT_HOME", str(tmp_path / "home"))  # where checkpoints lie
+    monkeypatch.setenv("RAPT_HOME", str(tmp_path / "home"))  # the folder of checkpoints
     return Run(
         cell="tiny",
         release=release,
@@ -149,7 +149,7 @@ def split_of(
 
 
 def on_the_left(batch: Batch) -> Batch:
-    """The same batch, padded on the left."""
+    """Return the same batch, padded on the left."""
     pads = (batch.attention == 0).sum(1)
 
     def rolled(values: Tensor) -> Tensor:
@@ -175,7 +175,7 @@ def adapted(folder: Path, tuner: str) -> Any:
 
 
 def served_alone(model: Any, tokens: list[int]) -> Tensor:
-    """What PEFT's own forward gives for one text without padding (length, h)."""
+    """Return the output of PEFT's own forward for one text without padding (length, h)."""
     with torch.inference_mode():
         ids = torch.tensor([tokens])
         hidden = model(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[0]
@@ -184,7 +184,7 @@ def served_alone(model: Any, tokens: list[int]) -> Tensor:
 
 @torch.inference_mode()
 def t5_with_prefix(model: Any, tokens: list[int]) -> Tensor:
-    """As `served_alone`, by the definition: PEFT's own forward puts no prefix into T5's encoder."""
+    """Return `served_alone` by definition, as PEFT's own forward has no prefix in T5's encoder."""
     encoder, prefix = model.get_base_model().encoder, model.get_prompt(1)
     hidden = encoder.embed_tokens(torch.tensor([tokens]))
     count = prefix.get_seq_length()
@@ -319,7 +319,7 @@ def test_a_text_without_words_does_no_harm(
 
 @pytest.mark.parametrize("family", ["gpt2", "qwen2", "llama", "mistral"])
 def test_a_decoder_keeps_no_cache_of_a_text(folders: dict[str, Path], family: str) -> None:
-    """It generates nothing, so one would be copied for every layer in vain."""
+    """It generates nothing, so a cache would be copied for every layer in vain."""
     model: Any = load_backbone(folders[family])[0]
     assert model(input_ids=torch.tensor([[1, 2]])).past_key_values is None
 
@@ -348,7 +348,7 @@ def test_a_prefix_has_an_effect_in_every_layer(
     batch, model = collate(split, [0, 1], 0), adapted(folders[family], "prefix-tuning")
     hidden = backbones.activations(model, batch)
     prefix = next(model.prompt_encoder.parameters())
-    # A sum alone would not do: some families end in a norm, which holds it constant.
+    # A plain sum would not do: some families end in a norm, which keeps it constant.
     (gradient,) = torch.autograd.grad(hidden.square().mul(torch.rand(hidden.shape)).sum(), prefix)
     layers = gradient.view(5, 2, 2, -1)  # tokens, layers, keys and values
     assert (layers.abs().amax((0, 3)) > 0).all()

@@ -1,4 +1,4 @@
-"""Audits: do the losses that draws show stay within the laws that mechanisms promise?"""
+"""Audits: empirical lower bounds on privacy losses, against the mechanisms' guarantees."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rapt.utils.progress import bar
 
 __all__ = ["FALSE_ALARM", "Audit", "Case", "Choice", "Finding", "Verdict", "audit", "cases_of"]
 
-# That any verdict of an audit calls a sound law violated.
+# Probability that any verdict of an audit wrongly reports a violation.
 FALSE_ALARM = 1e-6
 
 HOLDS = "holds"
@@ -29,7 +29,7 @@ NOT_TESTED = "not tested"
 
 @dataclass(frozen=True)
 class Finding:
-    """The most that the draws of two inputs show.
+    """The strongest evidence from the draws of two inputs.
 
     Attributes:
         eta: the privacy parameter.
@@ -37,8 +37,8 @@ class Finding:
         other: the input that it is compared with.
         loss: lower bound on log P[M(one) in S] − log P[M(other) in S].
         event: S.
-        bound: what the loss may be by the law that rapt vouches for.
-        claim: what it may be by the claim that was published.
+        bound: the largest loss under the guarantee that rapt states.
+        claim: the largest loss under the published claim.
     """
 
     eta: float
@@ -52,12 +52,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What an audit says of a mechanism.
+    """An audit's verdict on a mechanism.
 
     Attributes:
-        mechanism: as it was audited.
+        mechanism: the audited mechanism.
         findings: one for each comparison.
-        not_tested: why cases were left out.
+        not_tested: the reasons why cases were left out.
     """
 
     mechanism: Mechanism
@@ -66,12 +66,12 @@ class Verdict:
 
     @property
     def violated(self) -> bool:
-        """Whether the law that rapt vouches for does not hold."""
+        """Whether a finding violates the guarantee that rapt states."""
         return any(finding.loss > finding.bound for finding in self.findings)
 
     @property
     def text(self) -> str:
-        """The verdict in words."""
+        """The verdict as text."""
         if not self.findings:
             return NOT_TESTED
         if self.violated:
@@ -80,7 +80,7 @@ class Verdict:
 
     @property
     def strongest(self) -> Finding | None:
-        """The finding that comes nearest to the law, or to the claim if that is violated."""
+        """The finding nearest to the guarantee's bound, or to the claim's if that is violated."""
         by_claim = self.text == CLAIM_VIOLATED
 
         def share(finding: Finding) -> float:
@@ -98,7 +98,7 @@ class Audit:
 
     Attributes:
         verdicts: one for each mechanism.
-        events: how many were tested.
+        events: number of tested events.
     """
 
     verdicts: Sequence[Verdict]
@@ -106,19 +106,19 @@ class Audit:
 
     @property
     def violated(self) -> bool:
-        """Whether any law that rapt vouches for does not hold."""
+        """Whether any guarantee that rapt states is violated."""
         return any(verdict.violated for verdict in self.verdicts)
 
 
 def audit(cases: Sequence[Case], seed: int | None = None) -> Audit:
-    """Look for violations.
+    """Audit cases for violations.
 
-    With probability at least 1 − FALSE_ALARM all lower bounds on losses hold at once, whatever
-    their number: each event is tested at its share of it (Bonferroni).
+    With probability at least 1 − FALSE_ALARM all lower bounds on losses hold at once: each event is
+    tested at its share of that level (Bonferroni).
 
     Args:
-        cases: what to audit.
-        seed: for repeatable draws; None: those of a release.
+        cases: the cases to audit.
+        seed: for repeatable draws; None: draw as a release does.
     """
     views = VIEWS * sum(2 * len(case.pairs) + 4 * len(case.together) for case in cases)
     found: dict[str, tuple[Mechanism, list[Finding], list[str]]] = {}
@@ -133,7 +133,7 @@ def audit(cases: Sequence[Case], seed: int | None = None) -> Audit:
 
 
 def _audited(case: Case, level: float, seed: int | None) -> list[Finding]:
-    """The findings of a case.
+    """Audit one case.
 
     Raises:
         RaptError: the mechanism is not defined for this case, or protects no pair.
@@ -153,11 +153,11 @@ def _audited(case: Case, level: float, seed: int | None) -> list[Finding]:
 
 
 def _inputs(case: Case) -> Iterable[tuple[Texts, Texts]]:
-    """Each comparison, in both directions."""
+    """Yield each comparison of a case, in both directions."""
     inputs: list[tuple[Texts, Texts]] = []
     inputs += [(((one,),), ((other,),)) for one, other in case.pairs]
     for one, other in case.together:
-        # Noise that is used twice, within a text or across two, is what these can show.
+        # These reveal noise that is used twice, within a text or across two.
         inputs += [(((one, one),), ((one, other),)), (((one,), (one,)), ((one,), (other,)))]
     for pair in inputs:
         yield pair
@@ -174,7 +174,7 @@ def _finding(
 ) -> Finding:
     kind = case.mechanism
     pooled = isinstance(kind, VectorMechanism) and kind.pooled
-    # Losses add up over words, or over texts where a text is released as one.
+    # Losses add up over words, or over texts if a text is released as one vector.
     sides = [
         np.concatenate([mean(v) if pooled else v for v in map(case.table.embed, texts)])
         for texts in (one, other)

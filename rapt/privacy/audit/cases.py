@@ -1,4 +1,4 @@
-"""What is audited: small public spaces, in which a loss can be observed at all."""
+"""Audit cases: small public spaces of words, in which losses are observable."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ ETAS = (0.5, 2.0)
 DRAWS = 10_000
 DIMENSIONS = 2
 WORDS = 12  # of a small space
-AUDITED = 4  # of them, all pairs
-# In no table: what stands for the words that a table lacks.
+AUDITED = 4  # words of a space of which all pairs are audited
+# A word that no table contains, to audit unknown words.
 UNKNOWN = "zxqvj"
 BUILT_IN = (
     *("one", "two", "three", "four", "five", "six"),
     *("seven", "eight", "nine", "ten", "eleven", "twelve"),
 )
-# Parameters that suit few words, where the papers' suit a vocabulary.
+# Parameters for spaces of few words, as the papers' suit a vocabulary.
 PARAMETERS: dict[str, dict[str, Any]] = {"custext": {"size": 4}, "rank-neighbours": {"c": 0.5}}
 
 
 @dataclass(frozen=True)
 class Case:
-    """A mechanism at one η over one table, and what to compare.
+    """A mechanism at one η over one table, and the inputs to compare.
 
     Attributes:
-        mechanism: what is audited.
+        mechanism: the audited mechanism.
         eta: the privacy parameter.
-        table: whose words are released.
-        pairs: of words, each compared in both directions as texts of one word.
+        table: the embedding table.
+        pairs: pairs of words, each compared in both directions as texts of one word.
         together: pairs (w, w') compared as parts of longer releases: the texts w w and w w', and
             two texts each.
-        draws: for each input.
+        draws: number of draws for each input.
     """
 
     mechanism: Mechanism
@@ -61,16 +61,16 @@ class Case:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a user chooses.
+    """The user's options for an audit.
 
     Attributes:
-        mechanisms: names; none: all.
+        mechanisms: names of mechanisms; empty: all.
         etas: privacy parameters.
         table: folder of an embedding table; None: the built-in words.
-        words: of the space; none: the most frequent ones of the table.
-        pairs: of words; none: all pairs of some words of the space and of one that it lacks.
-        draws: for each input.
-        dimensions: of the space; None: the whole table as it is.
+        words: words of the space; empty: the table's most frequent ones.
+        pairs: pairs of words; empty: all pairs of some words of the space and an unknown word.
+        draws: number of draws for each input.
+        dimensions: of the space; None: the whole table, not projected.
     """
 
     mechanisms: Sequence[str] = ()
@@ -83,7 +83,7 @@ class Choice:
 
 
 def cases_of(choice: Choice) -> list[Case]:
-    """The cases of a choice, and those that refute the published claims of its mechanisms.
+    """Return the cases of a choice, and those that refute its mechanisms' published claims.
 
     Raises:
         RaptError: a name or a number is not allowed.
@@ -108,7 +108,7 @@ def cases_of(choice: Choice) -> list[Case]:
 
 
 def space(choice: Choice) -> tuple[EmbeddingTable, list[str]]:
-    """The table that a choice audits, and the words of it to choose from.
+    """Return the table that a choice audits, and its words to choose pairs from.
 
     Raises:
         RaptError: a word is not in the table, or there are too few.
@@ -135,9 +135,10 @@ def space(choice: Choice) -> tuple[EmbeddingTable, list[str]]:
 
 
 def projected(vectors: NDArray[np.float64], dimensions: int) -> NDArray[np.float64]:
-    """The first principal components (V, k), scaled to a median distance of 1.
+    """Project onto the first principal components (V, k), scaled to a median distance of 1.
 
-    Losses of a few units are what draws can show; those of a real table are e^75 and more.
+    Draws can only show losses of a few units, while probability ratios of a real table are e^75
+    and more.
     """
     centred = vectors - vectors.mean(axis=0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
@@ -146,7 +147,7 @@ def projected(vectors: NDArray[np.float64], dimensions: int) -> NDArray[np.float
 
 
 def built_in() -> EmbeddingTable:
-    """Twelve words at random places of a plane."""
+    """Return a table of twelve words at random points of a plane."""
     vectors = np.random.Generator(np.random.PCG64(0)).standard_normal((len(BUILT_IN), 2))
     return small_table(BUILT_IN, vectors, 1 / np.arange(1, len(BUILT_IN) + 1))
 
@@ -154,9 +155,9 @@ def built_in() -> EmbeddingTable:
 def small_table(
     words: Sequence[str], vectors: NDArray[np.float64], frequency: NDArray[np.float64]
 ) -> EmbeddingTable:
-    """A table of these words, as the `tables` stage writes one; all are nouns.
+    """Build a table of these words, all of them nouns, in the format of the `tables` stage.
 
-    A word that it lacks stands at the mean of the vectors.
+    A word that is not in it has the mean of the vectors.
     """
     tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
     columns = {
@@ -170,16 +171,16 @@ def small_table(
         np.save(f"{folder}/pieces.npy", vectors.mean(axis=0, keepdims=True).astype(np.float32))
         tokenizer.save(f"{folder}/tokenizer.json")
         table = EmbeddingTable(folder)
-        table.vectors = np.array(table.vectors)  # off the files, which go
+        table.vectors = np.array(table.vectors)  # in memory, as the files are deleted
         table.pieces = np.array(table.pieces)
     return table
 
 
 def _equidistant() -> list[Case]:
-    """Truncated Gumbel: words at equal distances but two, which are a little farther apart.
+    """Truncated Gumbel: equidistant words, but for one pair that is a little farther apart.
 
-    Either is last in the list of the other, which is hardly ever so long, and mostly stays as it
-    is; η is little more than the least at which the published constants exist.
+    Each word of the pair is last in the other's list, which hardly ever is that long, and mostly
+    stays the same. η is slightly above the least at which the published constants exist.
     """
     vectors = np.eye(12) / np.sqrt(2)
     vectors[0] += 0.001 * (vectors[0] - vectors[-1])
@@ -191,7 +192,7 @@ def _equidistant() -> list[Case]:
 
 
 def _corners() -> list[Case]:
-    """ADePT: opposite corners of a cube within the ball that vectors are clipped to."""
+    """ADePT: opposite corners of a cube inside the ball to which vectors are clipped."""
     corner = np.full((1, 4), 0.5)
     words = ["one", "other"]
     table = small_table(words, np.concatenate([corner, -corner]), np.ones(2))

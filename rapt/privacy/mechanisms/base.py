@@ -1,4 +1,4 @@
-"""What every mechanism is: parameters, a metric, a law, and how it releases."""
+"""Base classes of the mechanisms: parameters, metric, privacy guarantee and release."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Distances = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """The candidate words of one group: where a mechanism may release to.
+    """The candidate words of one group: the outputs that a mechanism may release.
 
     Attributes:
         vectors: float32 (V, d).
-        frequency: float64 (V,), public relative frequency of each word, 0 where unknown.
-        device: where neighbours are searched, as PyTorch names it.
-        precision: of the search's first pass; the neighbours are the same.
+        frequency: float64 (V,), public relative frequency of each word, 0 if unknown.
+        device: PyTorch device of the neighbour search.
+        precision: of the search's first pass; the neighbours found do not depend on it.
     """
 
     vectors: NDArray[np.float32]
@@ -35,11 +35,11 @@ class Space:
     precision: Precision = "float32"
 
     def search(self) -> ExactSearch:
-        """The exact nearest candidates."""
+        """Return the exact search of nearest candidates."""
         return ExactSearch(self.vectors, device=self.device, precision=self.precision)
 
     def rows(self, vectors: Vectors) -> Rows:
-        """The candidate nearest to each vector: a candidate's own vector gives its row."""
+        """Return the row of the candidate nearest to each vector."""
         return self.search()(vectors)
 
 
@@ -50,11 +50,11 @@ class Sampler(Protocol):
         """Release words.
 
         Args:
-            vectors: (n, d), of the words to release, be they candidates or not.
-            draws: (n, k), what the mechanism drew for them.
+            vectors: (n, d), of the words to release, which need not be candidates.
+            draws: (n, k), the mechanism's random draws for them.
 
         Returns:
-            the row of the candidate that each becomes, int64 (n,).
+            the row of the candidate that replaces each word, int64 (n,).
         """
 
 
@@ -62,60 +62,60 @@ class Sampler(Protocol):
 class Mechanism(ABC):
     """A randomized map; its fields are its parameters.
 
-    Randomness is drawn first, from the stream of a text, and in the same amount whatever the words:
-    results then depend on neither batches nor order.
+    Randomness is drawn first, from the stream of a text, in an amount that does not depend on the
+    words. Results then depend on neither batches nor order.
     """
 
     name: ClassVar[str]
     source: ClassVar[str]
     metric: ClassVar[str] = "Euclidean distance of word embeddings"
-    # What its release holds: words or vectors.
+    # The kind of its release: words or vectors.
     releases: ClassVar[str]
-    # What its published claim misses; None: it holds.
+    # Why its published claim fails; None: it holds.
     caveat: ClassVar[str | None] = None
-    # Whether any law is known to hold.
+    # Whether any privacy guarantee is proven.
     proven: ClassVar[bool] = True
     # Whether it is defined with categories ("required"), without ("none") or either way ("any").
     categories: ClassVar[str] = "any"
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """Draw what a text of n words takes, float64, free of η and of the words."""
+        """Draw the randomness for a text of n words, float64, independent of η and the words."""
 
     def distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
-        """The distances that the law speaks of, between vectors (n, d): float64 (n,)."""
+        """Compute the distances in the guarantee's metric between vectors (n, d): float64 (n,)."""
         return euclidean(one, other)
 
     def claimed_distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
-        """The distances that the paper's claim speaks of; `distance` unless there is a caveat."""
+        """Compute the distances in the published claim; `distance` unless there is a caveat."""
         return self.distance(space, one, other)
 
     def bound(self, eta: float, distance: float) -> float:
-        """The most that log P[M(w)=y] − log P[M(w')=y] may be, for words at this distance."""
+        """Bound log P[M(w)=y] − log P[M(w')=y] for words at this distance."""
         return eta * distance
 
     def law(self, eta: str) -> str:
-        """The bound as a formula."""
+        """Return the bound as a formula."""
         return f"P[M(w)=y] <= exp({eta} * d(w, w')) * P[M(w')=y] for all words w, w', y"
 
 
 class WordMechanism(Mechanism):
-    """A mechanism that releases a word for each word; it draws a row for each, (n, k)."""
+    """A mechanism that releases a word for each word; its draws have a row for each, (n, k)."""
 
     releases: ClassVar[str] = "words"
 
     @abstractmethod
     def sampler(self, space: Space, eta: float) -> Sampler:
-        """The mechanism at η over a space."""
+        """Return the mechanism's sampler at η over a space."""
 
 
 class VectorMechanism(Mechanism):
-    """A mechanism that releases vectors: every word, in the whole space."""
+    """A mechanism that releases vectors, for every word, in the whole space."""
 
     releases: ClassVar[str] = "vectors"
     categories: ClassVar[str] = "none"
 
-    # Whether a text is released as one vector: its law then speaks of the mean of its words.
+    # Whether a text is released as one vector: the guarantee is then about its words' mean.
     pooled: ClassVar[bool] = False
 
     @abstractmethod
@@ -124,7 +124,7 @@ class VectorMechanism(Mechanism):
 
         Args:
             vectors: (n, d), of its words.
-            draws: what the mechanism drew for it.
+            draws: the mechanism's random draws for it.
             eta: the privacy parameter.
 
         Returns:
@@ -133,12 +133,12 @@ class VectorMechanism(Mechanism):
 
 
 def parameter(default: Any, help: str) -> Any:
-    """A field of a mechanism, with the paper's value."""
+    """Declare a parameter of a mechanism, with the paper's value as default."""
     return field(default=default, metadata={"help": help})
 
 
 def euclidean(one: Vectors, other: Vectors) -> Distances:
-    """‖one − other‖ row by row, float64 (n,)."""
+    """Compute ‖one − other‖ row by row, float64 (n,)."""
     return np.linalg.norm(np.asarray(one, np.float64) - other, axis=1)
 
 
@@ -146,7 +146,7 @@ def check(name: str, value: float, expected: str, holds: bool) -> None:
     """Check a parameter.
 
     Raises:
-        RaptError: it does not hold.
+        RaptError: `holds` is False.
     """
     if not holds:
         raise RaptError(f"{name}: got {value}, expected {expected}.")

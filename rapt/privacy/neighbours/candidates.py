@@ -1,4 +1,4 @@
-"""From approximate scores to the rows that can be among the k nearest, and then to these."""
+"""The k nearest rows: candidates from approximate scores, then exact distances."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rapt.privacy.neighbours.exact import distances
 from rapt.privacy.neighbours.first_pass import Scores, Tile
 
-CROWDED = 1024  # candidates of one query, beyond which a pass leaves it to the next
+CROWDED = 1024  # candidates of one query, above which a pass leaves it to the next pass
 
 
 class Pairs(NamedTuple):
@@ -27,14 +27,14 @@ class Pairs(NamedTuple):
     scores: NDArray[np.float32]
 
     def where(self, keep: NDArray[np.bool_] | NDArray[np.int64]) -> Pairs:
-        """The pairs that a mask or an order keeps."""
+        """Select pairs by a mask or by indices."""
         return Pairs(self.queries[keep], self.rows[keep], self.scores[keep])
 
 
 def nearest(
     vectors: NDArray[np.float32], queries: NDArray[np.float64], scores: Scores, k: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The k nearest rows, int64 (n, k), and the queries (n,) for which the scores decide them."""
+    """Return the k nearest rows, int64 (n, k), and whether the scores decide them (n,)."""
     pairs, decided = candidates(vectors, queries, scores, k)
     if scores.finer is not None:
         pairs = _thinned(vectors, queries, scores.finer, pairs, k)
@@ -54,19 +54,19 @@ def nearest(
 def candidates(
     vectors: NDArray[np.float32], queries: NDArray[np.float64], scores: Scores, k: int
 ) -> tuple[Pairs, NDArray[np.bool_]]:
-    """Every row that can be among the k nearest, and the queries for which this holds (n,).
+    """Return all rows that can be among the k nearest, and for which queries this holds (n,).
 
-    A given score is within `error` of the true one. So where k rows truly score a floor or more,
-    a row that is given less than the floor less `error` is out. Two such floors are at hand while
-    the tiles pass: the k-th greatest score given so far, less `error` (and of the greatest scores
-    of k groups the least is at most that); and, if scores are coarse, those of k rows by their
-    distances in float32.
+    An approximate score is within `error` of the true one. If k rows have true scores of at least
+    some floor, any row with an approximate score below that floor minus `error` is out. Two such
+    floors are known while the tiles pass. One is the k-th greatest approximate score so far, minus
+    `error`; the least of the greatest scores of k groups is at most that. The other, for coarse
+    scores, is the least true score of k rows, by their distances in float32.
 
     Args:
         vectors: float32 (V, d), the table.
         queries: float64 (n, d).
-        scores: of these queries.
-        k: at most V.
+        scores: the queries' approximate scores.
+        k: number of neighbours, at most V.
     """
     decided = np.isfinite(scores.error)
     error = np.where(decided, scores.error, 0)
@@ -99,7 +99,7 @@ def _thinned(
     pairs: Pairs,
     k: int,
 ) -> Pairs:
-    """The pairs that can be among the k nearest by their distances in float32."""
+    """Keep the pairs that can be among the k nearest, by their distances in float32."""
     squares = distances(vectors, queries.astype(np.float32), pairs.queries, pairs.rows)
     halves = squares.astype(np.float64) / 2
     order = np.lexsort((halves, pairs.queries))
@@ -115,14 +115,14 @@ def _least(
     error: NDArray[np.float64],
     decided: NDArray[np.bool_],
 ) -> NDArray[np.float32]:
-    """The least score of a candidate, (n,); NaN, which no score reaches, of undecided queries."""
+    """Return the least score of a candidate, (n,); NaN, which no score reaches, if undecided."""
     least = np.maximum(given.min(axis=1) - 2 * error, true.min(axis=1) - error)
     down = np.nextafter(least.astype(np.float32), np.float32(-np.inf))
     return np.where(decided, down, np.float32(np.nan))
 
 
 def _pairs(tile: Tile, least: NDArray[np.float32]) -> Pairs:
-    """The pairs of a tile that reach the least score of their query."""
+    """Return the pairs of a tile that reach the least score of their query."""
     queries, groups = _places(tile.maxima >= least[:, None])
     scores = tile.of_groups(queries, groups)
     pair, member = _places(scores >= least[queries, None])
@@ -130,7 +130,7 @@ def _pairs(tile: Tile, least: NDArray[np.float32]) -> Pairs:
 
 
 def _places(mask: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """What np.nonzero gives, in any order: several times faster, in the order of memory."""
+    """Return np.nonzero in memory order, which is several times faster."""
     if mask.flags.c_contiguous:
         line, column = np.divmod(np.flatnonzero(mask), mask.shape[1])
         return line, column
@@ -141,7 +141,7 @@ def _places(mask: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int6
 def _new_best(
     tile: Tile, given: NDArray[np.float32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The queries whose k best scores so far the tile beats, and the row of its best score."""
+    """Return the queries whose k best scores so far the tile beats, and its best row for each."""
     groups, best = _best(tile.maxima)
     (queries,) = np.nonzero(best > given.min(axis=1))
     members = tile.of_groups(queries, groups[queries]).argmax(axis=1)
@@ -149,22 +149,22 @@ def _new_best(
 
 
 def _best(maxima: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The greatest of each line (n, groups): where it is and what it is."""
+    """Return index and value of the greatest entry of each row of `maxima`, (n, groups)."""
     groups = maxima.argmax(axis=1)
     return groups, maxima[np.arange(len(groups)), groups]
 
 
 def _rank(sorted_queries: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The place of each pair among those of its query, from 0 on."""
+    """Return the rank of each pair among those of its query, from 0 on."""
     first = np.searchsorted(sorted_queries, sorted_queries)
     return np.arange(len(sorted_queries)) - first
 
 
 def _greatest(top: NDArray[np.float32], maxima: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The k greatest of each line of both, float32 (n, k)."""
+    """Return the k greatest entries of each row of both arrays, float32 (n, k)."""
     k = top.shape[1]
     if k == 1:  # Several times faster, and the common case.
-        # numpy's max is slow along short lines of memory, its argmax is not.
+        # numpy's max is slow along short contiguous rows, its argmax is not.
         best = _best(maxima)[1] if maxima.flags.c_contiguous else maxima.max(axis=1)
         return np.maximum(top, best[:, None])
     return np.partition(np.concatenate([top, maxima], axis=1), -k, axis=1)[:, -k:]

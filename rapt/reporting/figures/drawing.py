@@ -1,4 +1,4 @@
-"""A panel, what is drawn on every panel, and its SVG whose bytes depend on the cells alone."""
+"""Panels, their common elements, and their SVG, whose bytes depend only on the cells."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from rapt.reporting.figures.style import (
     VARIABLES,
 )
 
-# In the hundredths of an inch that a canvas is measured in.
+# In hundredths of an inch, the unit of a canvas.
 GAP, TITLE = 5, 25
 CLEAN_TEXT = "clean text (unprotected)"
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One panel: its file's name, what it shows in words, and the drawing in two formats."""
+    """One panel: its section and name, its description in words, and the image in two formats."""
 
     section: str
     name: str
@@ -43,7 +43,7 @@ class Figure:
     png: bytes
 
     def inline(self) -> str:
-        """The drawing to stand in a page: recolourable, named for screen readers, ids its own."""
+        """Return the SVG for a page: recolourable, labelled for screen readers, with unique ids."""
         svg = self.svg[self.svg.index("<svg") :]
         svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{self.name}-", svg)
         for colour, name in VARIABLES.items():
@@ -62,7 +62,7 @@ class Figure:
 
 @contextmanager
 def panel(width: float = 4.6, height: float = 3.5) -> Iterator[tuple[Canvas, Axes]]:
-    """A panel in the report's style, of a width that can be read on a phone."""
+    """Open a panel in the report's style, narrow enough for a phone."""
     with mpl.rc_context(STYLE):
         canvas = Canvas(figsize=(width, height))
         yield canvas, canvas.subplots()
@@ -79,10 +79,10 @@ def line(
     size: float | None = None,
     width: float | None = None,
 ) -> None:
-    """One series; its number chooses colour, marker and dashes together."""
+    """Draw one series; its number determines colour, marker and dashes."""
     if not x:
         return
-    # Where the colours begin anew, the other two do not.
+    # When the colours repeat, markers and dashes are shifted.
     turned = number + number // len(PALETTE)
     axes.errorbar(
         x,
@@ -100,20 +100,20 @@ def line(
 
 
 def eta_steps(axes: Axes, etas: Sequence[str]) -> None:
-    """η as equal steps: between them nothing is known."""
+    """Show η as equal steps, as nothing is known in between."""
     axes.set_xticks(range(len(etas)), etas)
     axes.set_xlim(-0.4, len(etas) - 0.6)
     axes.set_xlabel("η")
 
 
 def floor_line(axes: Axes, share: float | None, label: str = "most frequent class") -> None:
-    """What is reached without looking."""
+    """Draw the floor: a trivial prediction's score, by default the most frequent class's."""
     if share is not None:
         axes.axhline(100 * share, color=MUTED, linewidth=1.1, linestyle=":", label=label)
 
 
 def clean_line(axes: Axes, mean: float | None, sd: float | None) -> None:
-    """The baseline that nothing protects, in a band of one standard deviation."""
+    """Draw the accuracy on clean text, in a band of one standard deviation."""
     if mean is None:
         return
     axes.axhline(100 * mean, color=MUTED, linewidth=1.4, label=CLEAN_TEXT)
@@ -122,7 +122,7 @@ def clean_line(axes: Axes, mean: float | None, sd: float | None) -> None:
 
 
 def finish(canvas: Canvas, section: str, name: str, caption: str, description: str) -> Figure:
-    """The figure, with its legend."""
+    """Add the legend and render the figure."""
     _lay_out(canvas, _legend(canvas))
     text, image = io.StringIO(), io.BytesIO()
     canvas.savefig(text, format="svg", metadata=METADATA)
@@ -132,7 +132,7 @@ def finish(canvas: Canvas, section: str, name: str, caption: str, description: s
 
 
 def _legend(canvas: Canvas) -> Legend:
-    """Below the axes, where it hides no point, in as many columns as there is room for."""
+    """Draw the legend below the axes, where it hides no point, in as many columns as fit."""
     handles, labels = canvas.axes[0].get_legend_handles_labels()
     order = sorted(range(len(labels)), key=lambda i: isinstance(handles[i], Line2D))  # floors last
     shown = [handles[i] for i in order], [labels[i] for i in order]
@@ -147,9 +147,9 @@ def _legend(canvas: Canvas) -> Legend:
 
 
 def _lay_out(canvas: Canvas, legend: Legend) -> None:
-    """Leave room around the axes, measured once.
+    """Leave room around the axes, with one measurement.
 
-    The layouts of matplotlib measure everything, and twice: a third of all the drawing.
+    Matplotlib's layouts measure everything twice, which takes a third of the drawing time.
     """
     axes = canvas.axes[0]
     inner = axes.bbox
@@ -166,7 +166,7 @@ def _lay_out(canvas: Canvas, legend: Legend) -> None:
 
 
 def spoken(title: str, values: Mapping[str, tuple[float | None, ...]], scale: float = 100) -> str:
-    """The figure's numbers in words."""
+    """Describe the figure's numbers in words."""
     form = "{:.1f}" if scale == 100 else "{:.3g}"
     parts = [
         f"{name}: {' and '.join(form.format(scale * v) for v in numbers if v is not None)}"
@@ -176,7 +176,7 @@ def spoken(title: str, values: Mapping[str, tuple[float | None, ...]], scale: fl
 
 
 def slug(text: str) -> str:
-    """A part of a file's name."""
+    """Turn a text into a part of a file name."""
     return re.sub(r"[^a-z0-9.]+", "-", text.lower().replace("_", "-")).strip("-")
 
 

@@ -1,4 +1,4 @@
-"""What a mechanism does to single words: calibration, plausible deniability, geometry."""
+"""Figures of mechanisms on single words: calibration, plausible deniability, geometry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rapt.results.reader import Results
 
 
 def calibrations(results: Results) -> Iterator[Figure]:
-    """The share of words replaced over η, one panel for each table."""
+    """Draw the share of words replaced over η, one panel for each table."""
     for embedding, content in results.calibrations.items():
         if not content:
             continue
@@ -51,7 +51,7 @@ def calibrations(results: Results) -> Iterator[Figure]:
 
 
 def deniabilities(results: Results) -> Iterator[Figure]:
-    """N_w and S_w over η: the median word, and bars over the middle nine tenths of the words."""
+    """Draw N_w and S_w over η: the median word, with bars over the middle 90 % of words."""
     rows = [row for row in tables.channels(results) if row["choice"] == "sampled"]
     names = {
         "n_w": ("N_w, of 1,000 draws", "Draws of 1,000 that keep a word"),
@@ -99,7 +99,7 @@ def deniabilities(results: Results) -> Iterator[Figure]:
 
 
 def geometries(results: Results) -> Iterator[Figure]:
-    """The mean noise norm d/η, and how far the neighbours are."""
+    """Draw the mean noise norm d/η and the mean distances of nearest neighbours."""
     for embedding, content in results.geometries.items():
         if not content:
             continue
@@ -138,7 +138,7 @@ def geometries(results: Results) -> Iterator[Figure]:
 
 
 def _number(results: Results, name: str) -> int:
-    """Of a mechanism or method, so that it looks the same in every figure."""
+    """Return the number of a mechanism or method, which looks the same in every figure."""
     methods = results.params.sweep.methods
     others = [other for other in sorted(results.params.methods) if other not in methods]
     known = [*methods, *others]

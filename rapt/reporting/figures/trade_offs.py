@@ -1,4 +1,4 @@
-"""Accuracy against empirical privacy."""
+"""Figures of accuracy against empirical privacy."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from rapt.reporting.text import attack_text, group_text, unproven
 
 @dataclass(frozen=True)
 class TradeOff:
-    """What was tuned, and one attack on it or on its release."""
+    """The accuracies of one tuned group against one attack on its adapters or releases."""
 
     group: tuple[str, str, str]
     attack: tuple[str, str, str]
-    # Label → by η, where both have run.
+    # Label → the points by η at which both have run.
     points: dict[str, list[tuple[Privacy, Utility]]]
     majority: float | None
-    # The baseline: its accuracy is drawn, as nothing of it is private.
+    # The baseline; only its accuracy is drawn, as nothing in it is private.
     clean: Utility | None
     doubt: str | None
 
     @property
     def name(self) -> str:
-        """The figure's."""
+        """The figure's name."""
         attack, task, target = self.attack
         return "pareto-" + "-".join([*self.group, attack, slug(task), slug(target)])
 
 
 def pairs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterator[TradeOff]:
-    """For each tuned group, each attack that fits it and has run.
+    """Yield a trade-off for each tuned group and each attack on it that has run.
 
-    What is denoised has the privacy of its release; of its adapter it is another.
+    A denoised cell has the privacy of its release, but not that of the adapter without denoising.
     """
     for group in tables.groups(utility):
         own = [r for r in utility if r.on_grid and r.group == group and r.accuracy is not None]
@@ -70,7 +70,7 @@ def pairs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterator[Tr
 
 
 def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterator[Figure]:
-    """One panel for each tuned group and attack that fits it."""
+    """Draw one panel for each tuned group and attack on it."""
     for found in pairs(utility, privacy):
         attack, _, target = found.attack
         with panel() as (canvas, axes):
@@ -112,7 +112,7 @@ def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterat
 
 
 def _annotate(axes: Axes, number: int, p: Privacy, u: Utility) -> None:
-    """The η beside its point; methods turn to different sides, as their points lie close."""
+    """Write η beside a point, on a different side for each method, as points may be close."""
     x, y = ((-10, -13), (13, 4), (0, 9), (-14, 4), (0, -16), (12, -13))[number % 6]
     axes.annotate(
         u.eta,
@@ -122,6 +122,6 @@ def _annotate(axes: Axes, number: int, p: Privacy, u: Utility) -> None:
         ha="center",
         fontsize=8.5,
         color=PALETTE[number % len(PALETTE)],
-        # A drawn outline would turn the text into paths, a hundred kilobytes a figure.
+        # An outline would turn the text into paths, a hundred kilobytes a figure.
         bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.3, "alpha": 0.8},
     )

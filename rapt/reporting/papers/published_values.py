@@ -1,4 +1,4 @@
-"""What the papers print, and how they call what params.yaml names."""
+"""The papers' printed numbers, and their names for the entries of params.yaml."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rapt.reporting.text import percent
 from rapt.results.reader import Cell, Results
 
 BERT = "bert-base-uncased"
-# Of a figure.
+# Note on a figure.
 UNPRINTED = "The paper prints no numbers for it, so there is no difference to show."
 MODELS = {"meta-llama-3-8b": "llama3-8b", "mistral-7b-v0.1": "mistral-7b"}
 
@@ -25,11 +25,11 @@ class Printed:
     """One number of a paper.
 
     Attributes:
-        factors: column → what it varies, by the paper's names.
+        factors: factor of each column, by the paper's names.
         value: in the paper's unit.
         embedding: the model whose table the words were privatized on: η means nothing without it.
-        replaced: the share of the words that this η replaces there, where the paper says so.
-        command: what would run it here; None: nothing does.
+        replaced: the share of the words that this η replaces there, if the paper states it.
+        command: the command that would run it here; None: there is none.
     """
 
     factors: dict[str, str]
@@ -41,17 +41,17 @@ class Printed:
 
 @dataclass(frozen=True)
 class Own:
-    """What is planned here and belongs into a paper's table.
+    """A planned cell that belongs in a paper's table.
 
     Attributes:
-        factors: column → what it varies, by our names.
+        factors: factor of each column, by our names.
         printed_as: the same by the paper's names.
         embedding: by the paper's name.
         replaced: the share of the protected words that were replaced, once that is known.
         mean: in the paper's unit, like `sd`; None: it has not run.
-        n: seeds.
-        command: what runs it.
-        remark: a word that marks it, as that its attack is broken; None: nothing to be said.
+        n: number of seeds.
+        command: the command that runs it.
+        remark: a word that marks it, such as `broken` for its attack; None: no remark.
     """
 
     factors: dict[str, str]
@@ -67,35 +67,35 @@ class Own:
 
 @cache
 def read(name: str) -> Sequence[Mapping[str, str]]:
-    """A file of published numbers, row by row."""
+    """Read a file of published numbers, row by row."""
     text = files("rapt.reporting").joinpath("published", name).read_text()
     return tuple(csv.DictReader(text.splitlines()))
 
 
 def with_preset(name: str, stages: str) -> str:
-    """What runs cells that no cell of these params covers."""
+    """Return the commands that run cells which are not in these params."""
     return f"rapt preset {name}, then dvc repro {stages}"
 
 
 def model_name(model: str) -> str:
-    """A model of params.yaml as the papers call it, where they do."""
+    """Return the papers' name of a model of params.yaml, if they have one."""
     name = model.partition("@")[0].rpartition("/")[-1].lower()
     return MODELS.get(name, name)
 
 
 def backbone_name(params: Params, name: str) -> str:
-    """A backbone of params.yaml as the papers call it."""
+    """Return the papers' name of a backbone of params.yaml."""
     backbone = params.backbones[name]
     return "bilstm" if backbone.encoder else model_name(backbone.model)
 
 
 def embedding_name(params: Params, name: str) -> str:
-    """An embedding model of params.yaml as the papers call it."""
+    """Return the papers' name of an embedding model of params.yaml."""
     return model_name(params.embeddings[name].model)
 
 
 def tuner_name(params: Params, name: str) -> str:
-    """A tuner of params.yaml as the papers call it."""
+    """Return the papers' name of a tuner of params.yaml."""
     tuner = params.tuners[name]
     if tuner.type == "lora" and tuner.quantize:
         return "qlora"
@@ -103,24 +103,24 @@ def tuner_name(params: Params, name: str) -> str:
 
 
 def tuned(results: Results) -> list[Cell]:
-    """The cells of the grid and the studies."""
+    """Return the tuned cells of the grid and the studies."""
     return [cell for kind in ("train", "study") for cell in results.of(kind)]
 
 
 def own(results: Results, cell: Cell, metric: str, columns: Sequence[str], **setting: str) -> Own:
-    """A cell in the shape of a table of accuracies.
+    """Convert a cell for a table of accuracies.
 
     Args:
-        results: that it is of.
-        cell: of any kind.
-        metric: that the table shows.
-        columns: of the table.
-        setting: columns that are no factor of the cell, by the paper's names and ours.
+        results: the results that the cell belongs to.
+        cell: a cell of any kind.
+        metric: the metric that the table shows.
+        columns: the columns of the table.
+        setting: columns that are not factors of the cell, by the paper's names and ours.
     """
     params, found = results.params, cell.metric(metric)
     factors = {**cell.factors, **setting}
     named = dict(factors)
-    if factors.get("method") == CLEAN:  # there each method has a figure of its own; T2T's stands
+    if factors.get("method") == CLEAN:  # the papers have a number for each method; T2T's is used
         named["method"] = "t2t"
     if "backbone" in factors:
         named["backbone"] = backbone_name(params, factors["backbone"])
@@ -139,9 +139,9 @@ def own(results: Results, cell: Cell, metric: str, columns: Sequence[str], **set
 
 
 def beside(printed: Sequence[Printed], planned: Sequence[Own]) -> tuple[PaperRow, ...]:
-    """What is planned here, each with the number of the same setting or else of the nearest.
+    """Pair each planned row with the printed number of the same setting, or else of the nearest.
 
-    Then what the paper prints beyond that.
+    The paper's remaining numbers follow.
     """
     same = [_same(printed, row) for row in planned]
     met = [id(found) for found in same if found]
@@ -170,15 +170,15 @@ def _row(row: Own, same: Printed | None, printed: Sequence[Printed]) -> PaperRow
 
 
 def _same(printed: Iterable[Printed], row: Own) -> Printed | None:
-    """The number of the same setting, on the same table of words."""
+    """Return the printed number of the same setting, on the same table of words."""
     wanted = (row.printed_as, row.embedding)
     return next((p for p in printed if (p.factors, p.embedding) == wanted), None)
 
 
 def _nearest(printed: Sequence[Printed], row: Own) -> Printed | None:
-    """The number to set this row beside: at the η that replaces as many words there.
+    """Return the printed number to compare a row with: at an η that replaces as many words.
 
-    What the table asks about, its method and setting, has to be the same.
+    The method, the setting and the attack have to be the same.
     """
     asked = {"method", "setting", "attack"} & row.printed_as.keys()
     near = [
@@ -200,7 +200,7 @@ def _nearest(printed: Sequence[Printed], row: Own) -> Printed | None:
 
 
 def _distance(printed: Printed, row: Own) -> float | None:
-    """How far apart the replaced shares are; None: not to be compared."""
+    """Compute the distance of the replaced shares; None: they are not comparable."""
     etas = (printed.factors["eta"], row.printed_as["eta"])
     if any(map(is_unprotected, etas)):
         return 0.0 if all(map(is_unprotected, etas)) else None
@@ -210,7 +210,7 @@ def _distance(printed: Printed, row: Own) -> float | None:
 
 
 def _setting(printed: Printed) -> str:
-    """A printed number's setting in words, without what the row beside it shares."""
+    """Describe a printed number's setting, without the factors that the row beside it shares."""
     shown = {
         name: v
         for name, v in printed.factors.items()
@@ -223,7 +223,7 @@ def _setting(printed: Printed) -> str:
 
 
 def replaced_by(embedding: str) -> dict[str, float]:
-    """RAPT's replacement probability by η on a model's table."""
+    """Return RAPT's replacement probability by η on a model's table."""
     return {
         row["eta"]: float(row["replacement_probability"])
         for row in read("replacement.csv")
@@ -232,6 +232,6 @@ def replaced_by(embedding: str) -> dict[str, float]:
 
 
 def varied(planned: Sequence[Own], printed: Sequence[Printed]) -> list[Own]:
-    """Rows of a study that is planned here: with several settings, or one that is printed."""
+    """Select the rows of a study: with several settings, or with one that is printed."""
     several = len({row.printed_as["setting"] for row in planned}) > 1
     return [row for row in planned if several or _same(printed, row)]

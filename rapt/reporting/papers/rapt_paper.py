@@ -53,7 +53,7 @@ PRESETS = {BERT: "paper-nlu-bert", "qwen2.5-3b": "paper-nlu-qwen"}
 
 
 def tables_of(results: Results, benchmarks: Json | None) -> list[PaperTable]:
-    """In the paper's order, tables first."""
+    """Return all tables and figures, in the paper's order, tables first."""
     return [
         _utility(results),
         _replacement(results),
@@ -72,7 +72,7 @@ def tables_of(results: Results, benchmarks: Json | None) -> list[PaperTable]:
 
 
 def _utility(results: Results) -> PaperTable:
-    """Table II."""
+    """Build Table II."""
     planned = [
         own(results, cell, "accuracy", TUNED)
         for cell in tuned(results)
@@ -97,7 +97,7 @@ def _utility(results: Results) -> PaperTable:
 
 
 def _replacement(results: Results) -> PaperTable:
-    """Table III."""
+    """Build Table III."""
     params = results.params
     printed = {eta: round(100 * share, 4) for eta, share in replaced_by(BERT).items()}
     rows = []
@@ -140,7 +140,7 @@ def _replacement(results: Results) -> PaperTable:
 
 
 def _embeddings(results: Results) -> PaperTable:
-    """Table V."""
+    """Build Table V."""
     params = results.params
     columns = ("setting", *TUNED)
     planned = [
@@ -181,7 +181,7 @@ def _embeddings(results: Results) -> PaperTable:
 
 
 def _prefix_length(results: Results) -> PaperTable:
-    """Table VI."""
+    """Build Table VI."""
 
     def tokens(params: Params, cell: Cell) -> str | None:
         tuner = params.tuners[cell.factors["tuner"]]
@@ -200,7 +200,7 @@ def _prefix_length(results: Results) -> PaperTable:
 
 
 def _choice(results: Results) -> PaperTable:
-    """Table VII."""
+    """Build Table VII."""
 
     def choice(params: Params, cell: Cell) -> str | None:
         method = params.method(cell.factors["method"])
@@ -219,7 +219,7 @@ def _choice(results: Results) -> PaperTable:
 
 
 def _objective(results: Results) -> PaperTable:
-    """Table VIII."""
+    """Build Table VIII."""
     return _study(
         results,
         "VIII",
@@ -242,7 +242,7 @@ def _study(
     title: str,
     note: str,
 ) -> PaperTable:
-    """A study of the paper; `setting` is None off the study."""
+    """Build the table of a study; `setting` returns None for cells that are not part of it."""
     params = results.params
     columns = ("setting", *TUNED)
     planned = [
@@ -271,7 +271,7 @@ def _study(
 
 
 def _part(method: Method) -> str | None:
-    """Which part of RAPT a method is, as Table VIII calls them; None: none of them."""
+    """Return the row of Table VIII, a variant of RAPT, that a method is; None: none."""
     if not method.categories:
         return None
     if method.reconstruction:
@@ -280,7 +280,7 @@ def _part(method: Method) -> str | None:
 
 
 def _large(results: Results) -> PaperTable:
-    """Table IX."""
+    """Build Table IX."""
     params = results.params
     planned = [
         own(results, cell, "accuracy", TUNED)
@@ -306,7 +306,7 @@ def _large(results: Results) -> PaperTable:
 
 
 def _overhead(benchmarks: Json | None) -> PaperTable:
-    """Table X."""
+    """Build Table X."""
     found = {row["name"]: row["value"] for row in (benchmarks or {}).get("edge", [])}
     rows = []
     for row in read("edge_overhead.csv"):
@@ -348,7 +348,7 @@ def _overhead(benchmarks: Json | None) -> PaperTable:
 
 
 def _attacks(results: Results) -> PaperTable:
-    """Figure 4, and beside it the Bayesian attacks on one release."""
+    """Build Figure 4, with the Bayesian attacks on one release."""
     params = results.params
     rows = [
         _attack_row(row)
@@ -370,12 +370,12 @@ def _attacks(results: Results) -> PaperTable:
 
 
 def _bayesian(attack: AnyAttack) -> bool:
-    """Whether it is one on a single release."""
+    """Whether an attack is a Bayesian one on a single release."""
     return attack.type == "bayesian" and not attack.given
 
 
 def plain_length(results: Results) -> PaperTable:
-    """Figure 5, as a table; figures/settings.py draws it."""
+    """Build Figure 5 as a table; figures/settings.py draws it."""
     params = results.params
     columns = ("setting", *TUNED)
     planned = [
@@ -399,7 +399,7 @@ def plain_length(results: Results) -> PaperTable:
 
 
 def _length(method: Method) -> int | None:
-    """Plain tokens that are reconstructed: 0 is PCT2T; None: another method."""
+    """Return the number of reconstructed plain tokens: 0 for PCT2T; None: another method."""
     part = _part(method)
     if part == "without_plain_tokens":
         return 0
@@ -407,7 +407,7 @@ def _length(method: Method) -> int | None:
 
 
 def categories(results: Results) -> PaperTable:
-    """Figures 6, 8 and 10, as a table; figures/settings.py draws them."""
+    """Build Figures 6, 8 and 10 as a table; figures/settings.py draws them."""
     params = results.params
     schemes = {
         name: ", ".join(method.categories)
@@ -436,7 +436,7 @@ def categories(results: Results) -> PaperTable:
 
 
 def _trade_off(results: Results) -> PaperTable:
-    """Figure 7."""
+    """Build Figure 7."""
     privacy = tables.privacy(results)
     rows = []
     for row in tables.utility(results):
@@ -468,7 +468,7 @@ def _trade_off(results: Results) -> PaperTable:
 
 
 def _strongest(factors: dict[str, str], row: Utility, privacy: Sequence[Privacy]) -> PaperRow:
-    """What the strongest inversion leaves of a tuned cell's release, or what shows it."""
+    """Return a release's privacy under the strongest inversion, or the command for it."""
     inverted = [
         found
         for found in privacy
@@ -488,7 +488,7 @@ def _strongest(factors: dict[str, str], row: Utility, privacy: Sequence[Privacy]
 
 
 def _layers(results: Results) -> PaperTable:
-    """Figure 9."""
+    """Build Figure 9."""
     columns = (*TUNED, "layer", "measure")
     rows = []
     for name, content in results.layers.items():
@@ -520,9 +520,9 @@ def _layers(results: Results) -> PaperTable:
 
 
 def _printed(row: Mapping[str, str], columns: Iterable[str], preset: str | None) -> Printed:
-    """A row of utility.csv or ablations.csv of RAPT's third version.
+    """Convert a row of utility.csv or ablations.csv of RAPT's third version.
 
-    On clean text it has a number for each method, and we have the baseline, beside T2T's.
+    On clean text the paper has a number for each method; our one baseline is compared with T2T's.
     """
     clean = is_unprotected(row["eta"])
     stage = "train-clean" if clean else "train"
@@ -537,7 +537,7 @@ def _printed(row: Mapping[str, str], columns: Iterable[str], preset: str | None)
 
 
 def _generated(row: Mapping[str, str], columns: Iterable[str]) -> Printed:
-    """A row on a task that generates text: it stands for itself, and beside no accuracy."""
+    """Convert a row on a text generation task, which is compared with no accuracy."""
     shown = _printed({**row, "task": f"{row['task']}, BLEU"}, columns, None)
     return replace(shown, replaced=None)
 
@@ -561,7 +561,7 @@ def _unprinted(row: Own) -> PaperRow:
 def _unplanned(
     column: str, settings: Sequence[str], preset: str, stages: str
 ) -> tuple[PaperRow, ...]:
-    """What a preset has and these params do not."""
+    """Return rows for settings that a preset has and these params do not."""
     return tuple(PaperRow({column: s}, command=with_preset(preset, stages)) for s in settings)
 
 

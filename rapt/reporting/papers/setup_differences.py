@@ -1,4 +1,4 @@
-"""One sentence on what differs here from what a paper did."""
+"""One sentence on the differences between the params and a paper's experiment."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rapt.reporting.text import listing
 
 @dataclass(frozen=True)
 class Experiment:
-    """What a paper says of its experiment.
+    """The settings of a paper's experiment.
 
     Attributes:
-        tasks: that it tunes on, by the names of params.yaml.
-        backbones: by the paper's names.
-        embedding: whose table the words are privatized on.
-        epochs: of training.
-        batch_size: of training.
-        max_tokens: of a text.
-        seeds: that it takes the mean over; None: it does not say.
-        learning_rate: None: it has several.
-        plain_tokens: before each text; None: it has none.
+        tasks: tasks that it tunes on, by the names of params.yaml.
+        backbones: backbones, by the paper's names.
+        embedding: model whose table the words are privatized on.
+        epochs: epochs of training.
+        batch_size: batch size of training.
+        max_tokens: most tokens of a text.
+        seeds: number of seeds that it averages over; None: not stated.
+        learning_rate: learning rate; None: it has several.
+        plain_tokens: plain tokens before each text; None: it has none.
     """
 
     tasks: tuple[str, ...]
@@ -48,7 +48,7 @@ RAPT = Experiment(
     learning_rate=6e-5,
     plain_tokens=40,
 )
-# Which of its data it attacks how is not among the published numbers.
+# The paper does not state which attack runs on which of its data.
 ATTACKED = replace(RAPT, tasks=())
 QU = Experiment(
     tasks=("sst2", "qqp"),
@@ -64,7 +64,7 @@ QU = Experiment(
 
 
 def trained(params: Params, paper: Experiment) -> str:
-    """Of a table of what was tuned."""
+    """Describe the differences for a table of tuned cells."""
     sweep, train, studies = params.sweep, params.train, params.studies.values()
     backbones = dict.fromkeys([*sweep.backbones, *(study.backbone for study in studies)])
     tuners = dict.fromkeys([*sweep.tuners, *(study.tuner for study in studies)])
@@ -94,17 +94,17 @@ def trained(params: Params, paper: Experiment) -> str:
 
 
 def attacked(params: Params, paper: Experiment) -> str:
-    """Of a table of what was attacked."""
+    """Describe the differences for a table of attacks."""
     return _sentence([*_data(params, params.sweep.tasks, paper), *_table(params, paper)])
 
 
 def privatized(params: Params, paper: Experiment) -> str:
-    """Of a table of words alone."""
+    """Describe the differences for a table of privatized words."""
     return _sentence(_table(params, paper))
 
 
 def _data(params: Params, tasks: Iterable[str], paper: Experiment) -> list[str]:
-    """Tasks that are not the paper's, or cut."""
+    """List tasks that are not the paper's, or whose training rows are limited."""
     cut = {name: params.tasks[name].rows.train for name in tasks}
     own = [
         f"{name} with {f'{rows:,}' if rows else 'all'} training texts"

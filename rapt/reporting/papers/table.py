@@ -1,4 +1,4 @@
-"""What every table and figure of the papers comes to: rows of factors, published and ours."""
+"""Data of the papers' tables and figures: rows of factors with published values and ours."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from dataclasses import dataclass
 from rapt.reporting import tables, tex
 from rapt.reporting.text import MINUS, NBSP, PLUS_MINUS
 
-# What stands beside the factors in a file.
+# The columns of a CSV file after the factors.
 CSV = ("unit", "published", "beside", "mean", "remark", "sd", "n", "difference", "command")
 STAR = "*"
 
 
 @dataclass(frozen=True)
 class PaperRow:
-    """One number of a paper, or of ours, or both side by side.
+    """One number of a paper, one of ours, or both side by side.
 
     Attributes:
-        factors: column → what it varies, by our names where it is planned here.
-        published: what the paper prints, in the unit of its table; None: nothing.
-        beside: the setting of `published` where it is not this row's: it stands there for
-            orientation alone, and no difference is formed.
-        mean: ours over the seeds, in the same unit; None: it has not run, or cannot.
-        sd: over the seeds; None for one, and where there are none.
-        n: how many seeds; None where there are none.
-        command: what would run what is missing; None: nothing here does.
-        remark: a word that marks ours, as that its attack is broken; None: nothing to be said.
+        factors: factor of each column, by our names if it is planned here.
+        published: the paper's number, in the unit of its table; None: it has none.
+        beside: the setting of `published` if it is not this row's; `published` is then only for
+            orientation, without a difference.
+        mean: our mean over the seeds, in the same unit; None: it has not run, or cannot.
+        sd: standard deviation over the seeds; None for fewer than two.
+        n: number of seeds; None: there are none.
+        command: the command for a missing value; None: there is none.
+        remark: a word that marks our value, such as `broken` for its attack; None: no remark.
     """
 
     factors: dict[str, str]
@@ -39,19 +39,19 @@ class PaperRow:
 
     @property
     def orientation(self) -> bool:
-        """Whether the published value is of another setting."""
+        """Whether the published value is for another setting."""
         return self.beside is not None
 
     @property
     def difference(self) -> float | None:
-        """Ours less the published value, where both are of one setting."""
+        """Our value minus the published one, if both are for the same setting."""
         if self.orientation or self.mean is None or self.published is None:
             return None
         return self.mean - self.published
 
     @property
     def missing(self) -> bool:
-        """Whether nothing of ours stands here."""
+        """Whether there is no value of ours."""
         return self.mean is None
 
 
@@ -61,12 +61,12 @@ class PaperTable:
 
     Attributes:
         name: for files and anchors, as rapt-table-2.
-        title: what it shows.
-        source: which paper, and its own numbering.
-        unit: of published values and ours; empty where a row's factors are all there is.
-        differs: one sentence on what differs here from the paper.
+        title: title of the content.
+        source: the paper, and its own numbering.
+        unit: of published values and ours; empty if rows have only factors.
+        differs: one sentence on the differences from the paper.
         columns: the factors, in the order in which they are shown.
-        note: what else has to be known, as that there is nothing; None: nothing.
+        note: a further remark; None: none.
     """
 
     name: str
@@ -80,12 +80,12 @@ class PaperTable:
 
     @property
     def ran(self) -> int:
-        """How many rows have a value of ours, or words where there are no values."""
+        """The number of rows that have run: with our value or, without a unit, without command."""
         return sum(not row.missing if self.unit else row.command is None for row in self.rows)
 
 
 def to_csv(table: PaperTable) -> str:
-    """A table as CSV, in its unit, with the command for what is missing."""
+    """Format a table as CSV, in its unit, with the commands for missing values."""
     columns = (*table.columns, *CSV)
     records = [
         {
@@ -100,7 +100,7 @@ def to_csv(table: PaperTable) -> str:
 
 
 def to_tex(table: PaperTable) -> str:
-    """A table for LaTeX; a published value of another setting has a star."""
+    """Format a table for LaTeX; a published value for another setting has a star."""
     unit = f"; {table.unit}" if table.unit else ""
     starred = any(row.orientation for row in table.rows)
     above = [
@@ -122,9 +122,9 @@ def to_tex(table: PaperTable) -> str:
 
 
 def as_printed(row: PaperRow, unit: str) -> tuple[str, ...]:
-    """Published, ours, seeds, difference as they are printed; without a unit there are none.
+    """Format published value, ours, seeds and difference; without a unit there are none.
 
-    Percent have one place, others four digits.
+    Percentages have one decimal place, other values four digits.
     """
     if not unit:
         return ()
