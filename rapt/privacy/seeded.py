@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rapt import paths
+from rapt.privacy.categories import VERBATIM
+from rapt.privacy.config import PlainTokens as PlainTokensConfig
 from rapt.privacy.mechanisms import TokenRepresentation, parameters, wordwise_mechanism
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.representer import Representer
+from rapt.privacy.statement import kind
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
+from rapt.utils import files
 from rapt.utils.errors import RaptError
+from rapt.utils.progress import bar
 
 
 def privatizer(
@@ -198,3 +207,103 @@ class PlainTokens:
             )
             for example, sequence in zip(ids, self.sequences(ids, *names), strict=True)
         )
+
+
+def plain_facts(privatizer: Privatizer, how: PlainTokensConfig | None) -> dict[str, Any]:
+    """Return the statement's entries about plain tokens, None where there are none."""
+    if how is None:
+        return {"plain_tokens": None, "vocabulary": None}
+    return {
+        "plain_tokens": how.model_dump(exclude={"vocabulary"}),
+        "vocabulary": len(plain_vocabulary(privatizer, how.vocabulary)),
+    }
+
+
+def word_counts(privatizer: Privatizer, splits: dict[str, pa.Table], copies: int) -> dict[str, Any]:
+    """Count the words of the texts that get noise, and the kinds of the others.
+
+    Plain tokens do not count: they are public, and no words of a text. Each copy spends anew what
+    the longest text spends.
+    """
+    noise: list[int] = []
+    verbatim: Counter[str] = Counter()
+    for tagged in splits.values():
+        columns = (tagged["words"], tagged["pos"], tagged["identifier"])
+        for text in zip(*(column.to_pylist() for column in columns), strict=True):
+            stays = [
+                kind(word, identifier)
+                for word, pos, identifier in zip(*text, strict=True)
+                if np.isinf(privatizer.eta) or privatizer.scheme.group_of(pos) == VERBATIM
+            ]
+            noise.append(len(text[0]) - len(stays))
+            verbatim.update(stays)
+    return {
+        "documents": len(noise),
+        "noise": sum(noise),
+        "longest": copies * max(noise, default=0),
+        "verbatim": verbatim,
+    }
+
+
+class Copy:
+    """One seed's copy of a data set, as it is released."""
+
+    def __init__(
+        self,
+        privatizer: Privatizer,
+        task: str,
+        seed: int,
+        k: int,
+        plain_tokens: PlainTokensConfig | None,
+    ) -> None:
+        """Draw the plain tokens of this seed."""
+        self.privatizer, self.task, self.seed, self.k = privatizer, task, seed, k
+        self.plain = (
+            PlainTokens(privatizer, k, seed=seed, **plain_tokens.model_dump())
+            if plain_tokens
+            else None
+        )
+
+    def write(self, splits: dict[str, pa.Table], folder: Path) -> None:
+        """Write the privatized splits, and the public plain tokens where there are any."""
+        for split, tagged in splits.items():
+            files.write_parquet(folder / f"{split}.parquet", self._released(tagged, split))
+        if self.plain:
+            sequences, length = self.plain.targets.shape
+            columns = {
+                "sequence": np.repeat(np.arange(sequences), length),
+                "word": list(chain.from_iterable(self.plain.words)),
+                "target": self.plain.targets.ravel(),
+            }
+            files.write_parquet(folder / "plain.parquet", pa.table(columns))
+
+    def _released(self, tagged: pa.Table, split: str) -> pa.Table:
+        """The columns that cross the boundary, and no others."""
+        ids = tagged["example_id"].to_pylist()
+        columns = {"example_id": tagged["example_id"], "segment": tagged["segment"]}
+        words = texts(self.privatizer, tagged, self.k, self.task, seed=self.seed)
+        columns["words"] = _strings(bar(words, f"{self.task} {split}, seed {self.k}", len(ids)))
+        if releases_vectors(self.privatizer):
+            columns["vectors"] = self._vectors(tagged)
+        if "label" in tagged.column_names and tagged["label"].null_count < len(ids):
+            columns["label"] = tagged["label"]
+        if self.plain:
+            columns["sequence"] = pa.array(self.plain.sequences(ids, self.task), pa.int64())
+            copies = self.plain.copies(ids, self.task)
+            columns["plain"] = _strings(bar(copies, "plain tokens", len(ids)))
+        return pa.table(columns)
+
+    def _vectors(self, tagged: pa.Table) -> pa.Array:
+        """The vectors that the words are the nearest to, by the same noise."""
+        lengths = pc.list_value_length(tagged["words"]).to_numpy().astype(np.int64)
+        every = np.empty((lengths.sum(), self.privatizer.table.dimension), np.float32)
+        released = vectors(self.privatizer, tagged, self.k, self.task, seed=self.seed)
+        for end, found in zip(
+            lengths.cumsum(), bar(released, "vectors", len(lengths)), strict=True
+        ):
+            every[end - len(found) : end] = found
+        return files.column_of_vectors(every, lengths)
+
+
+def _strings(lists: Iterable[list[str]]) -> pa.Array:
+    return pa.array(list(lists), pa.list_(pa.string()))
