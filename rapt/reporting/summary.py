@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from rapt import paths
 from rapt.grid import sorted_etas
 from rapt.params import Params
 from rapt.reporting import tables
 from rapt.reporting.text import attack_text, count, group_text, percent, span
-from rapt.results.reader import REPORT, load
+from rapt.results.reader import load
 
 
 def as_json(params: Params) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def as_json(params: Params) -> dict[str, Any]:
         "utility": [asdict(row) for row in tables.utility(results)],
         "privacy": [asdict(row) for row in tables.privacy(results)],
         "missing": [cell.plan.command for cell in results.missing()],
-        "report": str(Path(REPORT).resolve()) if REPORT.is_file() else None,
+        "report": str(paths.REPORT.resolve()) if paths.REPORT.is_file() else None,
     }
 
 
@@ -59,7 +59,7 @@ def print_results(params: Params) -> None:
             style="yellow",
             soft_wrap=True,
         )
-    where = Path(REPORT).resolve() if REPORT.is_file() else "not there yet: dvc repro report"
+    where = paths.REPORT.resolve() if paths.REPORT.is_file() else "not there yet: dvc repro report"
     console.print(f"Report: {where}", soft_wrap=True, highlight=False)
 
 

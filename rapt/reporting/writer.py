@@ -18,7 +18,7 @@ from rapt.reporting.papers.table import to_tex as table_tex
 from rapt.reporting.tables import Difference, Privacy, Utility
 from rapt.reporting.tex import to_tex
 from rapt.reporting.text import percent, span
-from rapt.results.reader import REPORT, Results
+from rapt.results.reader import Results
 from rapt.utils import files
 
 CALIBRATION = ("embedding", "mechanism", "eta", *tables.REPLACED, "n_w")
@@ -38,7 +38,7 @@ def write(results: Results) -> None:
     _write_all(paths.FIGURES, _figures(drawn))
     _write_all(paths.PLOTS, _plots(results))
     files.write_json(paths.METRICS, tables.metrics(results))
-    with files.atomic(REPORT) as scratch:
+    with files.atomic(paths.REPORT) as scratch:
         scratch.write_text(render(results, drawn))
 
 

@@ -25,7 +25,6 @@ from rapt.utils import files
 
 Json = dict[str, Any]
 UNPROTECTED = "unprotected"
-REPORT = Path("reports/report.html")
 
 
 @dataclass(frozen=True)

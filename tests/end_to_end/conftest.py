@@ -58,7 +58,8 @@ class Workspace:
     def copy(self, path: Path) -> Workspace:
         """This workspace again, outs and cache included, sharing the disk where it can."""
         subprocess.run(["cp", "-a", "--reflink=auto", self.path, path], check=True)
-        (path / "mlflow.db").unlink(missing_ok=True)  # it names its own folder; the next flow or sync makes it
+        # MLflow's database names its own folder; the next flow or sync makes another.
+        (path / "mlflow.db").unlink(missing_ok=True)
         shutil.rmtree(path / "mlartifacts", ignore_errors=True)
         return Workspace(path)
 

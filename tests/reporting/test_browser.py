@@ -12,6 +12,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from rapt import paths
 from rapt.params import load
 from rapt.reporting import writer
 from rapt.reporting.charts import charts
@@ -75,7 +76,7 @@ def opened(browser: Browser, reported: Path) -> Opener:
         page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))
-        address = (folder / writer.REPORT).as_uri()
+        address = (folder / paths.REPORT).as_uri()
         page.goto(address)
         if options.get("java_script_enabled", True):
             _drawn(page)
@@ -271,7 +272,7 @@ def test_300_cells_stay_below_5_mb(large: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(results.cells) >= 300
     assert not results.missing()
     assert set(charts(results)) == {"trade-off", "accuracy", "privacy"}
-    assert (large / writer.REPORT).stat().st_size < MOST_BYTES
+    assert (large / paths.REPORT).stat().st_size < MOST_BYTES
 
 
 def test_screenshots_are_kept(opened: Opener, reported: Path, half: Path, large: Path) -> None:

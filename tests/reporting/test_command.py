@@ -10,11 +10,11 @@ import pytest
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
-from rapt import params, presets
+from rapt import params, paths, presets
 from rapt.cli import app
 from rapt.grid import CLEAN, plan
 from rapt.params import Params
-from rapt.reporting import provenance, writer
+from rapt.reporting import provenance
 from rapt.reporting.command import narrowed, report
 from rapt.reporting.papers import papers
 from rapt.results import reader
@@ -25,7 +25,7 @@ from tests.conftest import ROOT
 
 def test_a_copy_without_choice_or_stamp_is_the_page(whole: Params, tmp_path: Path) -> None:
     report(tmp_path / "new" / "copy.html", chosen=(), stamp=False)
-    assert (tmp_path / "new" / "copy.html").read_bytes() == writer.REPORT.read_bytes()
+    assert (tmp_path / "new" / "copy.html").read_bytes() == paths.REPORT.read_bytes()
 
 
 def test_a_stamp_says_commit_machine_and_what_each_cell_took(
@@ -42,7 +42,7 @@ def test_a_stamp_says_commit_machine_and_what_each_cell_took(
     }
     for name in ("movies-minilm-lora-t2t-50", "movies-minilm-lora-t2t-75"):
         files.write_json(tmp_path / f".rapt/runs/train/{name}.json", run)
-    before = writer.REPORT.read_bytes()
+    before = paths.REPORT.read_bytes()
     report(tmp_path / "copy.html", chosen=(), stamp=True)
     html = (tmp_path / "copy.html").read_text()
     ran = len(reader.load(whole).cells)
@@ -52,7 +52,7 @@ def test_a_stamp_says_commit_machine_and_what_each_cell_took(
     assert "Raspberry Pi 4" in html
     # The stamp alone was added, and DVC's page is as it was.
     stamp = re.search(r'<section id="stamp".*?</section>\n', html, re.S)
-    assert stamp and html.replace(stamp[0], "").encode() == before == writer.REPORT.read_bytes()
+    assert stamp and html.replace(stamp[0], "").encode() == before == paths.REPORT.read_bytes()
 
 
 def test_a_copy_of_some_cells_has_no_others(whole: Params, tmp_path: Path) -> None:
