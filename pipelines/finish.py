@@ -21,7 +21,7 @@ def finish(experiment: params.Params) -> None:
 def mirror_if_changed(experiment: params.Params) -> None:
     """Update MLflow's mirror if it lacks something; the check mostly needs no MLflow."""
     with _optional("MLflow is not up to date"):
-        from rapt.results.mlflow_mirror import is_synced
+        from rapt.reporting.mlflow_mirror import is_synced
 
         if is_synced(experiment):
             return
@@ -31,7 +31,7 @@ def mirror_if_changed(experiment: params.Params) -> None:
 def mirror(experiment: params.Params) -> str | None:
     """Update MLflow's mirror; return the experiment's path below its address, None if it fails."""
     with _optional("MLflow is not up to date"):
-        from rapt.results.mlflow_mirror import sync
+        from rapt.reporting.mlflow_mirror import sync
 
         return sync(experiment)
     return None

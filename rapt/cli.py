@@ -271,7 +271,7 @@ def init(
     ] = None,
 ) -> None:
     """Start an experiment on your own data: params.yaml gets it, small enough to run at once."""
-    from rapt.data.init import task_block
+    from rapt.commands.init import task_block
 
     typer.echo(
         task_block(
@@ -419,7 +419,7 @@ def report(
 def sync() -> None:
     """Bring MLflow up to the cells: what is missing or changed is logged, nothing twice."""
     from rapt import params
-    from rapt.results import mlflow_mirror
+    from rapt.reporting import mlflow_mirror
 
     mlflow_mirror.sync(params.load())
 

@@ -3,8 +3,8 @@
 import sys
 
 from rapt import params
-from rapt.reporting import writer
-from rapt.results import mlflow_mirror, reader
+from rapt.reporting import mlflow_mirror, writer
+from rapt.results import reader
 from stages import run
 
 

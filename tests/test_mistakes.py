@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from rapt import cli, defaults
-from rapt.data.init import task_block
+from rapt.commands.init import task_block
 from rapt.text.table import EmbeddingTable
 from tests.conftest import ROOT
 

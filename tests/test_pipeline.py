@@ -25,7 +25,7 @@ NO_DEPENDENCY = {
     "rapt/__init__.py",
     *(f"rapt/utils/{m}.py" for m in ("errors", "files", "memmap", "process", "progress")),
     *("rapt/param_errors.py", "rapt/param_types.py", "rapt/params.py", "rapt/paths.py"),
-    "rapt/results/mlflow_mirror.py",
+    "rapt/reporting/mlflow_mirror.py",
 }
 
 

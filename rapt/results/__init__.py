@@ -1,1 +1,1 @@
-"""A cell's JSON: its schema, writing and reading it, and its mirror in MLflow."""
+"""A cell's JSON: its schema, writing it and reading it."""

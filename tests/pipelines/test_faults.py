@@ -27,8 +27,7 @@ import pytest
 from pipelines import rollback, server, slots
 from tests.pipelines.conftest import FILES, Toy, make
 from tests.pipelines.test_reproduce import EVERY_STAGE, alive, wait_until
-from tests.reporting import synthetic
-from tests.results import test_mlflow_mirror
+from tests.reporting import synthetic, test_mlflow_mirror
 
 pytestmark = pytest.mark.slow
 PR_SET_CHILD_SUBREAPER = 36

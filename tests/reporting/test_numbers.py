@@ -10,8 +10,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from rapt.params import Params
+from rapt.reporting import mlflow_mirror
 from rapt.reporting.charts import charts
-from rapt.results import mlflow_mirror, reader
+from rapt.results import reader
 from rapt.utils import files
 from tests.conftest import ROOT
 

@@ -15,7 +15,7 @@ import pytest
 from rapt import presets
 from rapt.grid import CLEAN, PlannedCell, plan, released
 from rapt.params import Params, load
-from rapt.reporting import narrative, tables, writer
+from rapt.reporting import mlflow_mirror, narrative, tables, writer
 from rapt.reporting.claims import claims
 from rapt.reporting.figures import drawing, figures
 from rapt.reporting.figures.curves import accuracy_curves
@@ -27,7 +27,7 @@ from rapt.reporting.papers.table import as_printed
 from rapt.reporting.published import beside
 from rapt.reporting.sentences import sentences
 from rapt.reporting.summary import print_results
-from rapt.results import mlflow_mirror, reader
+from rapt.results import reader
 from rapt.utils import files
 from stages import report
 from tests.conftest import ROOT

@@ -5,8 +5,8 @@ import pytest
 
 from rapt import params
 from rapt.commands.check import check
+from rapt.commands.init import task_block
 from rapt.data.config import Values
-from rapt.data.init import task_block
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT

@@ -14,7 +14,7 @@ import pytest
 from rapt import params
 from rapt.grid import plan
 from rapt.params import Params
-from rapt.results import mlflow_mirror
+from rapt.reporting import mlflow_mirror
 from rapt.results.reader import load
 from rapt.utils import files
 from rapt.utils.errors import RaptError
