@@ -59,7 +59,7 @@ def test_no_bound_is_said_so() -> None:
 def test_what_cannot_be_composed_is_refused() -> None:
     with pytest.raises(RaptError, match="eta: got 0, expected"):
         Budget(T2T(), 0)
-    with pytest.raises(RaptError, match="of different"):
+    with pytest.raises(RaptError, match=r"^budgets: got different mechanisms or etas, expected"):
         Budget(T2T(), 1.0) + Budget(T2T(), 2.0)
 
 

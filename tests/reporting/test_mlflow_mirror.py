@@ -22,7 +22,7 @@ from tests.conftest import ROOT
 from tests.reporting import synthetic
 
 mlflow = pytest.importorskip("mlflow")
-SYNC = "from rapt import params, tracking; tracking.sync(params.load())"
+SYNC = "from rapt import params; from rapt.reporting.mlflow_mirror import sync; sync(params.load())"
 
 
 @pytest.fixture(scope="module")

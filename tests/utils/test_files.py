@@ -35,7 +35,7 @@ def test_a_failure_leaves_nothing_and_keeps_what_was() -> None:
 
 def test_kill_leaves_nothing_that_looks_whole() -> None:
     code = (
-        "import os, signal\nfrom rapt import files\n"
+        "import os, signal\nfrom rapt.utils import files\n"
         "with files.atomic('out.txt') as scratch:\n"
         "    scratch.write_text('half')\n    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
