@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rapt import presets
+from rapt import paths, presets
 from rapt.grid import CLEAN, PlannedCell, plan, released
 from rapt.params import Params, load
 from rapt.reporting import mlflow_mirror, narrative, tables, writer
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.slow
 
 def make(params: Params) -> str:
     writer.write(reader.load(params))
-    return writer.REPORT.read_text()
+    return paths.REPORT.read_text()
 
 
 def rows(path: str) -> list[dict[str, str]]:
@@ -112,7 +112,7 @@ def test_utility_table_shows_mean_sd_and_replaced_share(experiment: Params) -> N
 
 
 def test_unprotected_cells_are_marked_everywhere(whole: Params) -> None:
-    text = writer.REPORT.read_text()
+    text = paths.REPORT.read_text()
     marked = re.findall(r"clean text(?:<br>| )<span class=\"badge\">unprotected</span>", text)
     whole_attacks = {(r["attack"], r["task"]) for r in rows("reports/tables/privacy.csv")}
     assert len(marked) == 1 + 1 + len(whole_attacks)  # utility, all attacks, each attack
@@ -140,7 +140,7 @@ def test_privacy_table_shows_attack_floor_and_clean_baseline(whole: Params) -> N
     privacy, attack = float(row["empirical_privacy"]), float(row["attack_accuracy"])
     assert privacy == pytest.approx(1 - attack, abs=1e-5)
     assert (row["target"], row["majority"], row["broken"]) == ("author", "0.55", "False")
-    page = Page(writer.REPORT.read_text()).text
+    page = Page(paths.REPORT.read_text()).text
     assert "nearest recovers the protected words of movies" in page
     assert "100.0 % on clean text (floor 4.0 to 6.0 %)" in page
     clean = files.read_json("reports/cells/infer/mlp-tweets-clean.json")
@@ -364,11 +364,11 @@ def test_equal_cells_give_equal_bytes(experiment: Params) -> None:
 
 def _outs() -> list[Path]:
     folders = [p for n in ("tables", "figures", "plots") for p in Path("reports", n).iterdir()]
-    return sorted([writer.REPORT, Path("reports/metrics.json"), *folders])
+    return sorted([paths.REPORT, Path("reports/metrics.json"), *folders])
 
 
 def test_page_loads_nothing_and_can_be_read_aloud(whole: Params) -> None:
-    text = writer.REPORT.read_text()
+    text = paths.REPORT.read_text()
     page = Page(text)
     assert [load for load in page.loads if not load.startswith("#")] == []
     still = re.sub(r"<script>.*?</script>", "", text, flags=re.S)
@@ -448,7 +448,7 @@ def test_what_privatizes_alike_shares_no_attack_on_an_adapter(attacked: Params) 
 
 
 def test_examples_mark_what_was_replaced(whole: Params) -> None:
-    text = writer.REPORT.read_text()
+    text = paths.REPORT.read_text()
     assert f"<q>{sentences()[0]['text']}</q>" in text
     assert sentences()[0]["text"] == "the emotions are raw and will strike a nerve"
     assert "<mark>synthetic1</mark>" in text
@@ -465,7 +465,7 @@ def test_text_from_files_is_escaped(experiment: Params) -> None:
 
 
 def test_params_and_data_hashes_stand_in_the_report(whole: Params) -> None:
-    text = writer.REPORT.read_text()
+    text = paths.REPORT.read_text()
     yaml = Path("params.yaml").read_text()
     opening = '<pre tabindex="0" role="region" aria-label="params.yaml">'
     shown = re.search(rf"{opening}(.*?)</pre>", text, re.S)
@@ -478,7 +478,7 @@ def test_params_and_data_hashes_stand_in_the_report(whole: Params) -> None:
 
 def test_what_was_left_out_of_each_task_is_said(whole: Params) -> None:
     row = '<th scope="row">tweets</th><td>6,444</td><td class="left">722 excluded, 4,322 not drawn'
-    assert f"{row}</td><td>1,000</td><td>400</td>" in writer.REPORT.read_text()
+    assert f"{row}</td><td>1,000</td><td>400</td>" in paths.REPORT.read_text()
 
 
 def test_pruning_removes_what_is_not_planned(experiment: Params) -> None:
@@ -600,7 +600,7 @@ def test_membership_is_traded_off_against_its_own_adapter_alone(attacked: Params
 
 
 def test_no_denoiser_leaves_no_trace_in_the_page(whole: Params) -> None:
-    assert " + posterior" not in Page(writer.REPORT.read_text()).text.split("params.yaml")[0]
+    assert " + posterior" not in Page(paths.REPORT.read_text()).text.split("params.yaml")[0]
     assert all(not r["denoiser"] for r in rows("reports/tables/utility.csv"))
 
 
@@ -654,7 +654,7 @@ def test_a_figure_has_room_for_its_legend_and_tells_seven_series_apart() -> None
 
 
 def test_the_papers_and_their_claims_stand_in_the_page(whole: Params) -> None:
-    text = Page(writer.REPORT.read_text()).text
+    text = Page(paths.REPORT.read_text()).text
     # Table II: at η = inf for another setting, so it has a star and no difference.
     accuracy = files.read_json("reports/cells/train/movies-minilm-lora-clean.json")
     ours = f"{100 * accuracy['metrics']['accuracy']['mean']:.1f} ± "
@@ -688,7 +688,7 @@ def test_eta_stands_beside_the_papers_and_by_the_share(whole: Params) -> None:
     }  # 175 was not calibrated
     printed, ours = inversion.rows.values()
     assert (printed["150"], ours["150"]) == ("85.0", "95.0")
-    text = Page(writer.REPORT.read_text()).text
+    text = Page(paths.REPORT.read_text()).text
     assert "published: bert-base-uncased (RAPT, table III) 94 85 45 14 5" in text
     assert "here: minilm 99.0 50.0 10.0 5.0 –" in text
     assert "t2t 50.0 75.0 73.5 – 76.5 minilm" in text
@@ -703,7 +703,7 @@ def test_deniability_and_geometry_are_shown(whole: Params) -> None:
     assert len(found) == 2 * len(sweep.embeddings) * len(sweep.channels) * len(sweep.etas)
     row = next(r for r in found if (r["method"], r["eta"], r["choice"]) == ("t2t", "75", "sampled"))
     assert (row["n_w_5"], row["n_w_median"], row["n_w_95"]) == ("125.0", "500.0", "750.0")
-    text = Page(writer.REPORT.read_text()).text
+    text = Page(paths.REPORT.read_text()).text
     assert "t2t 75 300 sampled 80 50.0 47.0 – 53.0 500 125 – 750 21" in text
     nearest = rows("reports/tables/neighbours.csv")[0]
     assert float(nearest["eta"]) == pytest.approx(384 / float(nearest["mean"]), rel=1e-5)
@@ -734,7 +734,7 @@ def test_hidden_states_are_drawn_where_they_were_compared(
 
 
 def test_no_hidden_states_leave_no_section(whole: Params) -> None:
-    assert 'id="layers"' not in writer.REPORT.read_text()
+    assert 'id="layers"' not in paths.REPORT.read_text()
 
 
 def _of_preset(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
@@ -792,7 +792,7 @@ def test_terminal_shows_the_tables_and_where_the_report_lies(
     print_results(whole)
     out = capsys.readouterr().out
     assert "accuracy, % (floor 51.0; clean text, unprotected 82." in out
-    assert out.rstrip().endswith(str(writer.REPORT.resolve()))
+    assert out.rstrip().endswith(str(paths.REPORT.resolve()))
 
 
 def test_a_failing_mirror_does_not_fail_the_stage(
@@ -803,7 +803,7 @@ def test_a_failing_mirror_does_not_fail_the_stage(
 
     monkeypatch.setattr(mlflow_mirror, "sync", fail)
     report.main()
-    assert writer.REPORT.is_file()
+    assert paths.REPORT.is_file()
     assert capsys.readouterr().err == (
         "warning: MLflow is not up to date (disk full); rapt sync mends it\n"
     )
