@@ -38,7 +38,7 @@ def not_allowed(key: str, got: object, allowed: Iterable[str]) -> str:
 
 
 def did_you_mean(nearest: Sequence[str]) -> str:
-    """What ends the line for a wrong name: the nearest of those allowed, where one is near."""
+    """End the line for a wrong name: the nearest of those allowed, where one is near."""
     return f" Did you mean {nearest[0]!r}?" if nearest else ""
 
 

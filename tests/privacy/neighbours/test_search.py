@@ -216,8 +216,10 @@ def test_scores_are_within_their_bound_and_the_bound_is_not_idle(
     assert seen == len(vectors)
     spread = np.linalg.norm(vectors, axis=1).max() * np.linalg.norm(queries, axis=1)
     if kind == "normal":
-        # One query of thousands reached 0.11.
-        assert (scores.error <= 0.2 * np.maximum(spread, spread.mean())).all()
+        share = scores.error / np.maximum(spread, spread.mean())
+        # Of 7,000 queries at int8 one had 0.11; medians of 16 were at most 0.019.
+        assert np.median(share) <= 0.03
+        assert (share <= 0.2).all()
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.sampled_from([0.0, 1.0, 30.0]))
