@@ -124,7 +124,7 @@ def test_wrong_noise_and_wrong_candidates_are_caught(broken: type[T2T], eta: flo
 
 
 def test_half_as_much_again_is_caught_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As docs/guarantees.md says of the audit's power."""
+    """As evidence/audit.md says of the audit's power."""
     monkeypatch.setitem(MECHANISMS, "t2t", HalfAsMuchAgain)
     assert audit(cases_of(Choice(mechanisms=["t2t"])), seed=0).violated
 
@@ -439,7 +439,7 @@ def test_all_mechanisms_are_listed_with_their_parameters(run: Callable) -> None:
 
 
 def documented() -> Iterator[tuple[str, str]]:
-    text = (ROOT / "docs/guarantees.md").read_text()
+    text = (ROOT / "evidence/audit.md").read_text()
     section = text.split("## What the audit finds")[1].split("\n## ")[0]
     for line in section.splitlines():
         if line.startswith("| `"):

@@ -1,0 +1,109 @@
+"""Fill in the figures of the pages from the files that hold them: `python docs/figures.py`.
+
+A figure stands between two comments that name its file, its place there and its format:
+
+    <!-- figure reports/metrics.json#train > movies-minilm-lora-clean > accuracy % -->78.8<!-- /figure -->
+
+`%` prints a share in percent, `.2` two digits. `<!-- table FILE#SUBJECT -->` holds a benchmark's table,
+or of evidence/audit.json the audit's. A test compares the pages with the files.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+FIGURE = re.compile(
+    r"(<!-- figure (?P<file>\S+)#(?P<place>.+?) (?P<format>%|\.\d) -->).*?(<!-- /figure -->)"
+)
+TABLE = re.compile(
+    r"(<!-- table (?P<file>\S+)#(?P<place>\w+) -->\n).*?(<!-- /table -->)", re.DOTALL
+)
+
+
+def pages() -> list[Path]:
+    """The pages that may hold figures."""
+    return [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("evidence/*.md"))]
+
+
+def filled(page: str) -> str:
+    """Return the page with all its figures and tables as the files have them now."""
+    page = FIGURE.sub(lambda m: f"{m[1]}{_figure(**m.groupdict())}{m[5]}", page)
+    return TABLE.sub(lambda m: f"{m[1]}{_table(m['file'], m['place'])}{m[4]}", page)
+
+
+def _figure(file: str, place: str, format: str) -> str:
+    value = _read(file)
+    for key in place.split(" > "):
+        value = _of_list(value, key) if isinstance(value, list) else value[key]
+    if isinstance(value, list):  # of the seeds
+        value = fmean(value)
+    if format == "%":
+        return f"{100 * value:.1f}"
+    return f"{value:,.{format[1:]}f}"
+
+
+def _read(file: str) -> Any:
+    return json.loads((ROOT / file).read_text(encoding="utf-8"))
+
+
+def _of_list(items: list[Any], key: str) -> Any:
+    """The item at a place, or the value of a benchmark's figure."""
+    if key.isdecimal():
+        return items[int(key)]
+    (value,) = (figure["value"] for figure in items if figure["name"] == key)
+    return value
+
+
+def _table(file: str, place: str) -> str:
+    rows = _benchmarks if file == "reports/benchmarks.json" else _audit
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows(_read(file)[place]))
+
+
+def _benchmarks(figures: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
+    yield "measured", "value", "unit", "target"
+    yield "---", "---", "---", "---"
+    for figure in figures:
+        value = "not on this machine" if figure["value"] is None else f"{figure['value']:,.4g}"
+        yield figure["name"], value, figure["unit"], figure["target"] or ""
+
+
+def _audit(verdicts: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
+    yield "mechanism", "comparisons", "loss shown", "loss allowed", "where", "verdict"
+    yield "---", "---", "---", "---", "---", "---"
+    for verdict in verdicts:
+        refuted = verdict["verdict"].startswith("refuted")
+        best = max(verdict["findings"], key=lambda f: f["loss"] / (_allowed(f, refuted) or math.inf))
+        allowed = _allowed(best, refuted)
+        where = f"η {best['eta']:.3g}: {_texts(best['one'])} against {_texts(best['other'])}"
+        yield (
+            f"`{verdict['mechanism']}`",
+            str(len(verdict["findings"])),
+            f"{best['loss']:.2f}",
+            f"{allowed:.2f}{' by the claim' if refuted else ''}",
+            where,
+            verdict["verdict"],
+        )
+
+
+def _allowed(finding: dict[str, Any], refuted: bool) -> float:
+    allowed = finding["claim"] if refuted else finding["bound"]
+    return math.inf if allowed is None else allowed
+
+
+def _texts(texts: list[list[str]]) -> str:
+    return " / ".join(" ".join(words) for words in texts)
+
+
+if __name__ == "__main__":
+    for path in pages():
+        before = path.read_text(encoding="utf-8")
+        if (after := filled(before)) != before:
+            path.write_text(after, encoding="utf-8")
+            print(path.relative_to(ROOT))

@@ -1,0 +1,149 @@
+"""Check the prose of pages and of Python files: `python docs/prose.py README.md docs rapt`.
+
+A sentence has at most 25 words. A page's abbreviations are in docs/glossary.md. docs/prose.yaml lists
+phrases that are not used. Code counts as one word, a link's address as none. Of Python files the
+docstrings and all strings of five words and more are checked.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).parents[1]
+MOST_WORDS = 25
+WHAT = "a docstring begins with “What”"
+
+RULES = YAML(typ="safe").load(ROOT / "docs/prose.yaml")
+BANNED: dict[str, str] = RULES["phrases"]
+KNOWN = set(RULES["abbreviations"].split())
+ABBREVIATION = re.compile(r"(?<![\w/.-])[A-Z][A-Z0-9]*[A-Z][A-Z0-9]*(?![\w/])")
+# A stop, then a space and the start of another sentence; not after an initial or a shortened word.
+END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\bal)(?<!\bcf)(?<!\bvs)[.!?][”\")]*\s+(?=\S)")
+
+
+class Finding(NamedTuple):
+    """A place and its fault."""
+
+    path: str
+    line: int
+    fault: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.fault}"
+
+
+def check(path: Path) -> list[Finding]:
+    """Check one file."""
+    source = path.read_text(encoding="utf-8")
+    passages = python(source) if path.suffix == ".py" else markdown(source)
+    name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
+    found = [Finding(name, line, fault) for line, text in passages for fault in faults(text)]
+    if path.suffix == ".py":
+        begun = re.finditer(r'"""What ', source)
+        found += [Finding(name, source.count("\n", 0, m.start()) + 1, WHAT) for m in begun]
+    else:
+        found += [
+            Finding(name, line, f"{word}: expand it, or explain it in docs/glossary.md")
+            for line, text in markdown(source)
+            for word in unexplained(text)
+        ]
+    return found
+
+
+def faults(text: str) -> Iterator[str]:
+    """Say what is wrong with a passage: a paragraph, an item of a list, a cell of a table."""
+    text = re.sub(r"``.+?``|`[^`]*`", "`x`", text)
+    for sentence in END.split(text):
+        words = [word for word in sentence.split() if any(map(str.isalnum, word))]
+        if len(words) > MOST_WORDS:
+            yield f"{len(words)} words, at most {MOST_WORDS}: {' '.join(words[:9])} …"
+    for phrase, better in BANNED.items():
+        if found := re.search(rf"\b(?:{phrase})", text, re.IGNORECASE):
+            yield f"“{found[0]}”: {better}"
+
+
+def unexplained(text: str) -> Iterator[str]:
+    """The abbreviations of a passage that few know and the glossary lacks."""
+    for found in ABBREVIATION.findall(re.sub(r"`[^`]*`|\(arXiv[^)]*\)", "", text)):
+        if found not in KNOWN | glossary():
+            yield found
+
+
+def glossary() -> set[str]:
+    """The abbreviations that the glossary explains: the words of its first column."""
+    page = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    terms = re.findall(r"^\| ([^|]+) \|", page, re.MULTILINE)
+    return {part for term in terms for part in re.split(r"[^A-Za-z0-9]+", term)}
+
+
+def markdown(source: str) -> Iterator[tuple[int, str]]:
+    """The passages of a page, with their lines; code is left out."""
+    source = re.sub(r"<!--.*?-->", lambda m: "\n" * m[0].count("\n"), source, flags=re.DOTALL)
+    paragraph: list[str] = []
+    start = 0
+    fenced = False
+    for number, line in enumerate([*source.splitlines(), ""], start=1):
+        fence = line.lstrip().startswith("```")
+        fenced ^= fence
+        alone = line.startswith(("|", "#")) or not line.strip() or fence or fenced
+        starts = re.match(r"\s*([-*]|\d+\.) ", line)
+        if (alone or starts or line.startswith("    ")) and paragraph:
+            yield start, " ".join(paragraph)
+            paragraph = []
+        if line.startswith("|") and not fenced:
+            for cell in re.split(r"(?<!\\)\|", line):
+                for part in cell.split(" · "):
+                    yield number, _plain(part)
+        elif not alone and (starts or not line.startswith("    ")):
+            start = start if paragraph else number
+            paragraph.append(_plain(re.sub(r"^\s*([-*]|\d+\.) ", "", line)))
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text).replace("**", "")
+
+
+def python(source: str) -> Iterator[tuple[int, str]]:
+    """The docstrings' passages, and the strings that read as sentences, with their lines."""
+    docstrings = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text is None:
+                continue
+            first = node.body[0]
+            docstrings.add((first.lineno, first.col_offset))
+            for part in re.split(r"\n\s*\n|\n(?=\s+\w+( \(.*\))?: )|\n(?=\s*- )", text):
+                if part and not part.startswith("    "):
+                    yield first.lineno, " ".join(part.split())
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Constant(value=str() as text):
+                pass
+            case ast.JoinedStr(values=values):
+                text = "".join(v.value if isinstance(v, ast.Constant) else "`x`" for v in values)
+            case _:
+                continue
+        if (node.lineno, node.col_offset) not in docstrings and text.count(" ") >= 4:
+            yield node.lineno, text
+
+
+def files(names: list[str]) -> Iterator[Path]:
+    """The pages and modules under these folders."""
+    for name in names:
+        top = ROOT / name
+        found = [top] if top.is_file() else [*top.rglob("*.md"), *top.rglob("*.py")]
+        yield from sorted(found)
+
+
+if __name__ == "__main__":
+    found = [finding for path in files(sys.argv[1:]) for finding in check(path)]
+    print(*found, sep="\n")
+    sys.exit(bool(found))

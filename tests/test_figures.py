@@ -1,0 +1,43 @@
+"""The figures of the pages are those of their files: docs/figures.py."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+
+FIGURES: dict[str, Any] = runpy.run_path(str(ROOT / "docs/figures.py"))
+PAGES = FIGURES["pages"]()
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_page_has_the_figures_of_the_files(path: Path) -> None:
+    page = path.read_text()
+    assert FIGURES["filled"](page) == page, "Run: python docs/figures.py"
+    marks = page.count("<!-- figure ") + page.count("<!-- table ")
+    assert len(FIGURES["FIGURE"].findall(page)) + len(FIGURES["TABLE"].findall(page)) == marks
+
+
+def test_the_figures_are_found() -> None:
+    marked = {path.name for path in PAGES if "<!-- " in path.read_text()}
+    assert {"README.md", "scaling.md", "attacks.md", "benchmarks.md", "workers.md"} <= marked
+
+
+def test_a_stale_figure_is_replaced() -> None:
+    mark = "<!-- figure evidence/pool.json#stages .0 -->{}<!-- /figure -->"
+    assert FIGURES["filled"](f"| {mark.format(1)} of {mark.format('')} |") == (
+        f"| {mark.format(127)} of {mark.format(127)} |"
+    )
+
+
+def test_the_tables_on_sst2_are_rows_of_the_results() -> None:
+    results = [path.read_text() for path in (ROOT / "evidence").glob("*/results.md")]
+    rows = {line for page in results for line in page.splitlines()}
+    page = (ROOT / "evidence/sst2.md").read_text()
+    quoted = [line for line in page.splitlines() if line.startswith(("| sst2", "| task"))]
+    assert len(quoted) > 40
+    assert not [line for line in quoted if line not in rows]
