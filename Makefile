@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PICTURES := pareto.svg:pareto-movies-minilm-lora-nearest-movies-protected-words.svg \
             calibration.svg:calibration-minilm.svg
 
-.PHONY: help setup repro prefect report mlflow test quick qlora browser benchmark quality style
+.PHONY: help setup repro prefect report mlflow test quick qlora docs browser benchmark quality style
 
 help:  ## Show this
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -70,6 +70,15 @@ quick: .venv/dev-installed  ## The quick tests, a process for each core
 
 qlora: .venv/qlora .venv/dev-installed  ## The tests of QLoRA, which need bitsandbytes
 	PYTHONPATH=.venv/qlora python -m pytest tests/tuning/test_quantized.py
+
+# Apart from .venv: the site's packages would change the versions of the product's.
+.venv/docs: .venv/installed requirements-docs.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-compile --upgrade --target $@ --requirement requirements-docs.lock
+	@touch $@
+
+docs: .venv/docs  ## Check the prose of the pages, and build their site: site/index.html
+	PYTHONPATH=.venv/docs python -m proselint check --config docs/proselint.json README.md docs/*.md evidence/*.md
+	PYTHONPATH=.venv/docs NO_MKDOCS_2_WARNING=1 python -m mkdocs build --strict --quiet
 
 browser:  ## Install Chromium from Debian's packages, for the tests that open the report
 	@command -v chromium > /dev/null || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 --no-install-recommends chromium; }

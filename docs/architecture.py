@@ -15,10 +15,16 @@ import networkx as nx
 
 ROOT = Path(__file__).parents[1]
 BOX = (130, 72)  # the space of one package
-STYLE = """<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" \
-orient="auto"><path d="M0 0 8 4 0 8Z" fill="#7a869a"/></marker></defs>
-<style>line{stroke:#7a869a;stroke-width:1.3;marker-end:url(#tip)}rect{fill:#e8edf6;stroke:#4a5a78}\
-text{font:14px sans-serif;text-anchor:middle;fill:#1d2433}</style>"""
+STYLE = """<defs>
+<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">
+<path d="M0 0 8 4 0 8Z" fill="#7a869a"/>
+</marker>
+</defs>
+<style>
+line { stroke: #7a869a; stroke-width: 1.3; marker-end: url(#tip) }
+rect { fill: #e8edf6; stroke: #4a5a78 }
+text { font: 14px sans-serif; text-anchor: middle; fill: #1d2433 }
+</style>"""
 
 
 def rooms() -> nx.DiGraph:
@@ -74,10 +80,8 @@ def svg(graph: nx.DiGraph) -> str:
         for name, (x, y) in sorted(place.items())
     ]
     size = f"{width:.0f} {BOX[1] * len(layers):.0f}"
-    return "\n".join(
-        [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}">', STYLE]
-        + [*lines, *boxes, "</svg>", ""]
-    )
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}">'
+    return "\n".join([head, STYLE, *lines, *boxes, "</svg>", ""])
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """Fill in the figures of the pages from the files that hold them: `python docs/figures.py`.
 
-A figure stands between two comments that name its file, its place there and its format:
+A figure is between two comments that name its file, its place there and its format:
 
-    <!-- figure reports/metrics.json#train > movies-minilm-lora-clean > accuracy % -->78.8<!-- /figure -->
+    <!-- figure reports/metrics.json#train > CELL > accuracy % -->78.8<!-- /figure -->
 
-`%` prints a share in percent, `.2` two digits. `<!-- table FILE#SUBJECT -->` holds a benchmark's table,
-or of evidence/audit.json the audit's. A test compares the pages with the files.
+`%` prints a share in percent, `.2` two digits. Between `<!-- table FILE#SUBJECT -->` and
+`<!-- /table -->` is a table of reports/benchmarks.json, or of evidence/audit.json. A test compares
+the pages with the files.
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ TABLE = re.compile(
 
 def pages() -> list[Path]:
     """The pages that may hold figures."""
-    return [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("evidence/*.md"))]
+    return [
+        ROOT / "README.md",
+        *sorted(ROOT.glob("docs/**/*.md")),
+        *sorted(ROOT.glob("evidence/*.md")),
+    ]
 
 
 def filled(page: str) -> str:
@@ -79,7 +84,8 @@ def _audit(verdicts: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
     yield "---", "---", "---", "---", "---", "---"
     for verdict in verdicts:
         refuted = verdict["verdict"].startswith("refuted")
-        best = max(verdict["findings"], key=lambda f: f["loss"] / (_allowed(f, refuted) or math.inf))
+        shares = [f["loss"] / (_allowed(f, refuted) or math.inf) for f in verdict["findings"]]
+        best = verdict["findings"][shares.index(max(shares))]
         allowed = _allowed(best, refuted)
         where = f"η {best['eta']:.3g}: {_texts(best['one'])} against {_texts(best['other'])}"
         yield (

@@ -29,7 +29,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Add the README, the evidence and the API."""
     outside = [ROOT / "README.md", *(ROOT / "evidence").glob("**/*.md")]
-    for path in [*outside, *(ROOT / "evidence").glob("**/*.json")]:
+    for path in outside:
         place = place_of(path.relative_to(ROOT).as_posix())
         assert place
         files.append(File.generated(config, place, abs_src_path=str(path)))

@@ -1,8 +1,8 @@
 """Check the prose of pages and of Python files: `python docs/prose.py README.md docs rapt`.
 
-A sentence has at most 25 words. A page's abbreviations are in docs/glossary.md. docs/prose.yaml lists
-phrases that are not used. Code counts as one word, a link's address as none. Of Python files the
-docstrings and all strings of five words and more are checked.
+A sentence has at most 25 words. A page's abbreviations are in docs/glossary.md. docs/prose.yaml
+lists phrases that are not used. Code counts as one word, a link's address as none. Of Python files
+the docstrings and all strings of five words and more are checked.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def check(path: Path) -> list[Finding]:
     name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
     found = [Finding(name, line, fault) for line, text in passages for fault in faults(text)]
     if path.suffix == ".py":
-        begun = re.finditer(r'"""What ', source)
+        begun = re.finditer(r'"{3}What ', source)
         found += [Finding(name, source.count("\n", 0, m.start()) + 1, WHAT) for m in begun]
     else:
         found += [
@@ -120,8 +120,8 @@ def python(source: str) -> Iterator[tuple[int, str]]:
                 continue
             first = node.body[0]
             docstrings.add((first.lineno, first.col_offset))
-            for part in re.split(r"\n\s*\n|\n(?=\s+\w+( \(.*\))?: )|\n(?=\s*- )", text):
-                if part and not part.startswith("    "):
+            for part in re.split(r"\n\s*\n|\n(?=\s+\w+(?: \(.*\))?: )|\n(?=\s*- )", text):
+                if not part.startswith("    ") or re.match(r"\s+\w+(?: \(.*\))?: ", part):
                     yield first.lineno, " ".join(part.split())
     for node in ast.walk(ast.parse(source)):
         match node:
@@ -131,7 +131,8 @@ def python(source: str) -> Iterator[tuple[int, str]]:
                 text = "".join(v.value if isinstance(v, ast.Constant) else "`x`" for v in values)
             case _:
                 continue
-        if (node.lineno, node.col_offset) not in docstrings and text.count(" ") >= 4:
+        sentence = text.count(" ") >= 4 and not text.startswith("<")  # markup
+        if sentence and (node.lineno, node.col_offset) not in docstrings:
             yield node.lineno, text
 
 

@@ -11,8 +11,12 @@ import pytest
 from tests.conftest import ROOT
 
 PROSE: dict[str, Any] = runpy.run_path(str(ROOT / "docs/prose.py"))
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("evidence/*.md"))]
-# Folders whose Python files are checked, too. Add one when it has no finding: `python docs/prose.py FOLDER`.
+PAGES = [
+    ROOT / "README.md",
+    *sorted(ROOT.glob("docs/**/*.md")),
+    *sorted(ROOT.glob("evidence/*.md")),
+]
+# Folders whose Python files are checked, too. Add one that `python docs/prose.py FOLDER` accepts.
 CLEAN = ["docs"]
 
 
@@ -65,7 +69,10 @@ def test_faults_of_a_page_are_found(page: str, faults: list[str], tmp_path: Path
     [
         ('def f():\n    """What it does."""\n', "a docstring begins"),
         ('raise ValueError("x: got y, given, allowed: lower-case letters")\n', "“given, allowed”"),
-        ('def f(x):\n    """Do it.\n\n    Args:\n        x: ' + "a " * 26 + '\n    """\n', "27 words"),
+        (
+            'def f(x):\n    """Do it.\n\n    Args:\n        x: ' + "a " * 26 + '\n    """\n',
+            "27 words",
+        ),
         ('help = "a b c d e' + " f" * 22 + '"\n', "27 words"),
         ('sha256 = "' + "a" * 64 + '"\n', None),
     ],
