@@ -83,9 +83,10 @@ docs: .venv/docs  ## Check the prose of the pages, and build their site: site/in
 browser:  ## Install Chromium from Debian's packages, for the tests that open the report
 	@command -v chromium > /dev/null || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 --no-install-recommends chromium; }
 
-benchmark: .venv/dev-installed  ## Measure speed and memory: reports/benchmarks.json, minutes
+benchmark: .venv/dev-installed  ## Measure speed and memory: reports/benchmarks.json, and the pages that quote it; minutes
 	@python -m pipelines.repair_locks
 	dvc repro benchmarks/dvc.yaml
+	@python docs/figures.py
 
 quality: .venv/dev-installed  ## Style and types
 	ruff check .

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
@@ -46,7 +47,10 @@ def filled(page: str) -> str:
 def _figure(file: str, place: str, format: str) -> str:
     value = _read(file)
     for key in place.split(" > "):
-        value = _of_list(value, key) if isinstance(value, list) else value[key]
+        try:
+            value = _of_list(value, key) if isinstance(value, list) else value[key]
+        except (KeyError, ValueError):
+            sys.exit(f"{file}: got no '{key}', expected {place}. Run what makes this file.")
     if isinstance(value, list):  # of the seeds
         value = fmean(value)
     if format == "%":

@@ -2,7 +2,7 @@
 
 Links in the Markdown files are those of the repository, so that they work there. Here each is
 rewritten to the page's place on the site: README.md is its first page, docs/X is X, and evidence/
-keeps its name.
+keeps its name. A page that loads anything from another host is refused.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import re
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
+ELSEWHERE = re.compile(r'<(?:script|link|img)\b[^>]*(?:src|href)="(?:https?:)?//[^"]*"')
 LINK = re.compile(r"(\]\()(?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -52,6 +54,13 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
         return f"{match[1]}{link}{match[3] or ''})"
 
     return LINK.sub(rewrite, markdown)
+
+
+def on_post_page(output: str, *, page: Page, config: MkDocsConfig) -> str:
+    """Refuse a page that loads anything from another host."""
+    if found := ELSEWHERE.search(output):
+        raise PluginError(f"{page.file.src_uri}: got {found[0]}, expected nothing from other hosts")
+    return output
 
 
 def packages() -> list[str]:
