@@ -1,9 +1,9 @@
 """RAPT's Table X: the overhead on a small device, one thread.
 
-Once of words that are tagged already, without torch; once of the command `rapt privatize` from its
-start to its end, spaCy and its tagging among it.
+Two cases: words that are tagged already, without torch, and the whole command `rapt privatize`,
+with spaCy and its tagging.
 
-The paper's numbers are from a Raspberry Pi 4; times on another machine stand beside them only.
+The paper's numbers are from a Raspberry Pi 4. Times on another machine are for orientation only.
 """
 
 from __future__ import annotations

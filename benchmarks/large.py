@@ -1,9 +1,9 @@
 """Millions of words by many workers: `python -m benchmarks.large` writes evidence/large.json.
 
-GloVe's commonest words in 50 dimensions, texts of a hundred of them drawn by their frequency, T2T.
-The same folder is privatized twice with one insecure seed, by `python -m pipelines.privatize` and
-by `rapt privatize` in one process; the memory of each worker is looked at meanwhile. It takes far
-longer than `make benchmark`, so it stands apart from it; killed, it goes on where it stopped.
+The texts have a hundred words each, drawn by frequency from GloVe's commonest (50 dimensions, T2T).
+`python -m pipelines.privatize` and `rapt privatize` in one process privatize the same folder with
+one insecure seed. Meanwhile the memory of each worker is sampled. It takes far longer than
+`make benchmark`, so it is no part of it. After a kill it continues where it stopped.
 """
 
 from __future__ import annotations

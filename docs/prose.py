@@ -112,27 +112,29 @@ def _plain(text: str) -> str:
 
 def python(source: str) -> Iterator[tuple[int, str]]:
     """The docstrings' passages, and the strings that read as sentences, with their lines."""
-    docstrings = set()
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    seen: set[ast.AST] = set()  # docstrings, and the parts of formatted strings
+    for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node)
             if text is None:
                 continue
             first = node.body[0]
-            docstrings.add((first.lineno, first.col_offset))
+            seen.update(ast.walk(first))
             for part in re.split(r"\n\s*\n|\n(?=\s+\w+(?: \(.*\))?: )|\n(?=\s*- )", text):
                 if not part.startswith("    ") or re.match(r"\s+\w+(?: \(.*\))?: ", part):
                     yield first.lineno, " ".join(part.split())
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         match node:
             case ast.Constant(value=str() as text):
                 pass
             case ast.JoinedStr(values=values):
                 text = "".join(v.value if isinstance(v, ast.Constant) else "`x`" for v in values)
+                seen.update(v for v in values if isinstance(v, ast.Constant))
             case _:
                 continue
         sentence = text.count(" ") >= 4 and not text.startswith("<")  # markup
-        if sentence and (node.lineno, node.col_offset) not in docstrings:
+        if sentence and node not in seen:
             yield node.lineno, text
 
 

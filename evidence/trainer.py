@@ -1,8 +1,8 @@
 """Accuracy beside a plain Transformers Trainer's on SST-2: `python -m evidence.trainer`.
 
-What `make benchmark` compares in a minute on few reviews, here on the texts of the experiment, not
-privatized: both loops tune from the same weights, seed by seed, and are scored on the test split.
-To be run where the release is; it writes trainer.json.
+`make benchmark` compares both loops on few reviews; this compares them on the experiment's clean
+texts. Both tune from the same weights, seed by seed, and are scored on the test split. Run it in
+the folder of the release. It writes trainer.json.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ PAGES = [
     *sorted(ROOT.glob("evidence/*.md")),
 ]
 # Folders whose Python files are checked, too. Add one that `python docs/prose.py FOLDER` accepts.
-CLEAN = ["docs"]
+CLEAN = ["benchmarks", "docs", "evidence"]
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
@@ -35,7 +35,7 @@ def test_the_code_of_a_folder_is_plain(folder: str) -> None:
 def test_all_docstrings_begin_with_what_they_document() -> None:
     paths = [path for top in ("rapt", "stages", "pipelines") for path in (ROOT / top).rglob("*.py")]
     found = [str(finding) for path in paths for finding in PROSE["check"](path)]
-    assert len(paths) > 100
+    assert len(paths) > 50
     assert not [line for line in found if "begins with “What”" in line]
 
 
