@@ -129,8 +129,9 @@ def python(source: str) -> Iterator[tuple[int, str]]:
             case ast.Constant(value=str() as text):
                 pass
             case ast.JoinedStr(values=values):
-                text = "".join(v.value if isinstance(v, ast.Constant) else "`x`" for v in values)
-                seen.update(v for v in values if isinstance(v, ast.Constant))
+                parts = [v for v in values if isinstance(v, ast.Constant)]
+                text = "".join(str(v.value) if v in parts else "`x`" for v in values)
+                seen.update(parts)
             case _:
                 continue
         sentence = text.count(" ") >= 4 and not text.startswith("<")  # markup
