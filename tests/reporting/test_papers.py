@@ -13,15 +13,10 @@ from ruamel.yaml import YAML
 from rapt import params, presets
 from rapt.grid import plan
 from rapt.params import Params
-from rapt.reporting.papers import PaperTable, papers
-from rapt.reporting.papers.published_values import (
-    UNPRINTED,
-    backbone_name,
-    model_name,
-    read,
-    tuner_name,
-)
+from rapt.reporting.papers import UNPRINTED, PaperTable, papers
+from rapt.reporting.papers.settings import backbone_name, model_name, tuner_name
 from rapt.reporting.papers.table import to_csv
+from rapt.reporting.published import read
 from rapt.results import reader
 from tests.conftest import ROOT
 from tests.reporting import synthetic
@@ -133,11 +128,12 @@ def test_every_printed_number_of_a_table_stands_in_it_once(on_bert: Params) -> N
     tables = found(on_bert)
     names = {
         "rapt-table-2": ("utility.csv", "rapt-v3", "II"),
+        "rapt-table-5": ("ablations.csv", "rapt-v3", "V"),
         "rapt-table-6": ("ablations.csv", "rapt-v3", "VI"),
         "rapt-table-7": ("ablations.csv", "rapt-v3", "VII"),
         "rapt-table-8": ("ablations.csv", "rapt-v3", "VIII"),
         "rapt-table-9": ("utility.csv", "rapt-v3", "IX"),
-        "qu-table-3": ("utility.csv", "qu-2021", "3"),
+        "qu-table-3": ("inversion.csv", "qu-2021", "3"),
         "qu-table-4": ("utility.csv", "qu-2021", "4"),
         "qu-table-5": ("utility.csv", "qu-2021", "5"),
         "qu-table-6": ("pretraining.csv", "qu-2021", "6"),
@@ -146,7 +142,7 @@ def test_every_printed_number_of_a_table_stands_in_it_once(on_bert: Params) -> N
     for name, (file, *numbering) in names.items():
         shown = [r.published for r in tables[name].rows if not r.orientation]
         rows = [r for r in read(file) if [r["source"], r["table"]] == numbering]
-        assert len(rows) >= 8
+        assert len(rows) >= 5
         printed = sorted(float(row["value"]) for row in rows)
         assert sorted(value for value in shown if value is not None) == printed
 

@@ -21,8 +21,7 @@ from rapt.reporting.figures import drawing, figures
 from rapt.reporting.figures.curves import accuracy_curves
 from rapt.reporting.figures.settings import settings
 from rapt.reporting.page import Overview, render
-from rapt.reporting.papers import PaperRow, papers
-from rapt.reporting.papers.rapt_paper import plain_length
+from rapt.reporting.papers import PaperRow, paper_table, papers
 from rapt.reporting.papers.table import as_printed
 from rapt.reporting.published import beside
 from rapt.reporting.sentences import sentences
@@ -775,7 +774,7 @@ def test_categories_are_drawn_without_broken_attacks(
 
 def test_two_settings_are_no_figure(whole: Params) -> None:
     """The demo has no plain tokens, as PCT2T, and those of RAPT."""
-    assert [row for row in plain_length(reader.load(whole)).rows if not row.missing]
+    assert [row for row in paper_table(reader.load(whole), "rapt-figure-5").rows if not row.missing]
     assert list(settings(reader.load(whole))) == []
 
 
