@@ -13,7 +13,7 @@ import subprocess
 import time
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from markupsafe import Markup
 
@@ -183,9 +183,14 @@ def _canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _run(kind: str, cell: str) -> Run:
+def sidecar(kind: str, cell: str) -> dict[str, Any]:
+    """Load the facts on a cell that vary between equal runs, as its device; empty if unknown."""
     path = files.home() / ".rapt/runs" / kind / f"{cell}.json"
-    known = files.read_json(path) if path.is_file() else {}
+    return files.read_json(path) if path.is_file() else {}
+
+
+def _run(kind: str, cell: str) -> Run:
+    known = sidecar(kind, cell)
     names = {field.name for field in fields(Run)} - {"kind", "cell"}
     return Run(cell, kind, **{name: known[name] for name in names & known.keys()})
 
