@@ -14,7 +14,9 @@ from rapt import params, presets
 from rapt.grid import plan
 from rapt.params import Params
 from rapt.reporting.papers import UNPRINTED, PaperTable, papers
-from rapt.reporting.papers.settings import backbone_name, model_name, tuner_name
+from rapt.reporting.papers.layout import layouts
+from rapt.reporting.papers.rows import ROWS
+from rapt.reporting.papers.settings import SETTINGS, backbone_name, model_name, tuner_name
 from rapt.reporting.papers.table import to_csv
 from rapt.reporting.published import read
 from rapt.results import reader
@@ -68,6 +70,19 @@ def test_the_papers_own_setting_half_finished_is_the_golden_one(on_bert: Params)
     names = ("rapt-table-2", "rapt-table-3", "rapt-table-6", "rapt-figure-7", "qu-table-3")
     tables = found(on_bert)
     golden({name: tables[name] for name in names}, "bert.txt")
+
+
+def test_each_layout_names_what_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(presets, "FOLDER", ROOT / "presets")
+    for layout in layouts().values():
+        assert layout.rows in {None, "overhead", *ROWS}
+        assert layout.setting in {None, *SETTINGS}
+        assert {entry["preset"] for entry in layout.presets} <= set(presets.names())
+        assert {*layout.cells, *layout.without, *(layout.empty or ())} <= {
+            *layout.columns,
+            "command",
+            "tuner",
+        }
 
 
 def test_only_the_same_setting_is_subtracted(on_bert: Params) -> None:

@@ -16,37 +16,19 @@ from rapt.results.reader import Cell, Results
 
 
 @dataclass(frozen=True)
-class Printed:
-    """One number of a paper.
+class Compared:
+    """A printed number or a planned cell, with what decides which of the others it is set beside.
 
     Attributes:
-        factors: factor of each column, by the paper's names.
-        value: in the paper's unit.
-        embedding: the model whose table the words were privatized on: η means nothing without it.
-        replaced: the share of the words that this η replaces there, if the paper states it.
-        command: the command that would run it here; None: there is none.
-    """
-
-    factors: dict[str, str]
-    value: float
-    embedding: str
-    replaced: float | None
-    command: str | None
-
-
-@dataclass(frozen=True)
-class Own:
-    """A planned cell that belongs in a paper's table.
-
-    Attributes:
-        row: the cell in the table's unit, without a published value.
-        printed_as: factor of each column, by the paper's names.
-        embedding: by the paper's name.
-        replaced: the share of the protected words that were replaced, once that is known.
+        row: its row: a printed number as `published`, a planned cell without.
+        named: factor of each column, by the paper's names.
+        embedding: the model whose table the words were privatized on, by the paper's name: η means
+            nothing without it.
+        replaced: the share of the protected words that were replaced, if it is known.
     """
 
     row: PaperRow
-    printed_as: dict[str, str]
+    named: dict[str, str]
     embedding: str
     replaced: float | None
 
@@ -59,22 +41,18 @@ def rows_beside(results: Results, layout: Layout) -> list[PaperRow]:
     printed = list(_printed(layout))
     planned = _planned(results, layout)
     same = [_same(printed, own) for own in planned]
-    if layout.setting and len({own.printed_as["setting"] for own in planned}) < 2:
+    if layout.setting and len({own.named["setting"] for own in planned}) < 2:
         # One setting alone is no study, unless the paper has the same.
         planned = [own for own, found in zip(planned, same, strict=True) if found]
         same = [found for found in same if found]
     met = [id(found) for found in same if found]
     return [
         *(_beside(own, found, printed) for own, found in zip(planned, same, strict=True)),
-        *(
-            PaperRow(factors=number.factors, published=number.value, command=number.command)
-            for number in printed
-            if id(number) not in met
-        ),
+        *(number.row for number in printed if id(number) not in met),
     ]
 
 
-def _printed(layout: Layout) -> Iterator[Printed]:
+def _printed(layout: Layout) -> Iterator[Compared]:
     """Yield a table's printed numbers.
 
     On clean text RAPT has a number for each method; our one baseline is compared with T2T's. Those
@@ -92,14 +70,14 @@ def _printed(layout: Layout) -> Iterator[Printed]:
         generated = row["metric"] == "bleu"
         if generated:
             factors["task"] += ", BLEU"
+        command = None if generated else _command(layout, factors)
         embedding = row["setting"] if layout.setting == "embedding" else BERT
         shares = {} if generated else _replaced(row["source"], embedding)
-        yield Printed(
-            factors=factors,
-            value=float(row["value"]),
-            embedding=embedding,
-            replaced=shares.get(row["eta"]),
-            command=None if generated else _command(layout, factors),
+        yield Compared(
+            PaperRow(factors, published=float(row["value"]), command=command),
+            factors,
+            embedding,
+            shares.get(row["eta"]),
         )
 
 
@@ -123,12 +101,12 @@ def _command(layout: Layout, factors: Mapping[str, str]) -> str | None:
     return None
 
 
-def _planned(results: Results, layout: Layout) -> list[Own]:
+def _planned(results: Results, layout: Layout) -> list[Compared]:
     cells = (cell for kind in layout.kinds for cell in results.of(kind))
     return [own for cell in cells if (own := _own(results, layout, cell))]
 
 
-def _own(results: Results, layout: Layout, cell: Cell) -> Own | None:
+def _own(results: Results, layout: Layout, cell: Cell) -> Compared | None:
     """Convert a cell for a table; None: it does not belong there."""
     params, factors = results.params, dict(cell.factors)
     if layout.setting:
@@ -152,19 +130,16 @@ def _own(results: Results, layout: Layout, cell: Cell) -> Own | None:
     elif factors["method"] == CLEAN:
         named["method"] = "t2t"
     found = cell.metric("accuracy")
-    return Own(
-        row=PaperRow(
-            factors={name: factors[name] for name in layout.columns},
-            mean=100 * found.mean if found else None,
-            sd=100 * found.sd if found and found.sd is not None else None,
-            n=found.n if found else None,
-            command=cell.plan.command,
-            remark=doubt if found else None,
-        ),
-        printed_as={name: named[name] for name in layout.columns},
-        embedding=embedding,
-        replaced=results.replaced(cell.factors),
+    row = PaperRow(
+        factors={name: factors[name] for name in layout.columns},
+        mean=100 * found.mean if found else None,
+        sd=100 * found.sd if found and found.sd is not None else None,
+        n=found.n if found else None,
+        command=cell.plan.command,
+        remark=doubt if found else None,
     )
+    of_columns = {name: named[name] for name in layout.columns}
+    return Compared(row, of_columns, embedding, results.replaced(cell.factors))
 
 
 def _belongs(layout: Layout, named: Mapping[str, str]) -> bool:
@@ -172,45 +147,46 @@ def _belongs(layout: Layout, named: Mapping[str, str]) -> bool:
     return inside and not any(named[name] in values for name, values in layout.without.items())
 
 
-def _beside(own: Own, same: Printed | None, printed: Sequence[Printed]) -> PaperRow:
+def _beside(own: Compared, same: Compared | None, printed: Sequence[Compared]) -> PaperRow:
     shown = same or _nearest(printed, own)
     if shown is None:
         return own.row
-    return replace(own.row, published=shown.value, beside=None if same else _setting(shown))
+    return replace(
+        own.row, published=shown.row.published, beside=None if same else _described(shown)
+    )
 
 
-def _same(printed: Iterable[Printed], own: Own) -> Printed | None:
+def _same(printed: Iterable[Compared], own: Compared) -> Compared | None:
     """Return the printed number of the same setting, on the same table of words."""
-    wanted = (own.printed_as, own.embedding)
-    return next((p for p in printed if (p.factors, p.embedding) == wanted), None)
+    wanted = (own.named, own.embedding)
+    return next((p for p in printed if (p.named, p.embedding) == wanted), None)
 
 
-def _nearest(printed: Sequence[Printed], own: Own) -> Printed | None:
+def _nearest(printed: Sequence[Compared], own: Compared) -> Compared | None:
     """Return the printed number to compare a row with: at an η that replaces as many words.
 
     The method, the setting and the attack have to be the same.
     """
-    asked = {"method", "setting", "attack"} & own.printed_as.keys()
+    asked = {"method", "setting", "attack"} & own.named.keys()
     near = [
         p
         for p in printed
-        if all(p.factors[name] == own.printed_as[name] for name in asked)
-        and _distance(p, own) is not None
+        if all(p.named[name] == own.named[name] for name in asked) and _distance(p, own) is not None
     ]
-    soft = [name for name in ("tuner", "task", "backbone") if name in own.printed_as]
+    soft = [name for name in ("tuner", "task", "backbone") if name in own.named]
     return min(
         near,
         key=lambda p: (
-            *(p.factors[name] != own.printed_as[name] for name in soft),
+            *(p.named[name] != own.named[name] for name in soft),
             _distance(p, own) or 0.0,
         ),
         default=None,
     )
 
 
-def _distance(printed: Printed, own: Own) -> float | None:
+def _distance(printed: Compared, own: Compared) -> float | None:
     """Compute the distance of the replaced shares; None: they are not comparable."""
-    etas = (printed.factors["eta"], own.printed_as["eta"])
+    etas = (printed.named["eta"], own.named["eta"])
     if any(map(is_unprotected, etas)):
         return 0.0 if all(map(is_unprotected, etas)) else None
     if printed.replaced is None or own.replaced is None:
@@ -218,14 +194,12 @@ def _distance(printed: Printed, own: Own) -> float | None:
     return abs(printed.replaced - own.replaced)
 
 
-def _setting(printed: Printed) -> str:
+def _described(printed: Compared) -> str:
     """Describe a printed number's setting, without the factors that the row beside it shares."""
     shown = {
-        name: v
-        for name, v in printed.factors.items()
-        if name not in ("method", "setting", "attack")
+        name: v for name, v in printed.named.items() if name not in ("method", "setting", "attack")
     }
     names = " · ".join(f"η = {v}" if name == "eta" else v for name, v in shown.items())
-    if printed.replaced is None or is_unprotected(printed.factors["eta"]):
+    if printed.replaced is None or is_unprotected(printed.named["eta"]):
         return names
     return f"{names}, where {percent(printed.replaced)} % of the words are replaced"
