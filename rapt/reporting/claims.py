@@ -8,14 +8,18 @@ differ, which tests every pair of them, it is at most 5 %.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from itertools import permutations
 from math import inf
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
-from rapt.grid import UNPROTECTED_ETA, is_unprotected
+from ruamel.yaml import YAML
+
+from rapt.grid import ATTACKED, UNPROTECTED_ETA, is_unprotected
 from rapt.params import Params
 from rapt.reporting import tables
 from rapt.reporting.text import count
@@ -26,8 +30,6 @@ POINTS = "percentage points"
 # Settings of an effect that are listed; further ones are only counted.
 LISTED = 6
 FALSE_ALARMS = 0.05
-WORKS = "by attacks that work on clean text"
-CHOICES = {"uniform": 0.0, "frequency": 1.0}
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,38 @@ class Claim:
     basis: str
 
 
+@dataclass(frozen=True)
+class Statement:
+    """An entry of published/claims.yaml: one side of a comparison is above the other.
+
+    Attributes:
+        name: for files and anchors.
+        sentence: the claim as a testable statement.
+        source: the paper, and the place of its numbers.
+        effect: definition of the effect.
+        varied: the factor in which the two sides differ.
+        levels: the level of each value of this factor, or of each type of tuner; or a function of
+            LEVELS. The highest level that ran is compared with the lowest.
+        kinds: kinds of the compared cells.
+        methods: the methods that count; none: all.
+        attacks: the types of attacks that count; none: all.
+        metric: the compared metric; with a trailing `_`, every metric with this prefix.
+        unprotected: whether cells on clean text count.
+    """
+
+    name: str
+    sentence: str
+    source: str
+    effect: str
+    varied: str = ""
+    levels: Mapping[str, float] | str = ""
+    kinds: Sequence[str] = ("train", "study")
+    methods: Sequence[str] = ()
+    attacks: Sequence[str] = ()
+    metric: str = "accuracy"
+    unprotected: bool = False
+
+
 class Pair(NamedTuple):
     """One setting in which both sides of a claim have run: seed → metric."""
 
@@ -67,146 +101,27 @@ class Pair(NamedTuple):
     less: dict[int, float]
 
 
+@cache
+def statements() -> dict[str, Statement]:
+    """Return the papers' claims by name, RAPT's first."""
+    path = files("rapt.reporting").joinpath("published", "claims.yaml")
+    entries = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+    return {entry["name"]: Statement(**entry) for entry in entries}
+
+
 def claims(results: Results) -> list[Claim]:
-    """Test every claim that cells of this project can support, RAPT's first."""
-    params = results.params
-    tuned = [c for kind in ("train", "study") for c in results.of(kind)]
-    protected = [c for c in tuned if not is_unprotected(c.factors["eta"])]
-    rebuilt = [c for c in protected if c.factors["method"] == "rapt"]
-    inverted = results.of("invert")
-    works = tables.sound(results)
+    """Test every claim that cells of this project can support."""
+    sound = tables.sound(results)
     return [
-        _claim(
-            "pct2t-over-t2t",
-            "At equal η, tuning on PCT2T's words is more accurate than on T2T's.",
-            "RAPT, Table II",
-            "accuracy with pct2t less t2t",
-            _pairs(protected, "method", _named("method", "t2t", "pct2t")),
-        ),
-        _claim(
-            "rapt-over-pct2t",
-            "At equal η, plain tokens and their reconstruction add accuracy to PCT2T.",
-            "RAPT, Tables II and VIII",
-            "accuracy with rapt less pct2t",
-            _pairs(protected, "method", _named("method", "pct2t", "rapt")),
-        ),
-        _claim(
-            "reconstruction",
-            "With the same plain tokens, reconstructing them adds accuracy.",
-            "RAPT, Table VIII",
-            "accuracy with the reconstruction less without",
-            _pairs(protected, "method", _knob(params, "reconstruction", levels=_reconstructs)),
-        ),
-        _claim(
-            "plain-length",
-            "More plain tokens add accuracy.",
-            "RAPT, Figure 5",
-            "accuracy with the most plain tokens less the fewest",
-            _pairs(
-                protected,
-                "method",
-                _knob(params, "plain_tokens", "length", levels=lambda own, _: float(own)),
-            ),
-        ),
-        _claim(
-            "plain-choice",
-            "Plain tokens that are drawn by their frequency add accuracy over uniform ones.",
-            "RAPT, Table VII",
-            "accuracy with frequent plain tokens less uniform ones",
-            _pairs(
-                protected,
-                "method",
-                _knob(params, "plain_tokens", "choice", levels=lambda own, _: CHOICES[own]),
-            ),
-        ),
-        _claim(
-            "prefix-length",
-            "A longer prefix adds accuracy to RAPT.",
-            "RAPT, Table VI",
-            "accuracy with the longest prefix less the shortest",
-            _pairs(rebuilt, "tuner", _prefix(params)),
-        ),
-        _claim(
-            "lora-over-prompt",
-            "LoRA is more accurate than prompt tuning.",
-            "RAPT, Table II",
-            "accuracy with LoRA less prompt tuning",
-            _pairs(tuned, "tuner", _tuner(params, "prompt-tuning", "lora")),
-        ),
-        _claim(
-            "utility-rises",
-            "Utility rises with η.",
-            "RAPT, Table II; Qu et al., Tables 4 and 5",
-            "accuracy at the largest finite η less the smallest",
-            _pairs(protected, "eta", _eta),
-        ),
-        _claim(
-            "bayes-over-nearest",
-            "Whoever knows the mechanism recovers more protected words than the nearest neighbour.",
-            "Tong et al., 2024",
-            "words recovered by the Bayesian attack, its prior fitted to the release, less the "
-            f"nearest neighbour, {WORKS}",
-            _pairs(
-                [c for c in inverted if not is_unprotected(c.factors["eta"])],
-                "attack",
-                _informed(params),
-                "accuracy_protected",
-                works,
-            ),
-        ),
-        _claim(
-            "inversion-rises",
-            "The smaller η, the fewer protected words the nearest neighbour recovers.",
-            "Qu et al., Table 3; RAPT, Figure 4",
-            f"words recovered at the largest finite η less the smallest, {WORKS}",
-            _pairs(
-                _of(params, inverted, "nearest-neighbour"),
-                "eta",
-                _eta,
-                "accuracy_protected",
-                works,
-            ),
-        ),
-        _claim(
-            "learned-inversion-rises",
-            "The smaller η, the fewer protected words an attacker recovers who learns from pairs.",
-            "RAPT, Figure 4",
-            f"words recovered at the largest finite η less the smallest, {WORKS}",
-            _pairs(
-                _of(params, inverted, "mlp-inversion", "autoencoder"),
-                "eta",
-                _eta,
-                "accuracy_protected",
-                works,
-            ),
-        ),
-        _claim(
-            "inference-rises",
-            "The smaller η, the less often a private attribute is inferred.",
-            "RAPT, Figure 4",
-            f"attributes inferred at the largest finite η less the smallest, {WORKS}",
-            _pairs(results.of("infer"), "eta", _eta, "accuracy_", works),
-        ),
-        _categories(results),
-        _claim(
-            "words-over-vectors",
-            "At equal η, tuning on T2T's words is more accurate than on token representations.",
-            "Qu et al., Tables 4 and 5",
-            "accuracy with t2t less token-representation",
-            _pairs(protected, "method", _named("method", "token-representation", "t2t")),
-        ),
+        _test(claim, claim.effect, _pairs(results, claim, sound))
+        if claim.levels
+        else _categories(results)
+        for claim in statements().values()
     ]
 
 
-def _claim(
-    name: str,
-    sentence: str,
-    source: str,
-    effect: str,
-    pairs: Sequence[Pair],
-    confidence: float = 0.95,
-) -> Claim:
-    """Test a claim that one side is above the other."""
+def _test(claim: Statement, effect: str, pairs: Sequence[Pair], confidence: float = 0.95) -> Claim:
+    """Test a claim that one side is above the other; `effect` is its definition."""
     every = [seeds for pair in pairs for seeds in (set(pair.more), set(pair.less))]
     shared = sorted(set.intersection(*every)) if every else []
     values = [100 * fmean(pair.more[k] - pair.less[k] for pair in pairs) for k in shared]
@@ -215,9 +130,9 @@ def _claim(
     if low is not None:
         verdict = "supported" if low > 0 else "not supported"
     return Claim(
-        name=name,
-        sentence=sentence,
-        source=source,
+        name=claim.name,
+        sentence=claim.sentence,
+        source=claim.source,
         effect=fmean(values) if values else None,
         low=low,
         high=high,
@@ -236,28 +151,21 @@ def _basis(effect: str, settings: Sequence[str]) -> str:
     return f"{effect}, {over}: {'; '.join(settings[:LISTED])}{more}"
 
 
-def _pairs(
-    cells: Iterable[Cell],
-    varied: str,
-    level: Callable[[Cell], float | None],
-    metric: str = "accuracy",
-    works: Collection[tuple[str, str]] | None = None,
-) -> list[Pair]:
+def _pairs(results: Results, claim: Statement, sound: set[tuple[str, str]]) -> list[Pair]:
     """Pair the cell of the highest level with that of the lowest, other factors being equal.
 
     Args:
-        cells: cells of one kind.
-        varied: the factor in which the two differ.
-        level: the level of a cell; None: the cell is not part of the claim.
-        metric: the compared metric; with a trailing `_`, every metric with this prefix.
-        works: cells and metrics of the attacks that work on clean text; others do not count. None:
-            all count.
+        results: the results with the cells.
+        claim: what is compared.
+        sound: cells and metrics of the attacks that work on clean text; others do not count.
     """
     groups: dict[tuple[tuple[str, str], ...], list[tuple[float, Cell]]] = {}
-    for cell in cells:
-        if cell.content and (found := level(cell)) is not None:
-            kept = sorted((k, v) for k, v in cell.factors.items() if k not in (varied, "study"))
-            groups.setdefault(tuple(kept), []).append((found, cell))
+    for cell in _cells(results, claim):
+        level = _level(results.params, claim, cell.factors[claim.varied])
+        if level is not None:
+            varied = (claim.varied, "study")
+            kept = sorted((k, v) for k, v in cell.factors.items() if k not in varied)
+            groups.setdefault(tuple(kept), []).append((level, cell))
     pairs = []
     for group in groups.values():
         (least, less), (most, more) = (
@@ -265,11 +173,26 @@ def _pairs(
         )
         if least < most:
             pairs += [
-                Pair(_setting(more, less, varied), more.by_seed(name), less.by_seed(name))
-                for name in _metrics(more, metric)
-                if works is None or {(more.plan.cell, name), (less.plan.cell, name)} <= set(works)
+                Pair(_setting(more, less, claim.varied), more.by_seed(name), less.by_seed(name))
+                for name in _metrics(more, claim.metric)
+                if more.plan.kind not in ATTACKED
+                or {(more.plan.cell, name), (less.plan.cell, name)} <= sound
             ]
     return pairs
+
+
+def _cells(results: Results, claim: Statement) -> list[Cell]:
+    """Return the cells that have run and that a claim is about."""
+    types = results.params.attacks
+    return [
+        cell
+        for kind in claim.kinds
+        for cell in results.of(kind)
+        if cell.content
+        and (claim.unprotected or not is_unprotected(cell.factors["eta"]))
+        and (not claim.methods or cell.factors["method"] in claim.methods)
+        and (not claim.attacks or types[cell.factors["attack"]].type in claim.attacks)
+    ]
 
 
 def _metrics(cell: Cell, metric: str) -> list[str]:
@@ -292,8 +215,7 @@ def _setting(more: Cell, less: Cell, varied: str) -> str:
 
 def _categories(results: Results) -> Claim:
     """Test that categories differ in either direction, by the pair with the clearest effect."""
-    name, source = "categories-differ", "RAPT, Figures 6, 8 and 10"
-    sentence = "At equal η, which categories are replaced changes how much of them is recovered."
+    claim = statements()["categories-differ"]
     settings = _by_scheme(results)
     schemes = sorted(set.intersection(*map(set, settings.values()))) if settings else []
     pairs = list(permutations(schemes, 2))
@@ -301,90 +223,91 @@ def _categories(results: Results) -> Claim:
     for more, less in pairs:
         own = [Pair(setting, by[more], by[less]) for setting, by in settings.items()]
         effect = (
-            f"protected words recovered with {more} less {less}, {WORKS}, the surest of "
-            f"{len(pairs) // 2} pairs, with an interval that holds for all of them together"
+            f"protected words recovered with {more} less {less}, by attacks that work on clean "
+            f"text, the surest of {len(pairs) // 2} pairs, with an interval that holds for all of "
+            "them together"
         )
         confidence = 1 - FALSE_ALARMS / (len(pairs) / 2)
-        judged.append(_claim(name, sentence, source, effect, own, confidence))
-    effect = f"protected words recovered by category, {WORKS}"
-    none = _claim(name, sentence, source, effect, [])
+        judged.append(_test(claim, effect, own, confidence))
+    none = _test(claim, claim.effect, [])
     return max(judged, key=lambda c: (-inf if c.low is None else c.low, c.effect), default=none)
 
 
 def _by_scheme(results: Results) -> dict[str, dict[str, dict[int, float]]]:
     """Return setting → method with categories → seed → share that nearest neighbour recovers."""
-    methods = results.params.methods.items()
-    schemes = [name for name, m in methods if m.categories and not m.plain_tokens]
-    found: dict[str, dict[str, dict[int, float]]] = {}
-    works = tables.sound(results)
-    for cell in _of(results.params, results.of("invert"), "nearest-neighbour"):
+    params, found = results.params, dict[str, dict[str, dict[int, float]]]()
+    sound = tables.sound(results)
+    for cell in results.of("invert"):
         attack, task, method, eta = (cell.factors[n] for n in ("attack", "task", "method", "eta"))
-        sound = (cell.plan.cell, "accuracy_protected") in works
-        if cell.content and sound and method in schemes and not is_unprotected(eta):
+        scheme = params.method(method)
+        if (
+            cell.content
+            and params.attacks[attack].type == "nearest-neighbour"
+            and (cell.plan.cell, "accuracy_protected") in sound
+            and scheme.categories
+            and not scheme.plain_tokens
+        ):
             by = found.setdefault(f"{attack} · {task} · η = {eta}", {})
             by[method] = cell.by_seed("accuracy_protected")
     return {setting: by for setting, by in found.items() if len(by) > 1}
 
 
-def _of(params: Params, cells: Iterable[Cell], *types: str) -> list[Cell]:
-    """Return the cells of attacks of these types."""
-    return [cell for cell in cells if params.attacks[cell.factors["attack"]].type in types]
+def _level(params: Params, claim: Statement, value: str) -> float | None:
+    """Return the level of a value of the varied factor; None: it is not part of the claim."""
+    if isinstance(claim.levels, str):
+        return LEVELS[claim.levels](params, value)
+    return claim.levels.get(params.tuners[value].type if claim.varied == "tuner" else value)
 
 
-def _named(factor: str, less: str, more: str) -> Callable[[Cell], float | None]:
-    levels = {less: 0.0, more: 1.0}
-    return lambda cell: levels.get(cell.factors[factor])
+def _eta(params: Params, eta: str) -> float:
+    return float(eta)
 
 
-def _informed(params: Params) -> Callable[[Cell], float | None]:
-    """Return levels of attacks on one release: 0 for nearest neighbour, 1 for Bayesian."""
-
-    def level(cell: Cell) -> float | None:
-        how = params.attacks[cell.factors["attack"]]
-        if how.type == "nearest-neighbour":
-            return 0.0
-        fitted = how.type == "bayesian" and how.prior == "release" and not how.given
-        return 1.0 if fitted else None
-
-    return level
+def _knowledge(params: Params, attack: str) -> float | None:
+    """Return 0 for the nearest neighbour, and 1 for the Bayesian attack on one release."""
+    how = params.attacks[attack]
+    if how.type == "nearest-neighbour":
+        return 0.0
+    fitted = how.type == "bayesian" and how.prior == "release" and not how.given
+    return 1.0 if fitted else None
 
 
-def _eta(cell: Cell) -> float | None:
-    eta = cell.factors["eta"]
-    return None if is_unprotected(eta) else float(eta)
+def _prefix_length(params: Params, tuner: str) -> float | None:
+    """Return the length of a prefix that is tuned with the first one's learning rate."""
+    prefixes = {name: t for name, t in params.tuners.items() if t.type == "prefix-tuning"}
+    if tuner not in prefixes:
+        return None
+    first, own = next(iter(prefixes.values())), prefixes[tuner]
+    return float(own.tokens) if own.learning_rate == first.learning_rate else None
 
 
-def _tuner(params: Params, less: str, more: str) -> Callable[[Cell], float | None]:
-    levels = {less: 0.0, more: 1.0}
-    return lambda cell: levels.get(params.tuners[cell.factors["tuner"]].type)
-
-
-def _prefix(params: Params) -> Callable[[Cell], float | None]:
-    """Return levels of prefix lengths, of tuners with the first one's learning rate."""
-    prefixes = {n: t for n, t in params.tuners.items() if t.type == "prefix-tuning"}
-    rates = [tuner.learning_rate for tuner in prefixes.values()]
-    levels = {n: float(t.tokens) for n, t in prefixes.items() if t.learning_rate == rates[0]}
-    return lambda cell: levels.get(cell.factors["tuner"])
-
-
-def _knob(
-    params: Params, *path: str, levels: Callable[[Any, Any], float | None]
-) -> Callable[[Cell], float | None]:
-    """Return levels of methods that differ from rapt in one knob, by its value and rapt's."""
-    known: dict[str, float | None] = {}
-    if base := params.methods.get("rapt"):
-        for name, method in params.methods.items():
-            content, like = method.model_dump(), base.model_dump()
-            own, other = _pop(content, path), _pop(like, path)
-            if content == like:
-                known[name] = levels(own, other)
-    return lambda cell: known.get(cell.factors["method"])
-
-
-def _reconstructs(own: Any, of_rapt: Any) -> float | None:
+def _reconstruction(params: Params, method: str) -> float | None:
+    knobs = _knob(params, method, "reconstruction")
+    if knobs is None:
+        return None
+    own, of_rapt = knobs
     if own is None:
         return 0.0
     return 1.0 if own == of_rapt else None
+
+
+def _plain_length(params: Params, method: str) -> float | None:
+    knobs = _knob(params, method, "plain_tokens", "length")
+    return float(knobs[0]) if knobs else None
+
+
+def _plain_choice(params: Params, method: str) -> float | None:
+    knobs = _knob(params, method, "plain_tokens", "choice")
+    return {"uniform": 0.0, "frequency": 1.0}[knobs[0]] if knobs else None
+
+
+def _knob(params: Params, method: str, *path: str) -> tuple[Any, Any] | None:
+    """Return a method's value of one knob and rapt's; None: they differ in another one, too."""
+    if "rapt" not in params.methods:
+        return None
+    content, like = (params.methods[name].model_dump() for name in (method, "rapt"))
+    own, of_rapt = _pop(content, path), _pop(like, path)
+    return (own, of_rapt) if content == like else None
 
 
 def _pop(content: dict[str, Any], path: Sequence[str]) -> Any:
@@ -393,3 +316,13 @@ def _pop(content: dict[str, Any], path: Sequence[str]) -> Any:
     for key in outer:
         content = content[key] or {}
     return content.pop(last, None)
+
+
+LEVELS: dict[str, Callable[[Params, str], float | None]] = {
+    "eta": _eta,
+    "knowledge": _knowledge,
+    "prefix-length": _prefix_length,
+    "reconstruction": _reconstruction,
+    "plain-length": _plain_length,
+    "plain-choice": _plain_choice,
+}

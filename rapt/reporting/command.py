@@ -47,7 +47,7 @@ def report(out: Path, *, chosen: Sequence[str], stamp: bool) -> str:
     if stamp:
         benchmarks = files.read_json(BENCHMARKS) if BENCHMARKS.is_file() else None
         tables = {table.name: table for table in papers(results, benchmarks)}
-        made = str(provenance.section(provenance.stamp(results), tables["rapt-table-10"]))
+        made = provenance.section(provenance.stamp(results), tables["rapt-table-10"])
         html = html.replace(END, made + END, 1)
     out.parent.mkdir(parents=True, exist_ok=True)
     files.write_bytes(out, [html.encode()])

@@ -25,6 +25,7 @@ from rapt import paths
 from rapt.grid import ATTACKED, TUNED
 from rapt.params import Params
 from rapt.reporting import tables
+from rapt.reporting.provenance import sidecar
 from rapt.reporting.text import flat
 from rapt.results.reader import Cell, Results, load, release
 from rapt.utils import files
@@ -33,13 +34,11 @@ from rapt.utils.process import no_telemetry
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
+    from mlflow.entities import DatasetInput, Param, Run
 
 EXPERIMENT = "rapt"
 # Tags that identify a run.
 SWEEP, KIND, CELL, DIGEST = "rapt.sweep", "rapt.kind", "rapt.cell", "rapt.digest"
-# Limits of one call of log_batch.
-MOST_METRICS, MOST_PARAMS = 1000, 100
 
 
 def sync(params: Params) -> str:
@@ -117,7 +116,7 @@ class Record:
 def record(results: Results, cell: Cell) -> Record:
     """Build the MLflow record of a cell that has run."""
     p, factors, name = results.params, cell.factors, cell.plan.cell
-    varying = _sidecar(cell)
+    varying = sidecar(cell.plan.kind, name)
     places = {
         "statement.json": paths.PRIVATE / release(factors) / "statement.json",
         "adapter": paths.adapter(name),
@@ -236,12 +235,6 @@ def _summary(prefix: str, metrics: Mapping[str, Mapping[str, Any]]) -> dict[str,
     }
 
 
-def _sidecar(cell: Cell) -> dict[str, Any]:
-    """Load the facts that vary between equal runs, as duration and device; empty if unknown."""
-    path = files.home() / ".rapt/runs" / cell.plan.kind / f"{cell.plan.cell}.json"
-    return files.read_json(path) if path.is_file() else {}
-
-
 def _times(varying: Mapping[str, Any]) -> tuple[int, int] | None:
     if not varying:
         return None
@@ -298,14 +291,15 @@ class Sweep:
         run_id = self.client.create_run(
             self.experiment, tags={SWEEP: self.id}, run_name=f"sweep {self.id[:8]}"
         ).info.run_id
-        swept = flat("sweep", results.params.sweep.model_dump())
-        for name, value in swept.items():
-            self.client.log_param(run_id, name, value)
+        self.client.log_batch(
+            run_id, params=_entities(flat("sweep", results.params.sweep.model_dump()))
+        )
         self.client.log_text(run_id, results.params_text, "params.yaml")
         self.client.set_terminated(run_id)
         return run_id
 
     def _write(self, record: Record, digest: str) -> None:
+        from mlflow.entities import Metric
         from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
         start, end = record.times or (None, None)
@@ -316,7 +310,12 @@ class Sweep:
             tags={SWEEP: self.id, MLFLOW_PARENT_RUN_ID: self.parent, **record.tags},
             run_name=record.name,
         ).info
-        self._write_values(info.run_id, record, info.start_time)
+        self.client.log_batch(
+            info.run_id,
+            [Metric(name, value, info.start_time, step) for name, value, step in record.metrics],
+            _entities(record.params),
+        )
+        self.client.log_inputs(info.run_id, datasets=_datasets(record.data))
         for name, path in record.artifacts.items():
             if path.is_dir():
                 self.client.log_artifacts(info.run_id, str(path), name)
@@ -326,31 +325,29 @@ class Sweep:
         # Last: an incomplete run has no digest, and is replaced.
         self.client.set_tag(info.run_id, DIGEST, digest)
 
-    def _write_values(self, run_id: str, record: Record, time: int) -> None:
-        from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param
-
-        params = [Param(name, value) for name, value in record.params.items()]
-        metrics = [Metric(name, value, time, step) for name, value, step in record.metrics]
-        for start in range(0, len(params), MOST_PARAMS):
-            self.client.log_batch(run_id, params=params[start : start + MOST_PARAMS])
-        for start in range(0, len(metrics), MOST_METRICS):
-            self.client.log_batch(run_id, metrics=metrics[start : start + MOST_METRICS])
-        datasets = [
-            DatasetInput(
-                # MLflow keeps 36 characters of a digest.
-                Dataset(
-                    name, sha256[:36], source_type="rapt", source=json.dumps({"sha256": sha256})
-                ),
-                [InputTag("mlflow.data.context", name.split()[-1])],
-            )
-            for name, sha256 in record.data.items()
-        ]
-        self.client.log_inputs(run_id, datasets=datasets)
-
     def _remove(self, run_id: str) -> None:
         """Move a run to MLflow's trash and delete its artifacts, which DVC's cache holds too."""
         self.client.delete_run(run_id)
         shutil.rmtree(files.home() / "mlartifacts" / run_id, ignore_errors=True)
+
+
+def _entities(params: Mapping[str, str]) -> list[Param]:
+    from mlflow.entities import Param
+
+    return [Param(name, value) for name, value in params.items()]
+
+
+def _datasets(digests: Mapping[str, str]) -> list[DatasetInput]:
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    return [
+        DatasetInput(
+            # MLflow keeps 36 characters of a digest.
+            Dataset(name, sha256[:36], source_type="rapt", source=json.dumps({"sha256": sha256})),
+            [InputTag("mlflow.data.context", name.split()[-1])],
+        )
+        for name, sha256 in digests.items()
+    ]
 
 
 def _is(run: Run, record: Record) -> bool:

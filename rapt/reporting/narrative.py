@@ -1,4 +1,4 @@
-"""Plain sentences computed from the cells: no number or conclusion is hard-coded."""
+"""The report's headline, computed from the cells."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from rapt.grid import sorted_etas
 from rapt.reporting import tables
-from rapt.reporting.tables import Difference, Privacy, Utility
+from rapt.reporting.tables import Privacy, Utility
 from rapt.reporting.text import (
     NBSP,
-    attack_text,
     count,
     eta_text,
     group_text,
     listing,
     percent,
-    points,
     span,
 )
 from rapt.results.reader import Results
@@ -39,16 +37,6 @@ def headline(results: Results) -> list[tuple[str, str]]:
     if first and len(tables.groups(tables.utility(results))) > 1:
         lines["What ran"] += f" The figures here are those of {group_text(first[0].group)}."
     return [(heading, line) for heading, line in lines.items() if line]
-
-
-def readings(results: Results) -> list[str]:
-    """Return the main findings: the price of privacy, the methods compared, the attacks."""
-    utility, privacy = tables.utility(results), tables.privacy(results)
-    return [
-        *_prices(utility),
-        *_comparisons(tables.differences(results)),
-        *_attacks(privacy),
-    ]
 
 
 def _what_ran(results: Results) -> str:
@@ -130,86 +118,7 @@ def _whole(results: Results) -> str:
     )
 
 
-def _prices(rows: Sequence[Utility]) -> Iterator[str]:
-    """Report the change in accuracy against clean text at each η."""
-    for group in tables.groups(rows):
-        clean = tables.clean(rows, group)
-        ran = [r for r in rows if r.on_grid and r.group == group and not r.unprotected]
-        parts = []
-        for eta in _etas(ran):
-            costs = [
-                f"{points(row.accuracy - clean.accuracy)} with {row.label}"
-                for row in ran
-                if row.eta == eta
-                and row.accuracy is not None
-                and clean is not None
-                and clean.accuracy is not None
-            ]
-            if costs:
-                parts.append(f"{listing(costs)} at {eta_text(eta)}")
-        if parts:
-            yield (
-                f"{group_text(group)}: against clean text, accuracy changes by "
-                f"{'; by '.join(parts)} (percentage points)."
-            )
-
-
-def _comparisons(rows: Sequence[Difference]) -> Iterator[str]:
-    """Compare the methods, paired by seed, as equal seeds share the words' noise."""
-    for group, method, against in dict.fromkeys((r.group, r.method, r.against) for r in rows):
-        own = [r for r in rows if (r.group, r.method, r.against) == (group, method, against)]
-        etas = _etas(own)
-        own = [row for row in own if row.eta in etas]
-        verdicts = list(dict.fromkeys(_verdict(row) for row in own))
-        parts = [
-            f"{points(row.mean)} at {eta_text(row.eta)}"
-            + (f" ({_verdict(row)})" if len(verdicts) > 1 else "")
-            for row in own
-        ]
-        yield (
-            f"{group_text(group)}: {method} less {against} in accuracy, paired by seed, in "
-            f"percentage points: {listing(parts)}"
-            + (f"; {verdicts[0]}." if len(verdicts) == 1 else ".")
-        )
-
-
-def _verdict(row: Difference) -> str:
-    if row.low is None or row.high is None:
-        return f"n{NBSP}={NBSP}{row.seeds}: {row.verdict}"
-    interval = f"95{NBSP}% interval {points(row.low)} to {points(row.high)}"
-    return f"n{NBSP}={NBSP}{row.seeds}, {interval}: {row.verdict}"
-
-
-def _attacks(rows: Sequence[Privacy]) -> Iterator[str]:
-    """Report each attack with its floor and its clean baseline, or that it is broken."""
-    for group in tables.groups(rows):
-        ran = [r for r in rows if r.group == group and r.attack_accuracy is not None]
-        private = [row for row in ran if not row.unprotected]
-        doubt, floor = tables.doubt(ran), f"{span(r.majority for r in ran)}{NBSP}%"
-        if doubt == "broken":
-            yield (
-                f"{attack_text(*group)}: broken. On clean text it does not beat its floor of "
-                f"{floor}, so what it fails to learn says nothing about privacy."
-            )
-        elif doubt:
-            yield f"{attack_text(*group)}: no cell on clean text shows yet whether it works."
-        elif private:
-            parts = [
-                f"at {eta_text(eta)}: "
-                + ", ".join(
-                    f"{row.method}{NBSP}{percent(row.attack_accuracy)}{NBSP}%"
-                    for row in private
-                    if row.eta == eta
-                )
-                for eta in _etas(private)
-            ]
-            yield (
-                f"{attack_text(*group)}: success {'; '.join(parts)}; on clean text "
-                f"{percent(private[0].clean_accuracy)}{NBSP}%. Its floor: {floor}."
-            )
-
-
-def _etas(rows: Sequence[Utility] | Sequence[Privacy] | Sequence[Difference]) -> list[str]:
+def _etas(rows: Sequence[Utility] | Sequence[Privacy]) -> list[str]:
     return told(list({row.eta for row in rows}))
 
 

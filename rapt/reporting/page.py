@@ -20,7 +20,7 @@ from rapt.reporting import tables, text
 from rapt.reporting.charts import charts
 from rapt.reporting.claims import claims
 from rapt.reporting.figures import Figure
-from rapt.reporting.narrative import headline, readings
+from rapt.reporting.narrative import headline
 from rapt.reporting.papers import papers
 from rapt.reporting.papers.table import as_printed
 from rapt.reporting.provenance import origins
@@ -137,7 +137,6 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         results=results,
         params=results.params,
         headline=headline(results),
-        readings=readings(results),
         utility=_grids([row for row in utility if row.on_grid]),
         studies=[row for row in utility if not row.on_grid],
         overview=Overview(privacy),

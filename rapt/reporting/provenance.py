@@ -11,11 +11,12 @@ import platform
 import re
 import subprocess
 import time
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
+from importlib import resources
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from markupsafe import Markup
+from jinja2 import Template
 
 from rapt.reporting.papers.table import PaperTable
 from rapt.reporting.text import count
@@ -120,54 +121,19 @@ def stamp(results: Results) -> Stamp:
     )
 
 
-def section(made: Stamp, overhead: PaperTable) -> Markup:
-    """Format the stamp as a section of the page, with the machine's own table."""
+def section(made: Stamp, overhead: PaperTable) -> str:
+    """Render the stamp as a section of the page, with the machine's own table."""
     spent = ", ".join(f"{hours:.2f} hours on {device}" for device, hours in made.hours().items())
-    known = sum(run.seconds is not None for run in made.runs)
-    return Markup(
-        '<section id="stamp" aria-labelledby="stamp-title">\n'
-        '<h2 id="stamp-title">Stamp of this copy</h2>\n'
-        "<p>{}, commit {}, {}. {} of {} say how they ran: {}.</p>\n{}{}</section>\n"
-    ).format(
-        made.at,
-        made.commit or "unknown",
-        made.machine,
-        known,
-        count(len(made.runs), "cell"),
-        spent or "nothing",
-        _table(
-            "Runs",
-            ("cell", "kind", "commit", "device", "machine", "cores", "seconds", "finished"),
-            [tuple(vars(r).values()) for r in made.runs],
-        ),
-        _table(
-            f"{overhead.title} ({overhead.source}). {overhead.differs}",
-            (*overhead.columns, "published", "ours"),
-            [
-                (*(row.factors[name] for name in overhead.columns), row.published, row.mean)
-                for row in overhead.rows
-            ],
-        ),
+    source = resources.files("rapt.reporting").joinpath("stamp.html").read_text(encoding="utf-8")
+    return Template(source, autoescape=True, trim_blocks=True, keep_trailing_newline=True).render(
+        made=made,
+        known=sum(run.seconds is not None for run in made.runs),
+        cells=count(len(made.runs), "cell"),
+        spent=spent,
+        runs=[astuple(run) for run in made.runs],
+        overhead=overhead,
+        measured=[(*row.factors.values(), row.published, row.mean) for row in overhead.rows],
     )
-
-
-def _table(caption: str, header: tuple[str, ...], rows: list[tuple[object, ...]]) -> Markup:
-    """Format a table in the page's style."""
-    names = Markup("").join(Markup('<th scope="col">{}</th>').format(name) for name in header)
-    body = Markup("\n").join(
-        Markup('<tr><th scope="row">{}</th>{}</tr>').format(
-            row[0],
-            Markup("").join(
-                Markup("<td>{}</td>").format("–" if cell is None else cell) for cell in row[1:]
-            ),
-        )
-        for row in rows
-    )
-    return Markup(
-        '<div class="scroll" tabindex="0" role="region" aria-label="{}">\n'
-        '<table class="dense sortable">\n<caption><span>{}</span></caption>\n'
-        "<thead><tr>{}</tr></thead>\n<tbody>\n{}\n</tbody>\n</table>\n</div>\n"
-    ).format(caption, caption, names, body)
 
 
 def _pinned() -> dict[str, str]:
@@ -183,9 +149,14 @@ def _canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _run(kind: str, cell: str) -> Run:
+def sidecar(kind: str, cell: str) -> dict[str, Any]:
+    """Load the facts on a cell that vary between equal runs, as its device; empty if unknown."""
     path = files.home() / ".rapt/runs" / kind / f"{cell}.json"
-    known = files.read_json(path) if path.is_file() else {}
+    return files.read_json(path) if path.is_file() else {}
+
+
+def _run(kind: str, cell: str) -> Run:
+    known = sidecar(kind, cell)
     names = {field.name for field in fields(Run)} - {"kind", "cell"}
     return Run(cell, kind, **{name: known[name] for name in names & known.keys()})
 

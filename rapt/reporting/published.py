@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 
 from rapt.grid import sorted_etas
 from rapt.reporting.text import percent
 from rapt.results.reader import Results
 
-TASK = "sst2"
 BERT = "bert-base-uncased"
 
 
@@ -23,6 +24,28 @@ class Published:
     rows: dict[str, dict[str, str]]
 
 
+@cache
+def read(name: str) -> Sequence[Mapping[str, str]]:
+    """Read a file of published numbers, row by row."""
+    text = files("rapt.reporting").joinpath("published", name).read_text()
+    return tuple(csv.DictReader(text.splitlines()))
+
+
+def replaced(embedding: str) -> dict[str, float]:
+    """Return RAPT's replacement probability by η on a model's table."""
+    return {
+        row["eta"]: float(row["replacement_probability"])
+        for row in read("replacement.csv")
+        if row["embedding"] == embedding
+    }
+
+
+def inverted() -> dict[str, float]:
+    """Return the accuracy by η of Qu et al.'s inversion on SST-2: it finds the words kept."""
+    rows = read("inversion.csv")
+    return {row["eta"]: float(row["value"]) / 100 for row in rows if row["task"] == "sst2"}
+
+
 def beside(results: Results) -> list[Published]:
     """Return the papers' numbers for BERT-base by η, with those of each table here.
 
@@ -30,25 +53,17 @@ def beside(results: Results) -> list[Published]:
     latter finds the words that are kept: 1 − replaced. They show that a table has its own scale
     of η.
     """
-    shares = {
-        row["eta"]: f"{100 * float(row['replacement_probability']):.0f}"
-        for row in _read("replacement.csv")
-        if row["embedding"] == BERT
-    }
-    inverted = {
-        row["eta"]: row["value"]
-        for row in _read("utility.csv")
-        if row["metric"] == "inversion_accuracy" and row["task"] == TASK
-    }
     ours = {
         embedding: {point["eta"]: point["replaced"] for point in content["curves"]["t2t"]}
         for embedding, content in results.calibrations.items()
         if content
     }
     kept = {name: {eta: 1 - share for eta, share in of.items()} for name, of in ours.items()}
+    shares = {eta: f"{100 * share:.0f}" for eta, share in replaced(BERT).items()}
+    found = {eta: str(round(100 * share, 2)) for eta, share in inverted().items()}
     return [
         _beside("words replaced, %", f"{BERT} (RAPT, table III)", shares, ours),
-        _beside("white-box inversion, accuracy %", f"{BERT} (Qu et al., table 3)", inverted, kept),
+        _beside("white-box inversion, accuracy %", f"{BERT} (Qu et al., table 3)", found, kept),
     ]
 
 
@@ -60,8 +75,3 @@ def _beside(
         for embedding, shares in ours.items()
     }
     return Published(title, sorted_etas(list(printed)), rows)
-
-
-def _read(name: str) -> list[dict[str, str]]:
-    text = files("rapt.reporting").joinpath("published", name).read_text()
-    return list(csv.DictReader(text.splitlines()))

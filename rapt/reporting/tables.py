@@ -21,6 +21,8 @@ from rapt.results.reader import Cell, Metric, Results, label
 # Seeds that an interval needs at least.
 FEWEST_SEEDS = 3
 REPLACED = ("replaced", "replaced_low", "replaced_high")
+# Of a confidence interval.
+ENDS = ("low", "high")
 # Quantiles of N_w and S_w over words, in the order of a channel's JSON.
 QUANTILES = ("least", "5", "25", "median", "75", "95", "most")
 
@@ -180,20 +182,13 @@ class Difference:
     low: float | None
     high: float | None
     seeds: int
+    # The conclusion from the 95 % interval.
+    verdict: str
 
     @property
     def group(self) -> tuple[str, str, str]:
         """The factors that are fixed while the methods and η vary."""
         return (self.task, self.backbone, self.tuner)
-
-    @property
-    def verdict(self) -> str:
-        """The conclusion from the 95 % interval of the paired differences."""
-        if self.low is None or self.high is None:
-            return "too few seeds to tell"
-        if self.low > 0:
-            return "higher"
-        return "lower" if self.high < 0 else "no difference that these seeds show"
 
 
 class Target(NamedTuple):
@@ -217,8 +212,7 @@ def _utility(results: Results, cell: Cell) -> Utility:
         cell=cell.plan.cell,
         **{"study": None, "denoiser": None, **cell.factors},  # type: ignore[arg-type]
         protection=cell.protection,
-        accuracy=_mean(accuracy),
-        accuracy_sd=accuracy.sd if accuracy else None,
+        **_parts("accuracy", accuracy, "sd"),
         seeds=accuracy.n if accuracy else None,
         majority=cell.floor("majority"),
         replaced_share=results.replaced(cell.factors),
@@ -328,12 +322,9 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
     attack = results.params.attacks[cell.factors["attack"]]
     empirical = cell.metric(target.privacy)
     clean = results.baseline(cell)
-    baseline = clean.metric(target.accuracy) if clean else None
     # The channel of clean text is the identity: an attacker who knows it reads every word.
     by_identity = isinstance(attack, Inversion) and attack.reads_channel
-    broken = False if by_identity else _broken(clean, target)
-    told = cell.metric("tpr_at_1") if kind == "membership" else None
-    error = _squared_error(cell)
+    baseline = clean.metric(target.accuracy) if clean else None
     return Privacy(
         kind=kind,
         cell=cell.plan.cell,
@@ -342,24 +333,16 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         knows=attack.knows,
         given=attack.given,
         protection=cell.protection,
-        empirical_privacy=_mean(empirical),
-        empirical_privacy_sd=empirical.sd if empirical else None,
-        empirical_privacy_low=empirical.low if empirical else None,
-        empirical_privacy_high=empirical.high if empirical else None,
+        **_parts("empirical_privacy", empirical, "sd", *ENDS),
         seeds=empirical.n if empirical else None,
-        attack_accuracy=_mean(accuracy),
-        attack_accuracy_sd=accuracy.sd if accuracy else None,
+        **_parts("attack_accuracy", accuracy, "sd"),
         attack_accuracy_all_words=_mean(cell.metric("accuracy")) if kind == "invert" else None,
-        tpr_at_1=_mean(told),
-        tpr_at_1_low=told.low if told else None,
-        tpr_at_1_high=told.high if told else None,
+        **_parts("tpr_at_1", cell.metric("tpr_at_1") if kind == "membership" else None, *ENDS),
         majority=cell.floor(target.floor),
         clean_accuracy=1.0 if by_identity else _mean(baseline),
-        broken=broken,
+        broken=False if by_identity else _broken(clean, target),
         accuracy_ceiling=cell.ceiling(target.accuracy),
-        squared_error=_mean(error),
-        squared_error_low=error.low if error else None,
-        squared_error_high=error.high if error else None,
+        **_parts("squared_error", _squared_error(cell), *ENDS),
         squared_error_floor=cell.content["floors"].get("squared_error") if cell.content else None,
         clean_squared_error=_mean(_squared_error(clean)),
         command=cell.plan.command,
@@ -419,9 +402,19 @@ def _difference(
     paired = [own[seed] - other[seed] for seed in sorted(own.keys() & other.keys())]
     if not paired:
         return None
-    low, high = interval(paired) or (None, None)
+    found = interval(paired)
     names = (task, backbone, tuner, eta, method, against)
-    return Difference(*names, fmean(paired), low, high, len(paired))
+    low, high = found or (None, None)
+    return Difference(*names, fmean(paired), low, high, len(paired), _verdict(found))
+
+
+def _verdict(found: tuple[float, float] | None) -> str:
+    if not found:
+        return "too few seeds to tell"
+    low, high = found
+    if low > 0:
+        return "higher"
+    return "lower" if high < 0 else "no difference that these seeds show"
 
 
 def interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float] | None:
@@ -522,7 +515,7 @@ def clean(rows: Sequence[Utility], group: Sequence[str]) -> Utility | None:
 
 def to_csv(rows: Sequence[Any], columns: Sequence[str] | None = None) -> str:
     """Format rows as CSV, with floats rounded to 6 places."""
-    records = [row if isinstance(row, dict) else asdict(row) | _derived(row) for row in rows]
+    records = [row if isinstance(row, dict) else asdict(row) for row in rows]
     names = columns or list(dict.fromkeys(name for record in records for name in record))
     text = io.StringIO()
     writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
@@ -533,12 +526,7 @@ def to_csv(rows: Sequence[Any], columns: Sequence[str] | None = None) -> str:
 
 def columns_of(row_type: type) -> list[str]:
     """Return the columns of a tidy table, which a table without rows has, too."""
-    derived = ["verdict"] if row_type is Difference else []
-    return [field.name for field in fields(row_type)] + derived
-
-
-def _derived(row: Any) -> dict[str, Any]:
-    return {"verdict": row.verdict} if isinstance(row, Difference) else {}
+    return [field.name for field in fields(row_type)]
 
 
 def _plain(value: Any) -> Any:
@@ -549,6 +537,12 @@ def _squared_error(cell: Cell | None) -> Metric | None:
     """Return the squared error; None: the cell has not run, or its attack guesses no vectors."""
     has_one = cell and cell.content and "squared_error" in cell.content["metrics"]
     return cell.metric("squared_error") if cell and has_one else None
+
+
+def _parts(name: str, metric: Metric | None, *parts: str) -> dict[str, Any]:
+    """Return a metric's mean under its name, and more of it under names like accuracy_sd."""
+    more = {f"{name}_{part}": getattr(metric, part, None) for part in parts}
+    return {name: _mean(metric)} | more
 
 
 def _mean(metric: Metric | None) -> float | None:

@@ -14,7 +14,7 @@ from rapt import params, presets
 from rapt.grid import ATTACKED, PlannedCell, is_unprotected, plan
 from rapt.params import Params
 from rapt.reporting import tables
-from rapt.reporting.claims import Claim, _categories, claims
+from rapt.reporting.claims import LEVELS, Claim, _categories, claims, statements
 from rapt.results import reader
 from rapt.results.cells import summary
 from tests.conftest import ROOT
@@ -140,6 +140,11 @@ def test_a_planted_effect_is_found_and_its_opposite_is_not(
     opposite = of(plant(preset, kind, level, -0.05), name)
     assert opposite.verdict == "not supported"
     assert opposite.effect == pytest.approx(-5 * steps, abs=1.5)
+
+
+def test_each_statement_names_levels_that_exist() -> None:
+    named = {claim.levels for claim in statements().values() if isinstance(claim.levels, str)}
+    assert named == {"", *LEVELS}
 
 
 def test_without_seeds_nothing_is_said(folder: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rapt.grid import sorted_etas
 from rapt.reporting.figures.drawing import Figure, finish, line, panel, slug, spoken
-from rapt.reporting.papers.rapt_paper import categories, plain_length
+from rapt.reporting.papers import paper_table
 from rapt.reporting.papers.table import PaperRow, PaperTable
 from rapt.reporting.text import group_text, unproven
 from rapt.results.reader import Results
@@ -21,10 +21,12 @@ LONGEST = 20
 
 def settings(results: Results) -> Iterator[Figure]:
     """One panel for each group that is tuned, then for each attack and target."""
-    yield from _over_settings(plain_length(results), ("task", "backbone", "tuner"), "plain tokens")
+    lengths = paper_table(results, "rapt-figure-5")
+    yield from _over_settings(lengths, ("task", "backbone", "tuner"), "plain tokens")
     # Categories have no order that a line could follow.
     attacked = ("attack", "task", "target")
-    yield from _over_settings(categories(results), attacked, "categories replaced", width=0)
+    categories = paper_table(results, "rapt-figures-6-8-10")
+    yield from _over_settings(categories, attacked, "categories replaced", width=0)
 
 
 def _over_settings(

@@ -1,0 +1,134 @@
+"""Planned cells beside printed numbers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from rapt import presets
+from rapt.grid import plan
+from rapt.params import Params
+from rapt.reporting.published import read
+from tests.conftest import ROOT
+from tests.reporting.papers.conftest import EDGE, found, planned
+
+
+def test_only_the_same_setting_is_subtracted(on_bert: Params) -> None:
+    table = found(on_bert)["rapt-table-2"]
+    wanted = ["sst2", "bert", "lora", "t2t", "75"]
+    row = next(row for row in table.rows if list(row.factors.values()) == wanted)
+    assert row.published == 53.1 and row.mean is not None
+    assert row.difference == pytest.approx(row.mean - 53.1)
+    assert not row.orientation
+
+
+def test_another_setting_is_orientation_and_never_subtracted(whole: Params) -> None:
+    for table in found(whole, benchmarks=EDGE).values():
+        for row in table.rows:
+            if row.mean is not None:
+                assert row.difference is None
+                assert row.orientation == (row.published is not None)
+
+
+def test_orientation_is_at_the_eta_that_replaces_as_many_words(whole: Params) -> None:
+    """Of the synthetic releases t2t replaces 86 % at η 50: of the paper's, 85 % at 75."""
+    rows = found(whole)["rapt-table-2"].rows
+    row = next(r for r in rows if (r.factors["method"], r.factors["eta"]) == ("t2t", "50"))
+    assert row.beside == (
+        "sst2 · bert-base-uncased · lora · η = 75, where 85.0 % of the words are replaced"
+    )
+    clean = next(r for r in rows if r.factors["eta"] == "inf")
+    assert clean.beside == "sst2 · bert-base-uncased · lora · η = inf"
+
+
+def test_what_is_missing_names_what_runs_it(on_bert: Params) -> None:
+    tables = found(on_bert)
+    own = {cell.command for cell in plan(on_bert)}
+    rows = tables["rapt-table-2"].rows
+    missing = [row for row in rows if row.missing]
+    assert {row.command for row in missing} & own
+    assert {row.command for row in missing} - own == {
+        *(
+            f"rapt preset paper-nlu-{model}, then dvc repro {stage}"
+            for model in ("bert", "qwen")
+            for stage in ("train", "train-clean")
+        ),
+        None,  # TP-UK, which is not public; pct2t and rapt on clean text
+    }
+    stages = YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"]
+    names = "|".join(presets.names())
+    with_preset = re.compile(rf"rapt preset (?:{names}), then dvc repro ((?: ?[a-z-]+)+)")
+    for table in tables.values():
+        for row in table.rows:
+            if row.command and (match := with_preset.fullmatch(row.command)):
+                assert set(match[1].split()) <= set(stages)
+            else:
+                assert row.command is None or row.command.startswith(("dvc repro ", "make "))
+
+
+def test_every_printed_number_of_a_table_stands_in_it_once(on_bert: Params) -> None:
+    """Whether as its own row, or beside the cell of its setting: the params sweep few of them."""
+    tables = found(on_bert)
+    names = {
+        "rapt-table-2": ("utility.csv", "rapt-v3", "II"),
+        "rapt-table-5": ("ablations.csv", "rapt-v3", "V"),
+        "rapt-table-6": ("ablations.csv", "rapt-v3", "VI"),
+        "rapt-table-7": ("ablations.csv", "rapt-v3", "VII"),
+        "rapt-table-8": ("ablations.csv", "rapt-v3", "VIII"),
+        "rapt-table-9": ("utility.csv", "rapt-v3", "IX"),
+        "qu-table-3": ("inversion.csv", "qu-2021", "3"),
+        "qu-table-4": ("utility.csv", "qu-2021", "4"),
+        "qu-table-5": ("utility.csv", "qu-2021", "5"),
+        "qu-table-6": ("pretraining.csv", "qu-2021", "6"),
+        "qu-table-7": ("pretraining.csv", "qu-2021", "7"),
+    }
+    for name, (file, *numbering) in names.items():
+        shown = [r.published for r in tables[name].rows if not r.orientation]
+        rows = [r for r in read(file) if [r["source"], r["table"]] == numbering]
+        assert len(rows) >= 5
+        printed = sorted(float(row["value"]) for row in rows)
+        assert sorted(value for value in shown if value is not None) == printed
+
+
+def test_generated_text_stands_beside_no_accuracy(on_bert: Params) -> None:
+    for name in ("rapt-table-7", "rapt-table-8"):
+        table = found(on_bert)[name]
+        assert table.note and "WebNLG" in table.note
+        own = [r for r in table.rows if r.factors["task"] == "webnlg, BLEU"]
+        assert own and all(row.missing and row.command is None for row in own)
+        assert not [row for row in table.rows if row.beside and "webnlg" in row.beside]
+
+
+def test_pretraining_is_shown_as_not_built(whole: Params) -> None:
+    for name in ("qu-table-6", "qu-table-7"):
+        table = found(whole)[name]
+        assert table.note == "Not built: this project does not pretrain."
+        assert table.rows and all(row.missing and row.command is None for row in table.rows)
+
+
+@pytest.mark.parametrize(
+    ("preset", "names"),
+    [
+        ("paper-nlu-bert", ["rapt-table-2"]),
+        ("paper-nlu-qwen", ["rapt-table-2"]),
+        ("paper-qu", ["qu-table-3", "qu-table-4", "qu-table-5"]),
+        ("paper-qu-sst2", ["qu-table-4"]),
+        ("paper-qu-qqp", ["qu-table-5"]),
+        ("paper-llm", ["rapt-table-9"]),
+        ("paper-study-prefix-length", ["rapt-table-6"]),
+    ],
+)
+def test_the_papers_presets_leave_no_printed_row_over(
+    preset: str, names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = found(planned(preset, tmp_path, monkeypatch))
+    for name in names:
+        rows = tables[name].rows
+        assert [row for row in rows if row.published is not None and not row.orientation]
+        others = [row.command for row in rows if row.command and "rapt preset" in row.command]
+        assert not [command for command in others if f"rapt preset {preset}," in command]
+        # Of these two presets have a backbone each.
+        assert not others or name in ("rapt-table-2", "qu-table-4", "qu-table-5")
