@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from ruamel.yaml import YAML
 from transformers import AutoConfig, AutoTokenizer, BertModel
 
-from rapt.release.predict import Repeater
 from rapt.release.text import TAGGER
 from rapt.serving.model import Adapted
+from rapt.serving.predict import Repeater
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from rapt.utils.errors import RaptError

@@ -19,9 +19,9 @@ from typer.main import get_command
 
 from rapt import defaults
 from rapt.cli import app, main
-from rapt.release.predict import Repeater
 from rapt.release.text import TAGGER
 from rapt.serving.model import Adapted
+from rapt.serving.predict import Repeater
 from rapt.serving.protocol import contract_of
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.inference_spec import Contract
