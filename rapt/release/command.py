@@ -9,7 +9,7 @@ from typing import Any
 from rapt import defaults
 from rapt.privacy.categories import listed
 from rapt.release.directory import FORMAT, Directory
-from rapt.release.formats import FORMATS, STREAM, TEXT, Input, format_name
+from rapt.release.formats import FORMATS, STREAM, TEXT, format_name
 from rapt.release.job import Job
 from rapt.release.statement import Counts
 from rapt.release.text import NOISE, PLACEHOLDER, TextPrivatizer
@@ -63,7 +63,7 @@ def prepared(
         work = Directory(path, out, columns, drop_others, keep_map, overwrite)
     else:
         kind = FORMATS[format_name(path, out, format)]
-        work = Job(kind(Input(path), columns, drop_others), out, keep_map, overwrite)
+        work = Job(kind(path, columns, drop_others), out, keep_map, overwrite)
     work.check()
     privatizer = TextPrivatizer(
         table=table or defaults.table(),

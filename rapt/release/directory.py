@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import permutations
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
+from pydantic import TypeAdapter
 
-from rapt.release.formats import STREAM, SUFFIXES, Input, Parquet
-from rapt.release.job import Job, Progress, how, write_statement
+from rapt.release.formats import STREAM, SUFFIXES, Parquet
+from rapt.release.job import Job, Progress, settings, write_statement
 from rapt.release.parts import Parts
 from rapt.release.statement import Counts, statement
 from rapt.release.text import TextPrivatizer
 from rapt.utils import files
 from rapt.utils.errors import RaptError
-from rapt.utils.files import read_json, write_bytes
+from rapt.utils.files import write_bytes
 from rapt.utils.progress import counter
 
 FORMAT = "parquet"
 IGNORED = (".", "_")  # what names begin with that no reader of Parquet takes for data: _SUCCESS
+
+
+@dataclass(frozen=True)
+class Done:
+    """What waits beside a finished file for the statement: its input's sha256 and its counts."""
+
+    input: str
+    counts: Counts
+
+
+DONE = TypeAdapter(Done)
 
 
 @dataclass(frozen=True)
@@ -86,7 +96,7 @@ class Directory:
         if self.out.exists():
             _check_parquet(self.out, os.listdir(self.out))  # nothing else is ever removed
         for name in self.names:
-            if not any(self._source(name).chunks()):
+            if not any(self._job(name).source.chunks()):
                 raise RaptError(f"{self.path / name}: holds no rows")
 
     def run(self, privatizer: TextPrivatizer) -> Counts:
@@ -108,10 +118,8 @@ class Directory:
         Raises:
             RaptError: it was begun with other options or other files, or another run works on it.
         """
-        identity = how(privatizer, self._source(self.names[0]), self.map) | {
-            "list of files": self.names
-        }
-        with self._parts.opened(identity, resumable=True):
+        identity = settings(privatizer, self._job(self.names[0]).source, self.map)
+        with self._parts.opened(identity | {"list of files": self.names}, resumable=True):
             if self._complete():
                 os.replace(self.out, self._files)
             self._files.mkdir(exist_ok=True)
@@ -127,13 +135,25 @@ class Directory:
         Raises:
             RaptError: it is not what it should be, or is not what it was when it was privatized.
         """
-        return self._member(name).release(privatizer, progress)
+        job = self._job(name)
+        if not job.out.exists():
+            job.read()
+            return job.release(privatizer, partial(self._note, name), progress)
+        if not self._is_done(name):
+            raise RaptError(
+                f"{job.source.where}: changed since it was privatized; remove "
+                f"{self._parts.folder} to begin anew"
+            )
+        Parts(job.out, job.map).remove()  # killed before it could
+        counts = self._done(name).counts
+        progress(counts.documents)
+        return counts
 
     def finish(self, privatizer: TextPrivatizer) -> Counts:
         """Make the release of its files, all of which are done: where it is, its statement is."""
         counts = Counts()
         for name in self.names:
-            counts.update(self._member(name).counts())
+            counts.update(self._done(name).counts)
         write_statement(self.out, statement(privatizer, self.columns, counts))
         if self.out.exists():
             shutil.rmtree(self.out)
@@ -144,63 +164,36 @@ class Directory:
     def _complete(self) -> bool:
         """Whether the release is in place of a run that was killed before it removed its parts."""
         moved = self.out.exists() and not self._files.exists()
-        return moved and all(self._member(name).is_done for name in self.names)
+        return moved and all(self._is_done(name) for name in self.names)
 
     @property
     def _parts(self) -> Parts:
-        return Parts(self.out, None)
+        return Parts(self.out)
 
     @property
     def _files(self) -> Path:
         return self._parts.folder / "files"
 
-    def _member(self, name: str) -> _Member:
+    def _job(self, name: str) -> Job:
+        source = Parquet(self.path / name, self.columns, self.drop_others)
         map = self.map / f"{name}.jsonl" if self.map else None
-        return _Member(self._source(name), self._files / name, map, self.overwrite, (name,))
+        return Job(source, self._files / name, map, self.overwrite, (name,))
 
-    def _source(self, name: str) -> Parquet:
-        return Parquet(Input(self.path / name), self.columns, self.drop_others)
+    def _note(self, name: str, counts: Counts) -> None:
+        """Note that a file is done."""
+        done = Done(files.sha256(self.path / name), counts)
+        write_bytes(self._note_of(name), [DONE.dump_json(done)])
 
+    def _is_done(self, name: str) -> bool:
+        """Whether a file was finished, and is what it was then."""
+        noted = self._note_of(name).exists()
+        return noted and self._done(name).input == files.sha256(self.path / name)
 
-class _Member(Job):
-    """A file of the folder: its counts wait beside it for the statement."""
+    def _done(self, name: str) -> Done:
+        return DONE.validate_json(self._note_of(name).read_bytes())
 
-    def release(self, privatizer: TextPrivatizer, progress: Progress) -> Counts:
-        """Privatize it, unless that is done."""
-        if not self.out.exists():
-            self.read()
-            return self._to_file(privatizer, progress)
-        if not self.is_done:
-            raise RaptError(
-                f"{self.source.input.where}: changed since it was privatized; remove "
-                f"{self.out.parents[1]} to begin anew"
-            )
-        Parts(self.out, self.map).remove()  # killed before it could
-        counts = self.counts()
-        progress(counts.documents)
-        return counts
-
-    @property
-    def is_done(self) -> bool:
-        """Whether it was finished, and is what it was then."""
-        input = self.source.input.path
-        return self._place.exists() and self._facts()["input"] == files.sha256(input)
-
-    def counts(self) -> Counts:
-        """Those of a finished file."""
-        return Counts.from_json(self._facts()["counts"])
-
-    def _describe(self, privatizer: TextPrivatizer, counts: Counts) -> None:
-        facts = {"input": files.sha256(self.source.input.path), "counts": counts.as_json()}
-        write_bytes(self._place, [json.dumps(facts).encode()])
-
-    def _facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = read_json(self._place)
-        return facts
-
-    @property
-    def _place(self) -> Path:
-        return self.out.parents[1] / f"{self.out.name}.json"
+    def _note_of(self, name: str) -> Path:
+        return self._parts.folder / f"{name}.json"
 
 
 def _check_parquet(folder: Path, names: Iterable[str]) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -48,13 +49,13 @@ class Job:
         Raises:
             RaptError: the input does not exist, or an output exists or is also the input.
         """
-        path = self.source.input.path
+        path = self.source.path
         if path != STREAM and not path.exists():
             raise RaptError(f"{path}: no such file")
         named = [place for place in (path, self.out, self.map) if place and place != STREAM]
         if len({place.resolve() for place in named}) < len(named):
             raise RaptError("IN, OUT and the map are one file twice: it would overwrite itself")
-        begun = self.out != STREAM and Parts(self.out, self.map).begun
+        begun = self.out != STREAM and Parts(self.out).begun
         for place in (self.out, *([self.map] if self.map and not begun else [])):
             if place != STREAM and place.exists() and not (self.overwrite and place.is_file()):
                 raise RaptError(f"{place}: exists; give --overwrite to replace it (a file only)")
@@ -66,8 +67,14 @@ class Job:
             RaptError: the input is invalid.
         """
         with counter("privatizing", self.read(), "documents") as progress:
-            run = self._to_stream if self.out == STREAM else self._to_file
-            return run(privatizer, progress.update)
+            if self.out == STREAM:
+                return self._to_stream(privatizer, progress.update)
+            columns = self.source.columns
+            return self.release(
+                privatizer,
+                lambda counts: write_statement(self.out, statement(privatizer, columns, counts)),
+                progress.update,
+            )
 
     def read(self) -> int | None:
         """Count the documents; None: the input is a stream, which can be read only once.
@@ -78,60 +85,59 @@ class Job:
         Raises:
             RaptError: the input is invalid.
         """
-        if not self.source.input.is_file:
+        if not self.source.is_file:
             return None
-        documents = sum(len(_first(chunk)) for chunk in self.source.chunks())
+        documents = sum(chunk.size for chunk in self.source.chunks())
         self._check_rows(documents)
         return documents
 
-    def _to_file(self, privatizer: TextPrivatizer, progress: Progress) -> Counts:
-        counts, parts = Counts(), Parts(self.out, self.map)
-        identity = self._identity(privatizer)
-        with parts.opened(identity, self.source.input.is_file):
-            start = 0
+    def release(
+        self, privatizer: TextPrivatizer, describe: Callable[[Counts], None], progress: Progress
+    ) -> Counts:
+        """Privatize the file in parts, and make the release of them.
+
+        Args:
+            privatizer: the noise and its options.
+            describe: writes what the release must not be without, before it is in place.
+            progress: called for each part.
+
+        Raises:
+            RaptError: the input is invalid, or changed meanwhile.
+        """
+        parts, identity, documents = Parts(self.out, self.map), self._identity(privatizer), 0
+        with parts.opened(identity, self.source.is_file):
             for chunk in self.source.chunks():
                 if chunk.number not in parts:
-                    content, map, counted = self._privatized(privatizer, chunk, start)
-                    parts.add(chunk.number, content, map, counted.as_json())
-                start += len(_first(chunk))
-                progress(len(_first(chunk)))
-            self._check_rows(start)
+                    parts.add(chunk.number, *self._privatized(privatizer, chunk, documents))
+                documents += chunk.size
+                progress(chunk.size)
+            self._check_rows(documents)
             if self._identity(privatizer) != identity:
                 parts.remove()
-                raise RaptError(f"{self.source.input.where}: changed while it was read; try again")
-            for facts in parts.facts():
-                counts.update(Counts.from_json(facts))
-            self._finish(parts, privatizer, counts)
+                raise RaptError(f"{self.source.where}: changed while it was read; try again")
+            counts = parts.counts()
+            describe(counts)
+            parts.join_map()
+            whole = parts.folder / "whole"
+            self.source.join(parts.contents(), whole)
+            os.replace(whole, self.out)
+            parts.remove()
         return counts
-
-    def _finish(self, parts: Parts, privatizer: TextPrivatizer, counts: Counts) -> None:
-        """Move everything into place, the release last, so that it never lacks its description."""
-        self._describe(privatizer, counts)
-        parts.join_map()
-        whole = parts.folder / "whole"
-        self.source.join(parts.contents(), whole)
-        os.replace(whole, self.out)
-        parts.remove()
-
-    def _describe(self, privatizer: TextPrivatizer, counts: Counts) -> None:
-        write_statement(self.out, statement(privatizer, self.source.columns, counts))
 
     def _to_stream(self, privatizer: TextPrivatizer, progress: Progress) -> Counts:
-        counts = Counts()
-        map_file = _private(self.map, self.overwrite) if self.map else None
-        for chunk in self.source.chunks():
-            content, map, counted = self._privatized(privatizer, chunk, counts.documents)
-            if map_file:
-                map_file.write(map)
-            sys.stdout.buffer.write(content)
-            sys.stdout.buffer.flush()
-            counts.update(counted)
-            progress(counted.documents)
-        if map_file:
-            map_file.close()
-        self._check_rows(counts.documents)
-        sys.stderr.write(plain_words(statement(privatizer, self.source.columns, counts)))
-        return counts
+        total = Counts()
+        with _private(self.map, self.overwrite) if self.map else nullcontext() as map_file:
+            for chunk in self.source.chunks():
+                content, map, counts = self._privatized(privatizer, chunk, total.documents)
+                if map_file:
+                    map_file.write(map)
+                sys.stdout.buffer.write(content)
+                sys.stdout.buffer.flush()
+                total.update(counts)
+                progress(chunk.size)
+        self._check_rows(total.documents)
+        sys.stderr.write(plain_words(statement(privatizer, self.source.columns, total)))
+        return total
 
     def _privatized(
         self, privatizer: TextPrivatizer, chunk: Chunk, start: int
@@ -148,36 +154,33 @@ class Job:
             counts.add(document)
         new = {
             column: [
-                None if before is None else after.text(privatizer.options.keep_spacing)
+                None if before is None else after.text(privatizer.keep_spacing)
                 for before, after in zip(chunk.texts[column], texts, strict=True)
             ]
             for column, texts in released.items()
         }
         map = _map_lines(released, start) if self.map else ""
-        return self.source.encode(chunk, new), map.encode(), counts
+        return chunk.encode(new), map.encode(), counts
 
     def _identity(self, privatizer: TextPrivatizer) -> dict[str, object]:
         source = self.source
-        return how(privatizer, source, self.map) | {
-            "input": files.sha256(source.input.path) if source.input.is_file else None,
-        }
+        digest = files.sha256(source.path) if source.is_file else None
+        return settings(privatizer, source, self.map) | {"input": digest}
 
     def _check_rows(self, documents: int) -> None:
         if not documents:
-            raise RaptError(f"{self.source.input.where}: holds no rows")
+            raise RaptError(f"{self.source.where}: holds no rows")
 
 
-def how(privatizer: TextPrivatizer, source: Format, map: Path | None) -> dict[str, object]:
+def settings(privatizer: TextPrivatizer, source: Format, map: Path | None) -> dict[str, object]:
     """Return all settings that determine a release, as JSON; its parts must share them.
 
     Noise is fresh each time, except with an insecure seed.
     """
-    return asdict(privatizer.options) | {
-        "categories": list(privatizer.options.categories or ()),
-        "parameters": dict(privatizer.options.parameters),
+    return asdict(privatizer) | {
         "table": privatizer.privatizer.table.sha256,
         "format": type(source).__name__,
-        "columns": list(source.columns),
+        "columns": source.columns,
         "drop_others": source.drop_others,
         "keep_map": map and str(map.resolve()),
         "version of rapt": __version__,
@@ -189,10 +192,6 @@ def write_statement(out: Path, content: dict[str, Any]) -> None:
     text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     write_bytes(beside(out, ".privacy.json"), [text.encode()])
     write_bytes(beside(out, ".privacy.txt"), [plain_words(content).encode()])
-
-
-def _first(chunk: Chunk) -> list[str | None]:
-    return list(next(iter(chunk.texts.values())))
 
 
 def _map_lines(released: dict[str, list[Released]], start: int) -> str:

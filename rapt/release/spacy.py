@@ -46,7 +46,7 @@ class PrivatizerComponent:
             for doc in docs:
                 _check_tags(doc)
         for doc, released in zip(docs, self._privatizer.release_docs(docs), strict=True):
-            doc._.privatized = released.text(self._privatizer.options.keep_spacing)
+            doc._.privatized = released.text(self._privatizer.keep_spacing)
             words = (token for token in doc if not token.is_space)
             for token, word in zip(words, released.words, strict=True):
                 token._.privatized = word

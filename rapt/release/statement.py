@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from rapt import __version__
 from rapt.privacy.statement import KINDS
@@ -54,16 +56,6 @@ class Counts:
         self.replaced += other.replaced
         self.others |= other.others
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the counts as JSON, which `Counts.from_json` reads."""
-        return asdict(self) | {"fates": dict(self.fates), "others": sorted(self.others)}
-
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> Counts:
-        """Read the output of `as_json`."""
-        fates, others = Counter(content["fates"]), set(content["others"])
-        return cls(**content | {"fates": fates, "others": others})
-
     @property
     def words(self) -> int:
         """The number of words of all documents."""
@@ -75,25 +67,27 @@ class Counts:
         return {kind: self.fates[fate + kind] for kind in kinds}
 
 
+COUNTS = TypeAdapter(Counts)
+
+
 def statement(privatizer: TextPrivatizer, columns: Sequence[str], counts: Counts) -> dict[str, Any]:
     """Build the privacy statement of a release, as JSON (docs/privatize.md)."""
-    options = privatizer.options
     content = of_privatizer(
         privatizer.privatizer,
-        eta=repr(options.eta).removesuffix(".0"),
+        eta=repr(privatizer.eta).removesuffix(".0"),
         documents=counts.documents,
         noise=counts.fates[NOISE],
         longest=counts.most,
         verbatim=counts.kinds(VERBATIM_KIND),
         placeholders=counts.kinds(PLACEHOLDER),
         columns=sorted(counts.others),
-        spacing="as in the texts" if options.keep_spacing else "single spaces",
-        generator=FRESH if options.insecure_seed is None else SEEDED,
+        spacing="as in the texts" if privatizer.keep_spacing else "single spaces",
+        generator=FRESH if privatizer.insecure_seed is None else SEEDED,
         rapt=__version__,
-        tagger=options.tagger,
+        tagger=privatizer.tagger,
         privatized_columns=list(columns),
     )
-    if options.categories and not options.keep_identifiers:
+    if privatizer.categories and not privatizer.keep_identifiers:
         content["not_covered"].append(
             "Of the words of other categories, numbers, e-mail addresses, URLs and handles are "
             "replaced by placeholders where they are recognized."

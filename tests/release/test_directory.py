@@ -11,7 +11,7 @@ import pytest
 
 from rapt.release import formats
 from rapt.release.directory import Directory
-from rapt.release.formats import STREAM, Input, Parquet
+from rapt.release.formats import STREAM, Parquet
 from rapt.release.job import Job
 from rapt.release.parts import Parts
 from rapt.release.text import TextPrivatizer
@@ -82,7 +82,7 @@ def test_it_equals_its_files_one_by_one(seeded: TextPrivatizer) -> None:
     given().run(seeded)
     Path("alone").mkdir()
     for name in NAMES:
-        source = Parquet(Input(Path("in") / name), ("text",), False)
+        source = Parquet(Path("in") / name, ("text",), False)
         Job(source, Path("alone") / name, stream=(name,)).run(seeded)
         assert (Path("alone") / name).read_bytes() == content()[name]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rapt.release import formats, job
-from rapt.release.formats import FORMATS, STREAM, Input
+from rapt.release.formats import FORMATS, STREAM
 from rapt.release.job import Job
 from rapt.release.text import TextPrivatizer
 from rapt.utils.errors import RaptError
@@ -38,7 +38,7 @@ def rows(count: int) -> str:
 
 def given(count: int = 20, **options: object) -> Job:
     Path("in.csv").write_text(rows(count))
-    source = FORMATS["csv"](Input(Path("in.csv")), ["text"], False)
+    source = FORMATS["csv"](Path("in.csv"), ["text"], False)
     made = Job(source, Path("out.csv"), **options)  # type: ignore[arg-type]
     made.check()
     return made
@@ -242,7 +242,7 @@ def test_what_stands_is_not_overwritten_by_accident(pct2t: TextPrivatizer) -> No
 def test_a_file_is_not_privatized_onto_itself(out: str) -> None:
     Path("link").symlink_to("in.csv")
     Path("in.csv").write_text(rows(3))
-    source = FORMATS["csv"](Input(Path("in.csv")), ["text"], False)
+    source = FORMATS["csv"](Path("in.csv"), ["text"], False)
     with pytest.raises(RaptError, match="one file twice"):
         Job(source, Path(out), overwrite=True).check()
     with pytest.raises(RaptError, match="one file twice"):
@@ -253,7 +253,7 @@ def test_a_file_is_not_privatized_onto_itself(out: str) -> None:
 @pytest.mark.parametrize("content", ["", HEAD])
 def test_an_empty_file_is_refused_and_leaves_nothing(content: str, pct2t: TextPrivatizer) -> None:
     Path("in.csv").write_text(content)
-    source = FORMATS["csv"](Input(Path("in.csv")), ["text"], False)
+    source = FORMATS["csv"](Path("in.csv"), ["text"], False)
     with pytest.raises(RaptError, match=r"^in.csv: "):
         Job(source, Path("out.csv")).run(pct2t)
     assert left() == {"in.csv"}
@@ -270,7 +270,7 @@ def test_a_bad_last_line_shows_before_any_word_is_privatized(pct2t: TextPrivatiz
 
 def test_a_missing_file_is_one_line() -> None:
     with pytest.raises(RaptError, match=r"^in.txt: no such file$"):
-        Job(FORMATS["text"](Input(Path("in.txt")), ["text"], False), STREAM).check()
+        Job(FORMATS["text"](Path("in.txt"), ["text"], False), STREAM).check()
 
 
 PROGRAM = """
