@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -22,7 +22,7 @@ from rapt.privacy.statement import plain_words
 from rapt.release.formats import STREAM, SUFFIXES, Chunk, Format
 from rapt.release.parts import PRIVATE, Parts, beside
 from rapt.release.statement import Counts, statement
-from rapt.release.text import Released, TextPrivatizer
+from rapt.release.text import TextPrivatizer, Word, joined
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.files import write_bytes
@@ -148,7 +148,7 @@ class Job:
         Raises:
             RaptError: it was begun with other options or other files, or another run works on it.
         """
-        read = {"list of files": self.names} if self.is_folder else {"input": self._sha256()}
+        read = {"list of files": self.names} if self.is_folder else {"input": self._sha256(self.names[0])}
         is_stream = not (self.is_folder or self.path.is_file())
         with self._parts.opened(self._settings(privatizer) | read, resumable=not is_stream):
             if self._is_moved():
@@ -166,7 +166,7 @@ class Job:
         Raises:
             RaptError: it is not what it should be, or is not what it was when it was privatized.
         """
-        source, parts = self._source(name), self._parts_of(name)
+        source = self._source(name)
         if not ((self._files / name).exists() and source.is_file):
             if self.is_folder:
                 self._read(source)
@@ -176,7 +176,7 @@ class Job:
                 f"{source.where}: changed since it was privatized; remove {self._parts.folder} to "
                 "begin anew"
             )
-        parts.remove()  # killed before it could
+        self._parts_of(name).remove()  # killed before it could
         counts = self._done(name).counts
         progress(counts.documents)
         return counts
@@ -229,9 +229,9 @@ class Job:
             counts = parts.counts()
             write_bytes(self._note(name), [DONE.dump_json(Done(digest, counts))])
             parts.join_map()
-            joined = parts.folder / "joined"
-            source.join(parts.contents(), joined)
-            os.replace(joined, self._files / name)
+            whole = parts.folder / "whole"
+            source.join(parts.contents(), whole)
+            os.replace(whole, self._files / name)
             parts.remove()
         return counts
 
@@ -266,7 +266,7 @@ class Job:
             counts.add(document)
         new = {
             column: [
-                None if before is None else after.text(privatizer.keep_spacing)
+                None if before is None else joined(after, privatizer.keep_spacing)
                 for before, after in zip(chunk.texts[column], texts, strict=True)
             ]
             for column, texts in released.items()
@@ -306,7 +306,7 @@ class Job:
         path = self.path / name if self.is_folder else self.path
         return self.format(path, self.columns, self.drop_others)
 
-    def _sha256(self, name: str = "") -> str | None:
+    def _sha256(self, name: str) -> str | None:
         source = self._source(name)
         return files.sha256(source.path) if source.is_file else None
 
@@ -354,22 +354,22 @@ def write_statement(out: Path, content: dict[str, Any]) -> None:
     write_bytes(beside(out, ".privacy.txt"), [plain_words(content).encode()])
 
 
-def _map_lines(released: dict[str, list[Released]], start: int) -> str:
+def _map_lines(released: Mapping[str, list[list[Word]]], start: int) -> str:
     """Return the map that restores the originals: a line of JSON for each changed word."""
-    lines = []
-    for column, texts in released.items():
-        for document, text in enumerate(texts, start):
-            for word, (before, after) in enumerate(zip(text.originals, text.words, strict=True)):
-                if before != after:
-                    line = {
-                        "document": document,
-                        "column": column,
-                        "word": word,
-                        "original": before,
-                        "released": after,
-                    }
-                    lines.append(json.dumps(line, ensure_ascii=False) + "\n")
-    return "".join(lines)
+    lines = [
+        {
+            "document": document,
+            "column": column,
+            "word": place,
+            "original": word.original,
+            "released": word.released,
+        }
+        for column, texts in released.items()
+        for document, text in enumerate(texts, start)
+        for place, word in enumerate(text)
+        if word.original != word.released
+    ]
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
 
 def _private(path: Path, overwrite: bool) -> BinaryIO:

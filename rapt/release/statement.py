@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -12,7 +13,7 @@ from pydantic import TypeAdapter
 from rapt import __version__
 from rapt.privacy.statement import KINDS
 from rapt.privacy.statement import statement as of_privatizer
-from rapt.release.text import NOISE, PLACEHOLDER, VERBATIM_KIND, Released, TextPrivatizer
+from rapt.release.text import NOISE, PLACEHOLDER, VERBATIM_KIND, TextPrivatizer, Word
 from rapt.text import identifiers
 
 FRESH = "ChaCha20, keyed by the operating system anew for every text: nobody can replay it"
@@ -37,16 +38,16 @@ class Counts:
     replaced: int = 0
     others: set[str] = field(default_factory=set)
 
-    def add(self, document: Sequence[Released]) -> None:
-        """Count one document, given its texts, one for each column."""
+    def add(self, document: Sequence[Sequence[Word]]) -> None:
+        """Count one document, given the words of its texts, one text for each column."""
+        words = list(chain.from_iterable(document))
+        fates = Counter(word.fate for word in words)
         self.documents += 1
-        self.most = max(self.most, sum(text.fates.count(NOISE) for text in document))
-        for text in document:
-            self.fates.update(text.fates)
-            words = zip(text.originals, text.words, text.fates, strict=True)
-            self.replaced += sum(
-                fate == NOISE and before.lower() != after.lower() for before, after, fate in words
-            )
+        self.most = max(self.most, fates[NOISE])
+        self.fates += fates
+        self.replaced += sum(
+            word.fate == NOISE and word.original.lower() != word.released.lower() for word in words
+        )
 
     def update(self, other: Counts) -> None:
         """Add the counts of another part."""

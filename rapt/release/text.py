@@ -10,10 +10,9 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from spacy.tokens import Doc
 
 from rapt.privacy.categories import VERBATIM, Scheme
@@ -37,30 +36,32 @@ _PIECES = re.compile(rf"(?s).{{1,{PIECE}}}\Z|.{{0,{PIECE - 1}}}\s|.{{1,{PIECE}}}
 _NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 
 
-@dataclass(frozen=True)
-class Released:
-    """A text before and after privatization, word by word.
+class Word(NamedTuple):
+    """A word before and after privatization.
 
     Attributes:
-        originals: the original words.
-        words: the released words.
-        fates: each word's fate: NOISE, or PLACEHOLDER or VERBATIM_KIND followed by its kind.
-        space_after: whether white space follows each word.
-        vectors: float32 (words, d), if the mechanism releases vectors.
+        original: as it stood.
+        released: what became of it.
+        fate: NOISE, or PLACEHOLDER or VERBATIM_KIND followed by its kind.
+        space_after: whether white space follows it.
     """
 
-    originals: list[str]
-    words: list[str]
-    fates: list[str]
-    space_after: list[bool]
-    vectors: NDArray[np.float32] | None = None
+    original: str
+    released: str
+    fate: str
+    space_after: bool
 
-    def text(self, keep_spacing: bool) -> str:
-        """Join the released words, by single spaces or with the spacing of the original."""
-        if not keep_spacing:
-            return " ".join(self.words)
-        pairs = zip(self.words, self.space_after, strict=True)
-        return "".join(f"{word} " if space else word for word, space in pairs).rstrip()
+
+def as_it_is(word: str, identifier: str | None, space_after: bool) -> Word:
+    """A word that gets neither noise nor a placeholder, and the identifier that it is part of."""
+    return Word(word, word, VERBATIM_KIND + kind(word, identifier), space_after)
+
+
+def joined(words: Sequence[Word], keep_spacing: bool) -> str:
+    """Join the released words, by single spaces or with the spacing of the original."""
+    if not keep_spacing:
+        return " ".join(word.released for word in words)
+    return "".join(f"{w.released} " if w.space_after else w.released for w in words).rstrip()
 
 
 @dataclass(kw_only=True)
@@ -132,7 +133,7 @@ class TextPrivatizer:
         texts = list(texts)
         released = self.release([text or "" for text in texts])
         return [
-            None if text is None else after.text(self.keep_spacing)
+            None if text is None else joined(after, self.keep_spacing)
             for text, after in zip(texts, released, strict=True)
         ]
 
@@ -140,7 +141,7 @@ class TextPrivatizer:
         """Return a function for `datasets.Dataset.map(…, batched=True)` that privatizes columns."""
         return Mapper(self, tuple(columns))
 
-    def release(self, texts: Sequence[str], *names: str | int) -> list[Released]:
+    def release(self, texts: Sequence[str], *names: str | int) -> list[list[Word]]:
         """Privatize texts one for one, with the fate of each word.
 
         Args:
@@ -149,11 +150,11 @@ class TextPrivatizer:
         """
         return self._release(tagged_pieces(self._tagger, texts), *names)
 
-    def release_docs(self, docs: Sequence[Doc]) -> list[Released]:
+    def release_docs(self, docs: Sequence[Doc]) -> list[list[Word]]:
         """Privatize documents that another spaCy pipeline tagged, as `release` does texts."""
         return self._release([list(_split(read(doc))) for doc in docs])
 
-    def _release(self, texts: Sequence[Sequence[Tagged]], *names: str | int) -> list[Released]:
+    def _release(self, texts: Sequence[Sequence[Tagged]], *names: str | int) -> list[list[Word]]:
         streams = (
             (part, self._stream(*names, number, place))
             for number, parts in enumerate(texts)
@@ -163,31 +164,27 @@ class TextPrivatizer:
             Words(part.words, self.privatizer.groups_of_text(part.pos), stream)
             for part, stream in streams
         )
-        return [joined([self._released(part, next(privatized)) for part in text]) for text in texts]
+        return [
+            [word for part in text for word in self._released(part, next(privatized))]
+            for text in texts
+        ]
 
     def _stream(self, *names: str | int) -> Callable[[], np.random.Generator]:
         if self.insecure_seed is None:
             return fresh
         return partial(stream, self.insecure_seed, "privatize", *names)
 
-    def _released(self, part: Tagged, noisy: list[str]) -> Released:
+    def _released(self, part: Tagged, noisy: list[str]) -> Iterator[Word]:
         groups = self.privatizer.groups_of_text(part.pos)
-        rows = zip(part.words, groups, part.identifiers, strict=True)
-        fates = [self._fate(word, group, identifier) for word, group, identifier in rows]
-        words = [
-            identifiers.placeholder(fate.removeprefix(PLACEHOLDER))
-            if fate.startswith(PLACEHOLDER)
-            else word
-            for word, fate in zip(noisy, fates, strict=True)
-        ]
-        return Released(part.words, words, fates, part.space_after)
-
-    def _fate(self, word: str, group: int, identifier: str | None) -> str:
-        if group != VERBATIM:
-            return NOISE
-        if identifier and not self.keep_identifiers:
-            return PLACEHOLDER + identifier
-        return VERBATIM_KIND + kind(word, identifier)
+        rows = zip(*part, groups, noisy, strict=True)
+        for word, _, space_after, identifier, group, new in rows:
+            if group != VERBATIM:
+                yield Word(word, new, NOISE, space_after)
+            elif identifier and not self.keep_identifiers:
+                placeholder = identifiers.placeholder(identifier)
+                yield Word(word, placeholder, PLACEHOLDER + identifier, space_after)
+            else:
+                yield as_it_is(word, identifier, space_after)
 
 
 @dataclass(frozen=True)
@@ -218,16 +215,6 @@ def tagged_pieces(tagger: Tagger, texts: Sequence[str]) -> list[list[Tagged]]:
     cut = [_PIECES.findall(_NO_TEXT.sub(" ", text)) for text in texts]
     tagged = tagger.texts(chain.from_iterable(cut))
     return [[next(tagged) for _ in pieces] for pieces in cut]
-
-
-def joined(parts: Sequence[Released]) -> Released:
-    """Join the parts of a text."""
-    return Released(
-        list(chain.from_iterable(part.originals for part in parts)),
-        list(chain.from_iterable(part.words for part in parts)),
-        list(chain.from_iterable(part.fates for part in parts)),
-        list(chain.from_iterable(part.space_after for part in parts)),
-    )
 
 
 @lru_cache(maxsize=4)

@@ -9,11 +9,11 @@ import secrets
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rapt import defaults
 from rapt.privacy.budget import Budget
@@ -21,16 +21,16 @@ from rapt.privacy.categories import VERBATIM
 from rapt.privacy.mechanisms import TokenRepresentation, wordwise_mechanism
 from rapt.privacy.privatizer import Privatizer, Words, check_categories
 from rapt.privacy.representer import Representer
-from rapt.privacy.statement import KINDS, kind
+from rapt.privacy.statement import KINDS
 from rapt.privacy.streams import fresh
 from rapt.release.formats import STREAM, SUFFIXES, TEXT, Lines
 from rapt.release.text import (
     NOISE,
     PLACEHOLDER,
     VERBATIM_KIND,
-    Released,
     TextPrivatizer,
-    joined,
+    Word,
+    as_it_is,
     tagged_pieces,
 )
 from rapt.serving.client import is_url, opened
@@ -40,6 +40,9 @@ from rapt.text.tagging import Tagged, Tagger
 from rapt.tuning.inference_spec import Contract
 from rapt.utils import files
 from rapt.utils.errors import RaptError
+
+Vectors = NDArray[np.float32]
+NO_VECTORS: Vectors = np.empty((0, 0), np.float32)
 
 # Fields in which a provider's statement of a release must match the user's own.
 HELD = ("mechanism", "parameters", "categories", "eta", "table_sha256")
@@ -171,21 +174,18 @@ class Repeater:
         sent, fates = [], []
         for text, plain in zip(texts, self._plain_copies(len(texts)), strict=True):
             parts = [next(released) for _ in text]
-            most = self._most([len(part.words) for part in parts])
-            parts = [_first_words(part, n) for part, n in zip(parts, most, strict=True)]
-            whole = joined(parts)
-            vectors = [part.vectors.tobytes() for part in parts if part.vectors is not None]
+            most = self._most([len(words) for words, _ in parts])
+            words = [words[:n] for (words, _), n in zip(parts, most, strict=True)]
+            vectors = [vectors[:n].tobytes() for (_, vectors), n in zip(parts, most, strict=True)]
             sent.append(
                 Text(
-                    words=whole.words,
-                    segment=[
-                        (0, 1)[number] for number, part in enumerate(parts) for _ in part.words
-                    ],
+                    words=[word.released for part in words for word in part],
+                    segment=[(0, 1)[number] for number, part in enumerate(words) for _ in part],
                     plain=plain,
                     vectors=b"".join(vectors) if self._representer else None,
                 )
             )
-            fates.append(Counter(whole.fates))
+            fates.append(Counter(word.fate for part in words for word in part))
         return sent, fates
 
     def _most(self, sizes: Sequence[int]) -> list[int]:
@@ -223,24 +223,30 @@ class Repeater:
             f"each word with noise and unit of distance, here at most {bound} for one text"
         )
 
-    def _release(self, texts: Sequence[str]) -> list[Released]:
-        """Privatize each text, with its words' vectors if the model takes vectors."""
+    def _release(self, texts: Sequence[str]) -> list[tuple[list[Word], Vectors]]:
+        """Privatize each text, with its words' vectors (n, d), of which most models take none."""
         if self._privatizer:
-            return self._privatizer.release(texts)
+            return [(words, NO_VECTORS) for words in self._privatizer.release(texts)]
         tagged = tagged_pieces(Tagger(self._tagger), texts)
-        whole = [joined([_as_they_are(piece) for piece in pieces]) for pieces in tagged]
+        whole = [[word for piece in pieces for word in _as_they_are(piece)] for pieces in tagged]
         if self._representer is None:
-            return whole
-        return [self._represented(self._representer, text) for text in whole]
+            return [(words, NO_VECTORS) for words in whole]
+        return [self._represented(self._representer, words) for words in whole]
 
-    def _represented(self, representer: Representer, text: Released) -> Released:
-        """Draw a text's noisy vectors, and find the words nearest to them."""
-        (exact,) = representer.release([Words(text.originals, [0] * len(text.originals), fresh)])
+    def _represented(
+        self, representer: Representer, words: list[Word]
+    ) -> tuple[list[Word], Vectors]:
+        """Draw the noisy vectors of a text's words, and find the words nearest to them."""
+        originals = [word.original for word in words]
+        (exact,) = representer.release([Words(originals, [0] * len(words), fresh)])
         vectors = exact.astype("<f4")
-        if self.eta == math.inf:
-            return replace(text, vectors=vectors)
-        nearest = representer.nearest(vectors)
-        return replace(text, words=nearest, fates=[NOISE] * len(nearest), vectors=vectors)
+        if self.eta < math.inf:
+            nearest = representer.nearest(vectors)
+            words = [
+                word._replace(released=new, fate=NOISE)
+                for word, new in zip(words, nearest, strict=True)
+            ]
+        return words, vectors
 
     def _plain_copies(self, count: int) -> Iterator[list[str]]:
         """Draw a sequence of plain words for each text, privatized anew."""
@@ -265,21 +271,9 @@ def _groups_of_plain(privatizer: Privatizer, plain: Sequence[Sequence[str]]) -> 
     return groups
 
 
-def _first_words(text: Released, most: int) -> Released:
-    vectors = None if text.vectors is None else text.vectors[:most]
-    return Released(
-        text.originals[:most],
-        text.words[:most],
-        text.fates[:most],
-        text.space_after[:most],
-        vectors,
-    )
-
-
-def _as_they_are(part: Tagged) -> Released:
-    kinds = map(kind, part.words, part.identifiers)
-    fates = [VERBATIM_KIND + kind for kind in kinds]
-    return Released(part.words, part.words, fates, part.space_after)
+def _as_they_are(part: Tagged) -> list[Word]:
+    rows = zip(part.words, part.identifiers, part.space_after, strict=True)
+    return [as_it_is(*row) for row in rows]
 
 
 def _texts(given: str) -> list[str]:
