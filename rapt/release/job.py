@@ -148,9 +148,13 @@ class Job:
         Raises:
             RaptError: it was begun with other options or other files, or another run works on it.
         """
-        read = {"list of files": self.names} if self.is_folder else {"input": self._sha256(self.names[0])}
-        is_stream = not (self.is_folder or self.path.is_file())
-        with self._parts.opened(self._settings(privatizer) | read, resumable=not is_stream):
+        identity = self._settings(privatizer)
+        if self.is_folder:
+            identity["list of files"] = self.names
+        else:
+            identity["input"] = self._sha256(self.path.name)
+        resumable = self.is_folder or self.path.is_file()
+        with self._parts.opened(identity, resumable):
             if self._is_moved():
                 os.replace(self.out, self._whole)
             self._files.mkdir(exist_ok=True)

@@ -31,12 +31,6 @@ from rapt.tuning.train import logits
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 from tests.serving.conftest import PLAIN, Served
-from tests.serving.conftest import adapter as adapter
-from tests.serving.conftest import backbone as backbone
-from tests.serving.conftest import model as model
-from tests.serving.conftest import of_pairs as of_pairs
-from tests.serving.conftest import of_vectors as of_vectors
-from tests.serving.conftest import served as served
 
 # No table holds these words: whatever mechanism gives them noise replaces them.
 SECRET = "Zanzibar met Xanthippe in Ouagadougou"
@@ -382,24 +376,6 @@ def test_a_provider_cannot_have_words_as_they_are(model: Adapted, rapt: Rapt, et
         assert b"Zanzibar" in greedy.received
     finally:
         greedy.stop()
-
-
-@pytest.mark.parametrize("answer", [[[0.5, 0.5]] * 2, [[1.0]], []])
-def test_an_answer_about_something_else_is_one_line(
-    model: Adapted, rapt: Rapt, answer: list[list[float]]
-) -> None:
-    class Wrong:
-        contract = model.contract
-
-        def probabilities(self, texts: object) -> list[list[float]]:
-            return answer
-
-    wrong = Served(Wrong())
-    try:
-        done = rapt("--adapter", wrong.url, "film")
-        assert done.error.endswith("answers for other texts or labels")
-    finally:
-        wrong.stop()
 
 
 def test_the_commands_of_the_docs_are_ones_that_there_are() -> None:
