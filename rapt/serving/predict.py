@@ -7,7 +7,6 @@ import math
 import os
 import secrets
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 from pathlib import Path
@@ -24,6 +23,7 @@ from rapt.privacy.representer import Representer
 from rapt.privacy.statement import KINDS
 from rapt.privacy.streams import fresh
 from rapt.release.formats import STREAM, SUFFIXES, TEXT, Lines
+from rapt.release.statement import Counts
 from rapt.release.text import (
     NOISE,
     PLACEHOLDER,
@@ -95,8 +95,8 @@ def predict(
         tagger or defaults.tagger(),
         placeholders,
     )
-    sent, fates = privatize(segments)
-    for line in privatize.said(fates):
+    sent, counts = privatize(segments)
+    for line in privatize.said(counts):
         print(line, file=sys.stderr)
     size = 1 if contract.statement.vectors else TEXTS  # vectors of one text fill a body
     for start in range(0, len(sent), size):
@@ -162,16 +162,16 @@ class Repeater:
                 f"words of {statement.embedding} with {statement.table_sha256}"
             )
 
-    def __call__(self, texts: Sequence[Sequence[str]]) -> tuple[list[Text], list[Counter[str]]]:
+    def __call__(self, texts: Sequence[Sequence[str]]) -> tuple[list[Text], Counts]:
         """Privatize [k; x] for each text x, of one segment or two.
 
         Words beyond the model's length limit are not sent, as they would spend privacy for nothing.
 
         Returns:
-            the texts to send, and for each text the counts of its words' fates (rapt.release.text).
+            the texts to send, and the counts of their words.
         """
         released = iter(self._release([segment for text in texts for segment in text]))
-        sent, fates = [], []
+        sent, counts = [], Counts()
         for text, plain in zip(texts, self._plain_copies(len(texts)), strict=True):
             parts = [next(released) for _ in text]
             most = self._most([len(words) for words, _ in parts])
@@ -185,8 +185,8 @@ class Repeater:
                     vectors=b"".join(vectors) if self._representer else None,
                 )
             )
-            fates.append(Counter(word.fate for part in words for word in part))
-        return sent, fates
+            counts.add(words)
+        return sent, counts
 
     def _most(self, sizes: Sequence[int]) -> list[int]:
         """Bound the words of each segment that the model can read, at one token or more per word.
@@ -199,22 +199,20 @@ class Repeater:
             return [most]
         return [most - min(other, most // 2) for other in reversed(sizes)]
 
-    def said(self, fates: Sequence[Counter[str]]) -> Iterator[str]:
+    def said(self, counts: Counts) -> Iterator[str]:
         """Yield the messages for the user: which words are protected, and the privacy loss."""
         if self.eta == math.inf:
             yield "unprotected: eta is inf, every word goes to the model as it is"
             return
-        statement, total = self.contract.statement, sum(fates, Counter())
+        statement, most = self.contract.statement, counts.most
         scope = ", ".join(statement.categories or ["every word"])
-        kinds = ((name, total[VERBATIM_KIND + key]) for key, name in KINDS.items())
-        verbatim = ", ".join(f"{count} {name}" for name, count in kinds if count)
-        hidden = sum(count for fate, count in total.items() if fate.startswith(PLACEHOLDER))
+        kinds = counts.kinds(VERBATIM_KIND).items()
+        verbatim = ", ".join(f"{count} {KINDS[name]}" for name, count in kinds if count)
         yield (
-            f"{statement.mechanism} at eta {self.eta:g} ({scope}): of {total.total()} words "
-            f"{total[NOISE]} get noise, {hidden} become placeholders; as they are: "
-            f"{verbatim or 'none'}"
+            f"{statement.mechanism} at eta {self.eta:g} ({scope}): of {counts.words} words "
+            f"{counts.fates[NOISE]} get noise, {sum(counts.kinds(PLACEHOLDER).values())} become "
+            f"placeholders; as they are: {verbatim or 'none'}"
         )
-        most = max(count[NOISE] for count in fates)
         mechanism = wordwise_mechanism(statement.mechanism, **statement.parameters)
         loss = Budget(mechanism, self.eta, most).loss(1.0)
         bound = f"{self.eta:g} · {most} words = {loss:g}" if math.isfinite(loss) else "no bound"

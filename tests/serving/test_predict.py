@@ -124,9 +124,9 @@ def test_it_takes_the_mechanism_of_the_release(model: Adapted, folder: Path) -> 
         model.contract.statement, mechanism="tem", parameters={"beta": 0.01}, categories=None
     )
     privatize = repeater(replace(model.contract, statement=how), folder)
-    sent, fates = privatize([["Quite horrifyingly Zanzibar"]])
+    sent, counts = privatize([["Quite horrifyingly Zanzibar"]])
     assert not {"Quite", "horrifyingly", "Zanzibar"} & {*sent[0].words}
-    assert next(privatize.said(fates)).startswith("tem at eta 0.1 (every word): of 3 words 3 get")
+    assert next(privatize.said(counts)).startswith("tem at eta 0.1 (every word): of 3 words 3 get")
 
 
 def test_each_text_and_each_call_has_noise_of_its_own(model: Adapted, folder: Path) -> None:
@@ -206,9 +206,9 @@ def test_identifiers_stand_as_in_training_or_become_placeholders(
     texts = [["in 2019"]]
     assert repeater(model.contract, folder)(texts)[0][0].words[-1] == "2019"
     hidden = repeater(model.contract, folder, placeholders=True)
-    sent, fates = hidden(texts)
+    sent, counts = hidden(texts)
     assert sent[0].words[-1] == "<number>"
-    assert "1 become placeholders" in next(hidden.said(fates))
+    assert "1 become placeholders" in next(hidden.said(counts))
 
 
 def test_a_pair_keeps_its_segments(model: Adapted, folder: Path) -> None:
@@ -252,9 +252,9 @@ def test_a_prediction_is_of_both_halves_of_a_pair(
 
 def test_words_that_the_model_cannot_see_are_not_sent(model: Adapted, folder: Path) -> None:
     privatize = repeater(replace(model.contract, max_tokens=2), folder)
-    sent, fates = privatize([["film film film bad 7"]])
+    sent, counts = privatize([["film film film bad 7"]])
     assert len(sent[0].words) == 2
-    assert fates[0].total() == 2
+    assert counts.words == 2
 
 
 @pytest.mark.parametrize(
@@ -265,9 +265,9 @@ def test_the_halves_of_a_pair_share_the_words_that_the_model_can_see(
     given: tuple[int, int], most: tuple[int, int], model: Adapted, folder: Path
 ) -> None:
     privatize = repeater(replace(model.contract, max_tokens=8), folder)
-    (sent,), (fates,) = privatize([[" ".join(["film"] * n) for n in given]])
+    (sent,), counts = privatize([[" ".join(["film"] * n) for n in given]])
     assert (sent.segment.count(0), sent.segment.count(1)) == most
-    assert fates.total() == sum(most)
+    assert counts.words == sum(most)
 
 
 def test_any_of_the_plain_sequences_is_taken(model: Adapted, folder: Path) -> None:

@@ -208,9 +208,9 @@ def test_from_the_release_to_a_prediction(
     model = Adapted(Path(adapter))
     assert model.contract.statement.vectors
     privatize = Repeater(model.contract, 2.0, Path("models/tables/minilm"), TAGGER, False)
-    sent, fates = privatize([["The doctor met Alice in Paris, and then what happened?"], [""]])
+    sent, counts = privatize([["The doctor met Alice in Paris, and then what happened?"], [""]])
     assert [len(text.words) for text in sent] == [8, 0]
     assert [len(text.vectors or b"") for text in sent] == [8 * 8 * 4, 0]
-    assert [count.total() for count in fates] == [8, 0]
+    assert (counts.documents, counts.words, counts.most) == (2, 8, 8)
     for row in model.probabilities(sent):
         assert sum(row) == pytest.approx(1)
