@@ -25,8 +25,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from pipelines import server
 from rapt import cli, defaults
 from rapt.release import command
-from rapt.release.directory import Directory
 from rapt.release.formats import STREAM
+from rapt.release.job import Job
 from rapt.release.text import TextPrivatizer
 from rapt.utils import process
 from rapt.utils.errors import RaptError
@@ -43,8 +43,8 @@ PRELOAD = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 NO_PROFILE = {"distributed.worker.profile.enabled": False}
 
 
-def release(directory: Directory, privatizer: TextPrivatizer, runner: DaskTaskRunner) -> None:
-    """Release every file of the folder; `directory.finish` then makes the release of them.
+def release(job: Job, privatizer: TextPrivatizer, runner: DaskTaskRunner) -> None:
+    """Release every file of the folder; `job.finish` then makes the release of them.
 
     Raises:
         RaptError: files failed; the others are done.
@@ -53,11 +53,11 @@ def release(directory: Directory, privatizer: TextPrivatizer, runner: DaskTaskRu
     @task(name="file", task_run_name="{name}", cache_policy=NO_CACHE, persist_result=False)
     def file(name: str) -> int:
         try:
-            return directory.release(name, privatizer).documents
+            return job.release(name, privatizer).documents
         except RaptError:
             raise
         except Exception as error:  # whose text may quote the file's
-            raise RaptError(f"{directory.path / name}: {type(error).__name__}") from None
+            raise RaptError(f"{job.path / name}: {type(error).__name__}") from None
 
     @flow(name="privatize", task_runner=runner)  # type: ignore[arg-type]
     def privatize(names: list[str]) -> None:
@@ -66,7 +66,7 @@ def release(directory: Directory, privatizer: TextPrivatizer, runner: DaskTaskRu
             line = progress.add_task("files", total=len(names))
             futures = dict(zip(file.map(names), names, strict=True))
             for future in as_completed(list(futures)):
-                if problem := _problem(future, directory.path / futures[future]):
+                if problem := _problem(future, job.path / futures[future]):
                     failed.append(problem)
                     progress.console.print(problem, style="red", markup=False, soft_wrap=True)
                 _forget(future)
@@ -74,7 +74,7 @@ def release(directory: Directory, privatizer: TextPrivatizer, runner: DaskTaskRu
         if failed:
             raise RaptError(f"failed: {len(failed)} of {len(names)} files; the others are done")
 
-    privatize(directory.names)
+    privatize(job.names)
 
 
 def _progress() -> Progress:
@@ -160,19 +160,19 @@ def start(workers: int, scheduler: str | None, **given: Any) -> str:
     """
     given["table"] = given["table"] or defaults.table()
     here = {name: given[name].absolute() for name in PATHS if given[name] not in (None, STREAM)}
-    directory, privatizer = command.prepared(**given | here)
-    if not isinstance(directory, Directory):
+    job, privatizer = command.prepared(**given | here)
+    if not job.is_folder:
         raise RaptError(
             f"{given['path']}: got a file, expected a folder of Parquet files. Privatize a file "
             "with `rapt privatize`."
         )
-    runner = task_runner(min(workers, len(directory.names)), scheduler)
+    runner = task_runner(min(workers, len(job.names)), scheduler)
     with ExitStack() as stack:
-        stack.enter_context(directory.opened(privatizer))
+        stack.enter_context(job.opened(privatizer))
         with _console().status("starting Prefect"):
             stack.enter_context(server.running())
-        release(directory, privatizer, runner)
-        return command.summary(directory.out, directory.finish(privatizer))
+        release(job, privatizer, runner)
+        return command.summary(job.out, job.finish(privatizer))
 
 
 def main(

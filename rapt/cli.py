@@ -172,7 +172,7 @@ def predict(
     show: Annotated[bool, typer.Option("--show", help="Print what is sent as well.")] = False,
 ) -> None:
     """Privatize texts as an adapter's training data was, and ask it for their classes."""
-    from rapt.release.predict import predict as predicted
+    from rapt.serving.predict import predict as predicted
 
     for line in predicted(
         text,

@@ -65,7 +65,7 @@ def test_importing_the_package_imports_nothing_else() -> None:
         "rapt.privacy.audit.command",
         "rapt.privacy.audit.show",
         "rapt.release.command",
-        "rapt.release.predict",
+        "rapt.serving.predict",
         "rapt.text.embeddings",
     ],
 )

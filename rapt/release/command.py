@@ -8,9 +8,8 @@ from typing import Any
 
 from rapt import defaults
 from rapt.privacy.categories import listed
-from rapt.release.directory import FORMAT, Directory
-from rapt.release.formats import FORMATS, STREAM, TEXT, Input, format_name
-from rapt.release.job import Job
+from rapt.release.formats import FORMATS, STREAM, TEXT, format_name
+from rapt.release.job import FOLDER, Job
 from rapt.release.statement import Counts
 from rapt.release.text import NOISE, PLACEHOLDER, TextPrivatizer
 from rapt.utils.errors import RaptError
@@ -25,8 +24,8 @@ def privatize(path: Path, out: Path, **options: Any) -> str:
     Raises:
         RaptError: an option is not allowed.
     """
-    work, privatizer = prepared(path, out, **options)
-    return summary(out, work.run(privatizer))
+    job, privatizer = prepared(path, out, **options)
+    return summary(out, job.run(privatizer))
 
 
 def prepared(
@@ -44,7 +43,7 @@ def prepared(
     categories: Sequence[str] | None,
     parameter: Sequence[str] | None,
     **options: Any,
-) -> tuple[Job | Directory, TextPrivatizer]:
+) -> tuple[Job, TextPrivatizer]:
     """Build and check the job and the privatizer from the options of `rapt privatize`.
 
     Raises:
@@ -55,16 +54,11 @@ def prepared(
             "seed: got one, expected none, as whoever knows it can repeat the noise and undo the "
             "release. For tests use --insecure-seed."
         )
-    columns = tuple(column or (TEXT,))
-    work: Job | Directory
-    if path.is_dir():
-        if format not in (None, FORMAT):
-            raise RaptError(f"{path}: got a folder, expected a file with format {format}.")
-        work = Directory(path, out, columns, drop_others, keep_map, overwrite)
-    else:
-        kind = FORMATS[format_name(path, out, format)]
-        work = Job(kind(Input(path), columns, drop_others), out, keep_map, overwrite)
-    work.check()
+    if path.is_dir() and format not in (None, FOLDER):
+        raise RaptError(f"{path}: got a folder, expected a file with format {format}.")
+    kind = FORMATS[FOLDER if path.is_dir() else format_name(path, out, format)]
+    job = Job(path, out, kind, tuple(column or (TEXT,)), drop_others, keep_map, overwrite)
+    job.check()
     privatizer = TextPrivatizer(
         table=table or defaults.table(),
         tagger=tagger or defaults.tagger(),
@@ -72,7 +66,7 @@ def prepared(
         parameters=dict(_parameter(given) for given in parameter or ()),
         **options,
     )
-    return work, privatizer
+    return job, privatizer
 
 
 def _parameter(given: str) -> tuple[str, float]:

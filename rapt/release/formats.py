@@ -9,8 +9,9 @@ import shutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -43,14 +44,33 @@ TEXT = "text"  # the name of the one column that lines of text have
 
 
 @dataclass(frozen=True)
-class Input:
-    """Where to read from: a file, or a stream that can be read once (`-`, a pipe).
+class Chunk:
+    """Some rows of a file, in order; the same rows whenever it is read.
 
     Attributes:
-        path: as given; `-` is the standard input.
+        number: of the chunk, from 0.
+        texts: what is to be privatized.
+        others: the names of the columns that pass as they are.
+        encode: writes these rows with other texts, as a part of the new file.
     """
 
-    path: Path
+    number: int
+    texts: Texts
+    others: frozenset[str]
+    encode: Callable[[Texts], bytes]
+
+    @property
+    def size(self) -> int:
+        """How many rows these are."""
+        return len(next(iter(self.texts.values())))
+
+
+class Format(ABC):
+    """A file of texts in one format, or a stream that can be read once (`-`, a pipe)."""
+
+    def __init__(self, path: Path, columns: Sequence[str], drop_others: bool = False) -> None:
+        """Privatize `columns` of `path`; the others pass as they are, or are left out."""
+        self.path, self.columns, self.drop_others = path, tuple(columns), drop_others
 
     @property
     def where(self) -> str:
@@ -62,48 +82,6 @@ class Input:
         """Whether it can be read again."""
         return self.path.is_file()
 
-    @contextmanager
-    def open(self) -> Iterator[BinaryIO]:
-        """Its bytes."""
-        if self.path == STREAM:
-            yield sys.stdin.buffer
-            return
-        try:
-            file = self.path.open("rb")
-        except OSError as error:
-            raise RaptError(f"{self.where}: {error.strerror}") from None
-        with file:
-            yield file
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Some rows of a file, in order; the same rows whenever it is read.
-
-    Attributes:
-        number: of the chunk, from 0.
-        texts: what is to be privatized.
-        rows: these rows, as their format writes them.
-        others: the names of the columns that pass as they are.
-        head: what the file has before its rows, in the first chunk.
-        end: what ends a row.
-    """
-
-    number: int
-    texts: Texts
-    rows: Any
-    others: frozenset[str] = frozenset()
-    head: str = ""
-    end: str = "\n"
-
-
-class Format(ABC):
-    """A file of texts in one format."""
-
-    def __init__(self, input: Input, columns: Sequence[str], drop_others: bool) -> None:
-        """Privatize `columns` of `input`; the others pass as they are, or are left out."""
-        self.input, self.columns, self.drop_others = input, tuple(columns), drop_others
-
     @abstractmethod
     def chunks(self) -> Iterator[Chunk]:
         """Read the file.
@@ -113,10 +91,6 @@ class Format(ABC):
                 with text of the file.
         """
 
-    @abstractmethod
-    def encode(self, chunk: Chunk, texts: Texts) -> bytes:
-        """A part of the new file: the rows of a chunk with other texts."""
-
     def join(self, parts: Iterable[Path], out: Path) -> None:
         """Make the new file of its parts."""
         with out.open("wb") as file:
@@ -125,14 +99,7 @@ class Format(ABC):
                     shutil.copyfileobj(opened, file)
 
     def _error(self, problem: str) -> RaptError:
-        return RaptError(f"{self.input.where}: {problem}")
-
-    def _lines(self, file: BinaryIO) -> Iterator[str]:
-        for number, line in enumerate(file, start=1):
-            try:
-                yield line.decode()
-            except UnicodeDecodeError:
-                raise self._error(f"line {number} is not UTF-8; save the file as UTF-8") from None
+        return RaptError(f"{self.where}: {problem}")
 
     def _check_columns(self, names: Sequence[str]) -> None:
         if len(set(names)) < len(names):
@@ -144,84 +111,107 @@ class Format(ABC):
     def _is_kept(self, name: str) -> bool:
         return name in self.columns or not self.drop_others
 
-    def _passing(self, names: Iterable[str]) -> frozenset[str]:
+    def _others(self, names: Iterable[str]) -> frozenset[str]:
         return frozenset(name for name in names if self._is_kept(name)) - {*self.columns}
 
 
-class Lines(Format):
-    """A document a line; each keeps its line end."""
+@dataclass(frozen=True)
+class Record:
+    """The values of a line, by name, and what ends it."""
 
-    def chunks(self) -> Iterator[Chunk]:
-        """Read the lines."""
-        if self.columns != (TEXT,):
-            raise RaptError(f"column: got {self.columns[0]!r}, expected none with format text.")
-        with self.input.open() as file:
-            for number, lines in enumerate(_grouped(self._lines(file), len, CHUNK)):
-                bom = BOM if number == 0 and lines[0].startswith(BOM) else ""
-                texts = [line.removeprefix(bom).rstrip("\r\n") for line in lines]
-                ends = [line[len(line.rstrip("\r\n")) :] for line in lines]
-                yield Chunk(number, {TEXT: texts}, ends, head=bom)
-
-    def encode(self, chunk: Chunk, texts: Texts) -> bytes:
-        """The lines."""
-        lines = (f"{text}{end}" for text, end in zip(texts[TEXT], chunk.rows, strict=True))
-        return (chunk.head + "".join(lines)).encode()
+    values: dict[str, Any]
+    end: str
 
 
 class Records(Format):
-    """Lines that hold records: names and values. A BOM and the kind of line end stay."""
+    """Lines that hold records, names with values. A BOM and the kind of line end stay."""
+
+    has_header = False
 
     def chunks(self) -> Iterator[Chunk]:
         """Read the records."""
-        with self.input.open() as file:
-            lines = self._lines(file)
-            first = next(lines, "")
-            bom = BOM if first.startswith(BOM) else ""
-            end = "\r\n" if first.endswith("\r\n") else "\n"
-            records = self._records(chain([first.removeprefix(bom)], lines))
-            for number, rows in enumerate(_grouped(records, _size, CHUNK)):
-                if number == 0:
-                    self._check_columns(list(rows[0]))
-                yield Chunk(
-                    number,
-                    {column: [row.get(column) for row in rows] for column in self.columns},
-                    rows,
-                    self._passing(name for row in rows for name in row),
-                    bom + self._header(self._kept(rows[0]), end) if number == 0 else "",
-                    end,
-                )
+        lines = self._lines()
+        first = next(lines, None)
+        bom = BOM if first and first.startswith(BOM) else ""
+        records = self._records(chain([first.removeprefix(bom)], lines) if first else lines)
+        for number, rows in enumerate(_grouped(records, _size, CHUNK)):
+            head = ""
+            if number == 0:
+                names, end = list(rows[0].values), rows[0].end
+                self._check_columns(names)
+                header = self._line({name: name for name in names if self._is_kept(name)})
+                head = bom + (header + end if self.has_header else "")
+            yield Chunk(
+                number,
+                {column: [row.values.get(column) for row in rows] for column in self.columns},
+                self._others(name for row in rows for name in row.values),
+                partial(self._encode, head, rows),
+            )
 
-    def encode(self, chunk: Chunk, texts: Texts) -> bytes:
+    def _lines(self) -> Iterator[str]:
+        with nullcontext(sys.stdin.buffer) if self.path == STREAM else self._opened() as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    yield line.decode()
+                except UnicodeDecodeError:
+                    raise self._error(
+                        f"line {number} is not UTF-8; save the file as UTF-8"
+                    ) from None
+
+    def _opened(self) -> BinaryIO:
+        try:
+            return self.path.open("rb")
+        except OSError as error:
+            raise self._error(error.strerror or "cannot be read") from None
+
+    def _encode(self, head: str, rows: Sequence[Record], texts: Texts) -> bytes:
         """The records, one for one; a value that is not there stays away."""
-        lines = [chunk.head]
-        for i, row in enumerate(chunk.rows):
-            new = {name: values[i] for name, values in texts.items() if name in row}
-            lines.append(self._line(self._kept(row | new), chunk.end))
-        return "".join(lines).encode()
-
-    def _kept(self, row: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in row.items() if self._is_kept(name)}
+        lines = [head]
+        for i, row in enumerate(rows):
+            new = {name: values[i] for name, values in texts.items() if name in row.values}
+            kept = {name: v for name, v in (row.values | new).items() if self._is_kept(name)}
+            lines.append(self._line(kept) + row.end)
+        # Half of a UTF-16 pair, which JSON can escape, is no UTF-8: it is escaped again.
+        return "".join(lines).encode(errors="backslashreplace")
 
     @abstractmethod
-    def _records(self, lines: Iterator[str]) -> Iterator[dict[str, Any]]:
+    def _records(self, lines: Iterator[str]) -> Iterator[Record]:
         """The records of these lines."""
 
-    def _header(self, row: dict[str, Any], end: str) -> str:
-        return ""
-
     @abstractmethod
-    def _line(self, row: dict[str, Any], end: str) -> str:
-        """A record as text."""
+    def _line(self, values: dict[str, Any]) -> str:
+        """A record as text, without its line end."""
+
+
+class Lines(Records):
+    """A document a line."""
+
+    def _records(self, lines: Iterator[str]) -> Iterator[Record]:
+        if self.columns != (TEXT,):
+            raise RaptError(f"column: got {self.columns[0]!r}, expected none with format text.")
+        for line in lines:
+            text = line.rstrip("\r\n")
+            yield Record({TEXT: text}, line[len(text) :])
+
+    def _line(self, values: dict[str, Any]) -> str:
+        return str(values[TEXT])
 
 
 class Csv(Records):
-    """Separated by commas, with a header; double quotes enclose fields, also over several lines."""
+    """Separated by commas, with a header; double quotes enclose fields, also over several lines.
+
+    By the standard library, as no reader of pandas or pyarrow tells the line of what is wrong, or
+    refuses a stray quote.
+    """
 
     delimiter = ","
+    has_header = True
 
-    def _records(self, lines: Iterator[str]) -> Iterator[dict[str, Any]]:
+    def _records(self, lines: Iterator[str]) -> Iterator[Record]:
         csv.field_size_limit(sys.maxsize)
-        reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
+        first = next(lines, "")
+        end = "\r\n" if first.endswith("\r\n") else "\n"
+        reader = csv.reader(chain([first], lines), delimiter=self.delimiter, strict=True)
         try:
             names = next(reader, [])
             self._check_columns(names)
@@ -234,18 +224,16 @@ class Csv(Records):
                         f"line {reader.line_num}: got {len(fields)} fields, expected {len(names)}, "
                         "one for each column."
                     )
-                yield dict(zip(names, fields, strict=True))
+                yield Record(dict(zip(names, fields, strict=True)), end)
         except csv.Error as error:
             raise self._error(f"line {reader.line_num}: {error}") from None
 
-    def _header(self, row: dict[str, Any], end: str) -> str:
-        return self._line({name: name for name in row}, end)
-
-    def _line(self, row: dict[str, Any], end: str) -> str:
+    def _line(self, values: dict[str, Any]) -> str:
         written = io.StringIO(newline="")
         # Quotes whatever holds a character of its line end, so both of them; then takes it off.
-        csv.writer(written, delimiter=self.delimiter, lineterminator="\r\n").writerow(row.values())
-        return written.getvalue().removesuffix("\r\n") + end
+        writer = csv.writer(written, delimiter=self.delimiter, lineterminator="\r\n")
+        writer.writerow(values.values())
+        return written.getvalue().removesuffix("\r\n")
 
 
 class Tsv(Csv):
@@ -257,28 +245,26 @@ class Tsv(Csv):
 class Jsonl(Records):
     """A JSON object a line."""
 
-    def _records(self, lines: Iterator[str]) -> Iterator[dict[str, Any]]:
+    def _records(self, lines: Iterator[str]) -> Iterator[Record]:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
+                values = json.loads(line)
             except (ValueError, RecursionError):  # whose messages may quote the line
                 raise self._error(f"line {number} is not JSON") from None
-            if not isinstance(row, dict):
+            if not isinstance(values, dict):
                 raise self._error(f"line {number}: got no JSON object, expected one on each line.")
             for column in self.columns:
-                if not isinstance(row.get(column), str | None):
+                if not isinstance(values.get(column), str | None):
                     raise self._error(
-                        f"line {number}: got a {type(row[column]).__name__} in column {column!r}, "
-                        "expected text or null."
+                        f"line {number}: got a {type(values[column]).__name__} in column "
+                        f"{column!r}, expected text or null."
                     )
-            yield row
+            yield Record(values, "\r\n" if line.endswith("\r\n") else "\n")
 
-    def _line(self, row: dict[str, Any], end: str) -> str:
-        line = json.dumps(row, ensure_ascii=False)
-        # Half of a UTF-16 pair, which JSON can escape, is no UTF-8.
-        return (line if _is_utf8(line) else json.dumps(row)) + end
+    def _line(self, values: dict[str, Any]) -> str:
+        return json.dumps(values, ensure_ascii=False)
 
 
 class Parquet(Format):
@@ -286,36 +272,28 @@ class Parquet(Format):
 
     def chunks(self) -> Iterator[Chunk]:
         """Read the row groups."""
-        if not self.input.is_file:
+        if not self.is_file:
             raise self._error("format parquet needs a file, it cannot be read from a stream")
         try:
-            with pq.ParquetFile(self.input.path, pre_buffer=False) as file:
-                self._check_schema(file.schema_arrow)
-                names = [name for name in file.schema_arrow.names if self._is_kept(name)]
-                bare = _without_metadata(file.schema_arrow, names)
-                batches = file.iter_batches(ROWS, columns=None if not self.drop_others else names)
-                for number, group in enumerate(
-                    _grouped(batches, lambda batch: batch.nbytes, CHUNK)
-                ):
-                    rows = pa.Table.from_batches(group).cast(bare)
-                    texts = {name: rows[name].to_pylist() for name in self.columns}
-                    yield Chunk(number, texts, rows, self._passing(names))
+            with pq.ParquetFile(self.path, pre_buffer=False) as file:
+                schema = file.schema_arrow
+                self._check_columns(schema.names)
+                for name in self.columns:
+                    if not _is_text(schema.field(name).type):
+                        kind = schema.field(name).type
+                        raise self._error(f"got {kind} in column {name!r}, expected text.")
+                names = [name for name in schema.names if self._is_kept(name)]
+                bare = pa.schema([_without_metadata(schema.field(name)) for name in names])
+                batches = file.iter_batches(ROWS, columns=names if self.drop_others else None)
+                groups = _grouped(batches, lambda batch: batch.nbytes, CHUNK)
+                for number, group in enumerate(groups):
+                    table = pa.Table.from_batches(group).cast(bare)
+                    texts = {name: table[name].to_pylist() for name in self.columns}
+                    yield Chunk(number, texts, self._others(names), partial(_encode, table))
         except UnicodeDecodeError:
             raise self._error("its text is not UTF-8") from None
         except (pa.ArrowException, OSError):
             raise self._error("not a Parquet file, or a broken one") from None
-
-    def encode(self, chunk: Chunk, texts: Texts) -> bytes:
-        """The rows as a Parquet file of their own."""
-        table = chunk.rows
-        for name, values in texts.items():
-            at = table.schema.get_field_index(name)
-            field = table.schema.field(at)
-            kind = field.type if _is_plain(field.type) else pa.string()
-            table = table.set_column(at, field.with_type(kind), pa.array(values, kind))
-        written = io.BytesIO()
-        pq.write_table(table, written, compression="zstd")
-        return written.getvalue()
 
     def join(self, parts: Iterable[Path], out: Path) -> None:
         """Write the rows of all parts in larger row groups."""
@@ -325,13 +303,6 @@ class Parquet(Format):
         with pq.ParquetWriter(out, first.schema, compression="zstd") as writer:
             for group in groups:
                 writer.write_table(pa.concat_tables(group))
-
-    def _check_schema(self, schema: pa.Schema) -> None:
-        self._check_columns(schema.names)
-        for name in self.columns:
-            kind = schema.field(name).type
-            if not _is_text(kind):
-                raise self._error(f"got {kind} in column {name!r}, expected text.")
 
 
 FORMATS: dict[str, type[Format]] = {
@@ -379,8 +350,20 @@ def _grouped(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterato
         yield group
 
 
-def _size(row: dict[str, Any]) -> int:
-    return sum(len(str(value)) for value in row.values())
+def _size(row: Record) -> int:
+    return sum(len(str(value)) for value in row.values.values())
+
+
+def _encode(table: pa.Table, texts: Texts) -> bytes:
+    """The rows of a table with other texts, as a Parquet file of their own."""
+    for name, values in texts.items():
+        at = table.schema.get_field_index(name)
+        field = table.schema.field(at)
+        kind = field.type if _is_plain(field.type) else pa.string()
+        table = table.set_column(at, field.with_type(kind), pa.array(values, kind))
+    written = io.BytesIO()
+    pq.write_table(table, written, compression="zstd")
+    return written.getvalue()
 
 
 def _is_plain(kind: pa.DataType) -> bool:
@@ -393,26 +376,13 @@ def _is_text(kind: pa.DataType) -> bool:
     return _is_plain(kind) or pa.types.is_string_view(kind)
 
 
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _without_metadata(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
-    """These fields, without what a writer may have noted at them."""
-    return pa.schema([_bare(schema.field(name)) for name in names])
-
-
-def _bare(field: pa.Field) -> pa.Field:
-    """A field without metadata, nor its children's."""
+def _without_metadata(field: pa.Field) -> pa.Field:
+    """A field without what a writer may have noted at it and its children."""
     kind = field.type
     if pa.types.is_struct(kind):
-        kind = pa.struct([_bare(child) for child in kind])
+        kind = pa.struct([_without_metadata(child) for child in kind])
     elif pa.types.is_large_list(kind):
-        kind = pa.large_list(_bare(kind.value_field))
+        kind = pa.large_list(_without_metadata(kind.value_field))
     elif pa.types.is_list(kind):
-        kind = pa.list_(_bare(kind.value_field))
+        kind = pa.list_(_without_metadata(kind.value_field))
     return pa.field(field.name, kind, field.nullable)

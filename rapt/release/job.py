@@ -1,21 +1,28 @@
-"""Privatization of a file: checked in advance, resumable and atomic."""
+"""Privatization of a file or a folder of them: checked in advance, resumable and atomic."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import permutations
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import pyarrow.parquet as pq
+from pydantic import TypeAdapter
+
 from rapt import __version__
 from rapt.privacy.statement import plain_words
-from rapt.release.formats import STREAM, Chunk, Format
+from rapt.release.formats import STREAM, SUFFIXES, Chunk, Format
 from rapt.release.parts import PRIVATE, Parts, beside
 from rapt.release.statement import Counts, statement
-from rapt.release.text import Released, TextPrivatizer
+from rapt.release.text import TextPrivatizer, Word, joined
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.files import write_bytes
@@ -23,124 +30,239 @@ from rapt.utils.progress import counter
 
 Progress = Callable[[int], object]  # called with the number of documents just done
 
+FOLDER = "parquet"  # the format of the files in a folder
+IGNORED = (".", "_")  # what names begin with that no reader of Parquet takes for data: _SUCCESS
+
+
+@dataclass(frozen=True)
+class Done:
+    """What waits beside a finished file for the statement: its input's sha256 and its counts."""
+
+    input: str | None
+    counts: Counts
+
+
+DONE = TypeAdapter(Done)
+
 
 @dataclass(frozen=True)
 class Job:
-    """A file to privatize.
+    """A file to privatize, or a folder of Parquet files to one with files of the same names.
+
+    `release` is the unit of work: any process may do it for any of the files, in any order, and
+    again if it was killed. What is finished lies in OUT.parts until `finish` makes OUT of it.
 
     Attributes:
-        source: the input, and its format for reading and writing.
-        out: path of the release; `-` is the standard output.
-        map: path of the map that restores the originals; None: no map.
+        path: the file or folder to read; `-` is the standard input.
+        out: the file or folder to write; `-` is the standard output.
+        format: how files are read and written.
+        columns: what to privatize, in every file.
+        drop_others: whether other columns are left out.
+        map: where the map goes that restores the originals, of a folder one for each file; None:
+            no map.
         overwrite: whether `out` and `map` may exist.
-        stream: prefix of the names of its random streams, if there is an insecure seed.
     """
 
-    source: Format
+    path: Path
     out: Path
+    format: type[Format]
+    columns: tuple[str, ...]
+    drop_others: bool = False
     map: Path | None = None
     overwrite: bool = False
-    stream: tuple[str, ...] = ()
+
+    @cached_property
+    def is_folder(self) -> bool:
+        """Whether a folder is privatized."""
+        return self.path.is_dir()
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The files, in order.
+
+        Raises:
+            RaptError: something else lies in the folder, or nothing.
+        """
+        if not self.is_folder:
+            return [self.path.name]
+        names = sorted(n for n in os.listdir(self.path) if not n.startswith(IGNORED))
+        _check_parquet(self.path, names)
+        if not names:
+            raise RaptError(f"{self.path}: holds no Parquet files")
+        return names
 
     def check(self) -> None:
-        """Check the paths.
+        """Check the paths, and of each file in a folder its columns and its first rows.
 
         Raises:
-            RaptError: the input does not exist, or an output exists or is also the input.
+            RaptError: the input does not exist or is not what it should be, or something to write
+                is there, or would lie in what is read.
         """
-        path = self.source.input.path
-        if path != STREAM and not path.exists():
-            raise RaptError(f"{path}: no such file")
-        named = [place for place in (path, self.out, self.map) if place and place != STREAM]
-        if len({place.resolve() for place in named}) < len(named):
-            raise RaptError("IN, OUT and the map are one file twice: it would overwrite itself")
-        begun = self.out != STREAM and Parts(self.out, self.map).begun
-        for place in (self.out, *([self.map] if self.map and not begun else [])):
-            if place != STREAM and place.exists() and not (self.overwrite and place.is_file()):
-                raise RaptError(f"{place}: exists; give --overwrite to replace it (a file only)")
+        if self.path != STREAM and not self.path.exists():
+            raise RaptError(f"{self.path}: no such file")
+        if self.is_folder and self.out == STREAM:
+            raise RaptError(f"OUT: got -, expected a folder, as {self.path} is one.")
+        named = [place for place in (self.path, self.out, self.map) if place and place != STREAM]
+        for one, other in permutations([place.resolve() for place in named], 2):
+            if one == other or one in other.parents:
+                raise RaptError(
+                    "IN, OUT and the map: got one file twice, or folders that lie in one another, "
+                    "expected separate ones."
+                )
+        self._check_overwriting()
+        if self.is_folder:
+            for name in self.names:
+                if not any(self._source(name).chunks()):
+                    raise RaptError(f"{self.path / name}: holds no rows")
+
+    def _check_overwriting(self) -> None:
+        places = [] if self.out == STREAM or self._is_moved() else [self.out]
+        if self.map and (self.out == STREAM or not self._parts.begun):
+            places.append(self.map)
+        kind = "folder" if self.is_folder else "file"
+        for place in places:
+            is_alike = place.is_dir() if self.is_folder else place.is_file()
+            if place.exists() and not (self.overwrite and is_alike):
+                raise RaptError(f"{place}: exists; give --overwrite to replace it (a {kind} only)")
+        if self.is_folder and self.out.exists():
+            _check_parquet(self.out, os.listdir(self.out))  # nothing else is ever removed
 
     def run(self, privatizer: TextPrivatizer) -> Counts:
-        """Privatize the file and write its privacy statement beside it.
+        """Privatize the files, one after the other, and write the statement beside the release.
 
         Raises:
-            RaptError: the input is invalid.
+            RaptError: a file is not what it should be.
         """
-        with counter("privatizing", self.read(), "documents") as progress:
-            run = self._to_stream if self.out == STREAM else self._to_file
-            return run(privatizer, progress.update)
+        with counter("privatizing", self._documents(), "documents") as progress:
+            if self.out == STREAM:
+                return self._to_stream(privatizer, progress.update)
+            with self.opened(privatizer):
+                for name in self.names:
+                    self.release(name, privatizer, progress.update)
+                return self.finish(privatizer)
 
-    def read(self) -> int | None:
-        """Count the documents; None: the input is a stream, which can be read only once.
-
-        A file is read to its end before its first word is privatized, so that an error in its last
-        line does not show up after hours.
+    @contextmanager
+    def opened(self, privatizer: TextPrivatizer) -> Iterator[None]:
+        """Begin the release, or go on with it; one run at a time.
 
         Raises:
-            RaptError: the input is invalid.
+            RaptError: it was begun with other options or other files, or another run works on it.
         """
-        if not self.source.input.is_file:
+        identity = self._settings(privatizer)
+        if self.is_folder:
+            identity["list of files"] = self.names
+        else:
+            identity["input"] = self._sha256(self.path.name)
+        resumable = self.is_folder or self.path.is_file()
+        with self._parts.opened(identity, resumable):
+            if self._is_moved():
+                os.replace(self.out, self._whole)
+            self._files.mkdir(exist_ok=True)
+            if self.is_folder and self.map:
+                self.map.mkdir(mode=0o700, parents=True, exist_ok=True)
+            yield
+
+    def release(
+        self, name: str, privatizer: TextPrivatizer, progress: Progress = lambda _: None
+    ) -> Counts:
+        """Privatize one of the files, unless that is done.
+
+        Raises:
+            RaptError: it is not what it should be, or is not what it was when it was privatized.
+        """
+        source = self._source(name)
+        if not ((self._files / name).exists() and source.is_file):
+            if self.is_folder:
+                self._read(source)
+            return self._release(name, privatizer, progress)
+        if not self._is_done(name):
+            raise RaptError(
+                f"{source.where}: changed since it was privatized; remove {self._parts.folder} to "
+                "begin anew"
+            )
+        self._parts_of(name).remove()  # killed before it could
+        counts = self._done(name).counts
+        progress(counts.documents)
+        return counts
+
+    def finish(self, privatizer: TextPrivatizer) -> Counts:
+        """Make the release of its files, all of which are done: where it is, its statement is."""
+        counts = Counts()
+        for name in self.names:
+            counts.update(self._done(name).counts)
+        write_statement(self.out, statement(privatizer, self.columns, counts))
+        if self.out.is_dir():
+            shutil.rmtree(self.out)
+        os.replace(self._whole, self.out)
+        self._parts.remove()
+        return counts
+
+    def _documents(self) -> int | None:
+        """Count the documents; None: the input is a stream, which can be read only once."""
+        if self.is_folder:
+            return sum(pq.read_metadata(self.path / name).num_rows for name in self.names)
+        return self._read(self._source(self.path.name))
+
+    def _read(self, source: Format) -> int | None:
+        """Read a file to its end before its first word is privatized.
+
+        So an error in its last line does not show up after hours.
+        """
+        if not source.is_file:
             return None
-        documents = sum(len(_first(chunk)) for chunk in self.source.chunks())
-        self._check_rows(documents)
+        documents = sum(chunk.size for chunk in source.chunks())
+        _check_rows(source, documents)
         return documents
 
-    def _to_file(self, privatizer: TextPrivatizer, progress: Progress) -> Counts:
-        counts, parts = Counts(), Parts(self.out, self.map)
-        identity = self._identity(privatizer)
-        with parts.opened(identity, self.source.input.is_file):
-            start = 0
-            for chunk in self.source.chunks():
+    def _release(self, name: str, privatizer: TextPrivatizer, progress: Progress) -> Counts:
+        """Privatize a file in parts, and join them; the note that it is done is written first."""
+        source, parts, documents = self._source(name), self._parts_of(name), 0
+        digest = self._sha256(name)
+        with parts.opened({"input": digest}, source.is_file):
+            for chunk in source.chunks():
                 if chunk.number not in parts:
-                    content, map, counted = self._privatized(privatizer, chunk, start)
-                    parts.add(chunk.number, content, map, counted.as_json())
-                start += len(_first(chunk))
-                progress(len(_first(chunk)))
-            self._check_rows(start)
-            if self._identity(privatizer) != identity:
+                    parts.add(chunk.number, *self._privatized(privatizer, name, chunk, documents))
+                documents += chunk.size
+                progress(chunk.size)
+            _check_rows(source, documents)
+            if self._sha256(name) != digest:
                 parts.remove()
-                raise RaptError(f"{self.source.input.where}: changed while it was read; try again")
-            for facts in parts.facts():
-                counts.update(Counts.from_json(facts))
-            self._finish(parts, privatizer, counts)
+                if not self.is_folder:
+                    self._parts.remove()
+                raise RaptError(f"{source.where}: changed while it was read; try again")
+            counts = parts.counts()
+            write_bytes(self._note(name), [DONE.dump_json(Done(digest, counts))])
+            parts.join_map()
+            whole = parts.folder / "whole"
+            source.join(parts.contents(), whole)
+            os.replace(whole, self._files / name)
+            parts.remove()
         return counts
-
-    def _finish(self, parts: Parts, privatizer: TextPrivatizer, counts: Counts) -> None:
-        """Move everything into place, the release last, so that it never lacks its description."""
-        self._describe(privatizer, counts)
-        parts.join_map()
-        whole = parts.folder / "whole"
-        self.source.join(parts.contents(), whole)
-        os.replace(whole, self.out)
-        parts.remove()
-
-    def _describe(self, privatizer: TextPrivatizer, counts: Counts) -> None:
-        write_statement(self.out, statement(privatizer, self.source.columns, counts))
 
     def _to_stream(self, privatizer: TextPrivatizer, progress: Progress) -> Counts:
-        counts = Counts()
-        map_file = _private(self.map, self.overwrite) if self.map else None
-        for chunk in self.source.chunks():
-            content, map, counted = self._privatized(privatizer, chunk, counts.documents)
-            if map_file:
-                map_file.write(map)
-            sys.stdout.buffer.write(content)
-            sys.stdout.buffer.flush()
-            counts.update(counted)
-            progress(counted.documents)
-        if map_file:
-            map_file.close()
-        self._check_rows(counts.documents)
-        sys.stderr.write(plain_words(statement(privatizer, self.source.columns, counts)))
-        return counts
+        total, source = Counts(), self._source(self.path.name)
+        with _private(self.map, self.overwrite) if self.map else nullcontext() as map_file:
+            for chunk in source.chunks():
+                content, map, counts = self._privatized(
+                    privatizer, source.path.name, chunk, total.documents
+                )
+                if map_file:
+                    map_file.write(map)
+                sys.stdout.buffer.write(content)
+                sys.stdout.buffer.flush()
+                total.update(counts)
+                progress(chunk.size)
+        _check_rows(source, total.documents)
+        sys.stderr.write(plain_words(statement(privatizer, self.columns, total)))
+        return total
 
     def _privatized(
-        self, privatizer: TextPrivatizer, chunk: Chunk, start: int
+        self, privatizer: TextPrivatizer, name: str, chunk: Chunk, start: int
     ) -> tuple[bytes, bytes, Counts]:
         """Privatize a chunk; return its parts of the release and of the map, and its counts."""
+        names = (name, chunk.number) if self.is_folder else (chunk.number,)
         released = {
-            column: privatizer.release(
-                [text or "" for text in texts], *self.stream, chunk.number, column
-            )
+            column: privatizer.release([text or "" for text in texts], *names, column)
             for column, texts in chunk.texts.items()
         }
         counts = Counts(others=set(chunk.others))
@@ -148,40 +270,85 @@ class Job:
             counts.add(document)
         new = {
             column: [
-                None if before is None else after.text(privatizer.options.keep_spacing)
+                None if before is None else joined(after, privatizer.keep_spacing)
                 for before, after in zip(chunk.texts[column], texts, strict=True)
             ]
             for column, texts in released.items()
         }
         map = _map_lines(released, start) if self.map else ""
-        return self.source.encode(chunk, new), map.encode(), counts
+        return chunk.encode(new), map.encode(), counts
 
-    def _identity(self, privatizer: TextPrivatizer) -> dict[str, object]:
-        source = self.source
-        return how(privatizer, source, self.map) | {
-            "input": files.sha256(source.input.path) if source.input.is_file else None,
+    def _settings(self, privatizer: TextPrivatizer) -> dict[str, object]:
+        """Return all that determines a release, as JSON; its parts must share it.
+
+        Noise is fresh each time, except with an insecure seed.
+        """
+        return asdict(privatizer) | {
+            "table": privatizer.privatizer.table.sha256,
+            "format": self.format.__name__,
+            "columns": self.columns,
+            "drop_others": self.drop_others,
+            "keep_map": self.map and str(self.map.resolve()),
+            "version of rapt": __version__,
         }
 
-    def _check_rows(self, documents: int) -> None:
-        if not documents:
-            raise RaptError(f"{self.source.input.where}: holds no rows")
+    def _is_moved(self) -> bool:
+        """Whether the release is in place of a run that was killed before it removed its parts."""
+        is_open = self._whole.exists() or any(self._files.glob("*.parts"))
+        moved = self._parts.begun and self.out.exists() and not is_open
+        return moved and all(self._is_done(name) for name in self.names)
+
+    def _is_done(self, name: str) -> bool:
+        """Whether a file was finished, and is what it was then."""
+        noted = self._source(name).is_file and self._note(name).exists()
+        return noted and self._done(name).input == self._sha256(name)
+
+    def _done(self, name: str) -> Done:
+        return DONE.validate_json(self._note(name).read_bytes())
+
+    def _source(self, name: str) -> Format:
+        path = self.path / name if self.is_folder else self.path
+        return self.format(path, self.columns, self.drop_others)
+
+    def _sha256(self, name: str) -> str | None:
+        source = self._source(name)
+        return files.sha256(source.path) if source.is_file else None
+
+    @property
+    def _parts(self) -> Parts:
+        return Parts(self.out)
+
+    @property
+    def _files(self) -> Path:
+        return self._parts.folder / "files"
+
+    @property
+    def _whole(self) -> Path:
+        """What becomes the release."""
+        return self._files if self.is_folder else self._files / self.path.name
+
+    def _parts_of(self, name: str) -> Parts:
+        map = self.map / f"{name}.jsonl" if self.map and self.is_folder else self.map
+        return Parts(self._files / name, map)
+
+    def _note(self, name: str) -> Path:
+        return self._parts.folder / f"done-{name}.json"
 
 
-def how(privatizer: TextPrivatizer, source: Format, map: Path | None) -> dict[str, object]:
-    """Return all settings that determine a release, as JSON; its parts must share them.
+def _check_rows(source: Format, documents: int) -> None:
+    if not documents:
+        raise RaptError(f"{source.where}: holds no rows")
 
-    Noise is fresh each time, except with an insecure seed.
-    """
-    return asdict(privatizer.options) | {
-        "categories": list(privatizer.options.categories or ()),
-        "parameters": dict(privatizer.options.parameters),
-        "table": privatizer.privatizer.table.sha256,
-        "format": type(source).__name__,
-        "columns": list(source.columns),
-        "drop_others": source.drop_others,
-        "keep_map": map and str(map.resolve()),
-        "version of rapt": __version__,
-    }
+
+def _check_parquet(folder: Path, names: Iterable[str]) -> None:
+    for name in names:
+        path = folder / name
+        if not path.is_file() or SUFFIXES.get(path.suffix.lower()) != FOLDER:
+            what = "a folder" if path.is_dir() else "no Parquet file"
+            raise RaptError(
+                f"{path}: got {what}, expected files with suffix .parquet, .pq in {folder}. Move "
+                "it elsewhere."
+            )
 
 
 def write_statement(out: Path, content: dict[str, Any]) -> None:
@@ -191,26 +358,22 @@ def write_statement(out: Path, content: dict[str, Any]) -> None:
     write_bytes(beside(out, ".privacy.txt"), [plain_words(content).encode()])
 
 
-def _first(chunk: Chunk) -> list[str | None]:
-    return list(next(iter(chunk.texts.values())))
-
-
-def _map_lines(released: dict[str, list[Released]], start: int) -> str:
+def _map_lines(released: Mapping[str, list[list[Word]]], start: int) -> str:
     """Return the map that restores the originals: a line of JSON for each changed word."""
-    lines = []
-    for column, texts in released.items():
-        for document, text in enumerate(texts, start):
-            for word, (before, after) in enumerate(zip(text.originals, text.words, strict=True)):
-                if before != after:
-                    line = {
-                        "document": document,
-                        "column": column,
-                        "word": word,
-                        "original": before,
-                        "released": after,
-                    }
-                    lines.append(json.dumps(line, ensure_ascii=False) + "\n")
-    return "".join(lines)
+    lines = [
+        {
+            "document": document,
+            "column": column,
+            "word": place,
+            "original": word.original,
+            "released": word.released,
+        }
+        for column, texts in released.items()
+        for document, text in enumerate(texts, start)
+        for place, word in enumerate(text)
+        if word.original != word.released
+    ]
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
 
 def _private(path: Path, overwrite: bool) -> BinaryIO:

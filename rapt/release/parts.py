@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
+from rapt.release.statement import COUNTS, Counts
 from rapt.utils.errors import RaptError
 from rapt.utils.files import read_json, write_bytes
 
@@ -23,9 +24,10 @@ class Parts:
     The parts of the map contain original words. They are beside the map's path and as private.
     """
 
-    def __init__(self, out: Path, map: Path | None) -> None:
+    def __init__(self, out: Path, map: Path | None = None) -> None:
         """Name the folders; see `opened`."""
         self.folder = beside(out, ".parts")
+        self._manifest = self.folder / "manifest.json"
         self._map = map
         self._maps = beside(map, ".parts") if map else None
 
@@ -35,7 +37,7 @@ class Parts:
         return self._manifest.exists()
 
     @contextmanager
-    def opened(self, identity: dict[str, Any], resumable: bool) -> Iterator[Parts]:
+    def opened(self, identity: Mapping[str, Any], resumable: bool) -> Iterator[Parts]:
         """Start a release or resume it, one run at a time.
 
         Args:
@@ -46,33 +48,39 @@ class Parts:
             RaptError: existing parts come from another input or other options, or another run is
                 working on them.
         """
-        # Private: the facts about each part reveal more than the release.
+        # Private: the counts of each part reveal more than the release.
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        content = json.dumps(identity).encode()
         try:
             with FileLock(self.folder / "lock", timeout=0):
-                if self.begun and not resumable:
-                    self._clear()
-                self._check(identity)
+                if not resumable:
+                    for number in self._numbers():
+                        self._counts(number).unlink()
+                if self.begun:
+                    self._check(json.loads(content))
                 if self._maps:
                     self._maps.mkdir(mode=0o700, parents=True, exist_ok=True)
-                _write_json(self._manifest, identity)
+                write_bytes(self._manifest, [content])
                 yield self
         except Timeout:
             raise RaptError(f"{self.folder}: another run is writing it") from None
 
     def __contains__(self, number: int) -> bool:
-        return self._facts(number).exists()
+        return self._counts(number).exists()
 
-    def add(self, number: int, content: bytes, map: bytes, facts: dict[str, Any]) -> None:
-        """Store a part; its facts are written last and mark it as complete."""
+    def add(self, number: int, content: bytes, map: bytes, counts: Counts) -> None:
+        """Store a part; its counts are written last and mark it as complete."""
         write_bytes(self._content(number), [content])
         if self._maps:
             write_bytes(self._maps / f"{number:06}", [map], PRIVATE)
-        _write_json(self._facts(number), facts)
+        write_bytes(self._counts(number), [COUNTS.dump_json(counts)])
 
-    def facts(self) -> Iterator[dict[str, Any]]:
-        """Return the facts that were stored with each part, in order."""
-        return (read_json(self._facts(number)) for number in self._numbers())
+    def counts(self) -> Counts:
+        """Return the counts of all parts."""
+        total = Counts()
+        for number in self._numbers():
+            total.update(COUNTS.validate_json(self._counts(number).read_bytes()))
+        return total
 
     def contents(self) -> Iterator[Path]:
         """Return the paths of the parts, in order."""
@@ -90,12 +98,8 @@ class Parts:
             if folder and folder.exists():
                 shutil.rmtree(folder)
 
-    @property
-    def _manifest(self) -> Path:
-        return self.folder / "manifest.json"
-
-    def _check(self, identity: dict[str, Any]) -> None:
-        begun = read_json(self._manifest) if self.begun else identity
+    def _check(self, identity: Mapping[str, Any]) -> None:
+        begun = read_json(self._manifest)
         changed = [key for key in identity if begun.get(key) != identity[key]]
         if changed:
             raise RaptError(
@@ -103,24 +107,16 @@ class Parts:
                 "or remove the folder (and the map's .parts, if there was one) to begin anew"
             )
 
-    def _clear(self) -> None:
-        for number in self._numbers():
-            self._facts(number).unlink()
-
     def _numbers(self) -> range:
         return range(len(list(self.folder.glob("[0-9]*.json"))))
 
     def _content(self, number: int) -> Path:
         return self.folder / f"{number:06}"
 
-    def _facts(self, number: int) -> Path:
+    def _counts(self, number: int) -> Path:
         return self.folder / f"{number:06}.json"
 
 
 def beside(path: Path, suffix: str) -> Path:
     """Return the path with a suffix appended to its name."""
     return path.with_name(path.name + suffix)
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    write_bytes(path, [json.dumps(content).encode()])

@@ -8,7 +8,7 @@ from itertools import islice
 from spacy.language import Language
 from spacy.tokens import Doc, Token
 
-from rapt.release.text import TextPrivatizer
+from rapt.release.text import TextPrivatizer, joined
 from rapt.utils.errors import RaptError
 
 NAME = "rapt_privatizer"
@@ -46,10 +46,10 @@ class PrivatizerComponent:
             for doc in docs:
                 _check_tags(doc)
         for doc, released in zip(docs, self._privatizer.release_docs(docs), strict=True):
-            doc._.privatized = released.text(self._privatizer.options.keep_spacing)
-            words = (token for token in doc if not token.is_space)
-            for token, word in zip(words, released.words, strict=True):
-                token._.privatized = word
+            doc._.privatized = joined(released, self._privatizer.keep_spacing)
+            tokens = (token for token in doc if not token.is_space)
+            for token, word in zip(tokens, released, strict=True):
+                token._.privatized = word.released
         return docs
 
 

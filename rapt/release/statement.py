@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from rapt import __version__
 from rapt.privacy.statement import KINDS
 from rapt.privacy.statement import statement as of_privatizer
-from rapt.release.text import NOISE, PLACEHOLDER, VERBATIM_KIND, Released, TextPrivatizer
+from rapt.release.text import NOISE, PLACEHOLDER, VERBATIM_KIND, TextPrivatizer, Word
 from rapt.text import identifiers
 
 FRESH = "ChaCha20, keyed by the operating system anew for every text: nobody can replay it"
@@ -35,16 +38,16 @@ class Counts:
     replaced: int = 0
     others: set[str] = field(default_factory=set)
 
-    def add(self, document: Sequence[Released]) -> None:
-        """Count one document, given its texts, one for each column."""
+    def add(self, document: Sequence[Sequence[Word]]) -> None:
+        """Count one document, given the words of its texts, one text for each column."""
+        words = list(chain.from_iterable(document))
+        fates = Counter(word.fate for word in words)
         self.documents += 1
-        self.most = max(self.most, sum(text.fates.count(NOISE) for text in document))
-        for text in document:
-            self.fates.update(text.fates)
-            words = zip(text.originals, text.words, text.fates, strict=True)
-            self.replaced += sum(
-                fate == NOISE and before.lower() != after.lower() for before, after, fate in words
-            )
+        self.most = max(self.most, fates[NOISE])
+        self.fates += fates
+        self.replaced += sum(
+            word.fate == NOISE and word.original.lower() != word.released.lower() for word in words
+        )
 
     def update(self, other: Counts) -> None:
         """Add the counts of another part."""
@@ -53,16 +56,6 @@ class Counts:
         self.fates += other.fates
         self.replaced += other.replaced
         self.others |= other.others
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the counts as JSON, which `Counts.from_json` reads."""
-        return asdict(self) | {"fates": dict(self.fates), "others": sorted(self.others)}
-
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> Counts:
-        """Read the output of `as_json`."""
-        fates, others = Counter(content["fates"]), set(content["others"])
-        return cls(**content | {"fates": fates, "others": others})
 
     @property
     def words(self) -> int:
@@ -75,25 +68,27 @@ class Counts:
         return {kind: self.fates[fate + kind] for kind in kinds}
 
 
+COUNTS = TypeAdapter(Counts)
+
+
 def statement(privatizer: TextPrivatizer, columns: Sequence[str], counts: Counts) -> dict[str, Any]:
     """Build the privacy statement of a release, as JSON (docs/privatize.md)."""
-    options = privatizer.options
     content = of_privatizer(
         privatizer.privatizer,
-        eta=repr(options.eta).removesuffix(".0"),
+        eta=repr(privatizer.eta).removesuffix(".0"),
         documents=counts.documents,
         noise=counts.fates[NOISE],
         longest=counts.most,
         verbatim=counts.kinds(VERBATIM_KIND),
         placeholders=counts.kinds(PLACEHOLDER),
         columns=sorted(counts.others),
-        spacing="as in the texts" if options.keep_spacing else "single spaces",
-        generator=FRESH if options.insecure_seed is None else SEEDED,
+        spacing="as in the texts" if privatizer.keep_spacing else "single spaces",
+        generator=FRESH if privatizer.insecure_seed is None else SEEDED,
         rapt=__version__,
-        tagger=options.tagger,
+        tagger=privatizer.tagger,
         privatized_columns=list(columns),
     )
-    if options.categories and not options.keep_identifiers:
+    if privatizer.categories and not privatizer.keep_identifiers:
         content["not_covered"].append(
             "Of the words of other categories, numbers, e-mail addresses, URLs and handles are "
             "replaced by placeholders where they are recognized."

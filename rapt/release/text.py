@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.tokens import Doc
 
 from rapt.privacy.categories import VERBATIM, Scheme
-from rapt.privacy.mechanisms import WordMechanism, word_mechanism
+from rapt.privacy.mechanisms import word_mechanism
 from rapt.privacy.privatizer import Privatizer, Words, check_categories
 from rapt.privacy.statement import kind
 from rapt.privacy.streams import fresh, stream
@@ -35,131 +36,95 @@ _PIECES = re.compile(rf"(?s).{{1,{PIECE}}}\Z|.{{0,{PIECE - 1}}}\s|.{{1,{PIECE}}}
 _NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 
 
-@dataclass(frozen=True)
-class Options:
-    """The options of a TextPrivatizer; see its constructor."""
-
-    table: str
-    eta: float
-    mechanism: str
-    parameters: tuple[tuple[str, float], ...]
-    categories: tuple[str, ...] | None
-    tagger: str
-    keep_identifiers: bool
-    keep_spacing: bool
-    insecure_seed: int | None
-
-    def check(self) -> None:
-        """Check the options that can be checked without the table.
-
-        Raises:
-            RaptError: η is not a finite number above 0, there is no such mechanism, or it does not
-                support these categories.
-        """
-        if not 0 < self.eta < math.inf:
-            raise RaptError(f"eta: {wrong_eta(self.eta)}")
-        check_categories(self.made(), self.categories)
-        Scheme(self.categories)
-
-    def made(self) -> WordMechanism:
-        """Build the mechanism with its parameters."""
-        return word_mechanism(self.mechanism, **dict(self.parameters))
-
-
-@dataclass(frozen=True)
-class Released:
-    """A text before and after privatization, word by word.
+class Word(NamedTuple):
+    """A word before and after privatization.
 
     Attributes:
-        originals: the original words.
-        words: the released words.
-        fates: each word's fate: NOISE, or PLACEHOLDER or VERBATIM_KIND followed by its kind.
-        space_after: whether white space follows each word.
+        original: as it stood.
+        released: what became of it.
+        fate: NOISE, or PLACEHOLDER or VERBATIM_KIND followed by its kind.
+        space_after: whether white space follows it.
     """
 
-    originals: list[str]
-    words: list[str]
-    fates: list[str]
-    space_after: list[bool]
-
-    def text(self, keep_spacing: bool) -> str:
-        """Join the released words, by single spaces or with the spacing of the original."""
-        if not keep_spacing:
-            return " ".join(self.words)
-        pairs = zip(self.words, self.space_after, strict=True)
-        return "".join(f"{word} " if space else word for word, space in pairs).rstrip()
+    original: str
+    released: str
+    fate: str
+    space_after: bool
 
 
+def as_it_is(word: str, identifier: str | None, space_after: bool) -> Word:
+    """A word that gets neither noise nor a placeholder, and the identifier that it is part of."""
+    return Word(word, word, VERBATIM_KIND + kind(word, identifier), space_after)
+
+
+def joined(words: Sequence[Word], keep_spacing: bool) -> str:
+    """Join the released words, by single spaces or with the spacing of the original."""
+    if not keep_spacing:
+        return " ".join(word.released for word in words)
+    return "".join(f"{w.released} " if w.space_after else w.released for w in words).rstrip()
+
+
+@dataclass(kw_only=True)
 class TextPrivatizer:
     """Privatizes texts: `TextPrivatizer(table=…, eta=…, categories=…)(["a text", "another"])`.
 
     Every text draws its noise from a new generator keyed by the operating system, so neither forks
     nor restarts repeat it. It can be pickled: another process then opens table and tagger again.
 
+    Args:
+        eta: the privacy parameter, relative to the table: smaller is more private.
+        table: folder of an embedding table (docs/data.md); None: MiniLM's, made on first use.
+        mechanism: its name; None: pct2t if there are categories, else t2t.
+        parameters: parameters of the mechanism, by name; others have the paper's values.
+        categories: parts of speech whose words get noise, each within its own.
+        tagger: package of the spaCy model that splits texts into words and tags them.
+        keep_identifiers: whether numbers, e-mail addresses, URLs and handles that get no noise
+            are released unchanged, instead of as `<number>` and so on.
+        keep_spacing: whether the text's spacing between words is kept.
+        insecure_seed: seed of the noise, for tests: anyone who knows it can undo the release.
+
     Attributes:
-        options: the options it was made with.
         privatizer: the mechanism at η over the table.
+
+    Raises:
+        RaptError: an option is not allowed, or there is no such table.
     """
 
-    def __init__(
-        self,
-        *,
-        eta: float,
-        table: str | Path | None = None,
-        mechanism: str | None = None,
-        parameters: Mapping[str, float] | None = None,
-        categories: Iterable[str] | None = None,
-        tagger: str = TAGGER,
-        keep_identifiers: bool = False,
-        keep_spacing: bool = False,
-        insecure_seed: int | None = None,
-    ) -> None:
-        """Open the table; the tagger is loaded with the first text.
+    eta: float
+    table: str | Path | None = None
+    mechanism: str | None = None
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    categories: Iterable[str] | None = None
+    tagger: str = TAGGER
+    keep_identifiers: bool = False
+    keep_spacing: bool = False
+    insecure_seed: int | None = None
 
-        Args:
-            eta: the privacy parameter, relative to the table: smaller is more private.
-            table: folder of an embedding table (docs/data.md); None: MiniLM's, made on first use.
-            mechanism: its name; None: pct2t if there are categories, else t2t.
-            parameters: parameters of the mechanism, by name; others have the paper's values.
-            categories: parts of speech whose words get noise, each within its own.
-            tagger: package of the spaCy model that splits texts into words and tags them.
-            keep_identifiers: whether numbers, e-mail addresses, URLs and handles that get no noise
-                are released unchanged, instead of as `<number>` and so on.
-            keep_spacing: whether the text's spacing between words is kept.
-            insecure_seed: seed of the noise, for tests: anyone who knows it can undo the release.
-
-        Raises:
-            RaptError: an option is not allowed, or there is no such table.
-        """
-        chosen = None if categories is None else tuple(categories)
-        name = mechanism or ("t2t" if chosen is None else "pct2t")
-        table = cached_table(tagger=tagger) if table is None else table
-        self.options = Options(
-            table=str(table),
-            eta=float(eta),
-            mechanism=name,
-            parameters=tuple(sorted((parameters or {}).items())),
-            categories=chosen,
-            tagger=tagger,
-            keep_identifiers=keep_identifiers,
-            keep_spacing=keep_spacing,
-            insecure_seed=insecure_seed,
-        )
-        self.options.check()
+    def __post_init__(self) -> None:
+        """Check the options, then open the table; the tagger is loaded with the first text."""
+        if not 0 < self.eta < math.inf:
+            raise RaptError(f"eta: {wrong_eta(self.eta)}")
+        self.eta = float(self.eta)
+        self.categories = None if self.categories is None else tuple(self.categories)
+        self.mechanism = self.mechanism or ("t2t" if self.categories is None else "pct2t")
+        made = word_mechanism(self.mechanism, **self.parameters)
+        check_categories(made, self.categories)
+        Scheme(self.categories)
+        self.table = str(cached_table(tagger=self.tagger) if self.table is None else self.table)
         self.privatizer = Privatizer(
-            table=EmbeddingTable(table),
-            mechanism=self.options.made(),
-            eta=eta,
-            categories=chosen,
+            table=EmbeddingTable(self.table),
+            mechanism=made,
+            eta=self.eta,
+            categories=self.categories,
         )
 
-    def __reduce__(self) -> tuple[Callable[..., TextPrivatizer], tuple[Options]]:
-        return _opened, (self.options,)
+    def __reduce__(self) -> tuple[Callable[..., TextPrivatizer], tuple[str]]:
+        return _opened, (json.dumps(asdict(self)),)
 
     @cached_property
     def _tagger(self) -> Tagger:
         # Without categories, all words are one group and tags make no difference.
-        return Tagger(self.options.tagger, tags=self.options.categories is not None)
+        return Tagger(self.tagger, tags=self.categories is not None)
 
     def __call__(self, texts: Iterable[str | None]) -> list[str | None]:
         """Privatize texts one for one; null stays null, and a text without words is empty."""
@@ -168,7 +133,7 @@ class TextPrivatizer:
         texts = list(texts)
         released = self.release([text or "" for text in texts])
         return [
-            None if text is None else after.text(self.options.keep_spacing)
+            None if text is None else joined(after, self.keep_spacing)
             for text, after in zip(texts, released, strict=True)
         ]
 
@@ -176,22 +141,20 @@ class TextPrivatizer:
         """Return a function for `datasets.Dataset.map(…, batched=True)` that privatizes columns."""
         return Mapper(self, tuple(columns))
 
-    def release(self, texts: Sequence[str], *names: str | int) -> list[Released]:
+    def release(self, texts: Sequence[str], *names: str | int) -> list[list[Word]]:
         """Privatize texts one for one, with the fate of each word.
 
         Args:
             texts: raw texts; long ones are tagged and privatized in pieces.
             *names: names of these texts' random streams, if there is an insecure seed.
         """
-        cut = [pieces(text) for text in texts]
-        parts = self._tagger.texts(piece for pieces in cut for piece in pieces)
-        return self._release([[next(parts) for _ in pieces] for pieces in cut], *names)
+        return self._release(tagged_pieces(self._tagger, texts), *names)
 
-    def release_docs(self, docs: Sequence[Doc]) -> list[Released]:
+    def release_docs(self, docs: Sequence[Doc]) -> list[list[Word]]:
         """Privatize documents that another spaCy pipeline tagged, as `release` does texts."""
         return self._release([list(_split(read(doc))) for doc in docs])
 
-    def _release(self, texts: Sequence[Sequence[Tagged]], *names: str | int) -> list[Released]:
+    def _release(self, texts: Sequence[Sequence[Tagged]], *names: str | int) -> list[list[Word]]:
         streams = (
             (part, self._stream(*names, number, place))
             for number, parts in enumerate(texts)
@@ -201,31 +164,27 @@ class TextPrivatizer:
             Words(part.words, self.privatizer.groups_of_text(part.pos), stream)
             for part, stream in streams
         )
-        return [joined([self._released(part, next(privatized)) for part in text]) for text in texts]
+        return [
+            [word for part in text for word in self._released(part, next(privatized))]
+            for text in texts
+        ]
 
     def _stream(self, *names: str | int) -> Callable[[], np.random.Generator]:
-        if self.options.insecure_seed is None:
+        if self.insecure_seed is None:
             return fresh
-        return partial(stream, self.options.insecure_seed, "privatize", *names)
+        return partial(stream, self.insecure_seed, "privatize", *names)
 
-    def _released(self, part: Tagged, noisy: list[str]) -> Released:
+    def _released(self, part: Tagged, noisy: list[str]) -> Iterator[Word]:
         groups = self.privatizer.groups_of_text(part.pos)
-        rows = zip(part.words, groups, part.identifiers, strict=True)
-        fates = [self._fate(word, group, identifier) for word, group, identifier in rows]
-        words = [
-            identifiers.placeholder(fate.removeprefix(PLACEHOLDER))
-            if fate.startswith(PLACEHOLDER)
-            else word
-            for word, fate in zip(noisy, fates, strict=True)
-        ]
-        return Released(part.words, words, fates, part.space_after)
-
-    def _fate(self, word: str, group: int, identifier: str | None) -> str:
-        if group != VERBATIM:
-            return NOISE
-        if identifier and not self.options.keep_identifiers:
-            return PLACEHOLDER + identifier
-        return VERBATIM_KIND + kind(word, identifier)
+        rows = zip(*part, groups, noisy, strict=True)
+        for word, _, space_after, identifier, group, new in rows:
+            if group != VERBATIM:
+                yield Word(word, new, NOISE, space_after)
+            elif identifier and not self.keep_identifiers:
+                placeholder = identifiers.placeholder(identifier)
+                yield Word(word, placeholder, PLACEHOLDER + identifier, space_after)
+            else:
+                yield as_it_is(word, identifier, space_after)
 
 
 @dataclass(frozen=True)
@@ -251,22 +210,14 @@ def _split(part: Tagged) -> Iterator[Tagged]:
         yield part.part(cut)
 
 
-def pieces(text: str) -> list[str]:
-    """Split a text into parts that a tagger takes, without control characters."""
-    return _PIECES.findall(_NO_TEXT.sub(" ", text))
-
-
-def joined(parts: Sequence[Released]) -> Released:
-    """Join the parts of a text."""
-    return Released(
-        list(chain.from_iterable(part.originals for part in parts)),
-        list(chain.from_iterable(part.words for part in parts)),
-        list(chain.from_iterable(part.fates for part in parts)),
-        list(chain.from_iterable(part.space_after for part in parts)),
-    )
+def tagged_pieces(tagger: Tagger, texts: Sequence[str]) -> list[list[Tagged]]:
+    """Tag each text, a long one in pieces that a tagger takes, without control characters."""
+    cut = [_PIECES.findall(_NO_TEXT.sub(" ", text)) for text in texts]
+    tagged = tagger.texts(chain.from_iterable(cut))
+    return [[next(tagged) for _ in pieces] for pieces in cut]
 
 
 @lru_cache(maxsize=4)
-def _opened(options: Options) -> TextPrivatizer:
+def _opened(options: str) -> TextPrivatizer:
     """Return the privatizer of these options, cached in each process that unpickles it."""
-    return TextPrivatizer(**asdict(options) | {"parameters": dict(options.parameters)})
+    return TextPrivatizer(**json.loads(options))

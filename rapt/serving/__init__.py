@@ -1,1 +1,1 @@
-"""The provider's side at inference: an adapted model and its server; no text reaches it."""
+"""The provider's model and server, and the user's client, which sends privatized words alone."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Annotated, Literal, Protocol, TypeVar
@@ -115,21 +114,17 @@ def read_contract(content: bytes, where: str) -> Contract:
         RaptError: it is not a contract, or has values that no tuning run writes.
     """
     contract = read(CONTRACT, content, where)
-    if not NAMED.fullmatch(contract.statement.embedding):
-        raise RaptError(f"{where}: statement.embedding: got something else, expected a name.")
-    if not HASH.fullmatch(contract.statement.table_sha256):
-        raise RaptError(
-            f"{where}: statement.table_sha256: got something else, expected 64 hex digits."
-        )
-    if "type" in contract.statement.parameters:  # the key of the mechanism's name in params.yaml
-        raise RaptError(
-            f"{where}: statement.parameters: got type, expected those of a mechanism alone."
-        )
-    labels = contract.labels
-    if not labels or len(set(labels)) < len(labels) or not all(map(str.isprintable, labels)):
-        raise RaptError(
-            f"{where}: labels: got none or others, expected printable names, each once."
-        )
+    statement, labels = contract.statement, contract.labels
+    distinct = bool(labels) and len(set(labels)) == len(labels)
+    for key, holds, expected in (
+        ("statement.embedding", NAMED.fullmatch(statement.embedding), "a name"),
+        ("statement.table_sha256", HASH.fullmatch(statement.table_sha256), "64 hex digits"),
+        # `type` is the key of the mechanism's name in params.yaml.
+        ("statement.parameters", "type" not in statement.parameters, "a mechanism's alone"),
+        ("labels", distinct and all(map(str.isprintable, labels)), "printable names, each once"),
+    ):
+        if not holds:
+            raise RaptError(f"{where}: {key}: got something else, expected {expected}.")
     return contract
 
 
@@ -159,8 +154,3 @@ def check(texts: list[Text], contract: Contract) -> None:
 
 def _wrong(number: int, field: str, got: object, expected: str) -> RaptError:
     return RaptError(f"texts.{number}.{field}: got {got}, expected {expected}.")
-
-
-def dumped(message: object) -> bytes:
-    """Encode a message as JSON."""
-    return json.dumps(message).encode()

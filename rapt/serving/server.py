@@ -7,16 +7,17 @@ import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.responses import JSONResponse
 from pydantic import TypeAdapter
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException as HTTPError
 
-from rapt.serving.protocol import BYTES, Answer, Provider, Query, dumped, read
+from rapt.serving.protocol import BYTES, Answer, Provider, Query, read
+from rapt.tuning.inference_spec import Contract
 from rapt.utils.errors import RaptError, one_of
 
 HOST = "127.0.0.1"
@@ -62,19 +63,18 @@ def application(model: Provider) -> FastAPI:
     """The server of a model: `GET /` says what texts must be like, `POST /predict` answers."""
     app = FastAPI(openapi_url=None)
     turn = asyncio.Lock()  # one query is computed at a time, whatever memory many would take
-    contract = dumped(asdict(model.contract))
 
     @app.get("/")
-    async def describe() -> Response:
-        return _json(contract)
+    async def describe() -> Contract:
+        return model.contract
 
     @app.post("/predict")
-    async def predict(request: Request) -> Response:
+    async def predict(request: Request) -> Answer:
+        # Not by FastAPI, which knows no limit, and no strict types where bytes come as base64.
         texts = read(QUERY, await _body(request), "body").texts
         async with turn:
             probabilities = await run_in_threadpool(model.probabilities, texts)
-        answer = Answer(labels=model.contract.labels, probabilities=probabilities)
-        return _json(answer.model_dump_json().encode())
+        return Answer(labels=model.contract.labels, probabilities=probabilities)
 
     @app.middleware("http")
     async def guard(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -116,12 +116,8 @@ async def _body(request: Request) -> bytes:
     return b"".join(body)
 
 
-def _json(content: bytes, status: int = 200) -> Response:
-    return Response(content, status, media_type="application/json")
-
-
 def _error(status: int, line: str) -> Response:
-    return _json(dumped({"error": line}), status)
+    return JSONResponse({"error": line}, status)
 
 
 def _say(line: str) -> None:

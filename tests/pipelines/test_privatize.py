@@ -21,7 +21,8 @@ from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
 
 from pipelines import privatize
 from rapt import cli
-from rapt.release.directory import Directory
+from rapt.release.formats import Parquet
+from rapt.release.job import Job
 from rapt.release.text import TextPrivatizer
 from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError
@@ -89,9 +90,9 @@ def work(tmp_path: Path, prefect_home: Path, table: EmbeddingTable) -> Work:
 
 def one_process(work: Work, out: str = "one") -> dict[str, bytes]:
     folder = work.root / out
-    directory = Directory(work.root / "in", folder, ("text",))
-    directory.check()
-    directory.run(TextPrivatizer(table=work.table.folder, eta=1, insecure_seed=3))
+    job = Job(work.root / "in", folder, Parquet, ("text",))
+    job.check()
+    job.run(TextPrivatizer(table=work.table.folder, eta=1, insecure_seed=3))
     return content(folder)
 
 
@@ -158,7 +159,7 @@ def test_a_broken_file_is_one_line_and_the_others_are_done(work: Work) -> None:
     assert not work.out.exists()
 
 
-class Failing(Directory):
+class Failing(Job):
     """Whose files fail with an error that quotes them."""
 
     def release(self, name: str, *_: object) -> object:  # type: ignore[override]
@@ -170,7 +171,7 @@ def test_an_error_that_quotes_the_text_is_named_without_it(
     tmp_path: Path, server: str, table: EmbeddingTable, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a.parquet").touch()
-    failing = Failing(tmp_path, tmp_path / "out", ("text",))
+    failing = Failing(tmp_path, tmp_path / "out", Parquet, ("text",))
     privatizer = TextPrivatizer(table=table.folder, eta=1)
     with pytest.raises(RaptError, match=r"^failed: 1 of 1 files"):
         privatize.release(failing, privatizer, privatize.task_runner(1, None))

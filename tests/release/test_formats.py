@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rapt.release import formats
-from rapt.release.formats import FORMATS, STREAM, Format, Input, format_name
+from rapt.release.formats import FORMATS, STREAM, Format, format_name
 from rapt.utils.errors import RaptError
 
 QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -23,7 +23,7 @@ SECRET = "Zanzibar"
 
 
 def source(name: str, path: Path, *columns: str, drop_others: bool = False) -> Format:
-    return FORMATS[name](Input(path), columns or ("text",), drop_others)
+    return FORMATS[name](path, columns or ("text",), drop_others)
 
 
 def rewritten(source: Format, change: Callable[[str], str], folder: Path) -> bytes:
@@ -35,7 +35,7 @@ def rewritten(source: Format, change: Callable[[str], str], folder: Path) -> byt
             for name, values in chunk.texts.items()
         }
         parts.append(folder / f"part{chunk.number}")
-        parts[-1].write_bytes(source.encode(chunk, texts))
+        parts[-1].write_bytes(chunk.encode(texts))
     source.join(parts, folder / "whole")
     return (folder / "whole").read_bytes()
 

@@ -8,13 +8,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from rapt.release import formats, job
-from rapt.release.formats import FORMATS, STREAM, Input
+from rapt.release import formats
+from rapt.release.formats import STREAM, Csv, Lines
 from rapt.release.job import Job
+from rapt.release.parts import Parts
 from rapt.release.text import TextPrivatizer
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
@@ -23,6 +25,7 @@ from tests.release.conftest import FOUR
 SENTENCE = "She met Bob in Paris and the doctor saw a great film at 7 !"
 KEPT = ["and", "the", "a", "great", "<number>", "!"]
 HEAD = "id,text\n"
+PARTS = "out.csv.parts/files/in.csv.parts"
 
 
 @pytest.fixture(autouse=True)
@@ -38,8 +41,7 @@ def rows(count: int) -> str:
 
 def given(count: int = 20, **options: object) -> Job:
     Path("in.csv").write_text(rows(count))
-    source = FORMATS["csv"](Input(Path("in.csv")), ["text"], False)
-    made = Job(source, Path("out.csv"), **options)  # type: ignore[arg-type]
+    made = Job(Path("in.csv"), Path("out.csv"), Csv, ("text",), **options)  # type: ignore[arg-type]
     made.check()
     return made
 
@@ -116,14 +118,14 @@ def test_no_original_stands_where_the_release_is_made(pct2t: TextPrivatizer) -> 
     os.mkdir("vault")
     seen: list[str] = []
 
-    def stop(table: object) -> None:
-        parts = [path for path in Path("out.csv.parts").iterdir() if path.is_file()]
+    def stop(_: Parts) -> None:
+        parts = [path for path in Path("out.csv.parts").rglob("*") if path.is_file()]
         seen.extend(path.read_text() for path in parts)
         raise KeyboardInterrupt
 
     made = given(map=Path("vault/map.jsonl"))
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(job, "statement", lambda *_: stop(None))
+        patch.setattr(Parts, "join_map", stop)
         made.run(pct2t)
     assert len(seen) > 4
     assert not any("Paris" in content for content in seen)
@@ -159,7 +161,7 @@ def test_an_interrupted_run_goes_on(
 ) -> None:
     made = interrupted(2)
     assert not Path("out.csv").exists()
-    begun = [Path(f"out.csv.parts/00000{i}").read_text() for i in range(2)]
+    begun = [Path(f"{PARTS}/00000{i}").read_text() for i in range(2)]
     made.check()
     made.run(pct2t)
     assert is_complete(20)
@@ -238,24 +240,40 @@ def test_what_stands_is_not_overwritten_by_accident(pct2t: TextPrivatizer) -> No
         given(overwrite=False, map=Path("map"))
 
 
+def test_an_old_release_is_not_taken_for_the_new_one(
+    pct2t: TextPrivatizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(_: Parts) -> None:
+        raise Stopped
+
+    Path("out.csv").write_text("old")
+    made = given(overwrite=True)
+    with monkeypatch.context() as patch, pytest.raises(Stopped):
+        patch.setattr(Parts, "join_map", stop)  # after its counts are written, before it is there
+        made.run(pct2t)
+    assert Path("out.csv").read_text() == "old"
+    made.check()
+    made.run(pct2t)
+    assert is_complete(20)
+
+
 @pytest.mark.parametrize("out", ["in.csv", "./in.csv", "link"])
 def test_a_file_is_not_privatized_onto_itself(out: str) -> None:
     Path("link").symlink_to("in.csv")
     Path("in.csv").write_text(rows(3))
-    source = FORMATS["csv"](Input(Path("in.csv")), ["text"], False)
+    job = Job(Path("in.csv"), Path(out), Csv, ("text",), overwrite=True)
     with pytest.raises(RaptError, match="one file twice"):
-        Job(source, Path(out), overwrite=True).check()
+        job.check()
     with pytest.raises(RaptError, match="one file twice"):
-        Job(source, Path("out"), map=Path(out), overwrite=True).check()
+        replace(job, out=Path("out"), map=Path(out)).check()
     assert Path("in.csv").read_text() == rows(3)
 
 
 @pytest.mark.parametrize("content", ["", HEAD])
 def test_an_empty_file_is_refused_and_leaves_nothing(content: str, pct2t: TextPrivatizer) -> None:
     Path("in.csv").write_text(content)
-    source = FORMATS["csv"](Input(Path("in.csv")), ["text"], False)
     with pytest.raises(RaptError, match=r"^in.csv: "):
-        Job(source, Path("out.csv")).run(pct2t)
+        Job(Path("in.csv"), Path("out.csv"), Csv, ("text",)).run(pct2t)
     assert left() == {"in.csv"}
 
 
@@ -270,7 +288,7 @@ def test_a_bad_last_line_shows_before_any_word_is_privatized(pct2t: TextPrivatiz
 
 def test_a_missing_file_is_one_line() -> None:
     with pytest.raises(RaptError, match=r"^in.txt: no such file$"):
-        Job(FORMATS["text"](Input(Path("in.txt")), ["text"], False), STREAM).check()
+        Job(Path("in.txt"), STREAM, Lines, ("text",)).check()
 
 
 PROGRAM = """
@@ -292,13 +310,13 @@ def test_a_killed_run_goes_on_and_repeats_nothing(folder: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as run:
         deadline = time.monotonic() + 60
-        while len(list(Path().glob("out.csv.parts/0*.json"))) < 3:
+        while len(list(Path().glob(f"{PARTS}/0*.json"))) < 3:
             assert run.poll() is None, run.stderr and run.stderr.read()
             assert time.monotonic() < deadline
             time.sleep(0.01)
         run.send_signal(signal.SIGKILL)
-    done = len(list(Path().glob("out.csv.parts/0*.json")))
-    begun = [Path(f"out.csv.parts/{i:06}").read_text() for i in range(done)]
+    done = len(list(Path().glob(f"{PARTS}/0*.json")))
+    begun = [Path(f"{PARTS}/{i:06}").read_text() for i in range(done)]
     assert not Path("out.csv").exists()
     assert len("".join(begun).splitlines()) < count
     subprocess.run(command, env=environment, check=True, capture_output=True)

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rapt.privacy.mechanisms import word_mechanism
-from rapt.release.text import NOISE, PIECE, VERBATIM_KIND, TextPrivatizer
+from rapt.release.text import NOISE, PIECE, VERBATIM_KIND, TextPrivatizer, joined
 from rapt.utils.errors import RaptError
 from tests.release.conftest import FOUR, VOCABULARY
 
@@ -28,34 +28,28 @@ def test_as_many_words_come_out_as_went_in(pct2t: TextPrivatizer, texts: list[st
     released = pct2t.release(texts)
     assert len(released) == len(texts)
     for text in released:
-        assert len(text.originals) == len(text.words) == len(text.fates)
-        assert text.text(keep_spacing=False).split() == text.words
-        changed = [
-            fate
-            for b, a, fate in zip(text.originals, text.words, text.fates, strict=True)
-            if b != a
-        ]
+        assert joined(text, keep_spacing=False).split() == [word.released for word in text]
+        changed = [word.fate for word in text if word.original != word.released]
         assert all(fate == NOISE or fate.startswith("placeholder ") for fate in changed)
-        noisy = {w for w, fate in zip(text.words, text.fates, strict=True) if fate == NOISE}
-        assert noisy <= TABLE_WORDS
+        assert {word.released for word in text if word.fate == NOISE} <= TABLE_WORDS
 
 
 def test_verbatim_words_stand_and_identifiers_do_not(pct2t: TextPrivatizer) -> None:
     (released,) = pct2t.release([TEXT])
-    kept = [w for w, fate in zip(released.words, released.fates, strict=True) if fate != NOISE]
+    kept = [word.released for word in released if word.fate != NOISE]
     assert kept == [",", "and", "the", "a", "great", "<number>", "!"]
-    assert released.fates[-1] == VERBATIM_KIND + "punctuation"
+    assert released[-1].fate == VERBATIM_KIND + "punctuation"
 
 
 def test_identifiers_can_be_kept(make: Callable[..., TextPrivatizer]) -> None:
     (released,) = make(eta=1, categories=FOUR, keep_identifiers=True).release([TEXT])
-    assert "7" in released.words
-    assert "verbatim number" in released.fates
+    assert "7" in [word.released for word in released]
+    assert "verbatim number" in [word.fate for word in released]
 
 
 def test_every_word_gets_noise_without_categories(make: Callable[..., TextPrivatizer]) -> None:
     (released,) = make(eta=0.1).release([TEXT + " bob@x.org"])
-    assert set(released.fates) == {NOISE}
+    assert {word.fate for word in released} == {NOISE}
 
 
 def test_null_empty_and_blank_texts(pct2t: TextPrivatizer) -> None:
@@ -77,7 +71,7 @@ def test_parameters_reach_the_mechanism(make: Callable[..., TextPrivatizer]) -> 
     made = make(eta=1, mechanism="vickrey", parameters={"threshold": 0})
     assert made.privatizer.mechanism == word_mechanism("vickrey", threshold=0)
     again = pickle.loads(pickle.dumps(made))
-    assert again.options == made.options
+    assert again == made
     assert again.privatizer.mechanism == made.privatizer.mechanism
     with pytest.raises(RaptError, match="threshold: got 7, expected a number from 0 to 1"):
         make(eta=1, mechanism="vickrey", parameters={"threshold": 7})
@@ -92,7 +86,7 @@ def test_control_characters_do_not_pass(pct2t: TextPrivatizer) -> None:
 @pytest.mark.parametrize("text", ["x" * 10_000, "x" * 1_000_001, "x " * (PIECE // 2 + 1)])
 def test_words_and_documents_of_any_length_are_privatized(pct2t: TextPrivatizer, text: str) -> None:
     (released,) = pct2t.release([text])
-    assert "".join(released.originals) == text.replace(" ", "")
+    assert "".join(word.original for word in released) == text.replace(" ", "")
 
 
 @pytest.mark.parametrize("eta", [0, -1, math.nan, math.inf, -math.inf])
@@ -168,7 +162,7 @@ def test_a_mapper_privatizes_columns_and_can_be_pickled(pct2t: TextPrivatizer) -
     assert after["c"] == [1, 2]
     assert (after["a"][1], after["b"][0]) == (None, "")
     assert after["a"][0] not in (TEXT, after["b"][1])
-    assert mapper.privatizer.options == pct2t.options
+    assert mapper.privatizer == pct2t
 
 
 def test_a_mapper_says_what_is_wrong(pct2t: TextPrivatizer) -> None:

@@ -175,28 +175,6 @@ def test_its_log_holds_nothing_of_a_request(
     ]
 
 
-@pytest.mark.parametrize(
-    ("content", "line"),
-    [
-        ("{}", "rapt.json: statement: Field required"),
-        ("{", "rapt.json: not JSON"),
-        (None, "holds no rapt.json, expected the folder of a tuned seed"),
-    ],
-)
-def test_a_wrong_adapter_is_one_line(tmp_path: Path, content: str | None, line: str) -> None:
-    if content is not None:
-        (tmp_path / "rapt.json").write_text(content)
-    with pytest.raises(RaptError) as error:
-        Adapted(tmp_path)
-    assert line in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-def test_the_nearest_adapter_is_named(adapter: Path) -> None:
-    with pytest.raises(RaptError, match=r"Did you mean '.*cell/seed-0'\?"):
-        Adapted(adapter.parent)
-
-
 def test_weights_that_are_missing_or_others_are_one_line(adapter: Path, tmp_path: Path) -> None:
     contract = (adapter / "rapt.json").read_text()
     (tmp_path / "rapt.json").write_text(contract)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from ruamel.yaml import YAML
 from transformers import AutoConfig, AutoTokenizer, BertModel
 
-from rapt.release.predict import Repeater
 from rapt.release.text import TAGGER
 from rapt.serving.model import Adapted
+from rapt.serving.predict import Repeater
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from rapt.utils.errors import RaptError
@@ -208,9 +208,9 @@ def test_from_the_release_to_a_prediction(
     model = Adapted(Path(adapter))
     assert model.contract.statement.vectors
     privatize = Repeater(model.contract, 2.0, Path("models/tables/minilm"), TAGGER, False)
-    sent, fates = privatize([["The doctor met Alice in Paris, and then what happened?"], [""]])
+    sent, counts = privatize([["The doctor met Alice in Paris, and then what happened?"], [""]])
     assert [len(text.words) for text in sent] == [8, 0]
     assert [len(text.vectors or b"") for text in sent] == [8 * 8 * 4, 0]
-    assert [count.total() for count in fates] == [8, 0]
+    assert (counts.documents, counts.words, counts.most) == (2, 8, 8)
     for row in model.probabilities(sent):
         assert sum(row) == pytest.approx(1)

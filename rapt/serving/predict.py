@@ -7,9 +7,7 @@ import math
 import os
 import secrets
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -19,20 +17,21 @@ from numpy.typing import NDArray
 from rapt import defaults
 from rapt.privacy.budget import Budget
 from rapt.privacy.categories import VERBATIM
-from rapt.privacy.mechanisms import Mechanism, TokenRepresentation, wordwise_mechanism
-from rapt.privacy.privatizer import Words, check_categories
+from rapt.privacy.mechanisms import TokenRepresentation, wordwise_mechanism
+from rapt.privacy.privatizer import Privatizer, Words, check_categories
 from rapt.privacy.representer import Representer
-from rapt.privacy.statement import KINDS, kind
+from rapt.privacy.statement import KINDS
 from rapt.privacy.streams import fresh
-from rapt.release.formats import STREAM, SUFFIXES, TEXT, Input, Lines
+from rapt.release.formats import STREAM, SUFFIXES, TEXT, Lines
+from rapt.release.statement import Counts
 from rapt.release.text import (
     NOISE,
     PLACEHOLDER,
     VERBATIM_KIND,
-    Released,
     TextPrivatizer,
-    joined,
-    pieces,
+    Word,
+    as_it_is,
+    tagged_pieces,
 )
 from rapt.serving.client import is_url, opened
 from rapt.serving.protocol import TEXTS, Text
@@ -43,6 +42,7 @@ from rapt.utils import files
 from rapt.utils.errors import RaptError
 
 Vectors = NDArray[np.float32]
+NO_VECTORS: Vectors = np.empty((0, 0), np.float32)
 
 # Fields in which a provider's statement of a release must match the user's own.
 HELD = ("mechanism", "parameters", "categories", "eta", "table_sha256")
@@ -95,8 +95,8 @@ def predict(
         tagger or defaults.tagger(),
         placeholders,
     )
-    sent, fates = privatize(segments)
-    for line in privatize.said(fates):
+    sent, counts = privatize(segments)
+    for line in privatize.said(counts):
         print(line, file=sys.stderr)
     size = 1 if contract.statement.vectors else TEXTS  # vectors of one text fill a body
     for start in range(0, len(sent), size):
@@ -129,8 +129,6 @@ class Repeater:
         self.contract, self.eta, self._tagger = contract, eta, tagger
         self._privatizer: TextPrivatizer | None = None
         self._representer: Representer | None = None
-        self._mechanism: Mechanism | None = None  # None: words get no noise
-        self._groups: list[list[int]] = []
         statement = contract.statement
         if eta == math.inf and placeholders:
             raise RaptError("placeholders: got them with eta inf, expected a lower eta.")
@@ -143,7 +141,6 @@ class Repeater:
             check_categories(how, statement.categories)
             self._representer = Representer(table=EmbeddingTable(table), mechanism=how, eta=eta)
             self._check(self._representer.table)
-            self._mechanism = None if eta == math.inf else how
             return
         self._privatizer = TextPrivatizer(
             table=table,
@@ -154,9 +151,8 @@ class Repeater:
             tagger=tagger,
             keep_identifiers=not placeholders,
         )
-        self._mechanism = self._privatizer.privatizer.mechanism
         self._check(self._privatizer.privatizer.table)
-        self._groups = self._groups_of_plain()
+        self._plain = _groups_of_plain(self._privatizer.privatizer, contract.plain)
 
     def _check(self, table: EmbeddingTable) -> None:
         statement = self.contract.statement
@@ -166,32 +162,31 @@ class Repeater:
                 f"words of {statement.embedding} with {statement.table_sha256}"
             )
 
-    def __call__(self, texts: Sequence[Sequence[str]]) -> tuple[list[Text], list[Counter[str]]]:
+    def __call__(self, texts: Sequence[Sequence[str]]) -> tuple[list[Text], Counts]:
         """Privatize [k; x] for each text x, of one segment or two.
 
         Words beyond the model's length limit are not sent, as they would spend privacy for nothing.
 
         Returns:
-            the texts to send, and for each text the counts of its words' fates (rapt.release.text).
+            the texts to send, and the counts of their words.
         """
         released = iter(self._release([segment for text in texts for segment in text]))
-        sent, fates = [], []
+        sent, counts = [], Counts()
         for text, plain in zip(texts, self._plain_copies(len(texts)), strict=True):
             parts = [next(released) for _ in text]
-            most = self._most([len(part.words) for part, _ in parts])
-            words = [part.words[:n] for (part, _), n in zip(parts, most, strict=True)]
-            vectors = [v[:n] for (_, v), n in zip(parts, most, strict=True) if v is not None]
+            most = self._most([len(words) for words, _ in parts])
+            words = [words[:n] for (words, _), n in zip(parts, most, strict=True)]
+            vectors = [vectors[:n].tobytes() for (_, vectors), n in zip(parts, most, strict=True)]
             sent.append(
                 Text(
-                    words=[word for some in words for word in some],
-                    segment=[(0, 1)[number] for number, some in enumerate(words) for _ in some],
+                    words=[word.released for part in words for word in part],
+                    segment=[(0, 1)[number] for number, part in enumerate(words) for _ in part],
                     plain=plain,
-                    vectors=_bytes(vectors) if self._representer else None,
+                    vectors=b"".join(vectors) if self._representer else None,
                 )
             )
-            kept = (part.fates[:n] for (part, _), n in zip(parts, most, strict=True))
-            fates.append(Counter(chain.from_iterable(kept)))
-        return sent, fates
+            counts.add(words)
+        return sent, counts
 
     def _most(self, sizes: Sequence[int]) -> list[int]:
         """Bound the words of each segment that the model can read, at one token or more per word.
@@ -204,91 +199,89 @@ class Repeater:
             return [most]
         return [most - min(other, most // 2) for other in reversed(sizes)]
 
-    def said(self, fates: Sequence[Counter[str]]) -> Iterator[str]:
+    def said(self, counts: Counts) -> Iterator[str]:
         """Yield the messages for the user: which words are protected, and the privacy loss."""
-        if self._mechanism is None:
+        if self.eta == math.inf:
             yield "unprotected: eta is inf, every word goes to the model as it is"
             return
-        statement, total = self.contract.statement, sum(fates, Counter())
+        statement, most = self.contract.statement, counts.most
         scope = ", ".join(statement.categories or ["every word"])
-        kinds = ((name, total[VERBATIM_KIND + key]) for key, name in KINDS.items())
-        verbatim = ", ".join(f"{count} {name}" for name, count in kinds if count)
-        hidden = sum(count for fate, count in total.items() if fate.startswith(PLACEHOLDER))
+        kinds = counts.kinds(VERBATIM_KIND).items()
+        verbatim = ", ".join(f"{count} {KINDS[name]}" for name, count in kinds if count)
         yield (
-            f"{statement.mechanism} at eta {self.eta:g} ({scope}): of {total.total()} words "
-            f"{total[NOISE]} get noise, {hidden} become placeholders; as they are: "
-            f"{verbatim or 'none'}"
+            f"{statement.mechanism} at eta {self.eta:g} ({scope}): of {counts.words} words "
+            f"{counts.fates[NOISE]} get noise, {sum(counts.kinds(PLACEHOLDER).values())} become "
+            f"placeholders; as they are: {verbatim or 'none'}"
         )
-        most = max(count[NOISE] for count in fates)
-        loss = Budget(self._mechanism, self.eta, most).loss(1.0)
+        mechanism = wordwise_mechanism(statement.mechanism, **statement.parameters)
+        loss = Budget(mechanism, self.eta, most).loss(1.0)
         bound = f"{self.eta:g} · {most} words = {loss:g}" if math.isfinite(loss) else "no bound"
         yield (
             "each prediction spends privacy, also of a text that was asked about before: eta for "
             f"each word with noise and unit of distance, here at most {bound} for one text"
         )
 
-    def _release(self, texts: list[str]) -> list[tuple[Released, Vectors | None]]:
-        """Privatize each text, with its words' vectors if the model takes vectors."""
-        if self._privatizer is not None:
-            return [(text, None) for text in self._privatizer.release(texts)]
-        cut = [pieces(text) for text in texts]
-        tagged = Tagger(self._tagger).texts(piece for parts in cut for piece in parts)
-        whole = [joined([_as_they_are(next(tagged)) for _ in parts]) for parts in cut]
-        return [self._represented(text) if self._representer else (text, None) for text in whole]
+    def _release(self, texts: Sequence[str]) -> list[tuple[list[Word], Vectors]]:
+        """Privatize each text, with its words' vectors (n, d), of which most models take none."""
+        if self._privatizer:
+            return [(words, NO_VECTORS) for words in self._privatizer.release(texts)]
+        tagged = tagged_pieces(Tagger(self._tagger), texts)
+        whole = [[word for piece in pieces for word in _as_they_are(piece)] for pieces in tagged]
+        if self._representer is None:
+            return [(words, NO_VECTORS) for words in whole]
+        return [self._represented(self._representer, words) for words in whole]
 
-    def _represented(self, text: Released) -> tuple[Released, Vectors]:
-        """Draw a text's noisy vectors, and find the words nearest to them."""
-        assert self._representer
-        every = [0] * len(text.originals)
-        (exact,) = self._representer.release([Words(text.originals, every, fresh)])
-        vectors = exact.astype(np.float32)
-        if self.eta == math.inf:
-            return text, vectors
-        nearest = self._representer.nearest(vectors)
-        return replace(text, words=nearest, fates=[NOISE] * len(nearest)), vectors
+    def _represented(
+        self, representer: Representer, words: list[Word]
+    ) -> tuple[list[Word], Vectors]:
+        """Draw the noisy vectors of a text's words, and find the words nearest to them."""
+        originals = [word.original for word in words]
+        (exact,) = representer.release([Words(originals, [0] * len(words), fresh)])
+        vectors = exact.astype("<f4")
+        if self.eta < math.inf:
+            nearest = representer.nearest(vectors)
+            words = [
+                word._replace(released=new, fate=NOISE)
+                for word, new in zip(words, nearest, strict=True)
+            ]
+        return words, vectors
 
     def _plain_copies(self, count: int) -> Iterator[list[str]]:
         """Draw a sequence of plain words for each text, privatized anew."""
-        if not self.contract.plain:
+        plain = self.contract.plain
+        if not plain:
             return repeat([], count)
-        chosen = [secrets.randbelow(len(self.contract.plain)) for _ in range(count)]
+        chosen = [secrets.randbelow(len(plain)) for _ in range(count)]
         if self._privatizer is None:
-            return (self.contract.plain[number] for number in chosen)
+            return (plain[number] for number in chosen)
         return self._privatizer.privatizer.privatize(
-            Words(self.contract.plain[number], self._groups[number], fresh) for number in chosen
+            Words(plain[number], self._plain[number], fresh) for number in chosen
         )
 
-    def _groups_of_plain(self) -> list[list[int]]:
-        assert self._privatizer
-        privatizer = self._privatizer.privatizer
-        rows = {word: row for row, word in enumerate(privatizer.table.words)}
-        of_rows = [*privatizer.groups_of_rows(np.arange(len(rows))), VERBATIM]
-        groups = [[of_rows[rows.get(word, -1)] for word in plain] for plain in self.contract.plain]
-        if VERBATIM in chain.from_iterable(groups):
-            raise RaptError("adapter: a plain word of it is none that its mechanism releases")
-        return groups
+
+def _groups_of_plain(privatizer: Privatizer, plain: Sequence[Sequence[str]]) -> list[list[int]]:
+    """The group of each plain word, that of its row in the table."""
+    rows = {word: row for row, word in enumerate(privatizer.table.words)}
+    of_rows = [*privatizer.groups_of_rows(np.arange(len(rows))), VERBATIM]
+    groups = [[of_rows[rows.get(word, -1)] for word in sequence] for sequence in plain]
+    if VERBATIM in chain.from_iterable(groups):
+        raise RaptError("adapter: a plain word of it is none that its mechanism releases")
+    return groups
 
 
-def _bytes(vectors: Sequence[Vectors]) -> bytes:
-    return b"".join(part.astype("<f4").tobytes() for part in vectors)
-
-
-def _as_they_are(part: Tagged) -> Released:
-    fates = [
-        VERBATIM_KIND + kind(word, identifier)
-        for word, identifier in zip(part.words, part.identifiers, strict=True)
-    ]
-    return Released(part.words, part.words, fates, part.space_after)
+def _as_they_are(part: Tagged) -> list[Word]:
+    rows = zip(part.words, part.identifiers, part.space_after, strict=True)
+    return [as_it_is(*row) for row in rows]
 
 
 def _texts(given: str) -> list[str]:
     """Return the given texts: a text itself, or the lines of a file."""
     texts = [given]
     if given == str(STREAM) or os.path.isfile(given):
-        lines = Lines(Input(Path(given)), (TEXT,), False)
+        lines = Lines(Path(given), (TEXT,))
         texts = [text or "" for chunk in lines.chunks() for text in chunk.texts[TEXT]]
         if not texts:
-            raise RaptError(f"{lines.input.where}: holds no lines")
+            raise RaptError(f"{lines.where}: holds no lines")
     elif Path(given).suffix in SUFFIXES and not any(c.isspace() for c in given):
         raise RaptError(f"{given}: no such file")
     try:

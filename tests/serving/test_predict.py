@@ -19,9 +19,9 @@ from typer.main import get_command
 
 from rapt import defaults
 from rapt.cli import app, main
-from rapt.release.predict import Repeater
 from rapt.release.text import TAGGER
 from rapt.serving.model import Adapted
+from rapt.serving.predict import Repeater
 from rapt.serving.protocol import contract_of
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.inference_spec import Contract
@@ -31,12 +31,6 @@ from rapt.tuning.train import logits
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 from tests.serving.conftest import PLAIN, Served
-from tests.serving.conftest import adapter as adapter
-from tests.serving.conftest import backbone as backbone
-from tests.serving.conftest import model as model
-from tests.serving.conftest import of_pairs as of_pairs
-from tests.serving.conftest import of_vectors as of_vectors
-from tests.serving.conftest import served as served
 
 # No table holds these words: whatever mechanism gives them noise replaces them.
 SECRET = "Zanzibar met Xanthippe in Ouagadougou"
@@ -130,9 +124,9 @@ def test_it_takes_the_mechanism_of_the_release(model: Adapted, folder: Path) -> 
         model.contract.statement, mechanism="tem", parameters={"beta": 0.01}, categories=None
     )
     privatize = repeater(replace(model.contract, statement=how), folder)
-    sent, fates = privatize([["Quite horrifyingly Zanzibar"]])
+    sent, counts = privatize([["Quite horrifyingly Zanzibar"]])
     assert not {"Quite", "horrifyingly", "Zanzibar"} & {*sent[0].words}
-    assert next(privatize.said(fates)).startswith("tem at eta 0.1 (every word): of 3 words 3 get")
+    assert next(privatize.said(counts)).startswith("tem at eta 0.1 (every word): of 3 words 3 get")
 
 
 def test_each_text_and_each_call_has_noise_of_its_own(model: Adapted, folder: Path) -> None:
@@ -212,9 +206,9 @@ def test_identifiers_stand_as_in_training_or_become_placeholders(
     texts = [["in 2019"]]
     assert repeater(model.contract, folder)(texts)[0][0].words[-1] == "2019"
     hidden = repeater(model.contract, folder, placeholders=True)
-    sent, fates = hidden(texts)
+    sent, counts = hidden(texts)
     assert sent[0].words[-1] == "<number>"
-    assert "1 become placeholders" in next(hidden.said(fates))
+    assert "1 become placeholders" in next(hidden.said(counts))
 
 
 def test_a_pair_keeps_its_segments(model: Adapted, folder: Path) -> None:
@@ -258,9 +252,9 @@ def test_a_prediction_is_of_both_halves_of_a_pair(
 
 def test_words_that_the_model_cannot_see_are_not_sent(model: Adapted, folder: Path) -> None:
     privatize = repeater(replace(model.contract, max_tokens=2), folder)
-    sent, fates = privatize([["film film film bad 7"]])
+    sent, counts = privatize([["film film film bad 7"]])
     assert len(sent[0].words) == 2
-    assert fates[0].total() == 2
+    assert counts.words == 2
 
 
 @pytest.mark.parametrize(
@@ -271,9 +265,9 @@ def test_the_halves_of_a_pair_share_the_words_that_the_model_can_see(
     given: tuple[int, int], most: tuple[int, int], model: Adapted, folder: Path
 ) -> None:
     privatize = repeater(replace(model.contract, max_tokens=8), folder)
-    (sent,), (fates,) = privatize([[" ".join(["film"] * n) for n in given]])
+    (sent,), counts = privatize([[" ".join(["film"] * n) for n in given]])
     assert (sent.segment.count(0), sent.segment.count(1)) == most
-    assert fates.total() == sum(most)
+    assert counts.words == sum(most)
 
 
 def test_any_of_the_plain_sequences_is_taken(model: Adapted, folder: Path) -> None:
@@ -382,24 +376,6 @@ def test_a_provider_cannot_have_words_as_they_are(model: Adapted, rapt: Rapt, et
         assert b"Zanzibar" in greedy.received
     finally:
         greedy.stop()
-
-
-@pytest.mark.parametrize("answer", [[[0.5, 0.5]] * 2, [[1.0]], []])
-def test_an_answer_about_something_else_is_one_line(
-    model: Adapted, rapt: Rapt, answer: list[list[float]]
-) -> None:
-    class Wrong:
-        contract = model.contract
-
-        def probabilities(self, texts: object) -> list[list[float]]:
-            return answer
-
-    wrong = Served(Wrong())
-    try:
-        done = rapt("--adapter", wrong.url, "film")
-        assert done.error.endswith("answers for other texts or labels")
-    finally:
-        wrong.stop()
 
 
 def test_the_commands_of_the_docs_are_ones_that_there_are() -> None:

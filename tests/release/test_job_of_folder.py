@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rapt.release import formats
-from rapt.release.directory import Directory
-from rapt.release.formats import STREAM, Input, Parquet
+from rapt.release.formats import STREAM, Parquet
 from rapt.release.job import Job
 from rapt.release.parts import Parts
 from rapt.release.text import TextPrivatizer
@@ -42,8 +41,8 @@ def write(name: str, texts: list[str]) -> None:
     pq.write_table(pa.table({"id": range(len(texts)), "text": texts}), Path("in") / name)
 
 
-def given(out: str = "out", **options: object) -> Directory:
-    made = Directory(Path("in"), Path(out), ("text",), **options)  # type: ignore[arg-type]
+def given(out: str = "out", **options: object) -> Job:
+    made = Job(Path("in"), Path(out), Parquet, ("text",), **options)  # type: ignore[arg-type]
     made.check()
     return made
 
@@ -81,9 +80,11 @@ def test_every_file_becomes_one_of_the_same_name_and_all_have_one_statement(
 def test_it_equals_its_files_one_by_one(seeded: TextPrivatizer) -> None:
     given().run(seeded)
     Path("alone").mkdir()
-    for name in NAMES:
-        source = Parquet(Input(Path("in") / name), ("text",), False)
-        Job(source, Path("alone") / name, stream=(name,)).run(seeded)
+    released = seeded.release
+    for name in NAMES:  # each has its name in its stream
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(seeded, "release", lambda t, *names, name=name: released(t, name, *names))
+            Job(Path("in") / name, Path("alone") / name, Parquet, ("text",)).run(seeded)
         assert (Path("alone") / name).read_bytes() == content()[name]
 
 

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from rapt.serving.client import Remote, is_url
+from rapt.serving.model import Adapted
+from rapt.serving.protocol import Text
+from rapt.utils.errors import RaptError
+from tests.serving.conftest import PLAIN, Served
+
+
+def test_an_address_is_told_from_a_folder() -> None:
+    assert is_url("http://127.0.0.1:8000")
+    assert is_url("https://provider")
+    assert not is_url("models/adapters/http")
+
+
+@pytest.mark.parametrize("answer", [[[0.5, 0.5]] * 2, [[1.0]], []])
+def test_an_answer_about_something_else_is_one_line(
+    model: Adapted, answer: list[list[float]]
+) -> None:
+    class Wrong:
+        contract = model.contract
+
+        def probabilities(self, texts: object) -> list[list[float]]:
+            return answer
+
+    wrong = Served(Wrong())
+    try:
+        with pytest.raises(RaptError, match=r"answers for other texts or labels$"):
+            Remote(wrong.url).probabilities([Text(words=["film"], segment=[0], plain=PLAIN)])
+    finally:
+        wrong.stop()
