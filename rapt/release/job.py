@@ -36,7 +36,7 @@ IGNORED = (".", "_")  # what names begin with that no reader of Parquet takes fo
 
 @dataclass(frozen=True)
 class Done:
-    """What waits beside a finished file for the statement: its input's sha256 and its counts."""
+    """Kept beside a finished file for the statement: its input's sha256 and its counts."""
 
     input: str | None
     counts: Counts
@@ -324,7 +324,7 @@ class Job:
 
     @property
     def _whole(self) -> Path:
-        """What becomes the release."""
+        """The files that become the release."""
         return self._files if self.is_folder else self._files / self.path.name
 
     def _parts_of(self, name: str) -> Parts:
