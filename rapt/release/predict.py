@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from rapt import defaults
 from rapt.privacy.budget import Budget
 from rapt.privacy.categories import VERBATIM
-from rapt.privacy.mechanisms import Mechanism, TokenRepresentation, wordwise_mechanism
-from rapt.privacy.privatizer import Words, check_categories
-from rapt.privacy.representer import Representer
+from rapt.privacy.mechanisms import Mechanism, wordwise_mechanism
+from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.statement import KINDS, kind
 from rapt.privacy.streams import fresh
 from rapt.release.formats import STREAM, SUFFIXES, TEXT, Input, Lines
@@ -128,7 +127,7 @@ class Repeater:
         """
         self.contract, self.eta, self._tagger = contract, eta, tagger
         self._privatizer: TextPrivatizer | None = None
-        self._representer: Representer | None = None
+        self._of_vectors: Privatizer | None = None
         self._mechanism: Mechanism | None = None  # None: words get no noise
         self._groups: list[list[int]] = []
         statement = contract.statement
@@ -139,10 +138,13 @@ class Repeater:
         table = table or defaults.table(statement.embedding)
         if statement.vectors:
             how = wordwise_mechanism(statement.mechanism, **statement.parameters)
-            assert isinstance(how, TokenRepresentation)
-            check_categories(how, statement.categories)
-            self._representer = Representer(table=EmbeddingTable(table), mechanism=how, eta=eta)
-            self._check(self._representer.table)
+            self._of_vectors = Privatizer(
+                table=EmbeddingTable(table),
+                mechanism=how,
+                eta=eta,
+                categories=statement.categories,
+            )
+            self._check(self._of_vectors.table)
             self._mechanism = None if eta == math.inf else how
             return
         self._privatizer = TextPrivatizer(
@@ -186,7 +188,7 @@ class Repeater:
                     words=[word for some in words for word in some],
                     segment=[(0, 1)[number] for number, some in enumerate(words) for _ in some],
                     plain=plain,
-                    vectors=_bytes(vectors) if self._representer else None,
+                    vectors=_bytes(vectors) if self._of_vectors else None,
                 )
             )
             kept = (part.fates[:n] for (part, _), n in zip(parts, most, strict=True))
@@ -234,18 +236,15 @@ class Repeater:
         cut = [pieces(text) for text in texts]
         tagged = Tagger(self._tagger).texts(piece for parts in cut for piece in parts)
         whole = [joined([_as_they_are(next(tagged)) for _ in parts]) for parts in cut]
-        return [self._represented(text) if self._representer else (text, None) for text in whole]
+        return [self._represented(text) if self._of_vectors else (text, None) for text in whole]
 
-    def _represented(self, text: Released) -> tuple[Released, Vectors]:
-        """Draw a text's noisy vectors, and find the words nearest to them."""
-        assert self._representer
+    def _represented(self, text: Released) -> tuple[Released, Vectors | None]:
+        """Release a text's noisy vectors, and the words nearest to them."""
+        assert self._of_vectors
         every = [0] * len(text.originals)
-        (exact,) = self._representer.release([Words(text.originals, every, fresh)])
-        vectors = exact.astype(np.float32)
-        if self.eta == math.inf:
-            return text, vectors
-        nearest = self._representer.nearest(vectors)
-        return replace(text, words=nearest, fates=[NOISE] * len(nearest)), vectors
+        (made,) = self._of_vectors.release([Words(text.originals, every, fresh)])
+        fates = text.fates if self.eta == math.inf else [NOISE] * len(made.words)
+        return replace(text, words=made.words, fates=fates), made.vectors
 
     def _plain_copies(self, count: int) -> Iterator[list[str]]:
         """Draw a sequence of plain words for each text, privatized anew."""

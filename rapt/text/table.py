@@ -109,11 +109,10 @@ class EmbeddingTable:
 
         A word outside the table has the mean of its tokens' vectors.
         """
-        rows = [self._rows.get(self.form(word), -1) for word in words]
+        rows = self.rows(map(self.form, words))
         vectors = memmap.take(self.vectors, np.maximum(rows, 0))
-        for i, row in enumerate(rows):
-            if row < 0:
-                vectors[i] = self._embed_rare(words[i])
+        for i in np.flatnonzero(rows < 0).tolist():
+            vectors[i] = self._embed_rare(words[i])
         return vectors
 
     def _embed_rare(self, word: str) -> Vectors:

@@ -13,7 +13,6 @@ from rapt.privacy.audit.cases import Case
 from rapt.privacy.audit.evidence import Codes, View
 from rapt.privacy.mechanisms import Space, VectorMechanism, WordMechanism
 from rapt.privacy.privatizer import Privatizer, Words
-from rapt.privacy.representer import Representer
 from rapt.privacy.streams import fresh, stream
 
 Texts = tuple[tuple[str, ...], ...]  # an input: what is released together
@@ -96,11 +95,9 @@ class VectorDraws:
 
     def __init__(self, case: Case, mechanism: VectorMechanism, streams: Streams) -> None:
         """Prepare the release."""
-        self._case, self._streams = case, streams
-        self._representer = Representer(table=case.table, mechanism=mechanism, eta=case.eta)
-        drawn = mechanism.draw(np.random.default_rng(0), 2, case.table.dimension)
+        self._case, self._mechanism, self._streams = case, mechanism, streams
         # A mechanism that draws once for a text takes a text for each draw.
-        self._copies = COPIES if len(drawn) == 2 else 1
+        self._copies = 1 if mechanism.pooled else COPIES
 
     @property
     def space(self) -> Space:
@@ -114,7 +111,8 @@ class VectorDraws:
     def __call__(self, texts: Texts) -> Outputs:
         """The vectors that the texts become, float64 (draws, vectors, d)."""
         words = _words(self._case, texts, self._copies, self._streams)
-        released = list(self._representer.release(words))
+        embed, release = self._case.table.embed, self._mechanism.release
+        released = [release(embed(text.words), text.stream(), self._case.eta) for text in words]
         parts = [
             np.concatenate(released[i :: len(texts)]).reshape(
                 -1, len(released[i]) // self._copies, self._case.table.dimension

@@ -39,8 +39,9 @@ class Exponential:
         self._squares = np.einsum("vd,vd->v", self._vectors, self._vectors)
         self._weight = weight
 
-    def __call__(self, vectors: Vectors, uniform: Draws) -> Rows:
-        """The row that each vector (n, d) becomes, by one uniform number each, (n,)."""
+    def __call__(self, vectors: Vectors, draws: Draws) -> Rows:
+        """The row that each vector (n, d) becomes, by the first of its uniform numbers (n, k)."""
+        uniform = draws[:, 0]
         rows = [np.empty(0, np.int64)]
         for at in _parts(len(vectors), len(self._vectors)):
             mass = np.cumsum(self._weight(self._distances(vectors[at])), axis=1)
@@ -92,14 +93,9 @@ class SanText(WordMechanism):
     name: ClassVar[str] = "santext"
     source: ClassVar[str] = "Yue et al., 2021"
 
-    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """One uniform number, (n, 1)."""
-        return rng.random((n, 1))
-
     def sampler(self, space: Space, eta: float) -> Sampler:
         """The exponential mechanism over all candidates."""
-        choose = Exponential(space.vectors, decay(eta / 2))
-        return lambda vectors, draws: choose(vectors, draws[:, 0])
+        return Exponential(space.vectors, decay(eta / 2))
 
 
 @dataclass(frozen=True)
@@ -121,8 +117,7 @@ class Tem(SanText):
         """The exponential mechanism with the truncated distance, which is a metric too."""
         odds = (1 - self.beta) * (len(space.vectors) - 1) / self.beta
         gamma = max(0.0, 2 / eta * float(np.log(odds)))
-        choose = Exponential(space.vectors, decay(eta / 2, gamma))
-        return lambda vectors, draws: choose(vectors, draws[:, 0])
+        return Exponential(space.vectors, decay(eta / 2, gamma))
 
 
 @dataclass(frozen=True)
@@ -139,16 +134,13 @@ class SanTextPlus(WordMechanism):
         "Frequent words are released as they are with probability 1 - p: a frequent word in the "
         "release is the original. d_X-privacy holds among the rare words alone."
     )
+    uniforms: ClassVar[int] = 2
     rare: float = parameter(0.5, "share of the candidates, least frequent in public, protected")
     p: float = parameter(0.3, "probability that a frequent word is replaced")
 
     def __post_init__(self) -> None:
         check("rare", self.rare, "a number above 0 and below 1", 0 < self.rare < 1)
         check("p", self.p, "a number above 0 and at most 1", 0 < self.p <= 1)
-
-    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """Two uniform numbers, (n, 2)."""
-        return rng.random((n, 2))
 
     def sampler(self, space: Space, eta: float) -> Sampler:
         """The exponential mechanism over the rare candidates, past which frequent words slip."""
@@ -159,7 +151,7 @@ class SanTextPlus(WordMechanism):
         def release(vectors: Vectors, draws: Draws) -> Rows:
             own = search(vectors)
             frequent = (space.vectors[own] == vectors).all(axis=1) & ~is_rare[own]
-            replaced = rows[choose(vectors, draws[:, 0])]
+            replaced = rows[choose(vectors, draws)]
             return np.where(frequent & (draws[:, 1] >= self.p), own, replaced)
 
         return release
@@ -229,10 +221,6 @@ class CusText(WordMechanism):
     def __post_init__(self) -> None:
         check("size", self.size, "2 or more", self.size >= 2)
 
-    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """One uniform number, (n, 1)."""
-        return rng.random((n, 1))
-
     def sampler(self, space: Space, eta: float) -> Sampler:
         """The exponential mechanism over the word's own block."""
         block, search = blocks(space, self.size), space.search()
@@ -249,7 +237,7 @@ class CusText(WordMechanism):
             for number in np.unique(block[own]):
                 at = np.flatnonzero(block[own] == number)
                 choose = Exponential(space.vectors[members[number]], weight)
-                chosen = choose(space.vectors[own[at]], draws[at, 0])
+                chosen = choose(space.vectors[own[at]], draws[at])
                 released[at] = members[number][chosen]
             return released
 
