@@ -93,20 +93,6 @@ class Budget:
         if self.words < 0:
             raise RaptError(f"words: got {self.words}, expected 0 or more.")
 
-    def document(self, words: int) -> Budget:
-        """Return the budget of a document in which this many words got noise."""
-        return Budget(self.mechanism, self.eta, words)
-
-    def __add__(self, other: Budget) -> Budget:
-        """Add the budgets of two releases of one text, or of two parts of it.
-
-        Raises:
-            RaptError: they differ in mechanism or η, so that no single number states their sum.
-        """
-        if (self.mechanism, self.eta) != (other.mechanism, other.eta):
-            raise RaptError("budgets: got different mechanisms or etas, expected one of each.")
-        return Budget(self.mechanism, self.eta, self.words + other.words)
-
     def loss(self, distance: float) -> float:
         """Bound the loss if each of the words differs by this distance."""
         # 0 words lose nothing, even if the distance is infinite.
@@ -126,28 +112,6 @@ class Budget:
                 for name, distance in _named(distances).items()
             }
         return content
-
-    def text(self, distances: Distances | None = None) -> str:
-        """Return the budget in plain words."""
-        if np.isinf(self.eta):
-            return "Nothing is protected: eta is inf."
-        lines = [
-            f"{self.words} words got noise, each at eta {self.eta:g} ({self.mechanism.metric}). "
-            f"Compared with a text that differs by distances d in these words, the release is at "
-            f"most exp({self.eta:g} * (sum of d)) times as likely: d_X-privacy. This is no epsilon "
-            "of differential privacy; it means something only beside the distances."
-        ]
-        if distances and self.words:
-            lines += [
-                f"If each word were replaced by {name}: "
-                + (
-                    f"distance {distance:.3g}, at most exp({self.loss(distance):.4g})."
-                    if np.isfinite(self.loss(distance))
-                    else "no bound."
-                )
-                for name, distance in _named(distances).items()
-            ]
-        return "\n".join(lines)
 
 
 def _named(distances: Distances) -> dict[str, float]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rapt.privacy.audit.cases import Case, Choice, cases_of
-from rapt.privacy.audit.draws import VIEWS, Texts, VectorDraws, WordDraws, draws_of, streams
+from rapt.privacy.audit.draws import VIEWS, Draws, Texts, draws_of, streams
 from rapt.privacy.audit.evidence import EVENTS, best_evidence
 from rapt.privacy.mechanisms import Mechanism
 from rapt.privacy.mechanisms.vectors import mean
@@ -166,7 +166,7 @@ def _inputs(case: Case) -> Iterable[tuple[Texts, Texts]]:
 
 def _finding(
     case: Case,
-    made: WordDraws | VectorDraws,
+    made: Draws,
     one: Texts,
     other: Texts,
     outputs: dict[Texts, Any],
