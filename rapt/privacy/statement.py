@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rapt.privacy.budget import Budget, distances
+from rapt.privacy.budget import budget, distances
 from rapt.privacy.mechanisms import parameters
 from rapt.privacy.mechanisms.vectors import FLOATING_POINT
 from rapt.privacy.privatizer import Privatizer
@@ -119,8 +119,8 @@ def guarantee(privatizer: Privatizer, eta: str) -> str:
 
 def _budget(privatizer: Privatizer, words: int) -> dict[str, Any]:
     """Return the budget of a document in which `words` got noise, with typical distances."""
-    budget = Budget(privatizer.mechanism, privatizer.eta, words)
-    return budget.as_json(distances(privatizer.mechanism, privatizer.spaces()))
+    mechanism = privatizer.mechanism
+    return budget(mechanism, privatizer.eta, words, distances(mechanism, privatizer.spaces()))
 
 
 def plain_words(content: Mapping[str, Any]) -> str:
@@ -132,12 +132,12 @@ def plain_words(content: Mapping[str, Any]) -> str:
     scope = (
         f"within their part of speech ({', '.join(categories)})" if categories else "all of them"
     )
-    budget = content["budget_of_the_longest"]
+    longest = content["budget_of_the_longest"]
     losses = [
         f"- {name}: at distance {loss['distance']:.3g} at most exp({loss['at_most']:.4g})"
         if loss["at_most"] is not None
         else f"- {name}: no bound"
-        for name, loss in budget["loss"].items()
+        for name, loss in longest["loss"].items()
     ]
     return "\n".join(
         [
@@ -163,7 +163,7 @@ def plain_words(content: Mapping[str, Any]) -> str:
             f"d is the {content['metric']} in the table with sha256 {content['table_sha256']}; "
             "eta means nothing without it.",
             "",
-            f"Losses add up. In the longest document {budget['words']} words got noise. How much "
+            f"Losses add up. In the longest document {longest['words']} words got noise. How much "
             "likelier its release is from it than from a text in which each of them is another "
             "word:",
             *losses,

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rapt import defaults
-from rapt.privacy.budget import Budget
+from rapt.privacy.budget import text_loss
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.mechanisms import Mechanism, wordwise_mechanism
 from rapt.privacy.privatizer import Privatizer, Words
@@ -222,7 +222,7 @@ class Repeater:
             f"{verbatim or 'none'}"
         )
         most = max(count[NOISE] for count in fates)
-        loss = Budget(self._mechanism, self.eta, most).loss(1.0)
+        loss = text_loss(self._mechanism, self.eta, most, 1.0)
         bound = f"{self.eta:g} · {most} words = {loss:g}" if math.isfinite(loss) else "no bound"
         yield (
             "each prediction spends privacy, also of a text that was asked about before: eta for "
