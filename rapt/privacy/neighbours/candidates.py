@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.privacy.neighbours.exact import distances
 from rapt.privacy.neighbours.first_pass import Scores, Tile
+from rapt.utils.memmap import take
 
+Float = TypeVar("Float", np.float32, np.float64)
+
+ALL = 1 << 18  # pairs held at a time, where all rows are measured: few queries, or a small table
+NUMBERS = 1 << 16  # of a chunk of vectors: 512 KiB in float64
 CROWDED = 1024  # candidates of one query, above which a pass leaves it to the next pass
 
 
@@ -168,3 +172,43 @@ def _greatest(top: NDArray[np.float32], maxima: NDArray[np.float32]) -> NDArray[
         best = _best(maxima)[1] if maxima.flags.c_contiguous else maxima.max(axis=1)
         return np.maximum(top, best[:, None])
     return np.partition(np.concatenate([top, maxima], axis=1), -k, axis=1)[:, -k:]
+
+
+def distances(
+    vectors: NDArray[np.float32],
+    queries: NDArray[Float],
+    which: NDArray[np.int64],
+    rows: NDArray[np.int64],
+) -> NDArray[Float]:
+    """The squared distances of pairs of a query and a row, (p,), the same in any company.
+
+    Args:
+        vectors: float32 (V, d), the table.
+        queries: (n, d), float64, or float32 for distances in float32.
+        which: int64 (p,), the query of each pair.
+        rows: int64 (p,), its row.
+    """
+    chunk = max(1, NUMBERS // vectors.shape[1])
+    squares = np.empty(len(rows), queries.dtype)
+    for start in range(0, len(squares), chunk):
+        part = slice(start, start + chunk)
+        offsets = take(vectors, rows[part]).astype(queries.dtype, copy=False)
+        offsets -= queries[which[part]]
+        squares[part] = np.einsum("pd,pd->p", offsets, offsets)
+    return squares
+
+
+def nearest_of_all(
+    vectors: NDArray[np.float32], queries: NDArray[np.float64], k: int
+) -> NDArray[np.int64]:
+    """The k nearest rows to each query (n, d), int64 (n, k), by the distances to all rows."""
+    size = len(vectors)
+    nearest = np.empty((len(queries), k), np.int64)
+    step = max(1, ALL // size)
+    for start in range(0, len(queries), step):
+        part = queries[start : start + step]
+        which = np.repeat(np.arange(len(part)), size)
+        squares = distances(vectors, part, which, np.tile(np.arange(size), len(part)))
+        order = squares.reshape(len(part), size).argsort(axis=1, kind="stable")
+        nearest[start : start + step] = order[:, :k]
+    return nearest

@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rapt.privacy.neighbours import candidates
-from rapt.privacy.neighbours.exact import nearest_of_all
-from rapt.privacy.neighbours.first_pass import GROUP, FirstPass
-from rapt.privacy.neighbours.float32 import Float32Pass
+from rapt.privacy.neighbours.first_pass import GROUP, FirstPass, Float32Pass
 from rapt.privacy.neighbours.threads import beside, blas_threads
 from rapt.utils.memmap import is_mapped
 
@@ -86,7 +84,7 @@ class ExactSearch:
                 scores = first_pass.scores(queries[left])
                 rows[left], decided = candidates.nearest(self._vectors, queries[left], scores, k)
                 left = left[~decided]
-            rows[left] = nearest_of_all(self._vectors, queries[left], k)
+            rows[left] = candidates.nearest_of_all(self._vectors, queries[left], k)
         return rows
 
 

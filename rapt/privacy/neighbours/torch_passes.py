@@ -24,6 +24,7 @@ from rapt.privacy.neighbours.first_pass import (
     float32_error,
     halves,
     lengths_of,
+    squares_of,
 )
 
 # On the CPU 4 MiB of scores that stay in cache; on a GPU products large enough to fill it: 512 MiB.
@@ -74,7 +75,7 @@ class TorchPass:
         on_cpu = self._device.type == "cpu"
         self.batch = CPU_QUERIES if on_cpu else GPU_QUERIES
         table = np.asarray(vectors, dtype=np.float32)
-        squares = np.einsum("vd,vd->v", table, table, dtype=np.float64)
+        squares = squares_of(table)
         self._longest = float(np.sqrt(squares.max()))
         rows = _tile_rows(len(table), CPU_ROWS if on_cpu else GPU_ROWS)
         biases = -halves(squares)

@@ -15,10 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from rapt.privacy.neighbours import ExactSearch, candidates, float32, torch_passes
-from rapt.privacy.neighbours.exact import distances
-from rapt.privacy.neighbours.first_pass import GROUP, FirstPass, float32_distance_error
-from rapt.privacy.neighbours.float32 import Float32Pass
+from rapt.privacy.neighbours import ExactSearch, candidates, first_pass, torch_passes
+from rapt.privacy.neighbours.candidates import distances
+from rapt.privacy.neighbours.first_pass import (
+    GROUP,
+    FirstPass,
+    Float32Pass,
+    float32_distance_error,
+)
 from rapt.privacy.neighbours.torch_passes import Int8Pass, TorchPass, int8_products
 
 needs_int8 = pytest.mark.skipif(not int8_products(), reason="no int8 dot products here")
@@ -156,7 +160,7 @@ def test_batches_and_threads_do_not_matter(path: Search, monkeypatch: pytest.Mon
     parts = np.concatenate([search(queries[i : i + 7]) for i in range(0, len(queries), 7)])
     np.testing.assert_array_equal(parts, whole)
     for module, name in [
-        *[(float32, "ROWS"), (torch_passes, "CPU_ROWS"), (torch_passes, "GPU_ROWS")],
+        *[(first_pass, "ROWS"), (torch_passes, "CPU_ROWS"), (torch_passes, "GPU_ROWS")],
         *[(torch_passes, "CPU_QUERIES"), (Float32Pass, "batch"), (Int8Pass, "batch")],
     ]:
         monkeypatch.setattr(module, name, 64)
