@@ -160,6 +160,17 @@ class PlainTokens:
             )
         return rng.choice(len(self.vocabulary), shape, p=frequency / frequency.sum())
 
+    def table(self) -> pa.Table:
+        """Return the sequences, a row for each word."""
+        sequences, length = self.targets.shape
+        return pa.table(
+            {
+                "sequence": np.repeat(np.arange(sequences), length),
+                "word": list(chain.from_iterable(self.words)),
+                "target": self.targets.ravel(),
+            }
+        )
+
     def sequences(self, ids: Iterable[str], *names: str | int) -> list[int]:
         """Draw each text's sequence, uniformly, by the names of its data set and its id."""
         count = len(self.targets)
@@ -238,13 +249,7 @@ class Copy:
         for split, tagged in splits.items():
             files.write_parquet(folder / f"{split}.parquet", self._released(tagged, split))
         if self.plain:
-            sequences, length = self.plain.targets.shape
-            columns = {
-                "sequence": np.repeat(np.arange(sequences), length),
-                "word": list(chain.from_iterable(self.plain.words)),
-                "target": self.plain.targets.ravel(),
-            }
-            files.write_parquet(folder / "plain.parquet", pa.table(columns))
+            files.write_parquet(folder / "plain.parquet", self.plain.table())
 
     def _released(self, tagged: pa.Table, split: str) -> pa.Table:
         """The columns that cross the boundary, and no others."""

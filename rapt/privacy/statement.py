@@ -71,6 +71,7 @@ def statement(
     """
     mechanism, scheme = privatizer.mechanism, privatizer.scheme
     protected = not np.isinf(privatizer.eta)
+    protection = (D_X if mechanism.proven else UNKNOWN) if protected else UNPROTECTED
     gaps = [*scheme.not_covered(), *([mechanism.caveat] if mechanism.caveat else [])]
     gaps += [FLOATING_POINT] if mechanism.releases == "vectors" else []
     return facts | {
@@ -80,7 +81,7 @@ def statement(
         "eta": eta,
         "table_sha256": privatizer.table.sha256,
         "metric": mechanism.metric,
-        "protection": _protection(privatizer),
+        "protection": protection,
         "guarantee": guarantee(privatizer, eta)
         if protected
         else "None: the words are the originals.",
@@ -96,12 +97,6 @@ def statement(
         "generator": generator,
         "budget_of_the_longest": _budget(privatizer, longest) if protected else None,
     }
-
-
-def _protection(privatizer: Privatizer) -> str:
-    if np.isinf(privatizer.eta):
-        return UNPROTECTED
-    return D_X if privatizer.mechanism.proven else UNKNOWN
 
 
 def guarantee(privatizer: Privatizer, eta: str) -> str:
