@@ -73,6 +73,10 @@ class Mechanism(ABC):
     releases: ClassVar[Literal["words", "vectors"]]
     # Whether a text is released as one vector: the guarantee is then about its words' mean.
     pooled: ClassVar[bool] = False
+    # Its guarantee as a formula, with {eta}.
+    formula: ClassVar[str] = (
+        "P[M(w)=y] <= exp({eta} * d(w, w')) * P[M(w')=y] for all words w, w', y"
+    )
     # Why its published claim fails; None: it holds.
     caveat: ClassVar[str | None] = None
     # Whether any privacy guarantee is proven.
@@ -98,7 +102,7 @@ class Mechanism(ABC):
 
     def law(self, eta: str) -> str:
         """Return the bound as a formula."""
-        return f"P[M(w)=y] <= exp({eta} * d(w, w')) * P[M(w')=y] for all words w, w', y"
+        return self.formula.format(eta=eta)
 
 
 class WordMechanism(Mechanism):

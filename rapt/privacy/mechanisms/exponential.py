@@ -130,6 +130,10 @@ class SanTextPlus(WordMechanism):
     name: ClassVar[str] = "santext-plus"
     source: ClassVar[str] = "Yue et al., 2021"
     metric: ClassVar[str] = "Euclidean distance of the embeddings of rare words"
+    formula: ClassVar[str] = (
+        "P[M(w)=y] <= exp({eta} * d(w, w')) * P[M(w')=y] for all rare words w, w' and all y, and "
+        "nothing for frequent words"
+    )
     caveat: ClassVar[str] = (
         "Frequent words are released as they are with probability 1 - p: a frequent word in the "
         "release is the original. d_X-privacy holds among the rare words alone."
@@ -165,13 +169,6 @@ class SanTextPlus(WordMechanism):
     def claimed_distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
         """Euclidean for all words."""
         return euclidean(one, other)
-
-    def law(self, eta: str) -> str:
-        """The bound among rare words."""
-        return (
-            f"P[M(w)=y] <= exp({eta} * d(w, w')) * P[M(w')=y] for all rare words w, w' and all y, "
-            "and nothing for frequent words"
-        )
 
     def _rare(self, space: Space) -> NDArray[np.bool_]:
         size = len(space.frequency)
@@ -212,6 +209,10 @@ class CusText(WordMechanism):
     name: ClassVar[str] = "custext"
     source: ClassVar[str] = "Chen et al., 2023, arXiv 2207.01193"
     metric: ClassVar[str] = "1 between different words of one block, infinite across blocks"
+    formula: ClassVar[str] = (
+        "P[M(w)=y] <= exp({eta}) * P[M(w')=y] for all words w, w' of one block and all y, and "
+        "nothing across blocks"
+    )
     caveat: ClassVar[str] = (
         "The block of each word is released as it is: words of different blocks have no output "
         "in common. Within a block no two words differ by more than a factor exp(eta)."
@@ -253,10 +254,3 @@ class CusText(WordMechanism):
     def claimed_distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
         """1 between any different words: the ε of local differential privacy."""
         return (space.rows(one) != space.rows(other)).astype(np.float64)
-
-    def law(self, eta: str) -> str:
-        """The bound within a block."""
-        return (
-            f"P[M(w)=y] <= exp({eta}) * P[M(w')=y] for all words w, w' of one block and all y, and "
-            "nothing across blocks"
-        )
