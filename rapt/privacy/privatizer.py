@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from rapt.privacy.categories import VERBATIM, Scheme
 from rapt.privacy.mechanisms import Mechanism, Space, WordMechanism, Wordwise
-from rapt.privacy.neighbours import Precision
 from rapt.privacy.neighbours.threads import beside, blas_threads
 from rapt.privacy.streams import fresh
 from rapt.text.table import EmbeddingTable, Vectors
@@ -65,7 +64,6 @@ class Privatizer:
         eta: float,
         categories: Sequence[str] | None = None,
         device: str = "cpu",
-        precision: Precision = "float32",
     ) -> None:
         """Prepare the mechanism in each group.
 
@@ -75,8 +73,6 @@ class Privatizer:
             eta: the privacy parameter, above 0, relative to the table; smaller is more private.
             categories: names of part-of-speech categories, or "all" alone; None: every word.
             device: where neighbours are searched: "cpu", "cuda", "cuda:1", …
-            precision: of the search's first pass, "int8" for more speed where the CPU multiplies
-                int8 (it imports PyTorch); the released words are the same.
 
         Raises:
             RaptError: eta is not above 0, or the categories do not fit mechanism or table.
@@ -89,18 +85,18 @@ class Privatizer:
         self._groups = self.scheme.groups(table.pos)
         self.candidates: NDArray[np.int64] = np.unique(np.concatenate(self._groups))
         self._words = [frozenset(table.words[row] for row in rows) for rows in self._groups]
-        spaces = [] if np.isinf(eta) else self.spaces(device, precision)
+        spaces = [] if np.isinf(eta) else self.spaces(device)
         if isinstance(mechanism, WordMechanism):
             self._samplers = [mechanism.sampler(space, eta) for space in spaces]
         else:
             self._searches = [space.search() for space in spaces]
 
-    def spaces(self, device: str = "cpu", precision: Precision = "float32") -> list[Space]:
+    def spaces(self, device: str = "cpu") -> list[Space]:
         """The candidates of each group."""
         if self.scheme.categories is None:  # without a copy: the table may be memory-mapped
-            return [Space(self.table.vectors, self.table.frequency, device, precision)]
+            return [Space(self.table.vectors, self.table.frequency, device)]
         return [
-            Space(self.table.vectors[rows], self.table.frequency[rows], device, precision)
+            Space(self.table.vectors[rows], self.table.frequency[rows], device)
             for rows in self._groups
         ]
 

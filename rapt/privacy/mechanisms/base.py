@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.privacy.neighbours import ExactSearch, Precision
+from rapt.privacy.neighbours import ExactSearch
 from rapt.utils.errors import RaptError
 
 Vectors = NDArray[np.floating[Any]]
@@ -26,17 +26,15 @@ class Space:
         vectors: float32 (V, d).
         frequency: float64 (V,), public relative frequency of each word, 0 if unknown.
         device: PyTorch device of the neighbour search.
-        precision: of the search's first pass; the neighbours found do not depend on it.
     """
 
     vectors: NDArray[np.float32]
     frequency: NDArray[np.float64]
     device: str = "cpu"
-    precision: Precision = "float32"
 
     def search(self) -> ExactSearch:
         """Return the exact search of nearest candidates."""
-        return ExactSearch(self.vectors, device=self.device, precision=self.precision)
+        return ExactSearch(self.vectors, device=self.device)
 
     def rows(self, vectors: Vectors) -> Rows:
         """Return the row of the candidate nearest to each vector."""

@@ -52,15 +52,10 @@ class Scores:
 
     Attributes:
         error: float64 (n,), bound on the error of any score; inf: unknown.
-        half_squares: float64 (n,), ½‖q‖², relative to the origin of the scores.
-        finer: float64 (n,), bound on the error of half a squared distance in float32, which thins
-            out the many candidates that coarse scores leave; None: `error` is about as small.
         tiles: the scores, each tile valid until the next is requested.
     """
 
     error: NDArray[np.float64]
-    half_squares: NDArray[np.float64]
-    finer: NDArray[np.float64] | None
     tiles: Iterator[Tile]
 
 
@@ -93,22 +88,6 @@ def float32_error(
     lost = (dimension + 4) * 2.0**-125 * (1 + lengths + longest)
     error: NDArray[np.float64] = rounded + lost + distance_error(lengths, longest, dimension)
     error[~(np.maximum(sizes, lengths + longest) < OVERFLOW)] = np.inf
-    return error
-
-
-def float32_distance_error(
-    lengths: NDArray[np.float64], longest: float, dimension: int
-) -> NDArray[np.float64]:
-    """Bound the error of half a squared distance that is computed in float32.
-
-    In each dimension the query and the difference are rounded, which squaring doubles; then d
-    squares and their sum are. Numbers below 2⁻¹²⁶ are lost. For arguments see float32_error.
-    """
-    squares = (lengths + longest) ** 2
-    rounded = (dimension + 4) * 2.0**-24 * 1.01 * squares / 2
-    error: NDArray[np.float64] = rounded + (dimension + 4) * 2.0**-125 * (1 + lengths + longest)
-    error += distance_error(lengths, longest, dimension)
-    error[~(squares < OVERFLOW)] = np.inf
     return error
 
 
@@ -183,7 +162,7 @@ class Float32Pass:
         columns = np.ones((queries.shape[1] + 1, len(queries)), np.float32)
         columns[:-1] = queries.astype(np.float32).T
         columns[:-1, ~np.isfinite(error)] = 0
-        return Scores(error, lengths**2 / 2, None, self._tiles(columns))
+        return Scores(error, self._tiles(columns))
 
     def _tiles(self, queries: NDArray[np.float32]) -> Iterator[Float32Tile]:
         whole_groups = -(-min(ROWS, len(self._vectors)) // GROUP) * GROUP
