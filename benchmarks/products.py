@@ -1,4 +1,4 @@
-"""The search against the machine's own matrix products, and its int8 against its float32 path."""
+"""The search against the machine's own matrix products."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from benchmarks.measure import Figure, figure, interleaved, ratio
 from benchmarks.tables import SIZE, eta_at, release, t2t, text, write_table
 from rapt.privacy.mechanisms.noise import spherical_noise
 from rapt.privacy.neighbours import ExactSearch
-from rapt.privacy.neighbours.torch_passes import int8_products
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 
@@ -37,33 +36,24 @@ def _compare(table: EmbeddingTable, at: str) -> list[Figure]:
     words = text(WORDS, SIZE)
     noise = spherical_noise(stream(0, "benchmark"), WORDS, table.dimension)
     queries = table.embed(words) + noise / eta_at(table.dimension)
-    float32, int8 = ExactSearch(vectors), ExactSearch(vectors, precision="int8")
+    float32 = ExactSearch(vectors)
     privatizer = t2t(table)
     single, scores = queries.astype(np.float32), np.empty((WORDS, SIZE), np.float32)
     runs = {
         # What no exact search by float32 products can do without; memory is there already.
         "product": lambda: np.matmul(single, vectors.T, out=scores),
         "float32": lambda: float32(queries),
-        "int8": lambda: int8(queries),
         "whole": lambda: release(privatizer, words),
     }
     taken = interleaved(runs, ROUNDS)
-    assert (float32(queries) == int8(queries)).all(), "the paths differ"
     operations = 2 * SIZE * table.dimension * WORDS
     rate = operations / np.median(taken["product"]) / 1e9
     own = ratio(taken["product"], taken["float32"])
     whole = ratio(taken["product"], taken["whole"])
-    fast = ratio(taken["float32"], taken["int8"])
     words_per_second = WORDS / float(np.median(taken["float32"]))
     return [
         figure(f"float32 product, {at}", float(rate), "GFLOP/s"),
         figure(f"exact search, {at}", words_per_second, "words/s"),
         figure(f"exact search / product, {at}", own, "of its rate", least=0.9),
         figure(f"whole T2T from a mapped table / product, {at}", whole, "of its rate"),
-        figure(
-            f"int8 pass / float32 pass, same rows, {at}",
-            fast,
-            "times",
-            least=2.5 if int8_products() else None,
-        ),
     ]

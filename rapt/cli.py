@@ -449,7 +449,7 @@ def serve(
 @app.command(rich_help_panel=INSIDE)
 def mechanisms() -> None:
     """List the mechanisms: what holds for each, what does not, and its parameters."""
-    from rapt.privacy.audit.show import print_mechanisms
+    from rapt.privacy.audit.command import print_mechanisms
 
     print_mechanisms()
 

@@ -63,7 +63,6 @@ def test_importing_the_package_imports_nothing_else() -> None:
         "rapt.cli",
         "rapt.commands.calibrate",
         "rapt.privacy.audit.command",
-        "rapt.privacy.audit.show",
         "rapt.release.command",
         "rapt.serving.predict",
         "rapt.text.embeddings",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,22 +41,21 @@ class Calibrated:
     high: float
 
 
-class Curve(ABC):
+@dataclass(frozen=True, eq=False)
+class Curve:
     """How often a mechanism keeps each of some words of its table, as a function of η.
 
     Attributes:
         rows: int64 (n,), the words.
         draws: of each word; a draw's noise is the same at every η but for its scale.
         etas: float64, ascending, the η among which `largest` chooses.
+        kept: for an η, the draws that leave each word as it is, int64 (n,).
     """
 
     rows: Rows
     draws: int
     etas: NDArray[np.float64]
-
-    @abstractmethod
-    def kept(self, eta: float) -> Rows:
-        """Draws that leave each word as it is, int64 (n,)."""
+    kept: Callable[[float], Rows]
 
     def shares(self, eta: float) -> NDArray[np.float64]:
         """The share of each word's draws that replace it, float64 (n,)."""
@@ -112,42 +111,34 @@ class Curve(ABC):
         return Calibrated(largest(within), largest(below), largest(above))
 
 
-class Critical(Curve):
+def critical_curve(rows: Rows, critical: NDArray[np.float64]) -> Curve:
     """The exact curve of noise and nearest neighbour: each draw keeps its word from an η* on.
 
     At η the noise is z/η. Word w stays the nearest iff ‖E_w + z/η − E_y‖ ≥ ‖z/η‖ for every other
     candidate y, that is iff η ≥ η* = max_y 2·(E_y − E_w)·z / ‖E_y − E_w‖².
+
+    Args:
+        rows: the words, int64 (n,).
+        critical: η* of their draws, float64 (n, draws).
     """
 
-    def __init__(self, rows: Rows, critical: NDArray[np.float64]) -> None:
-        """Take the words (n,) and η* of their draws (n, draws)."""
-        self.rows, self.critical, self.draws = rows, critical, critical.shape[1]
-        self.etas = np.unique(critical[np.isfinite(critical) & (critical > 0)])
+    def kept(eta: float) -> Rows:
+        return np.asarray((critical <= eta).sum(axis=1), np.int64)
 
-    def kept(self, eta: float) -> Rows:
-        """See Curve."""
-        return np.asarray((self.critical <= eta).sum(axis=1), np.int64)
+    etas = np.unique(critical[np.isfinite(critical) & (critical > 0)])
+    return Curve(rows, critical.shape[1], etas, kept)
 
 
-class Simulated(Curve):
+def simulated_curve(at: Callable[[float], Privatizer], rows: Rows, draws: int, seed: int) -> Curve:
     """The curve of any mechanism: the same draws again at each η, over a grid of steps of 1 %."""
+    rows = np.unique(rows)
 
-    def __init__(
-        self, at: Callable[[float], Privatizer], rows: Rows, draws: int, seed: int
-    ) -> None:
-        """Take the privatizer as a function of η."""
-        self.rows, self.draws = np.unique(rows), draws
-        steps = int(np.log(MOST / LEAST) / np.log(STEP)) + 1
-        self.etas = np.geomspace(LEAST, MOST, steps)
-        self._at, self._seed = at, seed
-        self._known: dict[float, Rows] = {}
+    @cache
+    def kept(eta: float) -> Rows:
+        return estimate(at(eta), rows, draws, seed).kept
 
-    def kept(self, eta: float) -> Rows:
-        """See Curve."""
-        if eta not in self._known:
-            channel = estimate(self._at(eta), self.rows, self.draws, self._seed)
-            self._known[eta] = channel.kept
-        return self._known[eta]
+    steps = int(np.log(MOST / LEAST) / np.log(STEP)) + 1
+    return Curve(rows, draws, np.geomspace(LEAST, MOST, steps), kept)
 
 
 def curve(
@@ -167,12 +158,12 @@ def curve(
     anywhere = at(np.inf)
     rows = np.sort(stream(seed, "calibrate", "words").permutation(anywhere.candidates)[:words])
     if isinstance(mechanism, T2T):
-        return Critical(rows, critical_etas(anywhere, rows, draws, seed))
-    return Simulated(at, rows, draws, seed)
+        return critical_curve(rows, critical_etas(anywhere, rows, draws, seed))
+    return simulated_curve(at, rows, draws, seed)
 
 
 def critical_etas(privatizer: Privatizer, rows: Rows, draws: int, seed: int) -> NDArray[np.float64]:
-    """η* of each draw of each word, float64 (n, draws): what `Critical` takes.
+    """η* of each draw of each word, float64 (n, draws): what `critical_curve` takes.
 
     Args:
         privatizer: of a mechanism that adds draw/η and takes the nearest candidate.

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.sparse import csc_array, csr_array, diags_array
-from scipy.stats import binomtest
+from scipy.sparse import csr_array, diags_array
 
 from rapt.privacy.categories import ALL, Scheme
 from rapt.privacy.privatizer import Privatizer, Words
@@ -94,32 +93,6 @@ class Channel:
     def matrix(self) -> csr_array:
         """P(y|w) as the draws give it, float64 (n, V); an absent entry may be up to 3/draws."""
         return csr_array(diags_array(1 / self.draws) @ self.counts)
-
-    @cached_property
-    def _columns(self) -> csc_array:
-        return self.matrix.tocsc()
-
-    def column(self, y: int) -> NDArray[np.float64]:
-        """P(y|w) for every word w of the channel, float64 (n,): what a Bayesian attacker reads."""
-        return np.asarray(self._columns[:, [y]].toarray()[:, 0], np.float64)
-
-    def probability(self, y: int, w: int, confidence: float = 0.95) -> Share:
-        """P(y|w) with its exact interval (Clopper and Pearson, 1934).
-
-        Args:
-            y: row of the released word.
-            w: row of a word of the channel.
-            confidence: that the interval holds the probability, for this pair alone.
-
-        Raises:
-            KeyError: w is not of the channel.
-        """
-        at = int(np.searchsorted(self.rows, w))
-        if at == len(self.rows) or self.rows[at] != w:
-            raise KeyError(w)
-        count, draws = int(self.counts[at, y]), int(self.draws[at])
-        interval = binomtest(count, draws).proportion_ci(confidence, "exact")
-        return Share(count / draws, float(interval.low), float(interval.high))
 
     def extended(self, further: Channel) -> Channel:
         """The channel with further draws of the same words."""

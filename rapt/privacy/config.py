@@ -15,13 +15,7 @@ from pydantic import (
 )
 
 from rapt.param_types import Etas, Section, problem, unique
-from rapt.privacy.mechanisms import (
-    MECHANISMS,
-    TokenRepresentation,
-    Wordwise,
-    parameters,
-    wordwise_mechanism,
-)
+from rapt.privacy.mechanisms import WORDWISE, parameters, wordwise_mechanism
 from rapt.utils.errors import RaptError
 
 Category = Literal[
@@ -48,12 +42,13 @@ def _mechanism(value: Any) -> Any:
         how = wordwise_mechanism(**{"type": None} | {str(key): v for key, v in value.items()})
     except RaptError as error:
         raise problem(str(error).removeprefix("mechanism: ")) from None
-    if isinstance(how, TokenRepresentation) and math.frexp(how.grid)[0] != 0.5:
+    given = parameters(how)
+    if how.releases == "vectors" and math.frexp(given["grid"])[0] != 0.5:
         raise problem(
-            f"got grid {how.grid}, expected a power of two (0.0009765625 is 2^-10), as vectors are "
-            "released in float32."
+            f"got grid {given['grid']}, expected a power of two (0.0009765625 is 2^-10), as "
+            "vectors are released in float32."
         )
-    return {"type": value["type"], **parameters(how)}
+    return {"type": value["type"], **given}
 
 
 def _several(value: Any) -> Any:
@@ -69,15 +64,18 @@ def _scheme(values: list[Any]) -> list[Any]:
     return unique(values)
 
 
-_NAMES = [name for name, kind in MECHANISMS.items() if issubclass(kind, Wordwise)]
 Mechanism = Annotated[
     dict[str, str | float | int | bool],
     BeforeValidator(_mechanism),
     WithJsonSchema(
         {
             "anyOf": [
-                {"enum": _NAMES},
-                {"type": "object", "properties": {"type": {"enum": _NAMES}}, "required": ["type"]},
+                {"enum": WORDWISE},
+                {
+                    "type": "object",
+                    "properties": {"type": {"enum": WORDWISE}},
+                    "required": ["type"],
+                },
             ]
         }
     ),

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rapt.privacy.categories import VERBATIM, Scheme
-from rapt.privacy.mechanisms import Mechanism, Space, Wordwise
-from rapt.privacy.neighbours import Precision
+from rapt.privacy.mechanisms import Mechanism, Space, WordMechanism, Wordwise
 from rapt.privacy.neighbours.threads import beside, blas_threads
 from rapt.privacy.streams import fresh
-from rapt.text.table import EmbeddingTable
+from rapt.text.table import EmbeddingTable, Vectors
 from rapt.utils.errors import RaptError, wrong_eta
 
 WORDS = 1024  # words that a thread privatizes at a time: their noise is 6 MiB at d = 768
@@ -30,6 +30,19 @@ class Words:
     words: Sequence[str]
     groups: Sequence[int]
     stream: Callable[[], np.random.Generator] = fresh
+
+
+class Released(NamedTuple):
+    """The release of one text.
+
+    Attributes:
+        words: one for each of its words.
+        vectors: float32 (n, d), if the mechanism releases vectors: the words are the table's
+            nearest to them.
+    """
+
+    words: list[str]
+    vectors: NDArray[np.float32] | None = None
 
 
 class Privatizer:
@@ -51,7 +64,6 @@ class Privatizer:
         eta: float,
         categories: Sequence[str] | None = None,
         device: str = "cpu",
-        precision: Precision = "float32",
     ) -> None:
         """Prepare the mechanism in each group.
 
@@ -61,8 +73,6 @@ class Privatizer:
             eta: the privacy parameter, above 0, relative to the table; smaller is more private.
             categories: names of part-of-speech categories, or "all" alone; None: every word.
             device: where neighbours are searched: "cpu", "cuda", "cuda:1", …
-            precision: of the search's first pass, "int8" for more speed where the CPU multiplies
-                int8 (it imports PyTorch); the released words are the same.
 
         Raises:
             RaptError: eta is not above 0, or the categories do not fit mechanism or table.
@@ -75,18 +85,18 @@ class Privatizer:
         self._groups = self.scheme.groups(table.pos)
         self.candidates: NDArray[np.int64] = np.unique(np.concatenate(self._groups))
         self._words = [frozenset(table.words[row] for row in rows) for rows in self._groups]
-        self._samplers = (
-            []
-            if np.isinf(eta)
-            else [mechanism.sampler(space, eta) for space in self.spaces(device, precision)]
-        )
+        spaces = [] if np.isinf(eta) else self.spaces(device)
+        if isinstance(mechanism, WordMechanism):
+            self._samplers = [mechanism.sampler(space, eta) for space in spaces]
+        else:
+            self._searches = [space.search() for space in spaces]
 
-    def spaces(self, device: str = "cpu", precision: Precision = "float32") -> list[Space]:
+    def spaces(self, device: str = "cpu") -> list[Space]:
         """The candidates of each group."""
         if self.scheme.categories is None:  # without a copy: the table may be memory-mapped
-            return [Space(self.table.vectors, self.table.frequency, device, precision)]
+            return [Space(self.table.vectors, self.table.frequency, device)]
         return [
-            Space(self.table.vectors[rows], self.table.frequency[rows], device, precision)
+            Space(self.table.vectors[rows], self.table.frequency[rows], device)
             for rows in self._groups
         ]
 
@@ -110,36 +120,71 @@ class Privatizer:
         return [int(group) for group in first[rows]]
 
     def privatize(self, texts: Iterable[Words]) -> Iterator[list[str]]:
-        """Release the words of each text, one for one.
+        """Release the words of each text, one for one; see `release`."""
+        return (released.words for released in self.release(texts))
+
+    def release(self, texts: Iterable[Words]) -> Iterator[Released]:
+        """Release each text: its words, one for one, and their vectors if the mechanism has any.
 
         A word of a group becomes a word of that group, be it in the table or not: an unknown word
         is always replaced. The words of one text take their randomness from its stream in order,
         also those released verbatim, so that schemes that differ share the noise of each word.
+
+        Raises:
+            RaptError: float32 cannot represent a number of a released vector exactly.
         """
-        if np.isinf(self.eta):
-            yield from (list(text.words) for text in texts)
+        if np.isinf(self.eta) and self.mechanism.releases == "words":
+            yield from (Released(list(text.words)) for text in texts)
             return
         batches = _batches(texts)
         while some := list(islice(batches, blas_threads())):
-            for released in beside(self._privatize, some):
+            for released in beside(self._release, some):
                 yield from released
 
-    def _privatize(self, batch: list[Words]) -> list[list[str]]:
+    def nearest(self, vectors: NDArray[np.float32]) -> NDArray[np.object_]:
+        """The table's word nearest to each released vector (n, d), (n,): post-processing."""
+        (search,) = self._searches
+        return np.array([self.table.words[row] for row in search(vectors)], dtype=object)
+
+    def _release(self, batch: list[Words]) -> list[Released]:
         words = np.array([word for text in batch for word in text.words], dtype=object)
-        groups = np.array([group for text in batch for group in text.groups], dtype=np.int64)
         vectors = self.table.embed(list(words))
-        draws = np.concatenate([self._draw(text) for text in batch])
+        ends = np.cumsum([len(text.words) for text in batch])[:-1]
+        if isinstance(self.mechanism, WordMechanism):
+            self._replace(words, vectors, batch)
+            return [Released(list(part)) for part in np.split(words, ends)]
+        noisy = np.concatenate(
+            [
+                self.mechanism.release(own, text.stream(), self.eta)
+                for own, text in zip(np.split(vectors, ends), batch, strict=True)
+            ]
+        )
+        single = noisy.astype(np.float32)
+        if not (single == noisy).all():
+            raise RaptError(
+                f"mechanism.grid: got {self.mechanism.grid} at eta {self.eta:g}, expected a larger "
+                "power of two, as float32 holds no number of more than 24 bits."
+            )
+        if np.isfinite(self.eta):
+            words = self.nearest(single)
+        parts = zip(np.split(words, ends), np.split(single, ends), strict=True)
+        return [Released(list(some), own) for some, own in parts]
+
+    def _replace(self, words: NDArray[np.object_], vectors: Vectors, batch: list[Words]) -> None:
+        """Put in the place of each word what the mechanism of its group releases."""
+        groups = np.array([group for text in batch for group in text.groups], dtype=np.int64)
+        draws = np.concatenate(
+            [
+                self.mechanism.draw(text.stream(), len(text.words), self.table.dimension)
+                for text in batch
+            ]
+        )
         for group, (rows, sampler) in enumerate(zip(self._groups, self._samplers, strict=True)):
             chosen = groups == group
             if chosen.any():
                 at = slice(None) if chosen.all() else chosen  # a slice copies nothing
                 released = rows[sampler(vectors[at], draws[at])]
                 words[at] = [self.table.words[row] for row in released]
-        ends = np.cumsum([len(text.words) for text in batch])
-        return [list(part) for part in np.split(words, ends[:-1])]
-
-    def _draw(self, text: Words) -> NDArray[np.float64]:
-        return self.mechanism.draw(text.stream(), len(text.words), self.table.dimension)
 
     def replaced(self, before: Sequence[str], after: Sequence[str]) -> list[bool]:
         """Whether each word became another; its spelling in the vocabulary's form counts as it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, zip_longest
+from itertools import chain, repeat, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 from rapt import paths
 from rapt.privacy import seeded
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.mechanisms import parameters
 from rapt.privacy.privatizer import Privatizer
-from rapt.privacy.statistics import ReplayTest, replay_test
 from rapt.privacy.streams import stream
 from rapt.utils import files
 
@@ -31,6 +31,7 @@ CHUNK = 1 << 14  # vectors that are checked at once
 # Protected words of each split that are replayed, at most. 4,000 words of both splits suffice to
 # detect a replaced share that is 6 percentage points too low.
 REPLAYED = 2000
+FALSE_ALARM = 1e-6  # of the test on the replaced share
 Rows = list[dict[str, Any]]
 
 
@@ -63,7 +64,7 @@ class Release:
     @property
     def has_vectors(self) -> bool:
         """Whether the release holds a vector for each word."""
-        return seeded.releases_vectors(self.privatizer)
+        return self.privatizer.mechanism.releases == "vectors"
 
     @property
     def is_original(self) -> bool:
@@ -144,13 +145,9 @@ class Copy:
     def _plain_file(self) -> Rows:
         """Check that plain.parquet names exactly the tokens that are drawn: `drawn`."""
         assert self.plain
-        named = files.read_parquet(self._folder / "plain.parquet").to_pylist()
-        expected = [
-            {"sequence": sequence, "word": word, "target": target}
-            for sequence, words in enumerate(self.plain.words)
-            for word, target in zip(words, self.plain.targets[sequence].tolist(), strict=True)
-        ]
-        return [{"example_id": "plain.parquet", "drawn": named == expected}]
+        named = files.read_parquet(self._folder / "plain.parquet")
+        drawn = named.to_pylist() == self.plain.table().to_pylist()
+        return [{"example_id": "plain.parquet", "drawn": drawn}]
 
     def _words(self, split: str) -> Rows:
         """Check that each text can become its release: `in_order`, `as_many`, `released`, `plain`.
@@ -160,9 +157,9 @@ class Copy:
         """
         privatizer = self.release.privatizer
         released_flag = "unchanged" if self.release.is_original else "released"
-        before = _columns(self.release.tagged[split], "example_id", "words", "pos")
+        before = seeded.rows_of(self.release.tagged[split], "example_id", "words", "pos")
         plain = ("sequence", "plain") if self.plain else ()
-        after = _columns(self.splits[split], "example_id", "words", *plain)
+        after = seeded.rows_of(self.splits[split], "example_id", "words", *plain)
         rows = []
         for one, other in zip_longest(before, after):
             example, words, pos = one or (None, [], [])
@@ -201,22 +198,28 @@ class Copy:
         if "vectors" not in copy.schema.names or copy.schema.field("vectors").type != kind:
             return [{"example_id": example, "sound": False, fits: False} for example in ids]
         every = files.vectors_of_column(copy["vectors"])
-        sound = _sound(every, self.release.grid)
-        tagged = self.release.tagged[split]
-        expected = seeded.vectors(privatizer, tagged, seed=0) if self.release.is_original else None
-        nearest = [] if expected else _nearest(privatizer, every)
-        ends = np.cumsum([0, *pc.list_value_length(copy["vectors"]).to_pylist()]).tolist()
-        rows = []
-        for example, text, start, end in zip(ids, words, ends[:-1], ends[1:], strict=True):
-            as_many = end - start == len(text)
-            belongs = (
-                nearest[start:end] == text
-                if expected is None
-                else np.array_equal(every[start:end], next(expected, []))
+        ends = np.cumsum(pc.list_value_length(copy["vectors"]).to_numpy())[:-1]
+        parts, sound = np.split(every, ends), np.split(_sound(every, self.release.grid), ends)
+        if self.release.is_original:
+            own = seeded.release(privatizer, self.release.tagged[split], seed=0)
+            expected = chain((text.vectors for text in own), repeat(None))
+            belongs = [
+                vectors is not None and np.array_equal(part, vectors)
+                for part, vectors in zip(parts, expected, strict=False)
+            ]
+        else:
+            nearest = np.split(_nearest(privatizer, every), ends)
+            belongs = [list(found) == text for found, text in zip(nearest, words, strict=True)]
+        return [
+            {
+                "example_id": example,
+                "sound": len(part) == len(text) and bool(good.all()),
+                fits: fit,
+            }
+            for example, text, part, good, fit in zip(
+                ids, words, parts, sound, belongs, strict=True
             )
-            good = as_many and bool(sound[start:end].all())
-            rows.append({"example_id": example, "sound": good, fits: belongs})
-        return rows
+        ]
 
     def replaced(self) -> Replaced:
         """Count the protected words that were replaced, and replay a sample of the texts."""
@@ -231,10 +234,53 @@ class Copy:
             drawn = stream(seed, self.k, task, split, "gate-sample")
             rows = _sample([len(text) for text in flags], drawn)
             sample = tagged.select(["example_id", "words", "pos"]).take(rows)
-            again = list(seeded.texts(privatizer, sample, self.k, task, "gate", seed=seed))
+            replay = seeded.release(privatizer, sample, self.k, task, "gate", seed=seed)
+            again = [text.words for text in replay]
             released += chain.from_iterable(flags[row] for row in rows)
             replayed += chain.from_iterable(_replaced(privatizer, sample, again))
         return Replaced(len(every), sum(every), replay_test(released, replayed))
+
+
+@dataclass(frozen=True)
+class ReplayTest:
+    """Whether a release replaced as many words as its mechanism does.
+
+    The same words are privatized a second time, independently: where a word is replaced in one and
+    not in the other, either is equally likely, whatever the word's own probability. Given their
+    number, the surplus is binomial: McNemar's exact test, with false-alarm rate 1e-6.
+
+    Attributes:
+        words: tested.
+        replaced: in the release.
+        expected: in the replay.
+        low: fewest, `high` most that `replaced` may be.
+    """
+
+    words: int
+    replaced: int
+    expected: int
+    low: int
+    high: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether `replaced` lies in the interval."""
+        return self.low <= self.replaced <= self.high
+
+
+def replay_test(released: Sequence[bool], replayed: Sequence[bool]) -> ReplayTest:
+    """Compare which words a release and a replay replaced."""
+    one, other = np.array([released, replayed], bool)
+    both, discordant = int((one & other).sum()), int((one ^ other).sum())
+    # `replaced` = both + (discordant words replaced in the release), Binomial(discordant, 1/2).
+    fewest = int(binom.ppf(FALSE_ALARM / 2, discordant, 0.5))
+    return ReplayTest(
+        words=len(one),
+        replaced=int(one.sum()),
+        expected=int(other.sum()),
+        low=both + fewest,
+        high=both + discordant - fewest,
+    )
 
 
 @dataclass(frozen=True)
@@ -270,10 +316,6 @@ class Replaced:
         }
 
 
-def _columns(table: pa.Table, *columns: str) -> Iterator[tuple[Any, ...]]:
-    return zip(*(table[name].to_pylist() for name in columns), strict=True)
-
-
 def _possible(
     privatizer: Privatizer, groups: Sequence[int], words: Sequence[str], released: Sequence[str]
 ) -> bool:
@@ -296,11 +338,11 @@ def _sound(vectors: NDArray[np.float32], grid: float) -> NDArray[np.bool_]:
     return sound
 
 
-def _nearest(privatizer: Privatizer, vectors: NDArray[np.float32]) -> list[str]:
-    """Return the word nearest to each vector; numbers that are not finite count as 0."""
-    nearest = seeded.representer(privatizer).nearest
+def _nearest(privatizer: Privatizer, vectors: NDArray[np.float32]) -> NDArray[np.object_]:
+    """Return the word nearest to each vector, (n,); numbers that are not finite count as 0."""
     parts = (vectors[start : start + CHUNK] for start in range(0, len(vectors), CHUNK))
-    return [word for part in parts for word in nearest(np.nan_to_num(part, posinf=0, neginf=0))]
+    known = (np.nan_to_num(part, posinf=0, neginf=0) for part in parts)
+    return np.concatenate([np.empty(0, object), *map(privatizer.nearest, known)])
 
 
 def _replaced(
@@ -308,7 +350,7 @@ def _replaced(
 ) -> list[list[bool]]:
     """Return for each protected word of each text whether it was replaced."""
     flags = []
-    for (words, pos), released in zip(_columns(tagged, "words", "pos"), after, strict=True):
+    for (words, pos), released in zip(seeded.rows_of(tagged, "words", "pos"), after, strict=True):
         groups = privatizer.groups_of_text(pos)
         changed = privatizer.replaced(words, released)
         flags.append([c for c, group in zip(changed, groups, strict=True) if group != VERBATIM])

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from rapt import paths
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.config import PlainTokens as PlainTokensConfig
-from rapt.privacy.mechanisms import TokenRepresentation, parameters, wordwise_mechanism
-from rapt.privacy.privatizer import Privatizer, Words
-from rapt.privacy.representer import Representer
+from rapt.privacy.mechanisms import wordwise_mechanism
+from rapt.privacy.privatizer import Privatizer, Released, Words
 from rapt.privacy.statement import kind
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
@@ -47,42 +46,18 @@ def privatizer(
     )
 
 
-def texts(
+def release(
     privatizer: Privatizer, tagged: pa.Table, *names: str | int, seed: int
-) -> Iterator[list[str]]:
-    """Privatize every text of a tagged split, with a random stream by `names` and its id."""
-    return privatizer.privatize(_words(privatizer, tagged, *names, seed=seed))
-
-
-def releases_vectors(privatizer: Privatizer) -> bool:
-    """Whether a release holds each word's noisy vector besides the word nearest to it."""
-    return isinstance(privatizer.mechanism, TokenRepresentation)
-
-
-def representer(privatizer: Privatizer) -> Representer:
-    """Return the representer of the vectors to which the privatizer's words are nearest."""
-    assert isinstance(privatizer.mechanism, TokenRepresentation)
-    return Representer(table=privatizer.table, mechanism=privatizer.mechanism, eta=privatizer.eta)
-
-
-def vectors(
-    privatizer: Privatizer, tagged: pa.Table, *names: str | int, seed: int
-) -> Iterator[NDArray[np.float32]]:
-    """Yield the noisy vectors of every text, float32 (n, d); the words of `texts` are nearest.
+) -> Iterator[Released]:
+    """Release every text of a tagged split, with a random stream by `names` and its id.
 
     Raises:
-        RaptError: float32 cannot represent a number of the grid exactly.
+        RaptError: as `Privatizer.release`.
     """
-    made = representer(privatizer)
-    for exact in made.release(_words(privatizer, tagged, *names, seed=seed)):
-        single = exact.astype(np.float32)
-        if not (single == exact).all():
-            raise RaptError(
-                f"mechanism.grid: got {parameters(made.mechanism)['grid']} at eta "
-                f"{privatizer.eta:g}, expected a larger power of two, as float32 holds no number "
-                "of more than 24 bits."
-            )
-        yield single
+    return privatizer.release(
+        Words(words, privatizer.groups_of_text(pos), partial(stream, seed, *names, example))
+        for example, words, pos in rows_of(tagged, "example_id", "words", "pos")
+    )
 
 
 def noise(
@@ -92,21 +67,16 @@ def noise(
 
     Only for mechanisms that add their draws, divided by η, to the vectors.
     """
-    columns = (released["example_id"], released["words"])
-    for example, words in zip(*(column.to_pylist() for column in columns), strict=True):
+    for example, words in rows_of(released, "example_id", "words"):
         drawn = privatizer.mechanism.draw(
             stream(seed, *names, example), len(words), privatizer.table.dimension
         )
         yield drawn / privatizer.eta
 
 
-def _words(
-    privatizer: Privatizer, tagged: pa.Table, *names: str | int, seed: int
-) -> Iterator[Words]:
-    columns = (tagged["example_id"], tagged["words"], tagged["pos"])
-    for example, words, pos in zip(*(column.to_pylist() for column in columns), strict=True):
-        groups = privatizer.groups_of_text(pos)
-        yield Words(words, groups, partial(stream, seed, *names, example))
+def rows_of(table: pa.Table, *columns: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of some columns, row by row."""
+    return zip(*(table[name].to_pylist() for name in columns), strict=True)
 
 
 def plain_vocabulary(privatizer: Privatizer, size: int | None) -> NDArray[np.int64]:
@@ -190,6 +160,17 @@ class PlainTokens:
             )
         return rng.choice(len(self.vocabulary), shape, p=frequency / frequency.sum())
 
+    def table(self) -> pa.Table:
+        """Return the sequences, a row for each word."""
+        sequences, length = self.targets.shape
+        return pa.table(
+            {
+                "sequence": np.repeat(np.arange(sequences), length),
+                "word": list(chain.from_iterable(self.words)),
+                "target": self.targets.ravel(),
+            }
+        )
+
     def sequences(self, ids: Iterable[str], *names: str | int) -> list[int]:
         """Draw each text's sequence, uniformly, by the names of its data set and its id."""
         count = len(self.targets)
@@ -228,8 +209,7 @@ def word_counts(privatizer: Privatizer, splits: dict[str, pa.Table], copies: int
     noise: list[int] = []
     verbatim: Counter[str] = Counter()
     for tagged in splits.values():
-        columns = (tagged["words"], tagged["pos"], tagged["identifier"])
-        for text in zip(*(column.to_pylist() for column in columns), strict=True):
+        for text in rows_of(tagged, "words", "pos", "identifier"):
             stays = [
                 kind(word, identifier)
                 for word, pos, identifier in zip(*text, strict=True)
@@ -269,22 +249,15 @@ class Copy:
         for split, tagged in splits.items():
             files.write_parquet(folder / f"{split}.parquet", self._released(tagged, split))
         if self.plain:
-            sequences, length = self.plain.targets.shape
-            columns = {
-                "sequence": np.repeat(np.arange(sequences), length),
-                "word": list(chain.from_iterable(self.plain.words)),
-                "target": self.plain.targets.ravel(),
-            }
-            files.write_parquet(folder / "plain.parquet", pa.table(columns))
+            files.write_parquet(folder / "plain.parquet", self.plain.table())
 
     def _released(self, tagged: pa.Table, split: str) -> pa.Table:
         """The columns that cross the boundary, and no others."""
         ids = tagged["example_id"].to_pylist()
         columns = {"example_id": tagged["example_id"], "segment": tagged["segment"]}
-        words = texts(self.privatizer, tagged, self.k, self.task, seed=self.seed)
-        columns["words"] = _strings(bar(words, f"{self.task} {split}, seed {self.k}", len(ids)))
-        if releases_vectors(self.privatizer):
-            columns["vectors"] = self._vectors(tagged)
+        released = release(self.privatizer, tagged, self.k, self.task, seed=self.seed)
+        shown = bar(released, f"{self.task} {split}, seed {self.k}", len(ids))
+        columns |= self._columns(tagged, shown)
         if "label" in tagged.column_names and tagged["label"].null_count < len(ids):
             columns["label"] = tagged["label"]
         if self.plain:
@@ -293,16 +266,17 @@ class Copy:
             columns["plain"] = _strings(bar(copies, "plain tokens", len(ids)))
         return pa.table(columns)
 
-    def _vectors(self, tagged: pa.Table) -> pa.Array:
-        """The vectors that the words are the nearest to, by the same noise."""
+    def _columns(self, tagged: pa.Table, released: Iterable[Released]) -> dict[str, pa.Array]:
+        """The words of each text, and the vectors that they are nearest to if there are any."""
+        if self.privatizer.mechanism.releases == "words":
+            return {"words": _strings(text.words for text in released)}
         lengths = pc.list_value_length(tagged["words"]).to_numpy().astype(np.int64)
-        every = np.empty((lengths.sum(), self.privatizer.table.dimension), np.float32)
-        released = vectors(self.privatizer, tagged, self.k, self.task, seed=self.seed)
-        for end, found in zip(
-            lengths.cumsum(), bar(released, "vectors", len(lengths)), strict=True
-        ):
-            every[end - len(found) : end] = found
-        return files.column_of_vectors(every, lengths)
+        vectors = np.empty((lengths.sum(), self.privatizer.table.dimension), np.float32)
+        words = []
+        for end, text in zip(lengths.cumsum(), released, strict=True):
+            words.append(text.words)
+            vectors[end - len(text.words) : end] = text.vectors
+        return {"words": _strings(words), "vectors": files.column_of_vectors(vectors, lengths)}
 
 
 def _strings(lists: Iterable[list[str]]) -> pa.Array:

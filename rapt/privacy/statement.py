@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rapt.privacy.budget import Budget, distances
+from rapt.privacy.budget import budget, distances
 from rapt.privacy.mechanisms import parameters
 from rapt.privacy.mechanisms.vectors import FLOATING_POINT
 from rapt.privacy.privatizer import Privatizer
@@ -71,6 +71,7 @@ def statement(
     """
     mechanism, scheme = privatizer.mechanism, privatizer.scheme
     protected = not np.isinf(privatizer.eta)
+    protection = (D_X if mechanism.proven else UNKNOWN) if protected else UNPROTECTED
     gaps = [*scheme.not_covered(), *([mechanism.caveat] if mechanism.caveat else [])]
     gaps += [FLOATING_POINT] if mechanism.releases == "vectors" else []
     return facts | {
@@ -80,7 +81,7 @@ def statement(
         "eta": eta,
         "table_sha256": privatizer.table.sha256,
         "metric": mechanism.metric,
-        "protection": _protection(privatizer),
+        "protection": protection,
         "guarantee": guarantee(privatizer, eta)
         if protected
         else "None: the words are the originals.",
@@ -98,12 +99,6 @@ def statement(
     }
 
 
-def _protection(privatizer: Privatizer) -> str:
-    if np.isinf(privatizer.eta):
-        return UNPROTECTED
-    return D_X if privatizer.mechanism.proven else UNKNOWN
-
-
 def guarantee(privatizer: Privatizer, eta: str) -> str:
     """State the bound for a word and for a text, in one sentence."""
     if not privatizer.mechanism.proven:
@@ -119,8 +114,8 @@ def guarantee(privatizer: Privatizer, eta: str) -> str:
 
 def _budget(privatizer: Privatizer, words: int) -> dict[str, Any]:
     """Return the budget of a document in which `words` got noise, with typical distances."""
-    budget = Budget(privatizer.mechanism, privatizer.eta, words)
-    return budget.as_json(distances(privatizer.mechanism, privatizer.spaces()))
+    mechanism = privatizer.mechanism
+    return budget(mechanism, privatizer.eta, words, distances(mechanism, privatizer.spaces()))
 
 
 def plain_words(content: Mapping[str, Any]) -> str:
@@ -132,12 +127,12 @@ def plain_words(content: Mapping[str, Any]) -> str:
     scope = (
         f"within their part of speech ({', '.join(categories)})" if categories else "all of them"
     )
-    budget = content["budget_of_the_longest"]
+    longest = content["budget_of_the_longest"]
     losses = [
         f"- {name}: at distance {loss['distance']:.3g} at most exp({loss['at_most']:.4g})"
         if loss["at_most"] is not None
         else f"- {name}: no bound"
-        for name, loss in budget["loss"].items()
+        for name, loss in longest["loss"].items()
     ]
     return "\n".join(
         [
@@ -163,7 +158,7 @@ def plain_words(content: Mapping[str, Any]) -> str:
             f"d is the {content['metric']} in the table with sha256 {content['table_sha256']}; "
             "eta means nothing without it.",
             "",
-            f"Losses add up. In the longest document {budget['words']} words got noise. How much "
+            f"Losses add up. In the longest document {longest['words']} words got noise. How much "
             "likelier its release is from it than from a text in which each of them is another "
             "word:",
             *losses,

@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rapt import defaults
-from rapt.privacy.budget import Budget
+from rapt.privacy.budget import text_loss
 from rapt.privacy.categories import VERBATIM
-from rapt.privacy.mechanisms import TokenRepresentation, wordwise_mechanism
-from rapt.privacy.privatizer import Privatizer, Words, check_categories
-from rapt.privacy.representer import Representer
+from rapt.privacy.mechanisms import wordwise_mechanism
+from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.statement import KINDS
 from rapt.privacy.streams import fresh
 from rapt.release.formats import STREAM, SUFFIXES, TEXT, Lines
@@ -128,7 +127,7 @@ class Repeater:
         """
         self.contract, self.eta, self._tagger = contract, eta, tagger
         self._privatizer: TextPrivatizer | None = None
-        self._representer: Representer | None = None
+        self._of_vectors: Privatizer | None = None
         statement = contract.statement
         if eta == math.inf and placeholders:
             raise RaptError("placeholders: got them with eta inf, expected a lower eta.")
@@ -137,10 +136,13 @@ class Repeater:
         table = table or defaults.table(statement.embedding)
         if statement.vectors:
             how = wordwise_mechanism(statement.mechanism, **statement.parameters)
-            assert isinstance(how, TokenRepresentation)
-            check_categories(how, statement.categories)
-            self._representer = Representer(table=EmbeddingTable(table), mechanism=how, eta=eta)
-            self._check(self._representer.table)
+            self._of_vectors = Privatizer(
+                table=EmbeddingTable(table),
+                mechanism=how,
+                eta=eta,
+                categories=statement.categories,
+            )
+            self._check(self._of_vectors.table)
             return
         self._privatizer = TextPrivatizer(
             table=table,
@@ -182,7 +184,7 @@ class Repeater:
                     words=[word.released for part in words for word in part],
                     segment=[(0, 1)[number] for number, part in enumerate(words) for _ in part],
                     plain=plain,
-                    vectors=b"".join(vectors) if self._representer else None,
+                    vectors=b"".join(vectors) if self._of_vectors else None,
                 )
             )
             counts.add(words)
@@ -214,7 +216,7 @@ class Repeater:
             f"placeholders; as they are: {verbatim or 'none'}"
         )
         mechanism = wordwise_mechanism(statement.mechanism, **statement.parameters)
-        loss = Budget(mechanism, self.eta, most).loss(1.0)
+        loss = text_loss(mechanism, self.eta, most, 1.0)
         bound = f"{self.eta:g} · {most} words = {loss:g}" if math.isfinite(loss) else "no bound"
         yield (
             "each prediction spends privacy, also of a text that was asked about before: eta for "
@@ -227,24 +229,9 @@ class Repeater:
             return [(words, NO_VECTORS) for words in self._privatizer.release(texts)]
         tagged = tagged_pieces(Tagger(self._tagger), texts)
         whole = [[word for piece in pieces for word in _as_they_are(piece)] for pieces in tagged]
-        if self._representer is None:
+        if self._of_vectors is None:
             return [(words, NO_VECTORS) for words in whole]
-        return [self._represented(self._representer, words) for words in whole]
-
-    def _represented(
-        self, representer: Representer, words: list[Word]
-    ) -> tuple[list[Word], Vectors]:
-        """Draw the noisy vectors of a text's words, and find the words nearest to them."""
-        originals = [word.original for word in words]
-        (exact,) = representer.release([Words(originals, [0] * len(words), fresh)])
-        vectors = exact.astype("<f4")
-        if self.eta < math.inf:
-            nearest = representer.nearest(vectors)
-            words = [
-                word._replace(released=new, fate=NOISE)
-                for word, new in zip(words, nearest, strict=True)
-            ]
-        return words, vectors
+        return [_represented(self._of_vectors, words) for words in whole]
 
     def _plain_copies(self, count: int) -> Iterator[list[str]]:
         """Draw a sequence of plain words for each text, privatized anew."""
@@ -267,6 +254,19 @@ def _groups_of_plain(privatizer: Privatizer, plain: Sequence[Sequence[str]]) -> 
     if VERBATIM in chain.from_iterable(groups):
         raise RaptError("adapter: a plain word of it is none that its mechanism releases")
     return groups
+
+
+def _represented(privatizer: Privatizer, words: list[Word]) -> tuple[list[Word], Vectors]:
+    """Release the noisy vectors of a text's words, and the words nearest to them."""
+    originals = [word.original for word in words]
+    (made,) = privatizer.release([Words(originals, [0] * len(words), fresh)])
+    assert made.vectors is not None
+    if privatizer.eta < math.inf:
+        words = [
+            word._replace(released=new, fate=NOISE)
+            for word, new in zip(words, made.words, strict=True)
+        ]
+    return words, made.vectors.astype("<f4")
 
 
 def _as_they_are(part: Tagged) -> list[Word]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from rapt.utils.errors import RaptError
 
 Vectors = NDArray[np.float32]
 CHECKED = 1 << 10  # rows that are read at a time to be checked
-CACHED = 1 << 14  # forms, and vectors of rare words, kept at a time: a text may never repeat one
+CACHED = 1 << 14  # forms, and vectors of rare words, kept at a time
 
 
 class EmbeddingTable:
@@ -56,8 +55,8 @@ class EmbeddingTable:
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self._rows = {word: row for row, word in enumerate(self.words)}
-        self._forms: dict[str, str] = {}
-        self._rare: dict[str, Vectors] = {}
+        self._cached_form = lru_cache(CACHED)(self._form)
+        self._cached_mean = lru_cache(CACHED)(self._mean_of_tokens)
         self._check()
 
     def _check(self) -> None:
@@ -88,12 +87,13 @@ class EmbeddingTable:
 
     def form(self, word: str) -> str:
         """The word as the embedding model's vocabulary writes it (lower case, without accents…)."""
-        if word not in self._forms:
-            _bound(self._forms)
-            normalizer = self._tokenizer.normalizer
-            normal = normalizer.normalize_str(word) if normalizer else word
-            self._forms[word] = word if word in self._rows else normal
-        return self._forms[word]
+        return self._cached_form(word)
+
+    def _form(self, word: str) -> str:
+        normalizer = self._tokenizer.normalizer
+        if word in self._rows or not normalizer:
+            return word
+        return str(normalizer.normalize_str(word))
 
     def counts(self, texts: Iterable[Sequence[str]]) -> NDArray[np.int64]:
         """How often texts have each word of the table, written as the table has it, int64 (V,)."""
@@ -109,23 +109,14 @@ class EmbeddingTable:
 
         A word outside the table has the mean of its tokens' vectors.
         """
-        rows = [self._rows.get(self.form(word), -1) for word in words]
+        rows = self.rows(map(self.form, words))
         vectors = memmap.take(self.vectors, np.maximum(rows, 0))
-        for i, row in enumerate(rows):
-            if row < 0:
-                vectors[i] = self._embed_rare(words[i])
+        for i in np.flatnonzero(rows < 0).tolist():
+            vectors[i] = self._cached_mean(words[i])
         return vectors
 
-    def _embed_rare(self, word: str) -> Vectors:
-        if word not in self._rare:
-            _bound(self._rare)
-            tokens = self._tokenizer.encode(word, add_special_tokens=False).ids
-            # A word of control characters alone may have no token: the origin then stands for it.
-            vectors = self.pieces[tokens] if tokens else np.zeros((1, self.dimension), np.float32)
-            self._rare[word] = vectors.mean(axis=0)
-        return self._rare[word]
-
-
-def _bound(cache: dict[str, Any]) -> None:
-    if len(cache) >= CACHED:
-        cache.clear()
+    def _mean_of_tokens(self, word: str) -> Vectors:
+        tokens = self._tokenizer.encode(word, add_special_tokens=False).ids
+        # A word of control characters alone may have no token: the origin then stands for it.
+        vectors = self.pieces[tokens] if tokens else np.zeros((1, self.dimension), np.float32)
+        return np.asarray(vectors.mean(axis=0))

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
 from rapt.privacy import calibration
-from rapt.privacy.calibration import Critical, Simulated, critical_etas, curve
+from rapt.privacy.calibration import (
+    Curve,
+    critical_curve,
+    critical_etas,
+    curve,
+    simulated_curve,
+)
 from rapt.privacy.channel import noise_of
 from rapt.privacy.mechanisms import PCT2T, T2T, Vickrey, WordMechanism
 from rapt.privacy.privatizer import Privatizer, Words
@@ -120,7 +126,7 @@ def test_the_largest_eta_is_the_last_that_protects_enough(table: EmbeddingTable)
 
 def test_bisection_over_simulations_finds_the_same_eta(table: EmbeddingTable) -> None:
     exact = curve(table, T2T(), None, words=18, draws=DRAWS, seed=0)
-    searched = Simulated(partial(made, table, BOTH[0]), exact.rows, DRAWS, 0)
+    searched = simulated_curve(partial(made, table, BOTH[0]), exact.rows, DRAWS, 0)
     for share in (0.8, 0.3):
         one, other = exact.eta_for_replaced(share), searched.eta_for_replaced(share)
         after = exact.etas[np.searchsorted(exact.etas, one.eta) + 1]
@@ -134,7 +140,6 @@ def test_bisection_over_simulations_finds_the_same_eta(table: EmbeddingTable) ->
 
 def test_a_mechanism_without_closed_form_is_calibrated_too(table: EmbeddingTable) -> None:
     found = curve(table, Vickrey(), None, words=18, draws=DRAWS, seed=0)
-    assert isinstance(found, Simulated)
     eta = found.eta_for_replaced(0.8).eta
     assert found.replaced(eta).value >= 0.8 > found.replaced(eta * 1.1).value
 
@@ -149,12 +154,12 @@ def test_what_no_eta_gives_is_said(table: EmbeddingTable) -> None:
 WORDS, SPREAD, NOISE = 60, 0.3, 0.5
 
 
-def invented(seed: int, draws: int, levels: np.ndarray | None = None) -> Critical:
+def invented(seed: int, draws: int, levels: np.ndarray | None = None) -> Curve:
     """A curve whose draws turn at exp(level of the word + noise), all normal."""
     rng = np.random.default_rng(seed)
     levels = SPREAD * rng.standard_normal(WORDS) if levels is None else levels
     noise = NOISE * rng.standard_normal((len(levels), draws))
-    return Critical(np.arange(len(levels)), np.exp(levels[:, None] + noise))
+    return critical_curve(np.arange(len(levels)), np.exp(levels[:, None] + noise))
 
 
 @pytest.mark.parametrize("share", [0.9, 0.5, 0.1])

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from rapt.privacy import privatizer as module
 from rapt.privacy.categories import Scheme
-from rapt.privacy.mechanisms import PCT2T, T2T, Mechanism
+from rapt.privacy.mechanisms import PCT2T, T2T, Mechanism, TokenRepresentation
 from rapt.privacy.mechanisms.noise import spherical_noise
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.streams import stream
@@ -131,3 +131,44 @@ def test_distribution_is_d_x_private(table: EmbeddingTable) -> None:
         ]
         for one, other in (bounds, bounds[::-1]):
             assert one.low <= np.exp(eta * distance) * other.high
+
+
+def some(n: int) -> list[Words]:
+    """Random texts of 50 words."""
+    rng = np.random.default_rng(0)
+    groups = [0] * 50
+    return [
+        Words(list(rng.choice(["unknown", *NOUNS, *VERBS], 50)), groups, partial(stream, 0, i))
+        for i in range(n)
+    ]
+
+
+@pytest.mark.parametrize("grid", [2.0**-18, 2.0**0])
+def test_words_and_vectors_of_a_release_are_of_one_draw(table: EmbeddingTable, grid: float) -> None:
+    """The words are the nearest to the vectors; on a fine grid they are those of T2T."""
+    how = TokenRepresentation(grid=grid), None
+    given = [*some(20), Words([], [], partial(stream, 0, "empty"))]
+    for text, before in zip(made(table, how, 2.0).release(given), given, strict=True):
+        assert text.vectors is not None
+        assert text.vectors.shape == (len(before.words), table.dimension)
+        apart = np.linalg.norm(text.vectors.astype(float)[:, None] - table.vectors, axis=2)
+        assert [table.words[row] for row in apart.argmin(axis=1)] == text.words
+    words = list(made(table, how, 2.0).privatize(given))
+    assert (words == list(made(table, T2T_ALL, 2.0).privatize(given))) == (grid < 1)
+
+
+def test_vectors_are_the_words_own_plus_noise(table: EmbeddingTable) -> None:
+    how = TokenRepresentation(grid=2.0**-10), None
+    (text,) = some(1)
+    own = np.round(table.embed(text.words) * 1024) / 1024
+    ((words, vectors),) = made(table, how, np.inf).release([text])
+    assert words == text.words
+    np.testing.assert_array_equal(vectors, own)
+    ((_, noisy),) = made(table, how, 1.0).release([text])
+    assert np.linalg.norm(noisy - own, axis=1).min() > 1
+
+
+def test_what_float32_cannot_hold_is_one_line(table: EmbeddingTable) -> None:
+    how = TokenRepresentation(grid=2.0**-30), None
+    with pytest.raises(RaptError, match=r"^mechanism.grid: got .*, expected a larger power of two"):
+        list(made(table, how, 2.0).release(some(1)))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rapt.privacy.mechanisms import word_mechanism
 from rapt.release.text import NOISE, PIECE, VERBATIM_KIND, TextPrivatizer, joined
+from rapt.text.table import CACHED
 from rapt.utils.errors import RaptError
 from tests.release.conftest import FOUR, VOCABULARY
 
@@ -180,14 +181,12 @@ def _unseen(privatizer: TextPrivatizer, words: int, letter: str = "a") -> float:
     return float(psutil.Process().memory_info().rss / 2**20)
 
 
-def test_nothing_kept_of_a_text_grows(
-    pct2t: TextPrivatizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("rapt.text.table.CACHED", 1000)
+def test_nothing_kept_of_a_text_grows(pct2t: TextPrivatizer) -> None:
     table, strings = pct2t.privatizer.table, pct2t._tagger._nlp.vocab.strings
     before = len(strings)
-    _unseen(pct2t, 10_000)
-    assert max(len(table._forms), len(table._rare)) <= 1000
+    _unseen(pct2t, 20_000)
+    for kept in (table._cached_form.cache_info(), table._cached_mean.cache_info()):
+        assert kept.currsize == kept.maxsize == CACHED < 20_000
     assert len(strings) < before + 100
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from rapt.privacy.audit.cases import Case, Choice, cases_of
-from rapt.privacy.audit.draws import VIEWS, Texts, VectorDraws, WordDraws, draws_of, streams
+from rapt.privacy.audit.draws import VIEWS, Draws, Texts, draws_of, streams
 from rapt.privacy.audit.evidence import EVENTS, best_evidence
-from rapt.privacy.mechanisms import Mechanism, VectorMechanism
+from rapt.privacy.mechanisms import Mechanism
 from rapt.privacy.mechanisms.vectors import mean
 from rapt.utils.errors import RaptError
 from rapt.utils.progress import bar
@@ -166,17 +166,16 @@ def _inputs(case: Case) -> Iterable[tuple[Texts, Texts]]:
 
 def _finding(
     case: Case,
-    made: WordDraws | VectorDraws,
+    made: Draws,
     one: Texts,
     other: Texts,
     outputs: dict[Texts, Any],
     level: float,
 ) -> Finding:
     kind = case.mechanism
-    pooled = isinstance(kind, VectorMechanism) and kind.pooled
     # Losses add up over words, or over texts if a text is released as one vector.
     sides = [
-        np.concatenate([mean(v) if pooled else v for v in map(case.table.embed, texts)])
+        np.concatenate([mean(v) if kind.pooled else v for v in map(case.table.embed, texts)])
         for texts in (one, other)
     ]
     bound, claim = (

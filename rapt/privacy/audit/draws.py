@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, cast
 
@@ -13,7 +14,6 @@ from rapt.privacy.audit.cases import Case
 from rapt.privacy.audit.evidence import Codes, View
 from rapt.privacy.mechanisms import Space, VectorMechanism, WordMechanism
 from rapt.privacy.privatizer import Privatizer, Words
-from rapt.privacy.representer import Representer
 from rapt.privacy.streams import fresh, stream
 
 Texts = tuple[tuple[str, ...], ...]  # an input: what is released together
@@ -31,7 +31,54 @@ def streams(seed: int | None) -> Streams:
     return (lambda *_: fresh()) if seed is None else partial(stream, seed, "audit")
 
 
-class WordDraws:
+class Draws(ABC):
+    """What a case's mechanism makes of texts.
+
+    Attributes:
+        space: the candidates, or all words of a mechanism without categories.
+        copies: of an input in one text.
+    """
+
+    space: Space
+    copies = COPIES
+
+    def __init__(self, case: Case, streams: Streams) -> None:
+        """Take the case and the generators."""
+        self._case, self._streams = case, streams
+
+    def __call__(self, texts: Texts) -> Outputs:
+        """What the texts become: the codes of words, int64 (draws, words), or their vectors."""
+        released = list(self.release(self._words(texts)))
+        parts = []
+        for i in range(len(texts)):
+            outputs = np.concatenate(released[i :: len(texts)])
+            width = len(released[i]) // self.copies
+            parts.append(outputs.reshape(-1, width, *outputs.shape[1:]))
+        return np.concatenate(parts, axis=1)[: self._case.draws]
+
+    def _words(self, texts: Texts) -> Iterator[Words]:
+        """As many texts as give the draws; under the law all their words are independent."""
+        case = self._case
+        for i in range(-(-case.draws // self.copies)):
+            for place, words in enumerate(texts):
+                named = (case.mechanism.name, str(case.eta), str(texts), i, place)
+                every = words * self.copies
+                yield Words(every, [0] * len(every), partial(self._streams, *named))
+
+    def covers(self, word: str) -> bool:
+        """Whether the mechanism protects a word: it may be of another category."""
+        return True
+
+    @abstractmethod
+    def release(self, texts: Iterable[Words]) -> Iterator[Outputs]:
+        """Release each text: the codes of its words (n,), or its vectors (m, d)."""
+
+    @abstractmethod
+    def views(self, one: Outputs, other: Outputs, texts: Texts, others: Texts) -> list[View]:
+        """See the outputs of two inputs as finitely many codes."""
+
+
+class WordDraws(Draws):
     """Words that a mechanism releases."""
 
     def __init__(self, case: Case, mechanism: WordMechanism, streams: Streams) -> None:
@@ -40,38 +87,32 @@ class WordDraws:
         Raises:
             RaptError: the mechanism is not defined for this case.
         """
-        self._case, self._streams = case, streams
+        super().__init__(case, streams)
         self._privatizer = Privatizer(
             table=case.table,
             mechanism=mechanism,
             eta=case.eta,
             categories=("noun",) if mechanism.categories == "required" else None,
         )
+        self.space = self._privatizer.spaces()[0]
         # A word that is released though the table lacks it gets a code too.
         self._codes = {word: code for code, word in enumerate(case.table.words)}
 
-    @property
-    def space(self) -> Space:
-        """The candidates."""
-        return self._privatizer.spaces()[0]
-
     def covers(self, word: str) -> bool:
-        """Whether the mechanism protects a word: of another category, none."""
+        """See Draws."""
         return word in self._privatizer.words_of(0) or word not in self._case.table.words
 
-    def __call__(self, texts: Texts) -> Outputs:
-        """The codes of the words that the texts become, int64 (draws, words)."""
-        released = self._privatizer.privatize(_words(self._case, texts, COPIES, self._streams))
-        codes = [
-            [self._codes.setdefault(word, len(self._codes)) for word in words] for words in released
-        ]
-        width = [len(text) for text in texts]
-        parts = [np.reshape(codes[i :: len(texts)], (-1, width[i])) for i in range(len(texts))]
-        return np.concatenate(parts, axis=1)[: self._case.draws]
+    def release(self, texts: Iterable[Words]) -> Iterator[Outputs]:
+        """See Draws."""
+        for words in self._privatizer.privatize(texts):
+            yield np.array([self._code(word) for word in words])
+
+    def _code(self, word: str) -> int:
+        return self._codes.setdefault(word, len(self._codes))
 
     def views(self, one: Outputs, other: Outputs, texts: Texts, _: Texts) -> list[View]:
         """The released words; of two, also whether they are the same."""
-        own = [self._codes.setdefault(word, len(self._codes)) for text in texts for word in text]
+        own = [self._code(word) for text in texts for word in text]
         size, names = len(self._codes), list(self._codes)
         places = size ** np.arange(len(own))
         seen, codes = np.unique(np.concatenate([one, other]) @ places, return_inverse=True)
@@ -91,37 +132,22 @@ class WordDraws:
         return [whole, View(first, second, lambda event: names_of_two[event[0]])]
 
 
-class VectorDraws:
+class VectorDraws(Draws):
     """Vectors that a mechanism releases."""
 
     def __init__(self, case: Case, mechanism: VectorMechanism, streams: Streams) -> None:
         """Prepare the release."""
-        self._case, self._streams = case, streams
-        self._representer = Representer(table=case.table, mechanism=mechanism, eta=case.eta)
-        drawn = mechanism.draw(np.random.default_rng(0), 2, case.table.dimension)
+        super().__init__(case, streams)
+        self._mechanism = mechanism
+        self.space = Space(case.table.vectors, case.table.frequency)
         # A mechanism that draws once for a text takes a text for each draw.
-        self._copies = COPIES if len(drawn) == 2 else 1
+        self.copies = 1 if mechanism.pooled else COPIES
 
-    @property
-    def space(self) -> Space:
-        """The words' vectors."""
-        return Space(self._case.table.vectors, self._case.table.frequency)
-
-    def covers(self, _: str) -> bool:
-        """Whether the mechanism protects a word: always."""
-        return True
-
-    def __call__(self, texts: Texts) -> Outputs:
-        """The vectors that the texts become, float64 (draws, vectors, d)."""
-        words = _words(self._case, texts, self._copies, self._streams)
-        released = list(self._representer.release(words))
-        parts = [
-            np.concatenate(released[i :: len(texts)]).reshape(
-                -1, len(released[i]) // self._copies, self._case.table.dimension
-            )
-            for i in range(len(texts))
-        ]
-        return np.concatenate(parts, axis=1)[: self._case.draws]
+    def release(self, texts: Iterable[Words]) -> Iterator[Outputs]:
+        """See Draws."""
+        for text in texts:
+            vectors = self._case.table.embed(text.words)
+            yield self._mechanism.release(vectors, text.stream(), self._case.eta)
 
     def views(self, one: Outputs, other: Outputs, texts: Texts, others: Texts) -> list[View]:
         """Where the vector lies between the inputs; of two vectors, their distance.
@@ -146,7 +172,7 @@ class VectorDraws:
         ]
 
 
-def draws_of(case: Case, streams: Streams) -> WordDraws | VectorDraws:
+def draws_of(case: Case, streams: Streams) -> Draws:
     """The draws of a case.
 
     Raises:
@@ -155,14 +181,6 @@ def draws_of(case: Case, streams: Streams) -> WordDraws | VectorDraws:
     if isinstance(case.mechanism, WordMechanism):
         return WordDraws(case, case.mechanism, streams)
     return VectorDraws(case, cast(VectorMechanism, case.mechanism), streams)
-
-
-def _words(case: Case, texts: Texts, copies: int, streams: Streams) -> Iterator[Words]:
-    """As many texts as give the draws; under the law all their words are independent."""
-    for i in range(-(-case.draws // copies)):
-        for place, words in enumerate(texts):
-            named = partial(streams, case.mechanism.name, str(case.eta), str(texts), i, place)
-            yield Words(words * copies, [0] * len(words) * copies, named)
 
 
 def _binned(name: str, one: NDArray[np.float64], other: NDArray[np.float64]) -> View:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ __all__ = [
     "MECHANISMS",
     "PCT2T",
     "T2T",
+    "WORDWISE",
     "Mechanism",
     "Sampler",
     "Space",
@@ -53,6 +55,9 @@ MECHANISMS: dict[str, type[Mechanism]] = {
         Adept,
     )
 }
+# Names of those that release words; of those whose release has a word for each word.
+WORDS = [name for name, kind in MECHANISMS.items() if kind.releases == "words"]
+WORDWISE = [name for name, kind in MECHANISMS.items() if not kind.pooled]
 
 
 def mechanism(type: str, **given: Any) -> Mechanism:
@@ -77,7 +82,7 @@ def word_mechanism(type: str, **given: Any) -> WordMechanism:
     Raises:
         RaptError: as `mechanism`, or it releases vectors.
     """
-    return cast(WordMechanism, _among(WordMechanism, type, **given))
+    return cast(WordMechanism, _among(WORDS, type, **given))
 
 
 def wordwise_mechanism(type: str, **given: Any) -> Wordwise:
@@ -86,11 +91,10 @@ def wordwise_mechanism(type: str, **given: Any) -> Wordwise:
     Raises:
         RaptError: as `mechanism`, or it releases one vector for a text.
     """
-    return cast(Wordwise, _among(Wordwise, type, **given))
+    return cast(Wordwise, _among(WORDWISE, type, **given))
 
 
-def _among(kinds: Any, type: str, **given: Any) -> Mechanism:
-    names = [name for name, kind in MECHANISMS.items() if issubclass(kind, kinds)]
+def _among(names: Sequence[str], type: str, **given: Any) -> Mechanism:
     if type not in names:
         raise RaptError(not_allowed("mechanism", type, names))
     return mechanism(type, **given)

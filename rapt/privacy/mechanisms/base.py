@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.privacy.neighbours import ExactSearch, Precision
+from rapt.privacy.neighbours import ExactSearch
 from rapt.utils.errors import RaptError
 
 Vectors = NDArray[np.floating[Any]]
@@ -26,17 +26,15 @@ class Space:
         vectors: float32 (V, d).
         frequency: float64 (V,), public relative frequency of each word, 0 if unknown.
         device: PyTorch device of the neighbour search.
-        precision: of the search's first pass; the neighbours found do not depend on it.
     """
 
     vectors: NDArray[np.float32]
     frequency: NDArray[np.float64]
     device: str = "cpu"
-    precision: Precision = "float32"
 
     def search(self) -> ExactSearch:
         """Return the exact search of nearest candidates."""
-        return ExactSearch(self.vectors, device=self.device, precision=self.precision)
+        return ExactSearch(self.vectors, device=self.device)
 
     def rows(self, vectors: Vectors) -> Rows:
         """Return the row of the candidate nearest to each vector."""
@@ -69,8 +67,14 @@ class Mechanism(ABC):
     name: ClassVar[str]
     source: ClassVar[str]
     metric: ClassVar[str] = "Euclidean distance of word embeddings"
-    # The kind of its release: words or vectors.
-    releases: ClassVar[str]
+    # What it releases; the word nearest to a released vector stands beside it (post-processing).
+    releases: ClassVar[Literal["words", "vectors"]]
+    # Whether a text is released as one vector: the guarantee is then about its words' mean.
+    pooled: ClassVar[bool] = False
+    # Its guarantee as a formula, with {eta}.
+    formula: ClassVar[str] = (
+        "P[M(w)=y] <= exp({eta} * d(w, w')) * P[M(w')=y] for all words w, w', y"
+    )
     # Why its published claim fails; None: it holds.
     caveat: ClassVar[str | None] = None
     # Whether any privacy guarantee is proven.
@@ -96,13 +100,19 @@ class Mechanism(ABC):
 
     def law(self, eta: str) -> str:
         """Return the bound as a formula."""
-        return f"P[M(w)=y] <= exp({eta} * d(w, w')) * P[M(w')=y] for all words w, w', y"
+        return self.formula.format(eta=eta)
 
 
 class WordMechanism(Mechanism):
     """A mechanism that releases a word for each word; its draws have a row for each, (n, k)."""
 
-    releases: ClassVar[str] = "words"
+    releases: ClassVar[Literal["words", "vectors"]] = "words"
+    # How many uniform numbers it draws for each word.
+    uniforms: ClassVar[int] = 1
+
+    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
+        """Draw uniform numbers, (n, uniforms)."""
+        return rng.random((n, self.uniforms))
 
     @abstractmethod
     def sampler(self, space: Space, eta: float) -> Sampler:
@@ -112,24 +122,18 @@ class WordMechanism(Mechanism):
 class VectorMechanism(Mechanism):
     """A mechanism that releases vectors, for every word, in the whole space."""
 
-    releases: ClassVar[str] = "vectors"
+    releases: ClassVar[Literal["words", "vectors"]] = "vectors"
     categories: ClassVar[str] = "none"
 
-    # Whether a text is released as one vector: the guarantee is then about its words' mean.
-    pooled: ClassVar[bool] = False
+    def release(
+        self, vectors: Vectors, rng: np.random.Generator, eta: float
+    ) -> NDArray[np.float64]:
+        """Release a text of vectors (n, d): float64, (n, d), or (1, d) if it is pooled."""
+        return self.represent(vectors, self.draw(rng, *vectors.shape), eta)
 
     @abstractmethod
     def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
-        """Release a text.
-
-        Args:
-            vectors: (n, d), of its words.
-            draws: the mechanism's random draws for it.
-            eta: the privacy parameter.
-
-        Returns:
-            float64 (m, d): a vector for each word, or one for the text.
-        """
+        """Release a text of vectors (n, d) with given draws; see `release`."""
 
 
 def parameter(default: Any, help: str) -> Any:

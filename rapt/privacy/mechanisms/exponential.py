@@ -39,8 +39,9 @@ class Exponential:
         self._squares = np.einsum("vd,vd->v", self._vectors, self._vectors)
         self._weight = weight
 
-    def __call__(self, vectors: Vectors, uniform: Draws) -> Rows:
-        """The row that each vector (n, d) becomes, by one uniform number each, (n,)."""
+    def __call__(self, vectors: Vectors, draws: Draws) -> Rows:
+        """The row that each vector (n, d) becomes, by the first of its uniform numbers (n, k)."""
+        uniform = draws[:, 0]
         rows = [np.empty(0, np.int64)]
         for at in _parts(len(vectors), len(self._vectors)):
             mass = np.cumsum(self._weight(self._distances(vectors[at])), axis=1)
@@ -92,14 +93,9 @@ class SanText(WordMechanism):
     name: ClassVar[str] = "santext"
     source: ClassVar[str] = "Yue et al., 2021"
 
-    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """One uniform number, (n, 1)."""
-        return rng.random((n, 1))
-
     def sampler(self, space: Space, eta: float) -> Sampler:
         """The exponential mechanism over all candidates."""
-        choose = Exponential(space.vectors, decay(eta / 2))
-        return lambda vectors, draws: choose(vectors, draws[:, 0])
+        return Exponential(space.vectors, decay(eta / 2))
 
 
 @dataclass(frozen=True)
@@ -121,8 +117,7 @@ class Tem(SanText):
         """The exponential mechanism with the truncated distance, which is a metric too."""
         odds = (1 - self.beta) * (len(space.vectors) - 1) / self.beta
         gamma = max(0.0, 2 / eta * float(np.log(odds)))
-        choose = Exponential(space.vectors, decay(eta / 2, gamma))
-        return lambda vectors, draws: choose(vectors, draws[:, 0])
+        return Exponential(space.vectors, decay(eta / 2, gamma))
 
 
 @dataclass(frozen=True)
@@ -135,20 +130,21 @@ class SanTextPlus(WordMechanism):
     name: ClassVar[str] = "santext-plus"
     source: ClassVar[str] = "Yue et al., 2021"
     metric: ClassVar[str] = "Euclidean distance of the embeddings of rare words"
+    formula: ClassVar[str] = (
+        "P[M(w)=y] <= exp({eta} * d(w, w')) * P[M(w')=y] for all rare words w, w' and all y, and "
+        "nothing for frequent words"
+    )
     caveat: ClassVar[str] = (
         "Frequent words are released as they are with probability 1 - p: a frequent word in the "
         "release is the original. d_X-privacy holds among the rare words alone."
     )
+    uniforms: ClassVar[int] = 2
     rare: float = parameter(0.5, "share of the candidates, least frequent in public, protected")
     p: float = parameter(0.3, "probability that a frequent word is replaced")
 
     def __post_init__(self) -> None:
         check("rare", self.rare, "a number above 0 and below 1", 0 < self.rare < 1)
         check("p", self.p, "a number above 0 and at most 1", 0 < self.p <= 1)
-
-    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """Two uniform numbers, (n, 2)."""
-        return rng.random((n, 2))
 
     def sampler(self, space: Space, eta: float) -> Sampler:
         """The exponential mechanism over the rare candidates, past which frequent words slip."""
@@ -159,7 +155,7 @@ class SanTextPlus(WordMechanism):
         def release(vectors: Vectors, draws: Draws) -> Rows:
             own = search(vectors)
             frequent = (space.vectors[own] == vectors).all(axis=1) & ~is_rare[own]
-            replaced = rows[choose(vectors, draws[:, 0])]
+            replaced = rows[choose(vectors, draws)]
             return np.where(frequent & (draws[:, 1] >= self.p), own, replaced)
 
         return release
@@ -173,13 +169,6 @@ class SanTextPlus(WordMechanism):
     def claimed_distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
         """Euclidean for all words."""
         return euclidean(one, other)
-
-    def law(self, eta: str) -> str:
-        """The bound among rare words."""
-        return (
-            f"P[M(w)=y] <= exp({eta} * d(w, w')) * P[M(w')=y] for all rare words w, w' and all y, "
-            "and nothing for frequent words"
-        )
 
     def _rare(self, space: Space) -> NDArray[np.bool_]:
         size = len(space.frequency)
@@ -220,6 +209,10 @@ class CusText(WordMechanism):
     name: ClassVar[str] = "custext"
     source: ClassVar[str] = "Chen et al., 2023, arXiv 2207.01193"
     metric: ClassVar[str] = "1 between different words of one block, infinite across blocks"
+    formula: ClassVar[str] = (
+        "P[M(w)=y] <= exp({eta}) * P[M(w')=y] for all words w, w' of one block and all y, and "
+        "nothing across blocks"
+    )
     caveat: ClassVar[str] = (
         "The block of each word is released as it is: words of different blocks have no output "
         "in common. Within a block no two words differ by more than a factor exp(eta)."
@@ -228,10 +221,6 @@ class CusText(WordMechanism):
 
     def __post_init__(self) -> None:
         check("size", self.size, "2 or more", self.size >= 2)
-
-    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """One uniform number, (n, 1)."""
-        return rng.random((n, 1))
 
     def sampler(self, space: Space, eta: float) -> Sampler:
         """The exponential mechanism over the word's own block."""
@@ -249,7 +238,7 @@ class CusText(WordMechanism):
             for number in np.unique(block[own]):
                 at = np.flatnonzero(block[own] == number)
                 choose = Exponential(space.vectors[members[number]], weight)
-                chosen = choose(space.vectors[own[at]], draws[at, 0])
+                chosen = choose(space.vectors[own[at]], draws[at])
                 released[at] = members[number][chosen]
             return released
 
@@ -265,10 +254,3 @@ class CusText(WordMechanism):
     def claimed_distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
         """1 between any different words: the ε of local differential privacy."""
         return (space.rows(one) != space.rows(other)).astype(np.float64)
-
-    def law(self, eta: str) -> str:
-        """The bound within a block."""
-        return (
-            f"P[M(w)=y] <= exp({eta}) * P[M(w')=y] for all words w, w' of one block and all y, and "
-            "nothing across blocks"
-        )

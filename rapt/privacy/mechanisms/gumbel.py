@@ -36,19 +36,13 @@ class TruncatedGumbel(WordMechanism):
     source: ClassVar[str] = "Xu et al., FLAIRS 2021"
     metric: ClassVar[str] = "none: no bound is known"
     proven: ClassVar[bool] = False
+    formula: ClassVar[str] = "no bound is known"
+    uniforms: ClassVar[int] = 1 + MOST  # one for k, one for the noise of each neighbour
     caveat: ClassVar[str] = (
         "Its list of candidates depends on the word, and a far word is in it with a probability "
         "that falls faster than any exp(-eta * d): no d_X-privacy where distances are alike, as in "
         "word embeddings of many dimensions."
     )
-
-    def law(self, eta: str) -> str:
-        """There is none."""
-        return "no bound is known"
-
-    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """Uniform numbers: one for k, one for the noise of each neighbour, (n, 1 + MOST)."""
-        return rng.random((n, 1 + MOST))
 
     def sampler(self, space: Space, eta: float) -> Sampler:
         """The word of the least noisy distance.

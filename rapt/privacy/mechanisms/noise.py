@@ -41,17 +41,24 @@ def noisy(vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
     return sums
 
 
+class NoiseMechanism(WordMechanism):
+    """A mechanism that draws spherical noise at η = 1 for each word, then its uniform numbers."""
+
+    uniforms: ClassVar[int] = 0
+
+    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
+        """Draw noise and uniform numbers, (n, d + uniforms)."""
+        noise = spherical_noise(rng, n, dimension)
+        return np.hstack([noise, super().draw(rng, n, dimension)]) if self.uniforms else noise
+
+
 @dataclass(frozen=True)
-class T2T(WordMechanism):
+class T2T(NoiseMechanism):
     """Text-to-text privatization: every word, nearest neighbour in the whole table."""
 
     name: ClassVar[str] = "t2t"
     source: ClassVar[str] = "Feyisetan et al., 2020"
     categories: ClassVar[str] = "none"
-
-    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """Noise at η = 1, (n, d)."""
-        return spherical_noise(rng, n, dimension)
 
     def sampler(self, space: Space, eta: float) -> Sampler:
         """The nearest word to the vector plus noise."""
@@ -69,7 +76,7 @@ class PCT2T(T2T):
 
 
 @dataclass(frozen=True)
-class Mahalanobis(WordMechanism):
+class Mahalanobis(NoiseMechanism):
     """T2T with noise that follows the shape of the embedding space.
 
     Noise Σ_λ^½·z, with Σ_λ = λ·Σ + (1 − λ)·I and Σ the covariance of the space, scaled to trace d:
@@ -84,10 +91,6 @@ class Mahalanobis(WordMechanism):
     def __post_init__(self) -> None:
         # At 1 a singular covariance would leave directions without any noise.
         check("weight", self.weight, "a number of at least 0 and below 1", 0 <= self.weight < 1)
-
-    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """Noise at η = 1 in the Euclidean norm, (n, d)."""
-        return spherical_noise(rng, n, dimension)
 
     def sampler(self, space: Space, eta: float) -> Sampler:
         """The nearest word to the vector plus shaped noise."""
@@ -109,7 +112,7 @@ class Mahalanobis(WordMechanism):
 
 
 @dataclass(frozen=True)
-class Vickrey(WordMechanism):
+class Vickrey(NoiseMechanism):
     """The nearest or the second nearest word to the noisy vector, at random.
 
     The nearest with probability (1 − t)·a₂ / (t·a₁ + (1 − t)·a₂), a₁ and a₂ the two distances. Both
@@ -118,14 +121,11 @@ class Vickrey(WordMechanism):
 
     name: ClassVar[str] = "vickrey"
     source: ClassVar[str] = "Xu et al., 2021, arXiv 2104.11838"
+    uniforms: ClassVar[int] = 1
     threshold: float = parameter(0.5, "t, how much the second nearest is favoured; 0: T2T")
 
     def __post_init__(self) -> None:
         check("threshold", self.threshold, "a number from 0 to 1", 0 <= self.threshold <= 1)
-
-    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """Noise at η = 1 and one uniform number, (n, d + 1)."""
-        return np.hstack([spherical_noise(rng, n, dimension), rng.random((n, 1))])
 
     def sampler(self, space: Space, eta: float) -> Sampler:
         """One of the two words nearest to the vector plus noise."""
@@ -142,7 +142,7 @@ class Vickrey(WordMechanism):
 
 
 @dataclass(frozen=True)
-class RankNeighbours(WordMechanism):
+class RankNeighbours(NoiseMechanism):
     """T2T, then a word near to its outcome, by rank: P ∝ exp(−c·η·rank).
 
     In high dimensions T2T either keeps a word or replaces it by one from anywhere; close words are
@@ -151,14 +151,11 @@ class RankNeighbours(WordMechanism):
 
     name: ClassVar[str] = "rank-neighbours"
     source: ClassVar[str] = "Asghar, Carpentier, Zhao, Kaafar, PoPETs 2026, arXiv 2411.13784"
+    uniforms: ClassVar[int] = 1
     c: float = parameter(0.007, "how fast the probability falls with the rank; larger: T2T")
 
     def __post_init__(self) -> None:
         check("c", self.c, "a number above 0", self.c > 0)
-
-    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """Noise at η = 1 and one uniform number, (n, d + 1)."""
-        return np.hstack([spherical_noise(rng, n, dimension), rng.random((n, 1))])
 
     def sampler(self, space: Space, eta: float) -> Sampler:
         """The word of a geometric rank among the neighbours of the word nearest to the noise."""

@@ -40,10 +40,6 @@ class Optimal(WordMechanism):
     source: ClassVar[str] = "Imola et al., UAI 2022; Bordenabe et al., 2014"
     metric: ClassVar[str] = "Euclidean distance of word embeddings (of the nearest candidates)"
 
-    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """One uniform number, (n, 1)."""
-        return rng.random((n, 1))
-
     def sampler(self, space: Space, eta: float) -> Sampler:
         """Draw from the row of the word.
 
@@ -94,25 +90,21 @@ def _solved(distances: NDArray[np.float64], eta: float) -> NDArray[np.float64]:
     Pairs that FLOOR alone keeps within their bound have no row: such factors break the solver.
     """
     from scipy.optimize import linprog  # 41 MiB that no other mechanism needs
-    from scipy.sparse import coo_array
+    from scipy.sparse import coo_array, eye_array, kron
 
     size = len(distances)
     one, other = np.nonzero((eta * distances < -np.log(FLOOR)) & ~np.eye(size, dtype=bool))
     half = np.exp(eta * distances[one, other] / 2)
-    rows = np.arange(len(one) * size).reshape(-1, size)
-    outputs = np.arange(size)
-    entries = np.repeat(np.concatenate([1 / half, -half]), size)
-    columns = np.concatenate([one[:, None] * size + outputs, other[:, None] * size + outputs])
+    pairs = np.tile(np.arange(len(one)), 2)
+    difference = coo_array(
+        (np.concatenate([1 / half, -half]), (pairs, np.concatenate([one, other]))),
+        shape=(len(one), size),
+    )
     solution = linprog(
         distances.ravel(),
-        A_ub=coo_array(
-            (entries, (np.concatenate([rows, rows]).ravel(), columns.ravel())),
-            shape=(rows.size, size * size),
-        ).tocsr(),
-        b_ub=np.zeros(rows.size),
-        A_eq=coo_array(
-            (np.ones(size * size), (np.repeat(outputs, size), np.arange(size * size)))
-        ).tocsr(),
+        A_ub=kron(difference, eye_array(size), "csr"),
+        b_ub=np.zeros(len(one) * size),
+        A_eq=kron(eye_array(size), np.ones((1, size)), "csr"),
         b_eq=np.ones(size),
         bounds=(FLOOR, 1),
         method="highs-ds" if size <= 30 else "highs-ipm",

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from rapt.privacy.mechanisms.base import (
     Distances,
     Draws,
-    Sampler,
     Space,
     VectorMechanism,
     Vectors,
@@ -54,11 +53,6 @@ class TokenRepresentation(VectorMechanism):
     def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
         """A vector for each word, (n, d); at η = inf its own, rounded."""
         return rounded(vectors + draws / eta, self.grid)
-
-    def sampler(self, space: Space, eta: float) -> Sampler:
-        """The word nearest to each released vector: post-processing, which costs no privacy."""
-        search = space.search()
-        return lambda vectors, draws: search(self.represent(vectors, draws, eta))
 
 
 @dataclass(frozen=True)

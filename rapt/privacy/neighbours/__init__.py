@@ -1,5 +1,5 @@
 """The exact nearest neighbours of many queries: a fast first pass, a certificate, float64."""
 
-from rapt.privacy.neighbours.search import ExactSearch, Precision
+from rapt.privacy.neighbours.search import ExactSearch
 
-__all__ = ["ExactSearch", "Precision"]
+__all__ = ["ExactSearch"]

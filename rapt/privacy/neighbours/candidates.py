@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.privacy.neighbours.exact import distances
 from rapt.privacy.neighbours.first_pass import Scores, Tile
+from rapt.utils.memmap import take
 
+Float = TypeVar("Float", np.float32, np.float64)
+
+ALL = 1 << 18  # pairs held at a time, where all rows are measured: few queries, or a small table
+NUMBERS = 1 << 16  # of a chunk of vectors: 512 KiB in float64
 CROWDED = 1024  # candidates of one query, above which a pass leaves it to the next pass
 
 
@@ -35,9 +39,7 @@ def nearest(
     vectors: NDArray[np.float32], queries: NDArray[np.float64], scores: Scores, k: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the k nearest rows, int64 (n, k), and whether the scores decide them (n,)."""
-    pairs, decided = candidates(vectors, queries, scores, k)
-    if scores.finer is not None:
-        pairs = _thinned(vectors, queries, scores.finer, pairs, k)
+    pairs, decided = candidates(len(queries), len(vectors), scores, k)
     found = np.empty((len(queries), k), np.int64)
     if k == 1:
         single = (np.bincount(pairs.queries, minlength=len(queries)) == 1)[pairs.queries]
@@ -51,72 +53,43 @@ def nearest(
     return found, decided
 
 
-def candidates(
-    vectors: NDArray[np.float32], queries: NDArray[np.float64], scores: Scores, k: int
-) -> tuple[Pairs, NDArray[np.bool_]]:
+def candidates(n: int, size: int, scores: Scores, k: int) -> tuple[Pairs, NDArray[np.bool_]]:
     """Return all rows that can be among the k nearest, and for which queries this holds (n,).
 
-    An approximate score is within `error` of the true one. If k rows have true scores of at least
-    some floor, any row with an approximate score below that floor minus `error` is out. Two such
-    floors are known while the tiles pass. One is the k-th greatest approximate score so far, minus
-    `error`; the least of the greatest scores of k groups is at most that. The other, for coarse
-    scores, is the least true score of k rows, by their distances in float32.
+    An approximate score is within `error` of the true one. At least k rows have true scores of the
+    k-th greatest approximate score minus `error`, so any row with an approximate score below that
+    minus `error` is out. The least of the greatest scores of k groups is at most that score.
 
     Args:
-        vectors: float32 (V, d), the table.
-        queries: float64 (n, d).
+        n: number of queries.
+        size: number of rows.
         scores: the queries' approximate scores.
-        k: number of neighbours, at most V.
+        k: number of neighbours, at most `size`.
     """
     decided = np.isfinite(scores.error)
     error = np.where(decided, scores.error, 0)
-    given = np.full((len(queries), k), -np.inf, np.float32)
-    true = np.full((len(queries), k), -np.inf, np.float32)
-    count = np.zeros(len(queries), np.int64)
-    single = queries.astype(np.float32)
+    given = np.full((n, k), -np.inf, np.float32)
+    count = np.zeros(n, np.int64)
     parts = []
     for tile in scores.tiles:
-        if scores.finer is not None:
-            which, rows = _new_best(tile, given)
-            squares = distances(vectors, single, which, rows).astype(np.float64)
-            floor = scores.half_squares[which] - squares / 2 - scores.finer[which]
-            true[which] = _greatest(true[which], floor.astype(np.float32)[:, None])
         given = _greatest(given, tile.maxima)
-        least = _least(given, true, error, decided)
+        least = _least(given, error, decided)
         pairs = _pairs(tile, least)
-        parts.append(pairs.where(pairs.rows < len(vectors)))
+        parts.append(pairs.where(pairs.rows < size))
         count += np.bincount(pairs.queries, minlength=len(count))
         decided &= count <= CROWDED
     pairs = Pairs(*(np.concatenate(side) for side in zip(*parts, strict=True)))
-    least = _least(given, true, error, decided)
+    least = _least(given, error, decided)
     return pairs.where(pairs.scores >= least[pairs.queries]), decided
-
-
-def _thinned(
-    vectors: NDArray[np.float32],
-    queries: NDArray[np.float64],
-    error: NDArray[np.float64],
-    pairs: Pairs,
-    k: int,
-) -> Pairs:
-    """Keep the pairs that can be among the k nearest, by their distances in float32."""
-    squares = distances(vectors, queries.astype(np.float32), pairs.queries, pairs.rows)
-    halves = squares.astype(np.float64) / 2
-    order = np.lexsort((halves, pairs.queries))
-    kth = order[_rank(pairs.queries[order]) == k - 1]
-    most = np.full(len(queries), np.inf)
-    most[pairs.queries[kth]] = halves[kth]
-    return pairs.where(halves <= (most + 2 * error)[pairs.queries])
 
 
 def _least(
     given: NDArray[np.float32],
-    true: NDArray[np.float32],
     error: NDArray[np.float64],
     decided: NDArray[np.bool_],
 ) -> NDArray[np.float32]:
     """Return the least score of a candidate, (n,); NaN, which no score reaches, if undecided."""
-    least = np.maximum(given.min(axis=1) - 2 * error, true.min(axis=1) - error)
+    least = given.min(axis=1) - 2 * error
     down = np.nextafter(least.astype(np.float32), np.float32(-np.inf))
     return np.where(decided, down, np.float32(np.nan))
 
@@ -136,16 +109,6 @@ def _places(mask: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int6
         return line, column
     column, line = np.divmod(np.flatnonzero(mask.T), mask.shape[0])
     return line, column
-
-
-def _new_best(
-    tile: Tile, given: NDArray[np.float32]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the queries whose k best scores so far the tile beats, and its best row for each."""
-    groups, best = _best(tile.maxima)
-    (queries,) = np.nonzero(best > given.min(axis=1))
-    members = tile.of_groups(queries, groups[queries]).argmax(axis=1)
-    return queries, tile.rows(groups[queries], members)
 
 
 def _best(maxima: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
@@ -168,3 +131,43 @@ def _greatest(top: NDArray[np.float32], maxima: NDArray[np.float32]) -> NDArray[
         best = _best(maxima)[1] if maxima.flags.c_contiguous else maxima.max(axis=1)
         return np.maximum(top, best[:, None])
     return np.partition(np.concatenate([top, maxima], axis=1), -k, axis=1)[:, -k:]
+
+
+def distances(
+    vectors: NDArray[np.float32],
+    queries: NDArray[Float],
+    which: NDArray[np.int64],
+    rows: NDArray[np.int64],
+) -> NDArray[Float]:
+    """The squared distances of pairs of a query and a row, (p,), the same in any company.
+
+    Args:
+        vectors: float32 (V, d), the table.
+        queries: (n, d), float64, or float32 for distances in float32.
+        which: int64 (p,), the query of each pair.
+        rows: int64 (p,), its row.
+    """
+    chunk = max(1, NUMBERS // vectors.shape[1])
+    squares = np.empty(len(rows), queries.dtype)
+    for start in range(0, len(squares), chunk):
+        part = slice(start, start + chunk)
+        offsets = take(vectors, rows[part]).astype(queries.dtype, copy=False)
+        offsets -= queries[which[part]]
+        squares[part] = np.einsum("pd,pd->p", offsets, offsets)
+    return squares
+
+
+def nearest_of_all(
+    vectors: NDArray[np.float32], queries: NDArray[np.float64], k: int
+) -> NDArray[np.int64]:
+    """The k nearest rows to each query (n, d), int64 (n, k), by the distances to all rows."""
+    size = len(vectors)
+    nearest = np.empty((len(queries), k), np.int64)
+    step = max(1, ALL // size)
+    for start in range(0, len(queries), step):
+        part = queries[start : start + step]
+        which = np.repeat(np.arange(len(part)), size)
+        squares = distances(vectors, part, which, np.tile(np.arange(size), len(part)))
+        order = squares.reshape(len(part), size).argsort(axis=1, kind="stable")
+        nearest[start : start + step] = order[:, :k]
+    return nearest

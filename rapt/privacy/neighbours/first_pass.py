@@ -1,4 +1,4 @@
-"""Interface of first passes: approximate scores of all rows, in tiles, with error bounds.
+"""First passes: approximate scores of all rows, in tiles, with error bounds.
 
 The score of row k for the query q is E_k·q − ½‖E_k‖² = ½(‖q‖² − ‖E_k − q‖²). The nearest row has
 the greatest score, and a matrix product computes many scores at once.
@@ -13,10 +13,16 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rapt.utils.memmap import walk
+
 # Rows in a group; their scores are examined one by one only if the greatest of them matters.
 GROUP = 32
 # Beyond it products may overflow float32, whose greatest number is 3.4e38.
 OVERFLOW = 1e37
+# Of Float32Pass: at most 8 MiB of scores at a time, which are read once more while they are in
+# cache. Larger products are no faster, and of fewer queries they are slower.
+ROWS = 1024
+QUERIES = 2048
 
 
 class Tile(Protocol):
@@ -46,15 +52,10 @@ class Scores:
 
     Attributes:
         error: float64 (n,), bound on the error of any score; inf: unknown.
-        half_squares: float64 (n,), ½‖q‖², relative to the origin of the scores.
-        finer: float64 (n,), bound on the error of half a squared distance in float32, which thins
-            out the many candidates that coarse scores leave; None: `error` is about as small.
         tiles: the scores, each tile valid until the next is requested.
     """
 
     error: NDArray[np.float64]
-    half_squares: NDArray[np.float64]
-    finer: NDArray[np.float64] | None
     tiles: Iterator[Tile]
 
 
@@ -90,22 +91,6 @@ def float32_error(
     return error
 
 
-def float32_distance_error(
-    lengths: NDArray[np.float64], longest: float, dimension: int
-) -> NDArray[np.float64]:
-    """Bound the error of half a squared distance that is computed in float32.
-
-    In each dimension the query and the difference are rounded, which squaring doubles; then d
-    squares and their sum are. Numbers below 2⁻¹²⁶ are lost. For arguments see float32_error.
-    """
-    squares = (lengths + longest) ** 2
-    rounded = (dimension + 4) * 2.0**-24 * 1.01 * squares / 2
-    error: NDArray[np.float64] = rounded + (dimension + 4) * 2.0**-125 * (1 + lengths + longest)
-    error += distance_error(lengths, longest, dimension)
-    error[~(squares < OVERFLOW)] = np.inf
-    return error
-
-
 def distance_error(
     lengths: NDArray[np.float64], longest: float, dimension: int
 ) -> NDArray[np.float64]:
@@ -125,3 +110,69 @@ def halves(squares: NDArray[np.float64]) -> NDArray[np.float32]:
 def lengths_of(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Compute the norms of vectors (n, d), float64 (n,); inf if their squares overflow."""
     return np.sqrt(np.einsum("nd,nd->n", vectors, vectors))
+
+
+def squares_of(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Compute ‖E‖² of each row (V, d), float64 (V,)."""
+    return np.einsum("vd,vd->v", vectors, vectors, dtype=np.float64)
+
+
+class Float32Tile:
+    """Scores with a line for each row of the table: a group is GROUP lines."""
+
+    def __init__(self, start: int, scores: NDArray[np.float32]) -> None:
+        """Take the scores, float32 (rows, n), of the rows from `start` on."""
+        self._start = start
+        self._groups = scores.reshape(-1, GROUP, scores.shape[1])
+        self.maxima: NDArray[np.float32] = self._groups.max(axis=1).T
+
+    def of_groups(
+        self, queries: NDArray[np.int64], groups: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
+        """See Tile."""
+        return self._groups[groups, :, queries]
+
+    def rows(self, groups: NDArray[np.int64], members: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See Tile."""
+        return self._start + GROUP * groups + members
+
+
+class Float32Pass:
+    """Scores of every machine: float32 products by numpy, each within float32_error.
+
+    The pages of a memory-mapped table are given back after each tile: it never lies in memory as a
+    whole. np.asarray(table) keeps them.
+    """
+
+    batch = QUERIES
+    concurrent = True
+
+    def __init__(self, vectors: NDArray[np.float32]) -> None:
+        """Take the table to search, float32 (V, d): not copied."""
+        self._vectors = vectors
+        squares = np.concatenate([squares_of(part) for _, part in walk(vectors, ROWS)])
+        self._half_squares = halves(squares)
+        self._longest = float(np.sqrt(squares.max()))
+
+    def scores(self, queries: NDArray[np.float64]) -> Scores:
+        """See FirstPass."""
+        lengths = lengths_of(queries)
+        error = float32_error(lengths, self._longest, queries.shape[1])
+        # Columns, as products of these are faster, with 1 below each for −½‖E‖².
+        columns = np.ones((queries.shape[1] + 1, len(queries)), np.float32)
+        columns[:-1] = queries.astype(np.float32).T
+        columns[:-1, ~np.isfinite(error)] = 0
+        return Scores(error, self._tiles(columns))
+
+    def _tiles(self, queries: NDArray[np.float32]) -> Iterator[Float32Tile]:
+        whole_groups = -(-min(ROWS, len(self._vectors)) // GROUP) * GROUP
+        scores = np.empty((whole_groups, queries.shape[1]), np.float32)
+        # A copy of each part beside its −½‖E‖² costs less than to subtract that from all scores.
+        extended = np.empty((whole_groups, len(queries)), np.float32)
+        for start, part in walk(self._vectors, ROWS):
+            table = extended[: len(part)]
+            table[:, :-1] = part
+            table[:, -1] = -self._half_squares[start : start + len(part)]
+            np.matmul(table, queries, out=scores[: len(part)])
+            scores[len(part) :] = -np.inf
+            yield Float32Tile(start, scores)

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rapt.privacy.neighbours import candidates
-from rapt.privacy.neighbours.exact import nearest_of_all
-from rapt.privacy.neighbours.first_pass import GROUP, FirstPass
-from rapt.privacy.neighbours.float32 import Float32Pass
+from rapt.privacy.neighbours.first_pass import GROUP, FirstPass, Float32Pass
 from rapt.privacy.neighbours.threads import beside, blas_threads
 from rapt.utils.memmap import is_mapped
-
-Precision = Literal["float32", "int8"]
 
 
 class ExactSearch:
     """The rows of a table nearest to queries by the distance in float64, the lower row at a tie.
 
     A first pass scores all rows, with a bound on its error. Rows that the bound cannot separate
-    are decided in float64, so the result depends neither on the precision, the device nor the
-    number of threads.
+    are decided in float64, so the result depends neither on the device nor the number of threads.
     """
 
     def __init__(
@@ -30,7 +25,6 @@ class ExactSearch:
         vectors: NDArray[np.float32],
         *,
         device: str = "cpu",
-        precision: Precision = "float32",
     ) -> None:
         """Take the table to search.
 
@@ -38,8 +32,6 @@ class ExactSearch:
             vectors: float32 (V, d), finite, at least one row. Not copied; read from the disk tile
                 by tile where it is memory-mapped (np.asarray of it lets it stay in memory).
             device: where the scores are computed; other than "cpu", torch is imported.
-            precision: of the first pass on the CPU. "int8" imports torch, takes a quarter of the
-                table's memory, and is float32 where the CPU has no int8 dot products.
 
         Raises:
             ValueError: there is no row.
@@ -48,7 +40,7 @@ class ExactSearch:
             raise ValueError("vectors: got 0 rows, expected 1 or more.")
         if not is_mapped(vectors):
             vectors = np.ascontiguousarray(vectors, dtype=np.float32)
-        self._passes = _passes(vectors, device, precision)
+        self._passes = _passes(vectors, device)
         self._vectors = vectors
 
     def __call__(self, queries: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
@@ -86,18 +78,13 @@ class ExactSearch:
                 scores = first_pass.scores(queries[left])
                 rows[left], decided = candidates.nearest(self._vectors, queries[left], scores, k)
                 left = left[~decided]
-            rows[left] = nearest_of_all(self._vectors, queries[left], k)
+            rows[left] = candidates.nearest_of_all(self._vectors, queries[left], k)
         return rows
 
 
-def _passes(vectors: NDArray[np.float32], device: str, precision: Precision) -> list[FirstPass]:
+def _passes(vectors: NDArray[np.float32], device: str) -> list[FirstPass]:
     if device != "cpu":
         from rapt.privacy.neighbours.torch_passes import TorchPass
 
         return [TorchPass(vectors, device)]
-    if precision == "int8":
-        from rapt.privacy.neighbours.torch_passes import Int8Pass, int8_products
-
-        if int8_products():
-            return [Int8Pass(vectors), Float32Pass(vectors)]
     return [Float32Pass(vectors)]

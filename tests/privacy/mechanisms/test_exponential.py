@@ -103,7 +103,7 @@ def test_the_inverse_is_the_plain_one(seed: int, rate: float) -> None:
     vectors = rng.standard_normal((30, 4)).astype(np.float32)
     queries = np.concatenate([vectors[:5], rng.standard_normal((10, 4)).astype(np.float32)])
     uniform = rng.random(15)
-    released = Exponential(vectors, decay(rate))(queries, uniform)
+    released = Exponential(vectors, decay(rate))(queries, uniform[:, None])
     for query, u, row in zip(queries, uniform, released, strict=True):
         weights = np.exp(-rate * np.linalg.norm(vectors.astype(float) - query, axis=1))
         upto = np.concatenate([[0], np.cumsum(weights) / weights.sum()])
@@ -117,14 +117,14 @@ def test_draws_on_a_boundary_do_not_depend_on_the_batch() -> None:
     mass = np.cumsum(np.exp(-2 * np.linalg.norm(vectors.astype(float) - vectors[7], axis=1)))
     uniform = mass[:-1] / mass[-1]  # exactly where one word ends and the next begins
     queries = np.repeat(vectors[7:8], len(uniform), axis=0)
-    whole = choose(queries, uniform)
-    alone = [choose(q[None], u[None])[0] for q, u in zip(queries, uniform, strict=True)]
+    whole = choose(queries, uniform[:, None])
+    alone = [choose(q[None], u.reshape(1, 1))[0] for q, u in zip(queries, uniform, strict=True)]
     np.testing.assert_array_equal(whole, alone)
 
 
 def test_far_words_do_not_underflow() -> None:
     choose = Exponential(np.eye(3, dtype=np.float32), decay(1e4))
-    assert choose(np.array([[1e3, 0, 0]]), np.array([0.5])).tolist() == [0]
+    assert choose(np.array([[1e3, 0, 0]]), np.array([[0.5]])).tolist() == [0]
 
 
 def test_santext_plus_takes_an_unknown_word_for_a_rare_one(plane: Space) -> None:
