@@ -9,8 +9,9 @@ from typing import Any
 
 from rapt import paths
 from rapt.reporting import tables
+from rapt.reporting.charts import Figure
 from rapt.reporting.claims import Claim, claims
-from rapt.reporting.figures import Figure, figures
+from rapt.reporting.figures import figures
 from rapt.reporting.page import render
 from rapt.reporting.papers import PaperTable, papers
 from rapt.reporting.papers.table import to_csv as table_csv
