@@ -291,7 +291,7 @@ def _pointed(figure: Figure, looks: Mapping[str, Look]) -> dict[str, Any]:
         layers.append({"mark": {"type": "area", "opacity": 0.18}, "encoding": fill})
     if figure.joined:
         lines = {"x": x, "y": y, "order": {"field": "order"}, "detail": {"field": "line"}}
-        lines |= color | _encoding(looks, "strokeDash", legend=False)
+        lines |= _encoding(looks, "color", "strokeDash")
         width = 1.3 if figure.small else 2
         layers.append({"mark": {"type": "line", "strokeWidth": width}, "encoding": lines | faded})
     for bound, bars in (("y_low", upright), ("x_low", flat)):
