@@ -39,6 +39,7 @@ CONFIG: Any = {
     "font": FONT,
     # A figure is one image with one description, on the page too.
     "aria": False,
+    **{mark: {"aria": False} for mark in ("area", "line", "point", "rect", "rule", "text")},
     "view": {"stroke": None},
     "title": {"anchor": "start", "color": INK, "fontSize": 13},
     "axis": {
@@ -293,7 +294,8 @@ def _pointed(figure: Figure, looks: Mapping[str, Look]) -> dict[str, Any]:
         lines = {"x": x, "y": y, "order": {"field": "order"}, "detail": {"field": "line"}}
         lines |= _encoding(looks, "color", "strokeDash")
         width = 1.3 if figure.small else 2
-        layers.append({"mark": {"type": "line", "strokeWidth": width}, "encoding": lines | faded})
+        mark = {"type": "line", "strokeWidth": width}
+        layers.append({"mark": mark, "encoding": lines | faded})
     for bound, bars in (("y_low", upright), ("x_low", flat)):
         if bound in present and not figure.band:
             isolated = {"transform": [{"filter": f"isValid(datum.{bound})"}], "mark": "rule"}

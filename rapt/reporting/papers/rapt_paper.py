@@ -375,7 +375,7 @@ def _bayesian(attack: AnyAttack) -> bool:
 
 
 def plain_length(results: Results) -> PaperTable:
-    """Build Figure 5 as a table; figures/settings.py draws it."""
+    """Build Figure 5 as a table; figures.py draws it."""
     params = results.params
     columns = ("setting", *TUNED)
     planned = [
@@ -407,7 +407,7 @@ def _length(method: Method) -> int | None:
 
 
 def categories(results: Results) -> PaperTable:
-    """Build Figures 6, 8 and 10 as a table; figures/settings.py draws them."""
+    """Build Figures 6, 8 and 10 as a table; figures.py draws them."""
     params = results.params
     schemes = {
         name: ", ".join(method.categories)
