@@ -47,7 +47,6 @@ CONFIG: Any = {
         "gridColor": RULE,
         "labelColor": INK,
         "labelFontSize": 11,
-        "labelOverlap": False,
         "tickColor": MUTED,
         "tickCount": 6,
         "titleColor": INK,
@@ -133,7 +132,9 @@ def _named(steps: Sequence[str]) -> dict[str, Any]:
     turned = {"labelAngle": -45, "labelAlign": "right", "labelLimit": 0}
     return {
         "values": list(range(len(steps))),
+        "tickCount": len(steps),  # fewer would leave some out
         "labelExpr": f"{names}[datum.value]",
+        "labelOverlap": False,
         "grid": False,
         **(turned if max(map(len, steps)) > 6 else {}),
     }
