@@ -91,7 +91,7 @@ class Axis:
     """An axis of a figure.
 
     Attributes:
-        title: the quantity and its unit.
+        title: the quantity and its unit; further lines say more.
         form: format of the values in descriptions and tooltips.
         steps: names of equal steps, whose indices are the values; empty: the values are numbers.
         domain: least and greatest value; None: as the data.
@@ -121,7 +121,8 @@ class Axis:
         if self.steps:
             scale = {"domain": (-0.4, len(self.steps) - 0.6), "nice": False}
             axis = _named(self.steps)
-        named = {"field": field, "title": self.title, "scale": scale, "axis": axis}
+        title = self.title.splitlines()
+        named = {"field": field, "title": title, "scale": scale, "axis": axis}
         return {"type": "quantitative", **named}
 
 
@@ -376,7 +377,8 @@ def _tooltips(figure: Figure, present: set[str]) -> list[dict[str, Any]]:
     shown = [("series", "series", ""), ("at", "at", "")]
     for field, axis in (("x", figure.x), ("y", figure.y)):
         if not axis.steps:
-            shown += [(field, axis.title, axis.form), (f"{field}_sd", "± sd", axis.form)]
+            title = axis.title.splitlines()[0]
+            shown += [(field, title, axis.form), (f"{field}_sd", "± sd", axis.form)]
     return [
         {"field": field, "title": title} | ({"format": form} if form else {})
         for field, title, form in shown

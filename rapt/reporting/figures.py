@@ -79,7 +79,7 @@ def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterat
                 rows=[*rows, *_levels(tables.clean(utility, group), tuned[0].majority)],
                 looks=looks | LEVELS,
                 x=Axis(
-                    f"empirical privacy, % ({name}: {target})",
+                    f"{PRIVACY.title}\n({name}: {target})",
                     PRIVACY.form,
                     domain=PRIVACY.domain,
                     spoken=True,

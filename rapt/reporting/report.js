@@ -108,6 +108,7 @@
       spec.config.background = "transparent";
       shown?.finalize();
       shown = await vegaEmbed(canvas, spec, { actions: false, renderer: "svg", ast: true });
+      await shown.view.resize().runAsync(); // the legend's columns follow the width
       canvas.setAttribute("aria-label", figure.querySelector("svg > title").textContent);
       chart.querySelector(".caption").textContent = figure.querySelector("figcaption").textContent;
     };
