@@ -225,14 +225,12 @@ class Figure:
     @property
     def page_svg(self) -> Markup:
         """The SVG for the page: in its colours, labelled for screen readers, with unique ids."""
-        box = re.search(r'viewBox="[^"]*"', self.svg)
-        if box is None:
-            raise AssertionError("an SVG without viewBox")
         title = f"{self.name}-title"
-        drawing = self.svg[self.svg.index(">") + 1 :].rstrip()
-        drawing = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{self.name}-", drawing)
+        svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{self.name}-", self.svg.rstrip())
+        # The opening tag is replaced, with its size: the page's column is the width.
+        box, drawing = re.findall(r'^<svg [^>]*(viewBox="[^"]*")[^>]*>(.*)', svg, re.S)[0]
         return Markup(
-            f'<svg {box[0]} role="img" aria-labelledby="{title}">'
+            f'<svg {box} role="img" aria-labelledby="{title}">'
             f'<title id="{title}">{escape(self.description)}</title>{_on_page(drawing)}'
         )
 
