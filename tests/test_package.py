@@ -16,7 +16,7 @@ from rapt.text.table import EmbeddingTable
 from tests.conftest import ROOT
 
 # Packages of the extras, which no core command may need.
-EXTRAS = "torch transformers peft sklearn pandas dvc prefect mlflow great_expectations matplotlib"
+EXTRAS = "torch transformers peft sklearn pandas dvc prefect mlflow great_expectations vl_convert"
 HIDE = f"""
 import sys
 class Hidden:

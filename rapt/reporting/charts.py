@@ -1,231 +1,384 @@
-"""The page's interactive charts, by Altair: all panels of a section in one, shown one at a time."""
+"""A figure as rows of data: its Vega-Lite specification, and the SVG and PNG made of that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from functools import cached_property
 from typing import Any
 
-import altair as alt
+import vl_convert
+from markupsafe import Markup, escape
 
-from rapt.grid import sorted_etas
-from rapt.reporting import tables
-from rapt.reporting.figures.curves import accuracy_name, privacy_name
-from rapt.reporting.figures.drawing import CLEAN_TEXT
-from rapt.reporting.figures.trade_offs import pairs
-from rapt.reporting.tables import Privacy, Utility
-from rapt.reporting.text import attack_text, group_text
-from rapt.results.reader import Results
-
-HEIGHT = 400
-# Vega draws dashes and shapes by these names; the page gives the colours, for light and dark.
-DASHES = [[1, 0], [6, 3], [6, 2, 2, 2], [2, 2], [8, 2, 2, 2, 2, 2], [2, 4]]
-SHAPES = ["circle", "square", "triangle-up", "diamond", "triangle-down", "cross"]
-TITLES = {"privacy": "empirical privacy, %", "accuracy": "accuracy, %"}
-# What the levels that hold for every method are called beside their lines.
-FLOORS = {"privacy": "nothing learned", "accuracy": "most frequent class"}
+# Okabe and Ito: distinct in every kind of colour vision; shapes and dashes are a second cue.
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+DASHES = ((1, 0), (6, 3), (6, 2, 2, 2), (2, 2), (8, 2, 2, 2, 2, 2), (2, 4))
+INK, MUTED, RULE, PAPER = "#1c2024", "#5f6871", "#d5dade", "#fefefe"
+# The colours that the page's style sheet replaces, for light and dark.
+VARIABLES = {
+    INK: "ink",
+    MUTED: "muted",
+    RULE: "rule",
+    PAPER: "surface",
+    **{colour: f"series-{number}" for number, colour in enumerate(PALETTE)},
+}
+# The converter brings Liberation Sans, so the layout is the same on every machine.
+FONT = "Liberation Sans, Arial, sans-serif"
+PAGE_FONT = "system-ui, sans-serif"
+WIDTH, HEIGHT = 440, 240
+SMALL_WIDTH, SMALL_HEIGHT = 330, 150
+# Pixels of a PNG for each unit of the SVG.
+PNG_SCALE = 1.6
+# Labels of the points, on a different side for each series, as points may be close.
+SIDES = ((-10, 11), (13, -4), (0, -12), (-14, -5), (0, 14), (12, 11))
+CONFIG: Any = {
+    "background": PAPER,
+    "font": FONT,
+    # A figure is one image with one description, on the page too.
+    "aria": False,
+    **{mark: {"aria": False} for mark in ("area", "line", "point", "rect", "rule", "text")},
+    "view": {"stroke": None},
+    "title": {"anchor": "start", "color": INK, "fontSize": 13},
+    "axis": {
+        "domainColor": MUTED,
+        "gridColor": RULE,
+        "labelColor": INK,
+        "labelFontSize": 11,
+        "tickColor": MUTED,
+        "tickCount": 6,
+        "titleColor": INK,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+    },
+    "legend": {
+        "labelColor": INK,
+        "labelFontSize": 11,
+        "labelLimit": 0,
+        "layout": {"bottom": {"anchor": "start", "direction": "vertical", "offset": 10}},
+        "orient": "bottom",
+        "symbolSize": 70,
+        "symbolStrokeWidth": 1.6,
+    },
+}
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Panel:
-    """One choice of a chart's menu: the figure that it shows, and what the menu calls it."""
+class Look:
+    """How a series is drawn; its number in `look` determines all three."""
 
-    figure: str
-    heading: str
-    label: str
+    color: str
+    dash: Sequence[int]
+    shape: str
+
+
+# Lines to compare with, which have no points.
+SOLID = Look(MUTED, (1, 0), "stroke")
+DOTTED = Look(MUTED, (1, 3), "stroke")
+
+
+def look(number: int) -> Look:
+    """Return the look of a series; where the colours repeat, dashes and shapes are shifted."""
+    turned = (number + number // len(PALETTE)) % len(PALETTE)
+    return Look(PALETTE[number % len(PALETTE)], DASHES[turned], SHAPES[turned])
 
 
 @dataclass(frozen=True)
-class Chart:
-    """A Vega-Lite specification whose parameter `panel` chooses the figure that is shown."""
+class Axis:
+    """An axis of a figure.
 
-    panels: list[Panel]
-    spec: dict[str, Any]
+    Attributes:
+        title: the quantity and its unit; further lines say more.
+        form: format of the values in descriptions and tooltips.
+        steps: names of equal steps, whose indices are the values; empty: the values are numbers.
+        domain: least and greatest value; None: as the data.
+        integer: whether all values are integers.
+        log: whether the scale is logarithmic.
+        spoken: whether the description names the values.
+    """
+
+    title: str
+    form: str = ".3g"
+    steps: Sequence[str] = ()
+    domain: tuple[float, float] | None = None
+    integer: bool = False
+    log: bool = False
+    spoken: bool = False
+
+    def encoding(self, field: str) -> dict[str, Any]:
+        """Return the Vega-Lite encoding of a field on this axis."""
+        scale: dict[str, Any] = {"zero": False, "padding": 12}
+        axis: dict[str, Any] = {}
+        if self.domain:
+            scale = {"domain": self.domain, "nice": False}
+        if self.log:
+            scale = {"type": "log", "nice": False, "padding": 12}
+        if self.integer:
+            axis = {"format": "d", "tickMinStep": 1}
+        if self.steps:
+            scale = {"domain": (-0.4, len(self.steps) - 0.6), "nice": False}
+            axis = _named(self.steps)
+        title = self.title.splitlines()
+        named = {"field": field, "title": title, "scale": scale, "axis": axis}
+        return {"type": "quantitative", **named}
+
+
+def _named(steps: Sequence[str]) -> dict[str, Any]:
+    """Return an axis with a name at each step; long names are broken and turned."""
+    lines = [re.findall(r"\S.{0,19}(?=\s|$)", name) for name in steps]
+    names = json.dumps(lines, ensure_ascii=False)
+    turned = {"labelAngle": -45, "labelAlign": "right", "labelLimit": 0}
+    return {
+        "values": list(range(len(steps))),
+        "tickCount": len(steps),  # fewer would leave some out
+        "labelExpr": f"{names}[datum.value]",
+        "labelOverlap": False,
+        "grid": False,
+        **(turned if max(map(len, steps)) > 6 else {}),
+    }
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One panel of the report.
+
+    A row is a point of a series. Without `x` it is a level over the whole width, and without `y`
+    a vertical line. Rows of one series are joined in their order.
+
+    Attributes:
+        section: the section of the page.
+        name: of its files, and its id on the page.
+        title: above the panel.
+        caption: below it, on the page.
+        spoken: the heading of its description for screen readers.
+        rows: `series`, `x`, `y`; optional are `x_low`, `x_high`, `y_low`, `y_high` (the ends of
+            error bars), `x_sd`, `y_sd`, `at` (the point's name in the description and tooltip),
+            `text` (beside the point) and `line` (for several lines of one series).
+        looks: of each series, in the order of the legend.
+        x: the horizontal axis.
+        y: the vertical axis.
+        menu: heading and label in the menu of its section's chart.
+        small: whether it is one of many beside each other.
+        joined: whether lines join the points.
+        band: whether the spread is an area instead of error bars.
+    """
+
+    section: str
+    name: str
+    title: str
+    caption: str
+    spoken: str
+    rows: Sequence[Row]
+    looks: Mapping[str, Look]
+    x: Axis
+    y: Axis
+    menu: tuple[str, str] = ("", "")
+    small: bool = False
+    joined: bool = True
+    band: bool = False
 
     @property
-    def menu(self) -> list[tuple[str, list[Panel]]]:
-        """The panels under their headings."""
-        return [
-            (heading, list(own))
-            for heading, own in groupby(self.panels, lambda panel: panel.heading)
-        ]
+    def description(self) -> str:
+        """The figure's numbers in words."""
+        parts = []
+        for row in self.rows:
+            if row.get("y") is None or ("x" in row and "at" not in row):
+                continue
+            name = ", ".join(row[key] for key in ("series", "at") if key in row)
+            values = [f"{row['y']:{self.y.form}}"]
+            if self.x.spoken and "x" in row:
+                values.insert(0, f"{row['x']:{self.x.form}}")
+            parts.append(f"{name}: {' and '.join(values)}")
+        return f"{self.spoken}. {'; '.join(parts)}."
 
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The Vega-Lite specification: what the page draws, and the files are made of."""
+        shown = {row["series"] for row in self.rows}
+        own = {row["series"] for row in self.rows if "x" in row and "y" in row}
+        pointed = {n: s for n, s in self.looks.items() if n in own and s.shape != "stroke"}
+        plain = {n: s for n, s in self.looks.items() if n in shown and n not in pointed}
+        return {
+            "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+            "width": SMALL_WIDTH if self.small else WIDTH,
+            "height": SMALL_HEIGHT if self.small else HEIGHT,
+            "autosize": {"type": "fit-x", "contains": "padding"},
+            "title": self.title,
+            "config": CONFIG,
+            "layer": [_pointed(self, pointed), *([_plain(self, plain)] if plain else [])],
+            "resolve": {"scale": dict.fromkeys(("color", "shape", "strokeDash"), "independent")},
+        }
 
-def charts(results: Results) -> dict[str, Chart]:
-    """A chart for each section of the page that has data for one."""
-    utility, privacy = tables.utility(results), tables.privacy(results)
-    labels, methods = tables.labels(utility), results.params.sweep.methods
-    found = {
-        "trade-off": _chart(list(_trade_offs(utility, privacy)), labels, "privacy", "accuracy"),
-        "accuracy": _chart(list(_accuracies(utility)), labels, "eta", "accuracy"),
-        "privacy": _chart(list(_privacies(privacy)), methods, "eta", "privacy"),
-    }
-    return {section: chart for section, chart in found.items() if chart}
+    @cached_property
+    def svg(self) -> str:
+        """The image as SVG, in which text stays text."""
+        return vl_convert.vegalite_to_svg(self.spec, allowed_base_urls=[]) + "\n"
 
+    @property
+    def png(self) -> bytes:
+        """The image as PNG."""
+        return vl_convert.svg_to_png(self.svg, scale=PNG_SCALE)
 
-def _trade_offs(
-    utility: Sequence[Utility], privacy: Sequence[Privacy]
-) -> Iterator[tuple[Panel, list[Row]]]:
-    for found in pairs(utility, privacy):
-        clean = _clean(found.clean)
-        rows = [
-            {
-                **_point(label, u.eta, found.majority),
-                **clean,
-                **_spread("privacy", p.empirical_privacy, p.empirical_privacy_sd),
-                **_spread("accuracy", u.accuracy, u.accuracy_sd),
-            }
-            for label, points in found.points.items()
-            for p, u in points
-        ]
-        yield Panel(found.name, group_text(found.group), attack_text(*found.attack)), rows
-
-
-def _accuracies(utility: Sequence[Utility]) -> Iterator[tuple[Panel, list[Row]]]:
-    for group in tables.groups(utility):
-        clean = _clean(tables.clean(utility, group))
-        rows = [
-            {
-                **_point(r.label, r.eta, r.majority),
-                **clean,
-                **_spread("accuracy", r.accuracy, r.accuracy_sd),
-            }
-            for r in utility
-            if r.on_grid and r.group == group and r.accuracy is not None and not r.unprotected
-        ]
-        yield Panel(accuracy_name(group), "", group_text(group)), rows
-
-
-def _privacies(privacy: Sequence[Privacy]) -> Iterator[tuple[Panel, list[Row]]]:
-    for group in tables.groups(privacy):
-        drawn = tables.drawn([row for row in privacy if row.group == group])
-        clean = _clean(next((row for row in drawn if row.unprotected), None))
-        rows = [
-            {
-                **_point(r.label, r.eta, None if r.majority is None else 1 - r.majority),
-                **clean,
-                **_spread("privacy", r.empirical_privacy, r.empirical_privacy_sd),
-            }
-            for r in drawn
-            if not r.unprotected
-        ]
-        yield Panel(privacy_name(group), group[1], attack_text(*group)), rows
-
-
-def _point(label: str, eta: str, floor: float | None) -> Row:
-    return {"method": label, "eta": eta, "floor": _percent(floor)}
-
-
-def _clean(row: Utility | Privacy | None) -> Row:
-    """The baseline, beside every point; None: it has not run."""
-    if isinstance(row, Utility):
-        return _spread("clean", row.accuracy, row.accuracy_sd)
-    if isinstance(row, Privacy):
-        return _spread("clean", row.empirical_privacy, row.empirical_privacy_sd)
-    return _spread("clean", None, None)
-
-
-def _spread(name: str, mean: float | None, sd: float | None) -> Row:
-    """A mean in percent, and one standard deviation to both sides."""
-    low, high = (None if mean is None else mean + side * (sd or 0) for side in (-1, 1))
-    values = {name: mean, f"{name}_low": low, f"{name}_high": high, f"{name}_sd": sd}
-    return {key: _percent(value) for key, value in values.items()}
-
-
-def _percent(share: float | None) -> float | None:
-    return None if share is None else round(100 * share, 2)
-
-
-def _chart(
-    found: Sequence[tuple[Panel, list[Row]]], labels: Sequence[str], x: str, y: str
-) -> Chart | None:
-    """A line for each method over η, with points and their standard deviation.
-
-    The floor is dotted; clean text is a line, with a band of its standard deviation.
-    """
-    panels = [panel for panel, rows in found if rows]
-    if not panels:
-        return None
-    etas = sorted_etas(list({row["eta"] for _, rows in found for row in rows}))
-    rows = [
-        {"panel": panel.figure, "step": etas.index(row["eta"]), **row}
-        for panel, rows in found
-        for row in rows
-    ]
-    over_eta = x == "eta"
-    picked = alt.selection_point(name="picked", fields=["method"], bind="legend")
-    marks = alt.Chart().encode(
-        x=_eta_axis(etas) if over_eta else alt.X(x, **_percents(x)),
-        y=alt.Y(y, **_percents(y)),
-        color=alt.Color("method:N", title=None, scale=alt.Scale(domain=list(labels))),
-        opacity=alt.condition(picked, alt.value(1), alt.value(0.12)),
-    )
-    names = ("floor", "clean", "clean_low", "clean_high")
-    once = alt.Chart().transform_aggregate(
-        [alt.AggregatedFieldDef(op="max", field=name, **{"as": name}) for name in names]
-    )
-    named = once.mark_text(align="right", dx=-4, dy=-7, fontSize=11)
-    right = alt.value("width")
-    layers = [
-        # Silent to a screen reader: the text beside them names them.
-        once.mark_rect(opacity=0.12, aria=False).encode(
-            y=alt.Y("clean_low", **_percents(y)), y2="clean_high"
-        ),
-        once.mark_rule(aria=False).encode(y=alt.Y("clean", **_percents(y))),
-        named.encode(x=right, y=alt.Y("clean", **_percents(y)), text=alt.value(CLEAN_TEXT)),
-        alt.Chart().mark_rule(strokeDash=[1, 3]).encode(y=alt.Y("floor", **_percents(y))),
-        named.encode(x=right, y=alt.Y("floor", **_percents(y)), text=alt.value(FLOORS[y])),
-        marks.mark_line(strokeWidth=2).encode(
-            strokeDash=alt.StrokeDash("method:N", title=None, scale=_styles(labels, DASHES)),
-            order="step:Q",
-        ),
-        marks.mark_rule().encode(y=alt.Y(f"{y}_low", **_percents(y)), y2=f"{y}_high"),
-        marks.mark_point(filled=True, size=75)
-        .encode(
-            shape=alt.Shape("method:N", title=None, scale=_styles(labels, SHAPES)),
-            tooltip=[alt.Tooltip("method:N"), alt.Tooltip("eta:N", title="η"), *_tooltips(rows[0])],
+    @property
+    def page_svg(self) -> Markup:
+        """The SVG for the page: in its colours, labelled for screen readers, with unique ids."""
+        title = f"{self.name}-title"
+        svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{self.name}-", self.svg.rstrip())
+        # The opening tag is replaced, with its size: the page's column is the width.
+        box, drawing = re.findall(r'^<svg [^>]*(viewBox="[^"]*")[^>]*>(.*)', svg, re.S)[0]
+        return Markup(
+            f'<svg {box} role="img" aria-labelledby="{title}">'
+            f'<title id="{title}">{escape(self.description)}</title>{_on_page(drawing)}'
         )
-        .add_params(picked)
-        .properties(name="points"),
+
+    @property
+    def page_spec(self) -> dict[str, Any]:
+        """The specification in the page's colours."""
+        spec: dict[str, Any] = json.loads(_on_page(json.dumps(self.spec)))
+        return spec
+
+
+def _on_page(text: str) -> str:
+    """Replace colours and font by the page's."""
+    for colour, name in VARIABLES.items():
+        text = text.replace(colour, f"var(--{name}, {colour})")
+    return text.replace(FONT, PAGE_FONT)
+
+
+def _plain(figure: Figure, looks: Mapping[str, Look]) -> dict[str, Any]:
+    """Return the layers of the series without points: levels, vertical lines and curves."""
+    rows = [row for row in figure.rows if row["series"] in looks]
+    x, y = figure.x.encoding("x"), figure.y.encoding
+    series = _encoding(looks, "color", "strokeDash", symbol="stroke")
+    parts: list[tuple[list[Row], dict[str, Any], dict[str, Any]]] = [
+        (
+            [row for row in rows if "x" not in row and "y_low" in row],
+            {"type": "rect", "opacity": 0.15, "color": MUTED},
+            {"y": y("y_low"), "y2": {"field": "y_high"}},
+        ),
+        ([row for row in rows if "x" not in row], {"type": "rule"}, {"y": y("y"), **series}),
+        ([row for row in rows if "y" not in row], {"type": "rule"}, {"x": x, **series}),
+        (
+            [row for row in rows if "x" in row and "y" in row],
+            {"type": "line"},
+            {"x": x, "y": y("y"), **series},
+        ),
     ]
-    if not over_eta:
-        layers += [
-            marks.mark_rule().encode(x=alt.X(f"{x}_low", **_percents(x)), x2=f"{x}_high"),
-            marks.mark_text(align="left", dx=8, dy=-8, fontSize=11).encode(text="eta:N"),
-        ]
-    chart = (
-        alt.layer(*layers, data=alt.Data(values=rows))
-        .add_params(alt.param(name="panel", value=panels[0].figure))
-        .transform_filter("datum.panel == panel")
-        .properties(width="container", height=HEIGHT)
+    layers = [
+        {"data": {"values": values}, "mark": {"strokeWidth": 1.5, **mark}, "encoding": encoding}
+        for values, mark, encoding in parts
+        if values
+    ]
+    return {"layer": layers}
+
+
+def _pointed(figure: Figure, looks: Mapping[str, Look]) -> dict[str, Any]:
+    """Return the layers of the series with points: lines, spread, points and their labels."""
+    values = _points(figure, list(looks))
+    present = {name for row in values for name in row}
+    x, y = figure.x.encoding("x"), figure.y.encoding("y")
+    faded = {"opacity": {"condition": {"param": "picked", "value": 1}, "value": 0.12}}
+    color = _encoding(looks, "color")
+    upright = {"x": x, "y": figure.y.encoding("y_low"), "y2": {"field": "y_high"}, **color}
+    flat = {"x": figure.x.encoding("x_low"), "x2": {"field": "x_high"}, "y": y, **color}
+    layers: list[dict[str, Any]] = []
+    if figure.band:
+        # Its own scale, as the legend would show the area's opacity.
+        fill = upright | _encoding(looks, "fill", legend=False)
+        del fill["color"]
+        layers.append({"mark": {"type": "area", "opacity": 0.18}, "encoding": fill})
+    if figure.joined:
+        lines = {"x": x, "y": y, "order": {"field": "order"}, "detail": {"field": "line"}}
+        lines |= _encoding(looks, "color", "strokeDash")
+        width = 1.3 if figure.small else 2
+        mark = {"type": "line", "strokeWidth": width}
+        layers.append({"mark": mark, "encoding": lines | faded})
+    for bound, bars in (("y_low", upright), ("x_low", flat)):
+        if bound in present and not figure.band:
+            isolated = {"transform": [{"filter": f"isValid(datum.{bound})"}], "mark": "rule"}
+            layers.append({**isolated, "encoding": bars | faded})
+    picked = {"type": "point", "fields": ["series"]}
+    size = 20 if figure.small or not figure.joined else 60
+    points = {"x": x, "y": y, **color, **_encoding(looks, "shape"), **faded}
+    layers.append(
+        {
+            "params": [{"name": "picked", "select": picked, "bind": "legend"}],
+            "mark": {"type": "point", "filled": True, "opacity": 1, "size": size},
+            "encoding": points | {"tooltip": _tooltips(figure, present)},
+        }
     )
-    return Chart(panels, chart.to_dict())
+    if "text" in present:
+        layers += [_labels(figure, name, number) for number, name in enumerate(looks)]
+    return {"data": {"values": values}, "layer": layers}
 
 
-def _eta_axis(etas: Sequence[str]) -> alt.X:
-    """η as equal steps: between them nothing is known."""
-    return alt.X("eta:O", title="η", sort=list(etas), axis=alt.Axis(labelAngle=0))
+def _points(figure: Figure, names: Sequence[str]) -> list[Row]:
+    """Return the rows of some series, in order; on equal steps they stand side by side."""
+    shift = min(0.06, 0.5 / len(names)) if figure.x.steps and figure.joined else 0.0
+    values = []
+    for order, row in enumerate(row for row in figure.rows if row["series"] in names):
+        place = names.index(row["series"]) - (len(names) - 1) / 2
+        values.append({**row, "x": round(row["x"] + shift * place, 4), "order": order})
+    return values
 
 
-def _percents(name: str) -> dict[str, Any]:
-    """Equal for all layers, as their axes are one; privacy's is whole, so that attacks compare."""
-    shown = alt.Scale(zero=False, padding=16)
-    whole = alt.Scale(domain=[-4, 104], nice=False)
-    axis = alt.Axis(values=list(range(0, 101, 20))) if name == "privacy" else alt.Undefined
-    scale = whole if name == "privacy" else shown
-    return {"type": "quantitative", "title": TITLES[name], "scale": scale, "axis": axis}
+def _labels(figure: Figure, series: str, number: int) -> dict[str, Any]:
+    dx, dy = SIDES[number % len(SIDES)]
+    return {
+        "transform": [{"filter": {"field": "series", "equal": series}}],
+        "mark": {"type": "text", "dx": dx, "dy": dy, "fontSize": 10},
+        "encoding": {
+            "x": figure.x.encoding("x"),
+            "y": figure.y.encoding("y"),
+            "text": {"field": "text"},
+            "color": {"value": figure.looks[series].color},
+        },
+    }
 
 
-def _styles(labels: Sequence[str], styles: Sequence[Any]) -> alt.Scale:
-    # Where the colours begin anew, dashes and shapes do not.
-    chosen = [styles[(n + n // len(styles)) % len(styles)] for n in range(len(labels))]
-    return alt.Scale(domain=list(labels), range=chosen)
+def _encoding(
+    looks: Mapping[str, Look], *channels: str, symbol: str | None = None, legend: bool = True
+) -> dict[str, Any]:
+    """Return the series' encoding by some channels, which share a legend.
+
+    Args:
+        looks: of the series.
+        channels: of `color`, `fill`, `shape` and `strokeDash`.
+        symbol: of the legend; None: by the channels.
+        legend: whether there is one.
+    """
+    ranges: dict[str, list[Any]] = {
+        "color": [own.color for own in looks.values()],
+        "fill": [own.color for own in looks.values()],
+        "shape": [own.shape for own in looks.values()],
+        "strokeDash": [own.dash for own in looks.values()],
+    }
+    # Room for a symbol and the longest label.
+    columns = {"expr": f"max(1, floor((width + 40) / {30 + 6 * max(map(len, looks))}))"}
+    shown: dict[str, Any] = {"title": None, "columns": columns}
+    shown |= {"symbolType": symbol} if symbol else {"symbolStrokeWidth": 0}
+    return {
+        channel: {
+            "field": "series",
+            "type": "nominal",
+            "scale": {"domain": list(looks), "range": ranges[channel]},
+            "legend": shown if legend else None,
+        }
+        for channel in channels
+    }
 
 
-def _tooltips(row: Row) -> Iterator[alt.Tooltip]:
-    for name, title in TITLES.items():
-        if name in row:
-            yield alt.Tooltip(f"{name}:Q", title=title, format=".1f")
-            yield alt.Tooltip(f"{name}_sd:Q", title=f"{name}, ± sd", format=".1f")
+def _tooltips(figure: Figure, present: set[str]) -> list[dict[str, Any]]:
+    shown = [("series", "series", ""), ("at", "at", "")]
+    for field, axis in (("x", figure.x), ("y", figure.y)):
+        if not axis.steps:
+            title = axis.title.splitlines()[0]
+            shown += [(field, title, axis.form), (f"{field}_sd", "± sd", axis.form)]
+    return [
+        {"field": field, "title": title} | ({"format": form} if form else {})
+        for field, title, form in shown
+        if field in present
+    ]

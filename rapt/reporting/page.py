@@ -17,9 +17,8 @@ from vl_convert import javascript_bundle
 
 from rapt.grid import sorted_etas
 from rapt.reporting import tables, text
-from rapt.reporting.charts import charts
+from rapt.reporting.charts import Figure
 from rapt.reporting.claims import claims
-from rapt.reporting.figures import Figure
 from rapt.reporting.narrative import headline
 from rapt.reporting.papers import papers
 from rapt.reporting.papers.table import as_printed
@@ -150,7 +149,7 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         categories=tables.categories(results),
         missing=results.missing(),
         figures={
-            section: [Drawn(figure) for figure in drawn]
+            section: list(drawn)
             for section, drawn in groupby(figures, key=lambda figure: figure.section)
         },
         examples=list(_examples(results.examples)),
@@ -158,7 +157,6 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         claims=claims(results),
         papers=papers(results),
         origins=origins(results),
-        charts=charts(results),
         script=Markup(script),
         script_sha256=b64encode(sha256(script.encode()).digest()).decode(),
     )
@@ -176,15 +174,6 @@ def _tidy(text: str) -> str:
     """Remove the empty lines and trailing spaces that templates leave."""
     lines = (line.rstrip() for line in text.split("\n"))
     return "\n".join(line for line in lines if line) + "\n"
-
-
-class Drawn:
-    """A figure for the template."""
-
-    def __init__(self, figure: Figure) -> None:
-        """Mark the drawing as safe HTML: it comes from matplotlib, escaped."""
-        self.name, self.caption = figure.name, figure.caption
-        self.svg = Markup(figure.inline())
 
 
 def _grids(rows: Sequence[Utility] | Sequence[Privacy]) -> list[Grid]:

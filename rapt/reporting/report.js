@@ -23,7 +23,6 @@
   };
   const themed = () => {
     button.setAttribute("aria-pressed", isDark());
-    drawAll();
   };
   button.addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";
@@ -97,50 +96,31 @@
       heading.append(control);
     }
 
-  // The charts: in the page's colours, one panel at a time, named as the figure they stand for.
-  const probe = document.createElement("i");
-  probe.hidden = true;
-  document.body.append(probe);
-  const colour = (name) => {
-    probe.style.color = `var(--${name})`;
-    return getComputedStyle(probe).color;
-  };
-  const look = () => {
-    const [ink, muted, rule] = ["ink", "muted", "rule"].map(colour);
-    const axis = { labelColor: muted, titleColor: ink, gridColor: rule, domainColor: muted, tickColor: muted };
-    return {
-      background: "transparent",
-      font: "system-ui, sans-serif",
-      view: { stroke: null },
-      axis: { ...axis, labelFontSize: 12, titleFontSize: 12, titleFontWeight: 600, tickCount: 6 },
-      legend: { orient: "bottom", direction: "horizontal", columns: innerWidth < 700 ? 2 : 4, labelColor: ink, labelFontSize: 12, labelLimit: 300, symbolSize: 90 },
-      rule: { color: muted },
-      text: { color: muted },
-      range: { category: [0, 1, 2, 3, 4, 5].map((number) => colour(`series-${number}`)) },
-    };
-  };
+  // A chart shows one figure of its section, live and as wide as the page.
   const draw = async (chart) => {
     const canvas = chart.querySelector(".canvas");
     const menu = chart.querySelector("select");
-    const spec = JSON.parse(chart.querySelector("script").textContent);
+    let shown;
+    const show = async () => {
+      const figure = document.getElementById(menu.value);
+      const { title, ...spec } = JSON.parse(figure.querySelector("script").textContent);
+      Object.assign(spec, { width: "container", height: 400 });
+      spec.config.background = "transparent";
+      shown?.finalize();
+      shown = await vegaEmbed(canvas, spec, { actions: false, renderer: "svg", ast: true });
+      await shown.view.resize().runAsync(); // the legend's columns follow the width
+      canvas.setAttribute("aria-label", figure.querySelector("svg > title").textContent);
+      chart.querySelector(".caption").textContent = figure.querySelector("figcaption").textContent;
+    };
     chart.parentElement.classList.add("live");
+    menu.onchange = show;
     try {
-      const { view } = await vegaEmbed(canvas, spec, { actions: false, renderer: "svg", ast: true, config: look() });
-      const show = () => {
-        const panel = menu.value;
-        const figure = document.getElementById(panel);
-        canvas.setAttribute("aria-label", figure.querySelector("svg > title").textContent);
-        chart.querySelector(".caption").textContent = figure.querySelector("figcaption").textContent;
-        view.signal("panel", panel).runAsync();
-      };
-      menu.onchange = show;
-      show();
+      await show();
     } catch (error) {
       chart.parentElement.classList.remove("live");
       console.error(error);
     }
   };
-  const drawAll = () => all(".chart").forEach(draw);
 
   const chosen = remembered();
   if (chosen === "dark" || chosen === "light") root.dataset.theme = chosen;
@@ -148,4 +128,5 @@
   themed();
   mark();
   unfold();
+  all(".chart").forEach(draw);
 })();

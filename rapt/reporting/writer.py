@@ -10,9 +10,9 @@ from typing import Any
 from rapt import paths
 from rapt.reporting import tables
 from rapt.reporting.claims import Claim, claims
-from rapt.reporting.figures import Figure, figures
+from rapt.reporting.figures import figures
 from rapt.reporting.page import render
-from rapt.reporting.papers import PaperTable, papers
+from rapt.reporting.papers import papers
 from rapt.reporting.papers.table import to_csv as table_csv
 from rapt.reporting.papers.table import to_tex as table_tex
 from rapt.reporting.tables import Difference, Privacy, Utility
@@ -35,7 +35,10 @@ def write(results: Results) -> None:
     """Write the page, tables, figures, plots and metrics; equal results give equal bytes."""
     drawn = figures(results)
     _write_all(paths.TABLES, _tables(results))
-    _write_all(paths.FIGURES, _figures(drawn))
+    _write_all(
+        paths.FIGURES,
+        {f"{f.name}.svg": f.svg for f in drawn} | {f"{f.name}.png": f.png for f in drawn},
+    )
     _write_all(paths.PLOTS, _plots(results))
     files.write_json(paths.METRICS, tables.metrics(results))
     with files.atomic(paths.REPORT) as scratch:
@@ -43,6 +46,8 @@ def write(results: Results) -> None:
 
 
 def _tables(results: Results) -> dict[str, str]:
+    # Without benchmarks, as Table X is of one machine.
+    found = papers(results)
     return {
         "utility.csv": tables.to_csv(tables.utility(results), tables.columns_of(Utility)),
         "privacy.csv": tables.to_csv(tables.privacy(results), tables.columns_of(Privacy)),
@@ -57,19 +62,8 @@ def _tables(results: Results) -> dict[str, str]:
         "claims.csv": tables.to_csv(claims(results), tables.columns_of(Claim)),
         "utility.tex": _utility_tex(tables.utility(results)),
         "privacy.tex": _privacy_tex(tables.privacy(results)),
-        **_papers(papers(results)),
-    }
-
-
-def _figures(drawn: Sequence[Figure]) -> dict[str, str | bytes]:
-    vectors = {f"{figure.name}.svg": figure.svg for figure in drawn}
-    return vectors | {f"{figure.name}.png": figure.png for figure in drawn}
-
-
-def _papers(found: Sequence[PaperTable]) -> dict[str, str]:
-    """Return the papers' tables beside ours; Table X is of one machine and is in no out."""
-    return {f"{table.name}.csv": table_csv(table) for table in found} | {
-        f"{table.name}.tex": table_tex(table) for table in found
+        **{f"{table.name}.csv": table_csv(table) for table in found},
+        **{f"{table.name}.tex": table_tex(table) for table in found},
     }
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
 from rapt.params import Params
 from rapt.reporting import mlflow_mirror
-from rapt.reporting.charts import charts
+from rapt.reporting.figures import CLEAN_TEXT, figures
 from rapt.results import reader
 from rapt.utils import files
 from tests.conftest import ROOT
@@ -53,21 +52,22 @@ def test_tables_show_the_metrics_of_dvc(whole: Params) -> None:
         assert float(row["accuracy"]) == pytest.approx(accuracy, abs=5e-5)
 
 
-def test_charts_draw_the_numbers_of_the_tables(whole: Params) -> None:
-    def values(section: str, name: str) -> list[float]:
-        spec: dict[str, Any] = drawn[section].spec
-        return sorted(row[name] for row in spec["data"]["values"])
+def test_figures_draw_the_numbers_of_the_tables(whole: Params) -> None:
+    def values(section: str, name: str, series: str | None = None) -> list[float]:
+        found = [row for figure in drawn if figure.section == section for row in figure.rows]
+        own = [row for row in found if ("x" in row if series is None else row["series"] == series)]
+        return sorted(row[name] for row in own)
 
-    drawn = charts(reader.load(whole))
+    drawn = figures(reader.load(whole))
     utility = [row for row in rows("reports/tables/utility.csv") if row["kind"] != "study"]
     private = rows("reports/tables/privacy.csv")
-    for section, own, metric, drawn_as in (
-        ("accuracy", utility, "accuracy", "accuracy"),
-        ("privacy", private, "empirical_privacy", "privacy"),
+    for section, own, metric in (
+        ("accuracy", utility, "accuracy"),
+        ("privacy", private, "empirical_privacy"),
     ):
         found = sorted(100 * float(row[metric]) for row in own if row["method"] != "clean")
-        assert values(section, drawn_as) == pytest.approx(found, abs=5e-3)
+        assert values(section, "y") == pytest.approx(found, abs=5e-3)
     (clean,) = {100 * float(row["accuracy"]) for row in utility if row["method"] == "clean"}
-    assert all(level == pytest.approx(clean, abs=5e-3) for level in values("accuracy", "clean"))
-    assert set(values("trade-off", "accuracy")) <= set(values("accuracy", "accuracy"))
-    assert set(values("trade-off", "privacy")) <= set(values("privacy", "privacy"))
+    assert values("accuracy", "y", CLEAN_TEXT) == pytest.approx([clean], abs=5e-3)
+    assert set(values("trade-off", "y")) <= set(values("accuracy", "y"))
+    assert set(values("trade-off", "x")) <= set(values("privacy", "y"))

@@ -16,10 +16,9 @@ from rapt import paths, presets
 from rapt.grid import CLEAN, PlannedCell, plan, released
 from rapt.params import Params, load
 from rapt.reporting import mlflow_mirror, narrative, tables, writer
+from rapt.reporting.charts import Figure
 from rapt.reporting.claims import claims
-from rapt.reporting.figures import drawing, figures
-from rapt.reporting.figures.curves import accuracy_curves
-from rapt.reporting.figures.settings import settings
+from rapt.reporting.figures import accuracies, figures, settings
 from rapt.reporting.page import Overview, render
 from rapt.reporting.papers import PaperRow, paper_table, papers
 from rapt.reporting.papers.table import as_printed
@@ -129,7 +128,7 @@ def test_a_tuner_at_one_eta_has_one_column_and_clean_text_stands_below(
     assert "minilm tuned with lora (at η = 75) and prompt on movies;" in text
     assert re.search(r"Method η = 75 t2t [\d.]+ ± [\d.]+ 50.0 % replaced pct2t", text)
     assert re.search(r"Method η = 50 η = 75 t2t .*? clean text unprotected 8\d\.\d ± ", text)
-    lora, prompt = (f for f in accuracy_curves(tables.utility(results)))
+    lora, prompt = (f for f in accuracies(tables.utility(results)))
     assert "η 50" not in lora.description and "t2t, η 50" in prompt.description
     assert "clean text (unprotected)" in lora.description and "η inf" not in lora.description
 
@@ -636,20 +635,6 @@ def test_a_sentence_tells_of_all_eta_where_they_are_few() -> None:
     assert narrative.told(["110", "25", "47", "60", "75"]) == ["25", "60", "110"]
 
 
-def test_a_figure_has_room_for_its_legend_and_tells_seven_series_apart() -> None:
-    names = [f"a method with a long name, {n}" for n in range(7)]
-    with drawing.panel() as (canvas, axes):
-        for number, name in enumerate(names):
-            drawing.line(axes, number, name, [0, 1], [number, number])
-        drawing.finish(canvas, "", "", "", "")
-        (legend,) = canvas.legends
-        assert legend.get_window_extent().x0 >= 0
-        assert legend.get_window_extent().x1 <= canvas.bbox.x1
-        assert legend.get_window_extent().y1 < axes.xaxis.get_tightbbox().y0
-        looks = {(o.get_color(), o.get_marker(), o.get_linestyle()) for o in axes.lines}
-        assert len(looks) == len(names)
-
-
 def test_the_papers_and_their_claims_stand_in_the_page(whole: Params) -> None:
     text = Page(paths.REPORT.read_text()).text
     # Table II: at η = inf for another setting, so it has a star and no difference.
@@ -750,7 +735,7 @@ def test_the_figures_of_a_study_are_drawn_over_its_settings(
     p = _of_preset("study-length", tmp_path, monkeypatch)
     (drawn,) = (f for f in figures(reader.load(p)) if f.section == "papers")
     lengths = ("0", "10", "20", "40", "80")
-    places = [drawn.description.index(f"{length}, η 75: ") for length in lengths]
+    places = [drawn.description.index(f"η 75, {length}: ") for length in lengths]
     assert "RAPT (arXiv 2305.06212v3), Figure 5" in drawn.caption and len(set(places)) == 5
     assert f'<figure id="{drawn.name}">' in make(p)
 
@@ -760,12 +745,12 @@ def test_categories_are_drawn_without_broken_attacks(
 ) -> None:
     p = _of_preset("attacks-categories", tmp_path, monkeypatch)
 
-    def drawn() -> list[drawing.Figure]:
+    def drawn() -> list[Figure]:
         return [f for f in settings(reader.load(p)) if "nearest-movies" in f.name]
 
     (figure,) = drawn()
-    assert "noun, η 75: " in figure.description and "; verb, η" in figure.description
-    assert "noun, verb, pronoun, preposition, η 75: " in figure.description
+    assert "η 75, noun: " in figure.description and ", verb: " in figure.description
+    assert "η 75, noun, verb, pronoun, preposition: " in figure.description
     synthetic.break_attack(planned(p, "nearest-movies-clean"))
     assert drawn() == []
 

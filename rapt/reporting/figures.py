@@ -1,0 +1,492 @@
+"""The figures of the report, a function for each kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from statistics import fmean
+from typing import Any
+
+from rapt.grid import CLEAN, sorted_etas
+from rapt.reporting import tables
+from rapt.reporting.charts import DOTTED, SOLID, Axis, Figure, Look, Row, look
+from rapt.reporting.papers import PaperRow, PaperTable, paper_table
+from rapt.reporting.tables import Privacy, Utility
+from rapt.reporting.text import attack_text, group_text, unproven
+from rapt.results.reader import Cell, Json, Results
+
+CLEAN_TEXT, MAJORITY, NOTHING = "clean text (unprotected)", "most frequent class", "nothing learned"
+LEVELS = {CLEAN_TEXT: SOLID, MAJORITY: DOTTED, NOTHING: DOTTED}
+ACCURACY = Axis("accuracy, %", ".1f")
+# Whole, so that attacks compare.
+PRIVACY = Axis("empirical privacy, %", ".1f", domain=(-4, 104))
+# With fewer settings there is no curve, and the table beside says it all.
+FEWEST_SETTINGS = 3
+
+
+def figures(results: Results) -> list[Figure]:
+    """Return every figure for which there is data."""
+    utility, privacy = tables.utility(results), tables.privacy(results)
+    return [
+        *trade_offs(utility, privacy),
+        *accuracies(utility),
+        *privacies(privacy),
+        *calibrations(results),
+        *deniabilities(results),
+        *geometries(results),
+        *hidden_states(results),
+        *trainings(results),
+        *settings(results),
+    ]
+
+
+def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterator[Figure]:
+    """Draw accuracy against empirical privacy, for each tuned group and each attack on it.
+
+    A denoised cell has the privacy of its release, but not that of the adapter without denoising.
+    """
+    looks = _looks(tables.labels(utility))
+    for group in tables.groups(utility):
+        tuned = _accurate(utility, group)
+        for attack in tables.groups(privacy):
+            every = [row for row in privacy if row.group == attack]
+            at = {(row.method, row.eta): row for row in tables.drawn(every)}
+            rows = [
+                {
+                    **_at_eta(u.label, u.eta),
+                    "text": u.eta,
+                    **_share("x", p.empirical_privacy, p.empirical_privacy_sd),
+                    **_share("y", u.accuracy, u.accuracy_sd),
+                }
+                for label in looks
+                for u in tuned
+                if u.label == label
+                and (p := at.get((u.method, u.eta))) is not None
+                and p.concerns(u)
+            ]
+            if not rows:
+                continue
+            name, task, target = attack
+            yield Figure(
+                section="trade-off",
+                name="pareto-" + "-".join([*group, name, slug(task), slug(target)]),
+                title=group_text(group),
+                caption=f"{group_text(group)} against {attack_text(*attack)}. Up and to the right "
+                "is better; every point is one η, its bars one standard deviation over seeds."
+                f"{unproven(tables.doubt(every))}",
+                spoken="Accuracy against empirical privacy",
+                rows=[*rows, *_levels(tables.clean(utility, group), tuned[0].majority)],
+                looks=looks | LEVELS,
+                x=Axis(
+                    f"{PRIVACY.title}\n({name}: {target})",
+                    PRIVACY.form,
+                    domain=PRIVACY.domain,
+                    spoken=True,
+                ),
+                y=ACCURACY,
+                menu=(group_text(group), attack_text(*attack)),
+            )
+
+
+def accuracies(utility: Sequence[Utility]) -> Iterator[Figure]:
+    """Draw accuracy over η, for each tuned group."""
+    for group in tables.groups(utility):
+        own = [row for row in _accurate(utility, group) if not row.unprotected]
+        if not own:
+            continue
+        etas = sorted_etas(list({row.eta for row in own}))
+        rows = [
+            {
+                **_at_eta(row.label, row.eta),
+                "x": etas.index(row.eta),
+                **_share("y", row.accuracy, row.accuracy_sd),
+            }
+            for row in own
+        ]
+        yield Figure(
+            section="accuracy",
+            name="accuracy-" + "-".join(group),
+            title=group_text(group),
+            caption=f"Accuracy by η, {group_text(group)}. Dotted: the most frequent class.",
+            spoken="Accuracy by η",
+            rows=[*rows, *_levels(tables.clean(utility, group), own[0].majority)],
+            looks=_looks(tables.labels(utility)) | LEVELS,
+            x=Axis("η", steps=etas),
+            y=ACCURACY,
+            menu=("", group_text(group)),
+        )
+
+
+def privacies(privacy: Sequence[Privacy]) -> Iterator[Figure]:
+    """Draw empirical privacy over η, for each attack and target."""
+    methods = list(dict.fromkeys(row.method for row in privacy if not row.unprotected))
+    for group in tables.groups(privacy):
+        every = [row for row in privacy if row.group == group]
+        drawn = tables.drawn(every)
+        own = [row for row in drawn if not row.unprotected]
+        if not own:
+            continue
+        etas = sorted_etas(list({row.eta for row in own}))
+        rows: list[Row] = [
+            {
+                **_at_eta(row.method, row.eta),
+                "x": etas.index(row.eta),
+                **_share("y", row.empirical_privacy, row.empirical_privacy_sd),
+            }
+            for row in sorted(own, key=lambda row: float(row.eta))
+        ]
+        for row in drawn:
+            if row.unprotected:
+                level = _share("y", row.empirical_privacy, row.empirical_privacy_sd)
+                rows.append({"series": CLEAN_TEXT} | level)
+        # An inversion's floor differs by method, as the words that they protect do.
+        floors = sorted({row.majority for row in own if row.majority is not None})
+        rows += [{"series": NOTHING} | _share("y", 1 - floor) for floor in floors]
+        yield Figure(
+            section="privacy",
+            name="privacy-" + "-".join(map(slug, group)),
+            title=attack_text(*group),
+            caption=f"Empirical privacy by η, {attack_text(*group)}. Dotted: the floor, where the "
+            "attack does no better than an answer without looking." + unproven(tables.doubt(every)),
+            spoken="Empirical privacy by η",
+            rows=rows,
+            looks=_looks(methods) | LEVELS,
+            x=Axis("η", steps=etas),
+            y=PRIVACY,
+            menu=(group[1], attack_text(*group)),
+        )
+
+
+def calibrations(results: Results) -> Iterator[Figure]:
+    """Draw the share of words replaced over η, for each table."""
+    used = "η of this report"
+    for embedding, content in results.calibrations.items():
+        if not content:
+            continue
+        rows: list[Row] = [
+            {
+                **_at_eta(mechanism, point["eta"]),
+                "x": float(point["eta"]),
+                "y": _rounded(100 * point["replaced"]),
+                "y_low": _rounded(100 * point["replaced_low"]),
+                "y_high": _rounded(100 * point["replaced_high"]),
+            }
+            for mechanism, curve in content["curves"].items()
+            for point in sorted(curve, key=lambda point: float(point["eta"]))
+        ]
+        if embedding == results.params.embedding:
+            rows += [{"series": used, "x": float(eta)} for eta in results.params.sweep.etas]
+        yield Figure(
+            section="calibration",
+            name=f"calibration-{embedding}",
+            title=f"calibration · {embedding}",
+            caption=f"Share of {content['words']} words of the table {embedding} that are "
+            f"replaced, {content['draws']} draws each. Dotted: the η of this report.",
+            spoken="Words replaced",
+            rows=rows,
+            looks=_methods(results, content["curves"]) | {used: DOTTED},
+            x=Axis(f"η (embedding {embedding})"),
+            y=Axis("words replaced, %", ".1f", domain=(-2, 102)),
+            band=True,
+        )
+
+
+def deniabilities(results: Results) -> Iterator[Figure]:
+    """Draw N_w and S_w over η: the median word, with bars over the middle 90 % of words."""
+    channels = [row for row in tables.channels(results) if row["choice"] == "sampled"]
+    statistics = {
+        "n_w": ("N_w, of 1,000 draws", "Draws of 1,000 that keep a word"),
+        "s_w": ("S_w, distinct words", "Distinct words that the draws of a word give"),
+    }
+    for embedding in dict.fromkeys(row["embedding"] for row in channels):
+        own = [row for row in channels if row["embedding"] == embedding]
+        etas = sorted_etas(list({row["eta"] for row in own}))
+        for statistic, (label, caption) in statistics.items():
+            yield Figure(
+                section="deniability",
+                name=slug(f"{statistic}-{embedding}"),
+                title=f"plausible deniability · {embedding}",
+                caption=f"{caption}, by η: the median of {own[0]['words']} words of {embedding}, "
+                f"and bars over the middle 90 % of them; {own[0]['draws']} draws each.",
+                spoken=f"{caption}, median word",
+                rows=[
+                    {
+                        **_at_eta(row["method"], row["eta"]),
+                        "x": etas.index(row["eta"]),
+                        "y": row[f"{statistic}_median"],
+                        "y_low": row[f"{statistic}_5"],
+                        "y_high": row[f"{statistic}_95"],
+                    }
+                    for row in own
+                ],
+                looks=_methods(results, [row["method"] for row in own]),
+                x=Axis("η", steps=etas),
+                y=Axis(label),
+            )
+
+
+def geometries(results: Results) -> Iterator[Figure]:
+    """Draw the mean noise norm d/η and the mean distances of nearest neighbours."""
+    for embedding, content in results.geometries.items():
+        if not content:
+            continue
+        noise = "noise, d/η"
+        etas = sorted_etas(results.params.calibrate.etas)
+        distances = {f"k = {found['k']}": found["mean"] for found in content["neighbours"]}
+        yield Figure(
+            section="geometry",
+            name=f"geometry-{embedding}",
+            title=f"noise and neighbours · {embedding}",
+            caption="How long the noise of T2T and PCT2T is in the mean, against the mean distance "
+            f"of a word of {embedding} to its k-th nearest, over {content['sampled']} words.",
+            spoken="Mean noise norm, and mean distance to the k-th nearest word",
+            rows=[
+                *(
+                    {
+                        **_at_eta(noise, eta),
+                        "x": float(eta),
+                        "y": _rounded(content["dimension"] / float(eta)),
+                    }
+                    for eta in etas
+                ),
+                *({"series": name, "y": _rounded(mean)} for name, mean in distances.items()),
+            ],
+            looks=_looks([noise, *distances]),
+            x=Axis(f"η (embedding {embedding})"),
+            y=Axis("Euclidean distance", log=True),
+        )
+
+
+def hidden_states(results: Results) -> Iterator[Figure]:
+    """Draw the distances of hidden states from the clean model's, and the states themselves."""
+    ran = [content for content in results.layers.values() if content]
+    for group, members in groupby(ran, key=_tuned_group):
+        found = {_release(content): content for content in members}
+        methods = [content["factors"]["method"] for content in found.values()]
+        # Each looks as its method in every figure, unless a method stands here at two η.
+        if len(set(methods)) == len(methods):
+            known = _methods(results, methods)
+            looks = {name: known[own] for name, own in zip(found, methods, strict=True)}
+        else:
+            looks = _looks(found)
+        yield _distances(group, found, looks)
+        for release, content in found.items():
+            yield _states(group, release, content, looks[release])
+
+
+def _tuned_group(content: Json) -> tuple[str, ...]:
+    return tuple(content["factors"][name] for name in ("task", "backbone", "tuner"))
+
+
+def _release(content: Json) -> str:
+    return f"{content['factors']['method']}, η {content['factors']['eta']}"
+
+
+def _distances(
+    group: tuple[str, ...], found: Mapping[str, Json], looks: Mapping[str, Look]
+) -> Figure:
+    between = "between texts"
+    rows: list[Row] = [
+        {
+            "series": release,
+            "at": f"layer {layer['layer']}",
+            "x": layer["layer"],
+            **_spread("y", layer["distance"]["mean"], layer["distance"]["sd"]),
+        }
+        for release, content in found.items()
+        for layer in content["layers"]
+    ]
+    first = next(iter(found.values()))
+    rows += [
+        {"series": between, "x": layer["layer"], **_spread("y", layer["spread"]["mean"])}
+        for layer in first["layers"]
+    ]
+    return Figure(
+        section="layers",
+        name=slug(f"layers-{'-'.join(group)}"),
+        title=group_text(group),
+        caption=f"{group_text(group)}: mean distance of a text's hidden state from the clean "
+        "model's of the same text, by layer. Dotted: between different texts of the clean model.",
+        spoken="Distance by layer",
+        rows=rows,
+        looks={**looks, between: DOTTED},
+        x=Axis("layer", integer=True),
+        y=Axis("Euclidean distance"),
+    )
+
+
+def _states(group: tuple[str, ...], release: str, content: Json, own: Look) -> Figure:
+    """The last layer, on the two principal axes of the clean states."""
+    last, layer = content["points"][-1], content["layers"][-1]["layer"]
+    names = {"clean": "clean", "own": release}
+    centres = {key: tuple(map(fmean, zip(*last[key], strict=True))) for key in names}
+    spoken = "; ".join(f"{names[key]}: {x:.3g} and {y:.3g}" for key, (x, y) in centres.items())
+    return Figure(
+        section="layers",
+        name=slug(f"states-{'-'.join(group)}-{release}"),
+        title=f"layer {layer} · {group_text(group)}",
+        caption=f"{group_text(group)}: the states of {len(last['own'])} texts at layer {layer}, of "
+        f"{release} and of the clean model, on the principal axes of the clean states.",
+        spoken=f"Centres on the two axes: {spoken}",
+        rows=[
+            {"series": name, "x": _rounded(x), "y": _rounded(y)}
+            for key, name in names.items()
+            for x, y in last[key]
+        ],
+        looks={"clean": Look(SOLID.color, SOLID.dash, "circle"), release: own},
+        x=Axis("first principal axis"),
+        y=Axis("second principal axis"),
+        joined=False,
+    )
+
+
+def trainings(results: Results) -> Iterator[Figure]:
+    """Draw each curve of the training of each method or study: a line for each η and seed."""
+    trained: dict[str, list[Cell]] = {}
+    utility = tables.utility(results)
+    for group in tables.groups(utility):
+        factors = dict(zip(("task", "backbone", "tuner"), group, strict=True))
+        cells = [cell for kind in ("train", "denoise") for cell in results.of(kind, **factors)]
+        for label in [*tables.labels(utility), CLEAN]:
+            own = [cell for cell in cells if cell.label == label]
+            trained[" · ".join([*group, label])] = sorted(
+                own, key=lambda cell: float(cell.factors["eta"])
+            )
+    trained |= {f"study · {cell.plan.cell}": [cell] for cell in results.of("study")}
+    for title, cells in trained.items():
+        names = {name for cell in cells for name in cell.curves()}
+        # The loss that decides stands first.
+        for name in sorted(names, key=lambda n: (n != "task_loss", "loss" not in n, n)):
+            yield _training(title, name, cells)
+
+
+def _training(title: str, name: str, cells: Sequence[Cell]) -> Figure:
+    rows: list[Row] = []
+    for cell in cells:
+        series = CLEAN if cell.factors["method"] == CLEAN else f"η {cell.factors['eta']}"
+        for seed, values in enumerate(cell.curves().get(name, [])):
+            own: list[dict[str, Any]] = [
+                {"series": series, "line": seed, "x": epoch, "y": _rounded(value)}
+                for epoch, value in enumerate(values, start=1)
+            ]
+            own[-1]["at"] = f"seed {seed}"  # the description has the last epoch alone
+            rows += own
+    curve = name.replace("_", " ")
+    return Figure(
+        section="training",
+        name=slug(f"training-{title}-{name}"),
+        title=title.split(" · ")[-1],
+        caption=f"{title}: {curve}, one line a seed.",
+        spoken=f"{curve} after the last epoch",
+        rows=rows,
+        looks=_looks(dict.fromkeys(row["series"] for row in rows)),
+        x=Axis("epoch", integer=True),
+        y=Axis(curve),
+        small=True,
+    )
+
+
+def settings(results: Results) -> Iterator[Figure]:
+    """Draw RAPT's figures over its numbers of plain tokens, and over the categories replaced."""
+    lengths = paper_table(results, "rapt-figure-5")
+    yield from _over_settings(lengths, ("task", "backbone", "tuner"), "plain tokens")
+    # Categories have no order that a line could follow.
+    categories = paper_table(results, "rapt-figures-6-8-10")
+    attacked = ("attack", "task", "target")
+    yield from _over_settings(categories, attacked, "categories replaced", joined=False)
+
+
+def _over_settings(
+    table: PaperTable, held: Sequence[str], title: str, joined: bool = True
+) -> Iterator[Figure]:
+    ran = [row for row in table.rows if row.mean is not None]
+    for group in dict.fromkeys(tuple(row.factors[name] for name in held) for row in ran):
+        of_group = [row for row in ran if tuple(row.factors[name] for name in held) == group]
+        own = [row for row in of_group if row.remark != "broken"]
+        names = sorted(dict.fromkeys(row.factors["setting"] for row in own), key=_number)
+        if len(names) < FEWEST_SETTINGS:
+            continue
+        etas = sorted_etas(list({row.factors["eta"] for row in own}))
+        yield Figure(
+            section="papers",
+            name=slug(f"{table.name}-{'-'.join(group)}"),
+            title=group_text(group),
+            caption=f"As {table.source}: {table.unit}, by {title}, {group_text(group)}."
+            f"{unproven(own[0].remark)}",
+            spoken=table.title,
+            rows=[
+                _of_setting(row, names)
+                for row in sorted(own, key=lambda row: names.index(row.factors["setting"]))
+            ],
+            looks=_looks(f"η {eta}" for eta in etas),
+            x=Axis(title, steps=names),
+            y=Axis(table.unit),
+            joined=joined,
+        )
+
+
+def _number(setting: str) -> int:
+    """Numbers are sorted; categories stay as they are listed."""
+    return int(setting) if setting.isdigit() else 0
+
+
+def _of_setting(row: PaperRow, names: Sequence[str]) -> Row:
+    setting, mean = row.factors["setting"], row.mean or 0.0
+    place = {"at": setting, "x": names.index(setting)}
+    return {"series": f"η {row.factors['eta']}", **place, **_spread("y", mean, row.sd)}
+
+
+def _accurate(utility: Sequence[Utility], group: Sequence[str]) -> list[Utility]:
+    """Return the cells of a group on the grid that have run, by η."""
+    own = [r for r in utility if r.on_grid and r.group == group and r.accuracy is not None]
+    return sorted(own, key=lambda row: float(row.eta))
+
+
+def _at_eta(series: str, eta: str) -> dict[str, Any]:
+    return {"series": series, "at": f"η {eta}"}
+
+
+def _levels(clean: Utility | None, majority: float | None) -> list[Row]:
+    """Return the accuracy on clean text and the floor, where they are known."""
+    levels: list[Row] = []
+    if clean is not None:
+        levels.append({"series": CLEAN_TEXT, **_share("y", clean.accuracy, clean.accuracy_sd)})
+    if majority is not None:
+        levels.append({"series": MAJORITY, **_share("y", majority)})
+    return levels
+
+
+def _share(field: str, mean: float | None, sd: float | None = None) -> dict[str, float]:
+    """Return a mean that has run, in percent, with one standard deviation to both sides."""
+    return _spread(field, 100 * (mean or 0.0), None if sd is None else 100 * sd)
+
+
+def _spread(field: str, mean: float, sd: float | None = None) -> dict[str, float]:
+    values = {field: mean}
+    if sd is not None:
+        values |= {f"{field}_low": mean - sd, f"{field}_high": mean + sd, f"{field}_sd": sd}
+    return {name: _rounded(value) for name, value in values.items()}
+
+
+def _rounded(value: float) -> float:
+    """Drop digits that no figure shows."""
+    return float(f"{value:.6g}")
+
+
+def _looks(names: Iterable[str]) -> dict[str, Look]:
+    return {name: look(number) for number, name in enumerate(names)}
+
+
+def _methods(results: Results, names: Iterable[str]) -> dict[str, Look]:
+    """Return the looks of mechanisms or methods, which are the same in every figure."""
+    methods = results.params.sweep.methods
+    others = [other for other in sorted(results.params.methods) if other not in methods]
+    known = [*methods, *others]
+    numbers = {name: known.index(name) if name in known else len(known) for name in names}
+    return {name: look(number) for name, number in sorted(numbers.items(), key=lambda i: i[1])}
+
+
+def slug(text: str) -> str:
+    """Turn a text into a part of a file name."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower().replace("_", "-")).strip("-")
