@@ -215,7 +215,7 @@ def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise RaptError(f"{path}: {error.strerror}") from None
+        raise RaptError(f"{path}: got {error.strerror}, expected a file with rows.") from None
 
 
 def _format(path: Path) -> Format:
@@ -358,11 +358,13 @@ def _read(path: Path) -> str:
     try:
         content = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise RaptError(f"{path}: not there; run in the project's folder") from None
+        raise RaptError(
+            f"{path}: got no such file, expected a project's params. Run in its folder."
+        ) from None
     try:
         root = YAML().load(content)
     except YAMLError as error:
-        raise RaptError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+        raise RaptError(params.not_yaml(path, error)) from None
     for section in ("tasks", "sweep"):
         found = root.get(section) if isinstance(root, CommentedMap) else None
         if not isinstance(found, CommentedMap) or not found or found.fa.flow_style():

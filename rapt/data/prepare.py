@@ -343,7 +343,9 @@ def _draw(rows: _Rows, name: str, task: Task, seed: int, split: str) -> pd.DataF
             "that are left. Write null for all."
         )
     if frame.empty:
-        raise RaptError(f"tasks.{name}: no rows are left for {split}; dropped: {rows.dropped}")
+        raise RaptError(
+            f"tasks.{name}: got no rows for {split}, expected some; dropped: {rows.dropped}."
+        )
     return frame.iloc[_order(len(frame), seed, name, split)[:wanted]]
 
 

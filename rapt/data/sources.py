@@ -77,7 +77,9 @@ def _local(source: FilesSource, split: Any, path: str) -> bytes:
     try:
         data = (files.home() / path).read_bytes()
     except OSError as error:
-        raise RaptError(f"{path}: {error.strerror}; paths start at {files.home()}") from None
+        raise RaptError(
+            f"{path}: got {error.strerror}, expected a file. Paths start at {files.home()}."
+        ) from None
     expected = (source.sha256 or {}).get(split)
     if expected and (found := fetch.sha256(data)) != expected:
         raise RaptError(
@@ -115,16 +117,23 @@ def _load_dataset() -> Callable[..., Any]:
     try:
         import datasets
     except ImportError:
-        raise RaptError("source.type hub needs one more package: pip install 'rapt[hub]'") from None
+        raise RaptError(
+            "source.type: got hub without its package, expected datasets. Next: pip install "
+            "'rapt[hub]'"
+        ) from None
 
     def load_dataset(name: str, config: str | None, revision: str) -> Any:
         try:
             return datasets.load_dataset(name, config, revision=revision)
         except datasets.exceptions.DatasetGenerationError:
             # Its message may quote a row.
-            raise RaptError(f"{name}: its files cannot be read as a data set") from None
+            raise RaptError(
+                f"{name}: got files that cannot be read, expected a data set."
+            ) from None
         except Exception as error:  # the hub's client raises a dozen types, from three packages
             line = " ".join(str(error).split())
-            raise RaptError(f"{name}: {type(error).__name__}: {line}") from None
+            raise RaptError(
+                f"{name}: got {type(error).__name__} ({line}), expected a data set of the hub."
+            ) from None
 
     return load_dataset

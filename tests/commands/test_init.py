@@ -193,7 +193,7 @@ def test_a_file_that_is_not_understood(name: str, lines: list[str], line: str) -
 
 
 def test_a_file_that_is_not_there() -> None:
-    with pytest.raises(RaptError, match=r"^my\.csv: No such file"):
+    with pytest.raises(RaptError, match=r"^my\.csv: got No such file"):
         task_block("my.csv")
 
 
