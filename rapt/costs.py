@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rapt import models, paths
 from rapt.data.config import FilesSource, HubSource, PackageSource, Task
-from rapt.data.prepare import SPLITS, prepare
 from rapt.grid import CLEAN, TUNED, UNPROTECTED_ETA, PlannedCell, is_unprotected, plan
 from rapt.params import Params
 from rapt.tuning.config import BiLstm, Full, LinearProbe, PromptTuning, PTuning, Tuner
@@ -397,9 +396,11 @@ def _tables(name: str, task: Task, seed: int) -> dict[str, pa.Table]:
     """Return the examples of a task, none if they are not on this machine."""
     try:
         if isinstance(task.source, FilesSource):
+            from rapt.data.prepare import prepare  # with pandas, which takes half a second
+
             return prepare(name, task, seed).tables
         columns = ["text", "text_pair"]
         folder = paths.raw(name)
-        return {s: files.read_parquet(folder / f"{s}.parquet", columns) for s in SPLITS}
+        return {s: files.read_parquet(folder / f"{s}.parquet", columns) for s in ("train", "test")}
     except (RaptError, FileNotFoundError):
         return {}
