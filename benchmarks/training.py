@@ -93,10 +93,9 @@ def _use(told: Run, split: Split, taken: float) -> float | None:
     """Model FLOPs utilization; padding, the heads and attention over long texts do not count."""
     if not GPU:
         return None
-    model = costs.model_of(str(told.backbone))
-    assert model
+    size = costs.size_of(str(told.backbone), LORA)
     tokens = told.train.epochs * sum(map(len, split.tokens))
-    return tokens * costs.flops_per_token(LORA, model) / taken / _product()
+    return tokens * size.flops_per_token / taken / _product()
 
 
 def _product() -> float:

@@ -40,8 +40,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rapt.params import load as load_params
-    from rapt.privacy.calibration import curve as calibration_curve
+    from rapt.params import load as load_params  # noqa: F401
+    from rapt.privacy.calibration import curve as calibration_curve  # noqa: F401
     from rapt.privacy.mechanisms import PCT2T as PCT2T
     from rapt.privacy.mechanisms import T2T as T2T
     from rapt.privacy.privatizer import Privatizer as Privatizer
@@ -65,18 +65,7 @@ _PUBLIC = {
     "calibration_curve": "rapt.privacy.calibration:curve",
     "load_params": "rapt.params:load",
 }
-__all__ = [
-    "PCT2T",
-    "T2T",
-    "EmbeddingTable",
-    "Privatizer",
-    "RaptError",
-    "TextPrivatizer",
-    "Words",
-    "cached_table",
-    "calibration_curve",
-    "load_params",
-]
+__all__ = sorted(_PUBLIC)
 
 
 def __getattr__(name: str) -> object:

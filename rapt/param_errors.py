@@ -8,6 +8,7 @@ from itertools import zip_longest
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from rapt.utils.errors import not_allowed, one_of
 
@@ -34,16 +35,15 @@ def _lines(problem: Mapping[str, Any], content: Any, root: type[BaseModel]) -> l
     match problem["type"]:
         case "extra_forbidden":
             *where, name = keys
-            return [
-                not_allowed(
-                    ".".join(map(str, where)) or "params.yaml", name, _fields(where, content, root)
-                )
-            ]
+            allowed = {name for m in _models(where, content, root) for name in m.model_fields}
+            return [not_allowed(".".join(map(str, where)) or "params.yaml", name, allowed)]
         case "missing":
-            return [f"{key}: missing, expected {_expected(keys, content, root)}."]
+            return [f"{key}: missing, expected {_expected(_fields(keys, content, root)[0])}."]
         case "model_type":
             section = _section(_models(keys, content, root))
-            null = ", or null" if _nullable(keys, content, root) else ""
+            fields = _fields(keys, content, root)
+            is_nullable = any(type(None) in get_args(field.annotation) for field in fields)
+            null = ", or null" if is_nullable else ""
             return [f"{key}: got {given!r}, expected {section}{null}."]
         case "literal_error":
             return [not_allowed(key, given, re.findall(r"'([^']*)'", context["expected"]))]
@@ -108,18 +108,18 @@ def _models_in(annotations: Iterable[Any]) -> Iterable[type[BaseModel]]:
         yield from _models_in(get_args(annotation))
 
 
-def _fields(keys: Iterable[Any], content: Any, root: type[BaseModel]) -> set[str]:
-    return {name for model in _models(keys, content, root) for name in model.model_fields}
+def _fields(keys: list[Any], content: Any, root: type[BaseModel]) -> list[FieldInfo]:
+    """Return the fields that the last key may be."""
+    models = _models(keys[:-1], content, root)
+    return [m.model_fields[keys[-1]] for m in models if keys[-1] in m.model_fields]
 
 
 def _section(models: Iterable[type[BaseModel]]) -> str:
     return f"a section of {', '.join(sorted({name for m in models for name in m.model_fields}))}"
 
 
-def _expected(keys: list[Any], content: Any, root: type[BaseModel]) -> str:
+def _expected(field: FieldInfo) -> str:
     """Describe the expected value of a required key, with the key's help."""
-    models = _models(keys[:-1], content, root)
-    field = next(m.model_fields[keys[-1]] for m in models if keys[-1] in m.model_fields)
     kind: Any = get_origin(field.annotation) or field.annotation
     if kind is Literal:
         return one_of(get_args(field.annotation))
@@ -127,12 +127,3 @@ def _expected(keys: list[Any], content: Any, root: type[BaseModel]) -> str:
         return _section(sections)
     named = {list: "a list", dict: "a section"}.get(kind, "a value")
     return f"{named} ({field.description})" if field.description else named
-
-
-def _nullable(keys: list[Any], content: Any, root: type[BaseModel]) -> bool:
-    annotations = [
-        m.model_fields[keys[-1]].annotation
-        for m in _models(keys[:-1], content, root)
-        if keys[-1] in m.model_fields
-    ]
-    return any(type(None) in get_args(a) for a in annotations)

@@ -52,13 +52,12 @@ def _name(value: str) -> str:
 
 def _eta(value: Any) -> str:
     """η as the text that stands in paths: '75', '62.5'."""
-    wrong = wrong_eta(value)
     if value == "inf" or value == math.inf:
-        raise problem(f"{wrong} Text without noise is the baseline `clean` of every sweep.")
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise problem(wrong)
-    if not 0 < value < math.inf:
-        raise problem(wrong)
+        raise problem(
+            f"{wrong_eta(value)} Text without noise is the baseline `clean` of every sweep."
+        )
+    if type(value) not in (int, float) or not 0 < value < math.inf:
+        raise problem(wrong_eta(value))
     if isinstance(value, float) and value.is_integer():
         raise problem(f"got {value}, expected {int(value)}.")
     return str(value)

@@ -355,10 +355,17 @@ def load(path: str | Path = "params.yaml") -> Params:
     try:
         content = YAML(typ="safe").load(Path(path))
     except FileNotFoundError as error:
-        raise RaptError(f"{path}: not found. Run in the project's folder.") from error
+        raise RaptError(
+            f"{path}: got no such file, expected a project's params. Run in its folder."
+        ) from error
     except (YAMLError, UnicodeDecodeError) as error:
-        raise RaptError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+        raise RaptError(not_yaml(path, error)) from error
     return validate(content)
+
+
+def not_yaml(path: str | Path, error: Exception) -> str:
+    """Format the line for a params file that cannot be parsed."""
+    return f"{path}: got what is not YAML ({' '.join(str(error).split())}), expected YAML."
 
 
 def validate(content: Any) -> Params:

@@ -20,7 +20,7 @@ def names() -> list[str]:
     """
     given = {path.stem for path in FOLDER.glob("*.yaml")} - {DEMO}
     if not given:
-        raise RaptError(f"{FOLDER}: no presets there; run in the project's folder")
+        raise RaptError(f"{FOLDER}: got no presets, expected a project's. Run in its folder.")
     return [DEMO, *sorted(given)]
 
 
@@ -55,7 +55,7 @@ def write(name: str, *, overwrite: bool) -> None:
         old = PARAMS.read_text(encoding="utf-8")
         if old not in map(text, names()):
             raise RaptError(
-                "params.yaml: edited, and a preset would replace it; keep a copy, then give "
-                "--overwrite"
+                "params.yaml: got one that was edited, expected a preset, as it is replaced. Keep "
+                "a copy, then give --overwrite."
             )
     files.write_bytes(PARAMS, [new.encode()])

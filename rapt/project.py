@@ -62,7 +62,7 @@ def new(folder: Path) -> None:
     )
 
     if folder.exists():
-        raise RaptError(f"FOLDER: got {str(folder)!r}, which exists. Name a folder to be made.")
+        raise RaptError(f"FOLDER: got {str(folder)!r}, expected a folder that does not exist yet.")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".rapt-", dir=folder.parent) as scratch:
@@ -74,4 +74,6 @@ def new(folder: Path) -> None:
             made.rename(folder)
     except (OSError, subprocess.CalledProcessError) as error:
         reason = getattr(error, "strerror", None) or "git init failed"
-        raise RaptError(f"FOLDER: cannot make {str(folder)!r} ({reason}).") from None
+        raise RaptError(
+            f"FOLDER: got {str(folder)!r} ({reason}), expected one that can be made."
+        ) from None

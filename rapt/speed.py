@@ -42,7 +42,7 @@ class Speed:
     product: float
     training: dict[str, float]
 
-    def of(self, width: int) -> float:
+    def of(self, width: float) -> float:
         """Return the training speed at the nearest measured width."""
         return self.training[min(self.training, key=lambda known: abs(int(known) - width))]
 
@@ -54,13 +54,13 @@ def known() -> Speed | None:
     return speed if speed and speed.machine == _machine() else None
 
 
-def measured(width: int) -> Speed:
+def measured(width: float) -> Speed:
     """Load earlier measurements of this machine; measure `width` now if it is missing.
 
     Raises:
         RaptError: the probe failed.
     """
-    speed, width = known(), min(width, WIDEST)
+    speed, width = known(), int(min(width, WIDEST))
     if speed and str(width) in speed.training:
         return speed
     done = subprocess.run(
@@ -93,7 +93,7 @@ def probe(width: int) -> tuple[float, float, float]:
     import torch
     from transformers import BertConfig, BertModel
 
-    from rapt.costs import Model, Shape, flops_per_token
+    from rapt.costs import counted
     from rapt.tuning.config import Lora
     from rapt.tuning.train import adapt, device
 
@@ -109,7 +109,6 @@ def probe(width: int) -> tuple[float, float, float]:
         intermediate_size=4 * width,
     )
     backbone = BertModel(config, add_pooling_layer=False)
-    active = sum(w.numel() for w in backbone.encoder.parameters())
     model: torch.nn.Module = adapt(backbone, Lora())
     model.to(device()).train()
     optimizer = torch.optim.AdamW([w for w in model.parameters() if w.requires_grad])
@@ -123,9 +122,8 @@ def probe(width: int) -> tuple[float, float, float]:
         return loss.item()  # waits for the GPU
 
     clock = perf_counter if device().type == "cuda" else process_time
-    shape = Shape(width, layers, vocabulary)
-    each = flops_per_token(Lora(), Model(active, active, shape))
-    return start, product, tokens.numel() * each / _seconds(step, clock)
+    flops = tokens.numel() * counted(model).flops_per_token
+    return start, product, flops / _seconds(step, clock)
 
 
 def _seconds(work: Callable[[], object], clock: Callable[[], float]) -> float:

@@ -71,7 +71,8 @@ def make(model: str, tagger: str, out: Path) -> None:
                 table.rename(out)
     except OSError as error:
         raise RaptError(
-            f"table: cannot write {str(out)!r} ({error.strerror}). Name another folder."
+            f"table: got {str(out)!r} ({error.strerror}), expected a folder that can be written. "
+            "Name another."
         ) from None
 
 
@@ -106,7 +107,7 @@ def _tagger_sha256(package: str) -> str:
     """The digest of a spaCy model's files, without the bytecode that Python puts beside them."""
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
-        raise RaptError(f"tagger: {package!r} is not an installed spaCy model")
+        raise RaptError(f"tagger: got {package!r}, expected an installed spaCy model.")
     (place, *_) = spec.submodule_search_locations
     parts = sorted(path for path in Path(place).iterdir() if path.name != "__pycache__")
     return " ".join(files.sha256(part) for part in parts)

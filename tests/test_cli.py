@@ -98,7 +98,9 @@ def test_json_is_for_programs(workspace: Path) -> None:
     done = rapt("check", "--json")
     assert done.returncode == 2
     wrong = json.loads(done.stdout)
-    assert not wrong["valid"] and wrong["problems"][0].startswith("params.yaml: not YAML: ")
+    assert not wrong["valid"] and wrong["problems"][0].startswith(
+        "params.yaml: got what is not YAML ("
+    )
 
 
 def test_presets_are_listed_written_and_planned(workspace: Path) -> None:
@@ -119,7 +121,7 @@ def test_presets_are_listed_written_and_planned(workspace: Path) -> None:
     Path("params.yaml").write_text(Path("params.yaml").read_text() + "# mine\n")
     refused = rapt("preset", "demo")
     assert refused.returncode == 2
-    assert refused.stderr.startswith("params.yaml: edited")
+    assert refused.stderr.startswith("params.yaml: got one that was edited")
     assert refused.stderr.count("\n") == 1
     assert rapt("preset", "demo", "--overwrite").returncode == 0
     assert Path("params.yaml").read_text() == (ROOT / "presets/demo.yaml").read_text()
@@ -146,7 +148,7 @@ def test_check_covers_what_dvc_cannot_parse(workspace: Path) -> None:
     Path("params.yaml").write_text("seed: [")
     done = rapt("check")
     assert done.returncode == 2
-    assert done.stderr.startswith("params.yaml: not YAML: ")
+    assert done.stderr.startswith("params.yaml: got what is not YAML (")
     assert done.stderr.count("\n") == 1
 
 
@@ -210,10 +212,10 @@ def test_calibrate_knows_categories_and_other_mechanisms(
 @pytest.mark.parametrize(
     ("args", "line"),
     [
-        ((), "rapt calibrate: give --replaced or --worst-kept, one of them"),
+        ((), "rapt calibrate: got neither of --replaced and --worst-kept, expected one"),
         (
             ("--replaced", "0.5", "--worst-kept", "0.5"),
-            "rapt calibrate: give --replaced or --worst-kept, one of them",
+            "rapt calibrate: got both of --replaced and --worst-kept, expected one of them.",
         ),
         (("--replaced", "1.5"), "--replaced: got 1.5, expected a number above 0 and below 1."),
         (("--worst-kept", "0"), "--worst-kept: got 0.0, expected a number above 0 and below 1."),
@@ -222,7 +224,10 @@ def test_calibrate_knows_categories_and_other_mechanisms(
             ("--replaced", "0.5", "--table", "tiny", "--mechanism", "pct2t"),
             "categories: got none, expected some",
         ),
-        (("--replaced", "0.999", "--table", "tiny"), "no eta is small enough: t2t replaces 99.9%"),
+        (
+            ("--replaced", "0.999", "--table", "tiny"),
+            "eta: got none small enough, expected one where t2t replaces 99.9%",
+        ),
     ],
 )
 def test_calibrate_ends_with_the_one_line(

@@ -7,27 +7,36 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import transformers as hf
 from ruamel.yaml import YAML
-from safetensors.numpy import save_file
 from torch.nn import LSTM
+from torch.utils.flop_counter import FlopCounterMode
 
 from rapt import params, presets
 from rapt.commands.plan import STARTED, listed, preview
-from rapt.costs import CANDIDATES, Estimate, model_of
+from rapt.costs import CANDIDATES, Estimate, counted, shape_of, size_of
 from rapt.speed import Speed
-from rapt.utils import files
+from rapt.tuning.config import Full, LinearProbe, Lora, Tuner
+from rapt.tuning.model import adapt
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 
 EVERY = YAML(typ="safe").load(ROOT / "tests/every_section.yaml")
 H, LAYERS, VOCABULARY = 8, 2, 50
-# Parameters of the small model below, without and with its embeddings.
-ACTIVE = LAYERS * (4 * H * H + H)
-PARAMETERS = ACTIVE + VOCABULARY * H
+CONFIG = hf.BertConfig(
+    vocab_size=VOCABULARY,
+    hidden_size=H,
+    num_hidden_layers=LAYERS,
+    num_attention_heads=2,
+    intermediate_size=2 * H,
+    max_position_embeddings=16,
+)
+WEIGHTS = dict(hf.BertModel(CONFIG).named_parameters())
+# Parameters of the small model, with and without its embeddings.
+PARAMETERS = sum(weight.numel() for weight in WEIGHTS.values())
+ACTIVE = PARAMETERS - (VOCABULARY + 16 + 2) * H
 
 
 @pytest.fixture
@@ -37,17 +46,9 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     for split in ("train", "test"):
-        rows = "\n".join(f"one two three four five,{i % 2}" for i in range(10))
+        rows = "\n".join(f"one two three four {split}{i},{i % 2}" for i in range(10))
         Path(f"{split}.csv").write_text(f"text,label\n{rows}\n")
-    Path("model").mkdir()
-    shape = {"hidden_size": H, "num_hidden_layers": LAYERS, "vocab_size": VOCABULARY}
-    files.write_json("model/config.json", shape)
-    weights: dict[str, Any] = {"embeddings.weight": np.zeros((VOCABULARY, H), np.float32)}
-    for layer in range(LAYERS):
-        weights[f"{layer}.bias"] = np.zeros(H, np.float32)
-        for name in "qkvo":
-            weights[f"{layer}.{name}"] = np.zeros((H, H), np.float32)
-    save_file(weights, "model/model.safetensors")
+    CONFIG.save_pretrained("model")
     return tmp_path
 
 
@@ -126,7 +127,8 @@ def test_the_network_of_p_tuning_learns_and_is_not_written(workspace: Path) -> N
     estimate = Estimate(experiment(one=PROMPT | {"type": "p-tuning", "hidden": 5}))
     _, cell = estimate.tuned  # the first is that of the clean text
     assert estimate.weights(cell) == 3 * 4 * 7 * H
-    learnt = 7 * H + (H + 5 + H) * 5 + 96 * (H + VOCABULARY)
+    network = (H + 5 + H) * 5 + 5 + 5 + H
+    learnt = 7 * H + network + 96 * (H + VOCABULARY)
     assert estimate.checkpoints() == 3 * 3 * 4 * learnt
 
 
@@ -143,14 +145,13 @@ def test_denoised_words_take_a_vector_each_for_every_seed(workspace: Path) -> No
     estimate = Estimate(p.model_copy(update={"sweep": p.sweep.model_copy(update=sweep)}))
     _, plain, denoised = estimate.tuned
     assert estimate.length(plain) - estimate.length(denoised) == pytest.approx(5 * 0.3)
-    more = (estimate.weights(denoised) or 0) - (estimate.weights(plain) or 0)
-    assert more == 3 * 4 * VOCABULARY * H
+    assert estimate.weights(denoised) - estimate.weights(plain) == 3 * 4 * VOCABULARY * H
 
 
 def test_the_clean_release_needs_no_noise(workspace: Path) -> None:
     estimate = Estimate(experiment(one=FULL))
     # It has no plain tokens: 3 seeds x 20 rows x 5 words.
-    assert (estimate.words(noisy=False) or 0) - (estimate.words(noisy=True) or 0) == 300
+    assert estimate.words(noisy=False) - estimate.words(noisy=True) == 300
 
 
 def test_the_work_of_an_experiment_is_the_sum_of_its_stages(workspace: Path) -> None:
@@ -165,10 +166,9 @@ def test_the_work_of_an_experiment_is_the_sum_of_its_stages(workspace: Path) -> 
     )
     estimate = Estimate(p)
     work = estimate.work()
-    assert work is not None
     # 540 words and (2 + 3) x 7 + 11 draws, each against the vocabulary.
     assert work.search == pytest.approx(586 * 2 * CANDIDATES * VOCABULARY * H)
-    flops = [estimate.flops(cell) or 0 for cell in estimate.tuned]
+    flops = [estimate.flops(cell) for cell in estimate.tuned]
     # Scoring reads 10 of the 40 texts that 4 epochs train on, forward alone.
     assert work.tuning == pytest.approx(sum(flops) * (1 + 10 / 40 * 2 / 6))
 
@@ -196,7 +196,7 @@ def test_vectors_take_disk_and_one_position_a_word(workspace: Path) -> None:
     assert estimate.releases() == 300 * (4 + 1.5 * H) + 300 * 4
     assert words == 540 * 4 + 300 * 4
     Path("model/config.json").unlink()
-    assert Estimate(p.model_copy(update={"sweep": sweep})).releases() is None
+    assert math.isnan(Estimate(p.model_copy(update={"sweep": sweep})).releases())
 
 
 def test_texts_are_cut_and_rows_are_limited(workspace: Path) -> None:
@@ -206,7 +206,8 @@ def test_texts_are_cut_and_rows_are_limited(workspace: Path) -> None:
     p = p.model_copy(update={"tasks": {"movies": task}})
     assert Estimate(p).texts["movies"].rows == 6
     for split in ("train", "test"):
-        Path(f"{split}.csv").write_text("text,label\n" + f"{'word ' * 1000},0\n" * 10)
+        rows = "".join(f"{split}{i} {'word ' * 1000},0\n" for i in range(10))
+        Path(f"{split}.csv").write_text(f"text,label\n{rows}")
     estimate = Estimate(p)
     assert estimate.length(estimate.tuned[1]) == 64 + 1.3 * 4 + 2
 
@@ -217,9 +218,9 @@ def test_what_is_not_here_is_unknown_until_it_is_given(workspace: Path) -> None:
     p = experiment(one=FULL)
     unknown = Estimate(p)
     _, cell = unknown.tuned
-    assert unknown.flops(cell) is unknown.weights(cell) is unknown.words(noisy=True) is None
-    assert unknown.tables() is None
-    assert unknown.guessed == ["movies"]
+    costs = (unknown.flops(cell), unknown.weights(cell), unknown.words(noisy=True))
+    assert all(map(math.isnan, (*costs, unknown.tables(), unknown.checkpoints())))
+    assert (unknown.guessed, unknown.missing) == (["movies"], ["minilm"])
     given = Estimate(p, rows={"": 100}, parameters={"minilm": 1e6})
     # As long as train.max_tokens allows.
     assert given.flops(cell) == pytest.approx(3 * 100 * 4 * (64 + 1.3 * 4 + 2) * 6e6)
@@ -237,70 +238,64 @@ def test_a_bilstm_costs_what_torch_makes(workspace: Path) -> None:
     # Its embeddings are frozen; a state has both directions.
     assert Estimate(p).checkpoints() == 3 * 3 * 4 * (lstm + 96 * (2 * 5 + VOCABULARY))
     Path("model/config.json").unlink()
-    assert Estimate(p).weights(cell) is None
-    # Then the vocabulary is taken to be BERT's.
-    given = Estimate(p, parameters={"minilm": lstm + 30_522 * H})
+    assert math.isnan(Estimate(p).weights(cell))
+    # Then what is given is what learns.
+    given = Estimate(p, parameters={"minilm": lstm})
     assert given.flops(cell) == pytest.approx(120 * LENGTH * 6 * lstm)
-    assert given.weights(cell) == pytest.approx(3 * 4 * (lstm + 30_522 * H))
 
 
 def test_of_an_encoder_decoder_the_encoder_counts(workspace: Path) -> None:
-    weights = {f"{half}.q": np.zeros((H, H), np.float32) for half in ("encoder", "decoder")}
-    save_file(weights, "model/model.safetensors")
-    model = Estimate(experiment(one=FULL)).models["minilm"]
-    assert model is not None
-    assert model.parameters == model.active == H * H
+    config = hf.T5Config(d_model=H, d_kv=4, d_ff=H, num_layers=1, num_heads=2, vocab_size=50)
+    config.save_pretrained("model")
+    encoder = hf.AutoModelForTextEncoding.from_config(config)
+    assert size_of("model", Full()).parameters == sum(w.numel() for w in encoder.parameters())
 
 
-@pytest.mark.parametrize(("width", "depth"), [("d_model", "num_layers"), ("n_embd", "n_layer")])
-def test_t5_and_gpt2_name_their_shape_otherwise(workspace: Path, width: str, depth: str) -> None:
-    shape = {width: H, depth: LAYERS, "vocab_size": VOCABULARY}
-    files.write_json("model/config.json", shape)
-    model = Estimate(experiment(one=FULL)).models["minilm"]
-    assert model is not None
-    assert model.shape == (H, LAYERS, VOCABULARY)
+def test_t5_and_gpt2_name_their_shape_otherwise(workspace: Path) -> None:
+    for config in hf.T5Config(d_model=H, vocab_size=50), hf.GPT2Config(n_embd=H, vocab_size=50):
+        config.save_pretrained("model")
+        assert shape_of("model") == (H, 50)
 
 
 def test_the_packaged_model_is_found() -> None:
-    model = Estimate(params.load(ROOT / "params.yaml")).models["minilm"]
-    assert model is not None
-    assert model.parameters == 22_713_216  # as all-MiniLM-L6-v2 has
-    assert model.active == model.parameters - 30_522 * 384
+    model = params.load(ROOT / "params.yaml").backbones["minilm"].model
+    assert size_of(model, Full()).parameters == 22_713_216  # as all-MiniLM-L6-v2 has
+    assert shape_of(model) == (384, 30_522)
+
+
+@pytest.mark.parametrize("tuner", [Full(), Lora(), LinearProbe()])
+def test_a_token_costs_what_torch_counts(tuner: Tuner) -> None:
+    """One token, so that it attends to nothing else; vectors that are added are not counted."""
+    model = adapt(hf.BertModel(hf.BertConfig(num_hidden_layers=2)), tuner)
+    token = torch.zeros((1, 1), dtype=torch.long)
+    with FlopCounterMode(display=False) as counter:
+        states = model(input_ids=token)
+        if not isinstance(tuner, LinearProbe):
+            (states.last_hidden_state.sum() + states.pooler_output.sum()).backward()
+    # The first layer needs no gradient of its input.
+    assert counted(model).flops_per_token == pytest.approx(counter.get_total_flops(), rel=0.1)
 
 
 @pytest.mark.parametrize(
-    ("name", "config"),
-    [
-        ("google-bert/bert-base-uncased", hf.BertConfig()),
-        ("google-t5/t5-base", hf.T5Config(d_model=768, d_ff=3072, num_layers=12, num_heads=12)),
-        (
-            "Qwen/Qwen2.5-3B",
-            hf.Qwen2Config(
-                vocab_size=151_936,
-                hidden_size=2048,
-                intermediate_size=11_008,
-                num_hidden_layers=36,
-                num_attention_heads=16,
-                num_key_value_heads=2,
-            ),
-        ),
-        (
-            "meta-llama/Meta-Llama-3-8B",
-            hf.LlamaConfig(vocab_size=128_256, intermediate_size=14_336, num_key_value_heads=8),
-        ),
-        ("mistralai/Mistral-7B-v0.1", hf.MistralConfig()),
+    ("name", "parameters"),
+    [  # as their model cards say
+        ("google-bert/bert-base-uncased", 109_482_240),
+        ("google-t5/t5-base", 109_628_544),
+        ("Qwen/Qwen2.5-3B", 3_085_938_688),
+        ("meta-llama/Meta-Llama-3-8B", 7_504_924_672),
+        ("mistralai/Mistral-7B-v0.1", 7_110_660_096),
     ],
 )
-def test_a_model_on_the_hub_has_the_size_that_its_config_makes(name: str, config: Any) -> None:
-    auto = hf.AutoModelForTextEncoding if config.model_type == "t5" else hf.AutoModel
-    with torch.device("meta"):
-        weights = sum(w.numel() for w in auto.from_config(config).parameters())
-    model = model_of(f"{name}@a-revision")
-    assert model is not None
-    assert model.parameters == weights
-    shape = (config.hidden_size, config.num_hidden_layers, config.vocab_size)
-    assert model.shape == shape
-    assert model.active == weights - shape[0] * shape[2]
+def test_a_model_on_the_hub_has_the_size_of_its_weights(
+    workspace: Path, name: str, parameters: int
+) -> None:
+    assert size_of(f"{name}@a-revision", Full()).parameters == parameters
+
+
+def test_a_model_is_counted_once(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = size_of("model", Lora())
+    monkeypatch.setattr("rapt.costs._counted_on_meta", None)
+    assert size_of("model", Lora()) == first
 
 
 SPEED = Speed("this machine", start=40.0, product=50e9, training={str(H): 2e6, "768": 40e9})
@@ -368,7 +363,6 @@ def test_a_preview_takes_a_file_and_says_the_time_here(
     assert "7 seeds: 63 training runs" in shown(capsys, "mine.yml")
     p = experiment(one=FULL)
     estimate, work = Estimate(p), Estimate(p).work()
-    assert work is not None
     # Three seeds on two cores: every stage starts, and the processes of the two cells.
     seconds = 40 * (work.stages * STARTED / 2 + 2) + work.search / 100e9 + work.tuning / 4e6
     assert f"\nAbout {seconds / 60:.2g} min on this CPU (2 cores), " in said(capsys, p)
@@ -413,14 +407,3 @@ def test_a_preview_ends_with_the_one_line(
 ) -> None:
     with pytest.raises(RaptError, match=line):
         preview("sst2-minilm", **({"rows": [], "parameters": [], "tflops": None} | given))
-
-
-def test_json_of_a_header_is_read_without_the_weights(workspace: Path) -> None:
-    path = Path("model/model.safetensors")
-    content = path.read_bytes()
-    size = int.from_bytes(content[:8], "little")
-    json.loads(content[8 : 8 + size])
-    path.write_bytes(content[: 8 + size])
-    model = Estimate(experiment(one=FULL)).models["minilm"]
-    assert model is not None
-    assert model.parameters == PARAMETERS

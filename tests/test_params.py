@@ -497,5 +497,5 @@ def test_files_that_are_no_params(tmp_path: Any) -> None:
         with pytest.raises(RaptError, match=line) as error:
             params.load(path)
         assert "\n" not in str(error.value)
-    with pytest.raises(RaptError, match="not found"):
+    with pytest.raises(RaptError, match="got no such file"):
         params.load(tmp_path / "missing.yaml")

@@ -166,7 +166,7 @@ def test_presets_are_in_the_project_s_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(RaptError, match="run in the project's folder"):
+    with pytest.raises(RaptError, match="Run in its folder"):
         presets.names()
 
 
@@ -179,7 +179,9 @@ def test_an_edited_file_is_not_replaced(tmp_path: Path, monkeypatch: pytest.Monk
         assert path.read_text() == presets.text(name)
     edited = path.read_text() + "# mine\n"
     path.write_text(edited)
-    with pytest.raises(RaptError, match=r"^params.yaml: edited, .* --overwrite$"):
+    with pytest.raises(
+        RaptError, match=r"^params.yaml: got one that was edited, .* --overwrite\.$"
+    ):
         presets.write("demo", overwrite=False)
     assert path.read_text() == edited
     presets.write("demo", overwrite=True)

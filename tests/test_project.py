@@ -38,10 +38,14 @@ def test_a_project_has_all_that_its_stages_need(tmp_path: Path) -> None:
 
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:
-    with pytest.raises(RaptError, match=r"^FOLDER: got '.*', which exists\. Name a folder .*$"):
+    with pytest.raises(
+        RaptError, match=r"^FOLDER: got '.*', expected a folder that does not exist yet\.$"
+    ):
         project.new(tmp_path)
     (tmp_path / "file").touch()
-    with pytest.raises(RaptError, match=r"^FOLDER: cannot make '.*' \(.*\)\.$"):
+    with pytest.raises(
+        RaptError, match=r"^FOLDER: got '.*' \(.*\), expected one that can be made\.$"
+    ):
         project.new(tmp_path / "file" / "mine")
 
 

@@ -81,8 +81,12 @@ def test_the_default_model_need_not_be_installed(
 
 
 def test_what_is_wrong_is_one_line(home: Path) -> None:
-    with pytest.raises(RaptError, match=r"^tagger: 'nothing' is not an installed spaCy model$"):
+    with pytest.raises(
+        RaptError, match=r"^tagger: got 'nothing', expected an installed spaCy model\.$"
+    ):
         table_cache.cached_table(tagger="nothing")
     (home / "file").touch()
-    with pytest.raises(RaptError, match=r"^table: cannot write '.*/file/table' \(.*\)\. Name .*$"):
+    with pytest.raises(
+        RaptError, match=r"^table: got '.*/file/table' \(.*\), expected .* Name .*$"
+    ):
         table_cache.make(table_cache.MODEL, table_cache.TAGGER, home / "file" / "table")

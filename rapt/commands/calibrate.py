@@ -41,7 +41,10 @@ def calibrate(
     """
     wanted = {"replaced": replaced, "worst-kept": worst_kept}
     if sum(share is not None for share in wanted.values()) != 1:
-        raise RaptError("rapt calibrate: give --replaced or --worst-kept, one of them")
+        got = "both" if replaced else "neither"
+        raise RaptError(
+            f"rapt calibrate: got {got} of --replaced and --worst-kept, expected one of them."
+        )
     for name, share in wanted.items():
         if share is not None and not 0 < share < 1:
             raise RaptError(f"--{name}: got {share}, expected a number above 0 and below 1.")
@@ -84,5 +87,5 @@ def _number(eta: Calibrated, claim: str) -> str:
         RaptError: there is none.
     """
     if eta.eta == 0:
-        raise RaptError(f"no eta is small enough: {claim}")
+        raise RaptError(f"eta: got none small enough, expected one where {claim}.")
     return f"eta {eta.eta:.4g} ({eta.low:.4g} to {eta.high:.4g})"

@@ -21,7 +21,7 @@ def clean() -> list[str]:
     from dvc.utils.serialize import modify_yaml
 
     if not Path("dvc.lock").is_file():
-        raise RaptError("dvc.lock: not there, nothing has run")
+        raise RaptError("dvc.lock: got no such file, expected that of a run. Next: dvc repro")
     locked = YAML(typ="safe").load(Path("dvc.lock"))["stages"]
     live = _stages()
     kept = {out["path"] for stage in live & set(locked) for out in locked[stage].get("outs", ())}

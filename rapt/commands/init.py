@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import io
+import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import indent
 from typing import Any
 
 from ruamel.yaml import YAML, YAMLError
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from rapt import params, presets
 from rapt.commands.check import prepared
@@ -55,17 +53,6 @@ ATTACK = "authorship"
 EXCEL = (".xlsx", ".xls", ".xlsm", ".ods")
 
 
-@dataclass(frozen=True)
-class NewTask:
-    """The added task, and the lines to print for the user."""
-
-    name: str
-    lines: list[str]
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines)
-
-
 def task_block(
     path: str | Path,
     *,
@@ -75,7 +62,7 @@ def task_block(
     label: str | None = None,
     attributes: Sequence[str] = (),
     params_path: str | Path = "params.yaml",
-) -> NewTask:
+) -> str:
     """Inspect a file, or a folder of train and test files, and add it to params.yaml as a task.
 
     A params.yaml that is an unedited preset becomes a small experiment on this task alone. An
@@ -93,109 +80,44 @@ def task_block(
         attributes: The columns of private attributes.
         params_path: Path of params.yaml.
 
+    Returns:
+        What was read, and what to do next, for the user.
+
     Raises:
         RaptError: One line: no such file or column, no obvious text column, rows without a class,
             too few rows, or a task of this name exists. params.yaml is then unchanged.
     """
-    params_path = Path(params_path)
+    path, params_path = Path(path), Path(params_path)
     content = _read(params_path)
     preset = next((known for known in presets.names() if presets.text(known) == content), None)
-    name = name or _task_name(Path(path))
+    name = name or _name(path.resolve().name if path.is_dir() else path.stem, str(path))
     if name != (valid := _name(name, "--name")):
         raise RaptError(
             f"tasks.{name}: got {name!r}, expected lower-case letters, digits and single hyphens. "
             f"Did you mean {valid!r}?"
         )
-    table = _Table(_find(Path(path)))
+    table = _Table(_find(path))
     if text is None:
         text, guessed_pair = table.guess_texts()
         text_pair = text_pair or guessed_pair
     label = label or table.guess_label({text, text_pair})
-    block = _block(table, text, text_pair, label, attributes)
+    task = _source(table) + _columns(table, text, text_pair, label, attributes)
 
-    def whole(block: CommentedMap) -> tuple[str, params.Params]:
-        task = _dumped(name, block)
-        new = _template(task, table.where) if preset else _insert(content, "tasks", name, task)
+    def entered(rows: str) -> tuple[str, params.Params]:
+        block = f"{name}:\n{indent(task + rows, '  ')}"
+        new = _template(block, table.where) if preset else _insert(content, "tasks", name, block)
         new = _entered(new, name, label is not None, bool(attributes))
         return new, params.validate(YAML(typ="safe").load(new))
 
-    if table.is_divided:
-        least = params.load(params_path).gate.min_rows
-        if table.rows < 2 * least:
-            raise RaptError(
-                f"gate.min_rows: got {table.rows} rows in {table.where}, expected at least "
-                f"{2 * least}, {least} for each split. Add rows, or lower it in params.yaml."
-            )
-        block["rows"]["test"] = min(SAMPLE, max(least, int(TEST_SHARE * table.rows)))
-    p = whole(block)[1]
-    summary = prepared(name, p).summary
-    _sample(block, summary["rows"])
-    new, p = whole(block)
+    test = _test_rows(table, params.load(params_path).gate.min_rows) if table.is_divided else None
+    summary = prepared(name, entered(_rows({"test": test} if test else {}))[1]).summary
+    sample = {split: SAMPLE for split, count in summary["rows"].items() if count > SAMPLE}
+    if test:
+        sample["test"] = test
+    new, p = entered(_rows(sample, summary["rows"]["train"]))
     with files.atomic(params_path) as scratch:
         scratch.write_text(new, encoding="utf-8")
-    return NewTask(name, [*_changed(name, p, preset), *_lines(name, p, summary, new)])
-
-
-def _sample(block: CommentedMap, there: dict[str, int]) -> None:
-    """Limit a task to a sample of its rows, with a comment if that leaves some out."""
-    rows = {split: SAMPLE for split, count in there.items() if count > SAMPLE}
-    if test := block.pop("rows").get("test"):
-        rows["test"] = test
-    if rows:
-        block["rows"] = CommentedMap(rows)
-        block["rows"].fa.set_flow_style()
-        sample = f"A sample: {there['train']} rows are there to train on, null takes all."
-        _comment(block, "rows", sample if "train" in rows else "Of one file's rows.", 2)
-
-
-def _changed(name: str, p: params.Params, preset: str | None) -> list[str]:
-    """Describe the changes to params.yaml."""
-    if preset:
-        return [
-            f"params.yaml runs tasks.{name} alone; it was the preset {preset}, unedited: "
-            f"`rapt preset {preset} --overwrite` brings that back."
-        ]
-    lists = [field for field, names in p.sweep if name in names]
-    return [
-        f"params.yaml was edited, and keeps all it had; new: tasks.{name}, in "
-        f"{', '.join(f'sweep.{field}' for field in lists)}"
-        + (f", and {', '.join(p.sweep.inferences)} in sweep.inferences" if "infer" in lists else "")
-        + "."
-    ]
-
-
-def _lines(name: str, p: params.Params, summary: dict[str, Any], content: str) -> list[str]:
-    """Describe the columns that are read, the lines to change for more, and the next command."""
-    task, there = p.tasks[name], summary["rows"]
-    taken = ", ".join(
-        f"{SAMPLE} of {n} rows to {split}" if n > SAMPLE else f"{n} rows to {split}"
-        for split, n in there.items()
-    )
-    columns = [f"text {task.text}", *([f"text_pair {task.text_pair}"] if task.text_pair else [])]
-    if task.label:
-        columns.append(f"label {task.label.column} ({', '.join(task.label.names)})")
-    columns += [f"attribute {how.column}" for how in (task.attributes or {}).values()]
-    dropped = ", ".join(f"{n} {why}" for why, n in summary["dropped"].items() if n)
-    where = YAML().load(content)
-    at = {
-        "rows": where["tasks"][name].lc.key("rows")[0] if "rows" in where["tasks"][name] else 0,
-        "seeds": where.lc.key("seeds")[0] if "seeds" in where else 0,
-        "tuners": where["sweep"].lc.key("tuners")[0],
-    }
-    more = {
-        "rows": f"tasks.{name}.rows: a sample, {taken}",
-        "seeds": f"seeds: {p.seeds}; fewer than three give no interval",
-        "tuners": f"sweep.tuners: {p.sweep.tuners}, sweep.probes: {p.sweep.probes}; "
-        "lora, at tune_at, takes minutes a cell",
-    }
-    if not task.label:
-        del more["tuners"]
-    return [
-        f"It reads {', '.join(columns)}." + (f" Left out: {dropped}." if dropped else ""),
-        "For more than a first result change in params.yaml:",
-        *(f"  line {at[key] + 1}: {line}" for key, line in more.items() if at[key]),
-        "Next: make repro, or dvc repro. How long it takes: rapt plan.",
-    ]
+    return "\n".join([_changed(name, p, preset), *_lines(name, p, summary, new)])
 
 
 class _Table:
@@ -261,9 +183,10 @@ class _Table:
 
     def _is_sentences(self, column: str) -> bool:
         """Whether a column holds texts of several words."""
-        if any(isinstance(v, list | tuple | dict | bytes) for s in self.splits for v in s[column]):
+        try:
+            words = sum(len((value or "").split()) for value in self.values(column, "text"))
+        except RaptError:  # it holds lists
             return False
-        words = sum(len((value or "").split()) for value in self.values(column, "text"))
         return words >= SENTENCE * self.rows
 
 
@@ -292,7 +215,7 @@ def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise RaptError(f"{path}: {error.strerror}") from None
+        raise RaptError(f"{path}: got {error.strerror}, expected a file with rows.") from None
 
 
 def _format(path: Path) -> Format:
@@ -313,10 +236,6 @@ def _by_number(value: str) -> tuple[float, str]:
         return float("inf"), value
 
 
-def _task_name(path: Path) -> str:
-    return _name(path.resolve().name if path.is_dir() else path.stem, str(path))
-
-
 def _name(text: str, where: str) -> str:
     """Turn a text into a name that params.yaml allows."""
     name = "-".join(re.findall(r"[a-z0-9]+", text.casefold()))
@@ -327,58 +246,111 @@ def _name(text: str, where: str) -> str:
     return name
 
 
-def _block(
+def _test_rows(table: _Table, least: int) -> int:
+    """Return the number of evaluation rows of a single file."""
+    if table.rows < 2 * least:
+        raise RaptError(
+            f"gate.min_rows: got {table.rows} rows in {table.where}, expected at least "
+            f"{2 * least}, {least} for each split. Add rows, or lower it in params.yaml."
+        )
+    return min(SAMPLE, max(least, int(TEST_SHARE * table.rows)))
+
+
+def _source(table: _Table) -> str:
+    """Format where the task's rows are: paths relative to the workspace, unless absolute."""
+    paths = {
+        split: path if path.is_absolute() else Path(os.path.relpath(path))
+        for split, path in table.paths.items()
+    }
+    lines = ["source:", "  type: files", "  files:"]
+    lines += [f"    {split}: {_quoted(path.as_posix())}" for split, path in paths.items()]
+    lines += ["  sha256:", *(f"    {split}: {sha256}" for split, sha256 in table.sha256.items())]
+    return "\n".join([*lines, f"format: {{type: {table.format.type}}}\n"])
+
+
+def _columns(
     table: _Table,
     text: str,
     text_pair: str | None,
     label: str | None,
     attributes: Sequence[str],
-) -> CommentedMap:
-    """Build the task's params that differ from the defaults."""
+) -> str:
+    """Format the task's columns that differ from the defaults."""
     for key, column in (("text", text), ("text_pair", text_pair)):
         if column:
             table.values(column, key)  # stops where there is no such column
-    block = CommentedMap()
-    paths = {split: _as_given(path) for split, path in table.paths.items()}
-    block["source"] = CommentedMap(type="files", files=paths, sha256=table.sha256)
-    block["format"] = _flow(type=table.format.type)
-    if text != "text":
-        block["text"] = text
+    lines = [f"text: {_quoted(text)}"] if text != "text" else []
     if text_pair:
-        block["text_pair"] = text_pair
+        lines.append(f"text_pair: {_quoted(text_pair)}")
     if label:
-        block["label"] = _flow(column=label, names=_quoted(table.classes(label, "label")))
-        _comment(block, "label", "Names of the classes, in the order of their numbers.", 2)
+        lines.append("# Names of the classes, in the order of their numbers.")
+        names = _quoted(table.classes(label, "label"))
+        lines.append(f"label: {{column: {_quoted(label)}, names: {names}}}")
     if attributes:
-        block["attributes"] = CommentedMap()
-        _comment(block, "attributes", "Rows with another value are dropped and counted.", 2)
+        lines += ["# Rows with another value are dropped and counted.", "attributes:"]
     for column in attributes:
         values = _quoted(table.classes(column, "attribute", least=RARE))
-        how = _flow(type="values", column=column, values=values)
-        block["attributes"][_name(column, column)] = how
-    block["rows"] = CommentedMap()
-    return block
+        how = f"{{type: values, column: {_quoted(column)}, values: {values}}}"
+        lines.append(f"  {_name(column, column)}: {how}")
+    return "".join(f"{line}\n" for line in lines)
 
 
-def _as_given(path: Path) -> str:
-    """Return a path as in params.yaml: relative to the workspace, unless it was absolute."""
-    return path.as_posix() if path.is_absolute() else Path(os.path.relpath(path)).as_posix()
+def _rows(rows: dict[str, int], there: int = 0) -> str:
+    """Format the rows that are drawn, with a comment on those that are there to train on."""
+    if not rows:
+        return ""
+    sample = f"A sample: {there} rows are there to train on, null takes all."
+    drawn = ", ".join(f"{split}: {count}" for split, count in rows.items())
+    return f"# {sample if 'train' in rows else 'Of the rows of one file.'}\nrows: {{{drawn}}}\n"
 
 
-def _quoted(values: Iterable[str]) -> list[DoubleQuotedScalarString]:
-    """Quote values, so that every YAML reader keeps them as strings: "1", "no", "True"."""
-    return [DoubleQuotedScalarString(value) for value in values]
+def _quoted(value: str | list[str]) -> str:
+    """Quote, so that every YAML reader keeps strings: "1", "no", "True"."""
+    return json.dumps(value, ensure_ascii=False)
 
 
-def _comment(section: CommentedMap, key: str, text: str, indent: int) -> None:
-    section.yaml_set_comment_before_after_key(key, before=text, indent=indent)
+def _changed(name: str, p: params.Params, preset: str | None) -> str:
+    """Describe the changes to params.yaml."""
+    if preset:
+        return (
+            f"params.yaml runs tasks.{name} alone; it was the preset {preset}, unedited: "
+            f"`rapt preset {preset} --overwrite` brings that back."
+        )
+    lists = [field for field, names in p.sweep if name in names]
+    attacks = f", and {', '.join(p.sweep.inferences)} in sweep.inferences"
+    return (
+        f"params.yaml was edited, and keeps all it had; new: tasks.{name}, in "
+        f"{', '.join(f'sweep.{field}' for field in lists)}{attacks if 'infer' in lists else ''}."
+    )
 
 
-def _flow(**values: Any) -> CommentedMap:
-    """Build a mapping that is written on one line."""
-    mapping = CommentedMap(values)
-    mapping.fa.set_flow_style()
-    return mapping
+def _lines(name: str, p: params.Params, summary: dict[str, Any], content: str) -> list[str]:
+    """Describe the columns that are read, the lines to change for more, and the next command."""
+    task, there = p.tasks[name], summary["rows"]
+    taken = ", ".join(
+        f"{SAMPLE} of {n} rows to {split}" if n > SAMPLE else f"{n} rows to {split}"
+        for split, n in there.items()
+    )
+    columns = [f"text {task.text}", *([f"text_pair {task.text_pair}"] if task.text_pair else [])]
+    if task.label:
+        columns.append(f"label {task.label.column} ({', '.join(task.label.names)})")
+    columns += [f"attribute {how.column}" for how in (task.attributes or {}).values()]
+    dropped = ", ".join(f"{n} {why}" for why, n in summary["dropped"].items() if n)
+    where = YAML().load(content)
+    more = [
+        (where["tasks"][name], "rows", f"tasks.{name}.rows: a sample, {taken}"),
+        (where, "seeds", f"seeds: {p.seeds}; fewer than three give no interval"),
+    ]
+    if task.label:
+        tuners = f"sweep.tuners: {p.sweep.tuners}, sweep.probes: {p.sweep.probes}"
+        lora = f"{tuners}; lora, at tune_at, takes minutes a cell"
+        more.append((where["sweep"], "tuners", lora))
+    return [
+        f"It reads {', '.join(columns)}." + (f" Left out: {dropped}." if dropped else ""),
+        "For more than a first result change in params.yaml:",
+        *(f"  line {at.lc.key(key)[0] + 1}: {line}" for at, key, line in more if key in at),
+        "Next: make repro, or dvc repro. How long it takes: rapt plan.",
+    ]
 
 
 def _read(path: Path) -> str:
@@ -386,11 +358,13 @@ def _read(path: Path) -> str:
     try:
         content = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise RaptError(f"{path}: not there; run in the project's folder") from None
+        raise RaptError(
+            f"{path}: got no such file, expected a project's params. Run in its folder."
+        ) from None
     try:
         root = YAML().load(content)
     except YAMLError as error:
-        raise RaptError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+        raise RaptError(params.not_yaml(path, error)) from None
     for section in ("tasks", "sweep"):
         found = root.get(section) if isinstance(root, CommentedMap) else None
         if not isinstance(found, CommentedMap) or not found or found.fa.flow_style():
@@ -425,8 +399,7 @@ def _entered(content: str, name: str, is_labelled: bool, has_attributes: bool) -
 
 def _append(content: str, field: str, name: str) -> str:
     """Append a name to a list of the sweep, in the text of params.yaml."""
-    sweep = YAML().load(content)["sweep"]
-    names = sweep.get(field)
+    names = YAML().load(content)["sweep"].get(field)
     if not isinstance(names, CommentedSeq):
         raise RaptError(f"sweep.{field}: got {names!r}, expected a list. Write [] for none.")
     lines = content.splitlines(keepends=True)
@@ -441,12 +414,9 @@ def _append(content: str, field: str, name: str) -> str:
 
 
 def _insert(content: str, section: str, name: str, block: str) -> str:
-    """Insert an entry at the end of a section, in the text of params.yaml.
-
-    ruamel.yaml locates the entries, and the block is inserted as text. If the file were dumped
-    whole, the next section's comment would come before the new entry.
-    """
-    entries = YAML().load(content).get(section)
+    """Insert an entry at the top of a section, in the text of params.yaml, which keeps all else."""
+    root = YAML().load(content)
+    entries = root.get(section)
     if not isinstance(entries, CommentedMap) or entries.fa.flow_style():
         raise RaptError(f"{section}: got no entries on lines of their own, expected {name} there.")
     if name in entries:
@@ -454,23 +424,6 @@ def _insert(content: str, section: str, name: str, block: str) -> str:
             f"{section}.{name}: got a name that stands in params.yaml, expected a new one. "
             "Give another with --name."
         )
-    width = entries.lc.col
     lines = content.splitlines(keepends=True)
-    deeper = " " * (width + 1)
-    end = entries.lc.key(list(entries)[-1])[0] + 1
-    while end < len(lines) and (lines[end].startswith(deeper) or not lines[end].strip()):
-        end += 1
-    while not lines[end - 1].strip():
-        end -= 1
-    if not lines[end - 1].endswith("\n"):
-        lines[end - 1] += "\n"
-    return "".join([*lines[:end], indent(block, " " * width), *lines[end:]])
-
-
-def _dumped(name: str, block: CommentedMap) -> str:
-    """Dump a task as YAML, not indented."""
-    yaml, out = YAML(), io.StringIO()
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    yaml.width = 4096
-    yaml.dump(CommentedMap({name: block}), out)
-    return out.getvalue()
+    lines.insert(root.lc.key(section)[0] + 1, indent(block, " " * entries.lc.col))
+    return "".join(lines)

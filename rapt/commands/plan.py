@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import isnan
 from typing import Any
 
 from rich.console import Console
@@ -14,7 +15,7 @@ from rich.table import Table
 from ruamel.yaml import YAML
 
 from rapt import params, presets
-from rapt.costs import Estimate, Work, total
+from rapt.costs import Estimate
 from rapt.grid import KINDS, PlannedCell
 from rapt.params import Params
 from rapt.speed import Speed, known, measured
@@ -29,6 +30,7 @@ MOST_CELLS, SECONDS_PER_CELL = 250, 0.58
 # over the demo's stages, on two cores of an EPYC.
 STARTED = 0.5
 MULTIPLES = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9}
+FACTORS = ("task", "backbone", "tuner")
 
 
 def preview(
@@ -67,23 +69,16 @@ def preview(
     if as_json:
         print(json.dumps(_as_json(estimate, rate, speed), indent=1))
         return
-    console = Console()
-    console.print(_cells(what or "params.yaml", estimate), soft_wrap=True, highlight=False)
-    console.print(_here(estimate, speed), soft_wrap=True, highlight=False)
+    console = Console(highlight=False)
+    for line in _summary(what or "params.yaml", estimate, speed):
+        console.print(line, soft_wrap=True)
     if estimate.tuned:
         console.print(_table(estimate, rate))
-    for line in [
-        f"Tuning on one GPU: {_hours(estimate, rate)}, at {_number(rate / 1e12)} useful TFLOP/s "
-        f"({basis}).",
-        *_parts(estimate, speed),
-        _disk(estimate),
-        *_unknown(estimate),
-        *_many(estimate),
-        "Rough: 6 flops for each parameter and token with full fine-tuning, 4 where the backbone "
-        "is frozen, and 2 once for a linear probe. Padding, attention over long texts and what "
-        "attacks learn come on top.",
-    ]:
-        console.print(line, soft_wrap=True, highlight=False)
+    hours = _sum(map(estimate.flops, estimate.tuned), lambda flops: _about(flops / rate, estimate))
+    of_gpu = f"{_number(rate / 1e12)} useful TFLOP/s ({basis})"
+    console.print(f"Tuning on one GPU: {hours}, at {of_gpu}.", soft_wrap=True)
+    for line in (*_parts(estimate, speed), _disk(estimate), *_unknown(estimate), *_many(estimate)):
+        console.print(line, soft_wrap=True)
 
 
 def listed() -> None:
@@ -91,70 +86,12 @@ def listed() -> None:
     speed, console = known(), Console(highlight=False)
     for name in presets.names():
         estimate = Estimate(_params(name))
-        seconds = _seconds(estimate, speed) if speed else None
-        time = "-" if seconds is None else _time(seconds)
+        seconds = sum(_times(estimate, speed)) if speed else float("nan")
+        time = "-" if isnan(seconds) else _time(seconds)
         console.print(f"[bold]{name}[/]  {len(estimate.cells)} cells, {time}")
         console.print(Padding(presets.summary(name), (0, 0, 0, 2)), markup=False)
     if speed is None:
         console.print("Minutes on this machine: `rapt plan` measures it in ten seconds.")
-
-
-def _times(work: Work, estimate: Estimate, speed: Speed) -> list[float]:
-    """Estimate the seconds of starting processes, searching and tuning, on this machine.
-
-    A cell's seeds run in parallel, in processes of a core each; on a GPU one after the other.
-    """
-    lanes = min(cores(), estimate.params.seeds)
-    return [
-        speed.start * (work.stages * STARTED / lanes + len(estimate.tuned)),
-        work.search / speed.product / lanes,
-        work.tuning / speed.of(estimate.width) / (1 if has_gpu() else lanes),
-    ]
-
-
-def _seconds(estimate: Estimate, speed: Speed) -> float | None:
-    work = estimate.work()
-    return None if work is None else sum(_times(work, estimate, speed))
-
-
-def _here(estimate: Estimate, speed: Speed) -> str:
-    """Format the summary: time and disk space on this machine."""
-    seconds = _seconds(estimate, speed)
-    time = "An unknown time" if seconds is None else _about(seconds, bool(estimate.guessed))
-    disk = total((_adapters(estimate), estimate.releases(), estimate.tables()))
-    where = f"this GPU and CPU ({cores()} cores)" if has_gpu() else f"this CPU ({cores()} cores)"
-    return f"{time[0].upper()}{time[1:]} on {where}, {_size(disk)} on disk."
-
-
-def _parts(estimate: Estimate, speed: Speed) -> Iterator[str]:
-    """Break the estimated time on this machine down into starting, searching and tuning."""
-    if work := estimate.work():
-        start, search, tuning = (_time(part) for part in _times(work, estimate, speed))
-        yield (
-            f"Here {work.stages} stages take {start} to start, searching nearest words "
-            f"{search}, tuning {tuning}. Measured: {speed.start:.1f} s to start one that tunes, "
-            f"{_number(speed.product / 1e9)} GFLOP/s a core in matrix products, "
-            f"{_number(speed.of(estimate.width) / 1e9)} in training."
-        )
-
-
-def _as_json(estimate: Estimate, gpu: float, speed: Speed) -> dict[str, Any]:
-    """Return cells and costs; `gpu` is useful flops a second, `seconds_here` is of all stages."""
-    flops = total(map(estimate.flops, estimate.tuned))
-    return {
-        "cells": [{"kind": c.kind, "cell": c.cell, "command": c.command} for c in estimate.cells],
-        "seeds": estimate.params.seeds,
-        "training_runs": len(estimate.tuned) * estimate.params.seeds,
-        "gpu_seconds": None if flops is None else flops / gpu,
-        "seconds_here": _seconds(estimate, speed),
-        "words_with_noise": estimate.words(noisy=True),
-        "bytes": {
-            "adapters": total(map(estimate.weights, estimate.tuned)),
-            "releases": estimate.releases(),
-            "tables": estimate.tables(),
-            "checkpoints": estimate.checkpoints(),
-        },
-    }
 
 
 def _params(what: str | None) -> Params:
@@ -176,51 +113,80 @@ def _given(key: str, values: Iterable[str], names: Iterable[str]) -> dict[str, f
     return given
 
 
-def _cells(name: str, estimate: Estimate) -> str:
+def _times(estimate: Estimate, speed: Speed) -> list[float]:
+    """Estimate the seconds of starting processes, searching and tuning, on this machine.
+
+    A cell's seeds run in parallel, in processes of a core each; on a GPU one after the other.
+    """
+    work, lanes = estimate.work(), min(cores(), estimate.params.seeds)
+    return [
+        speed.start * (work.stages * STARTED / lanes + len(estimate.tuned)),
+        work.search / speed.product / lanes,
+        work.tuning / speed.of(estimate.width) / (1 if has_gpu() else lanes),
+    ]
+
+
+def _as_json(estimate: Estimate, gpu: float, speed: Speed) -> dict[str, Any]:
+    """Return cells and costs; `gpu` is useful flops a second, `seconds_here` is of all stages."""
+    costs = {
+        "gpu_seconds": sum(map(estimate.flops, estimate.tuned)) / gpu,
+        "seconds_here": sum(_times(estimate, speed)),
+        "words_with_noise": estimate.words(noisy=True),
+    }
+    sizes = {
+        "adapters": sum(map(estimate.weights, estimate.tuned)),
+        "releases": estimate.releases(),
+        "tables": estimate.tables(),
+        "checkpoints": estimate.checkpoints(),
+    }
+    return {
+        "cells": [{"kind": c.kind, "cell": c.cell, "command": c.command} for c in estimate.cells],
+        "seeds": estimate.params.seeds,
+        "training_runs": len(estimate.tuned) * estimate.params.seeds,
+        **{name: None if isnan(cost) else cost for name, cost in costs.items()},
+        "bytes": {name: None if isnan(size) else size for name, size in sizes.items()},
+    }
+
+
+def _summary(name: str, estimate: Estimate, speed: Speed) -> Iterator[str]:
+    """Yield what runs, and its time and disk space on this machine."""
     count = Counter(cell.kind for cell in estimate.cells)
     kinds = ", ".join(f"{count[kind]} {kind}" for kind in KINDS if count[kind])
     seeds = estimate.params.seeds
     runs = len(estimate.tuned) * seeds
-    return f"{name}: {len(estimate.cells)} cells ({kinds}), {seeds} seeds: {runs:,} training runs"
+    yield f"{name}: {len(estimate.cells)} cells ({kinds}), {seeds} seeds: {runs:,} training runs"
+    time = _about(sum(_times(estimate, speed)), estimate)
+    adapters = sum(map(estimate.weights, estimate.tuned))
+    disk = adapters + estimate.releases() + estimate.tables()
+    where = "this GPU and CPU" if has_gpu() else "this CPU"
+    yield f"{time[0].upper()}{time[1:]} on {where} ({cores()} cores), {_size(disk)} on disk."
 
 
 def _table(estimate: Estimate, rate: float) -> Table:
     """Tabulate the tuning by task, backbone and tuner."""
-    table = Table()
-    for name in ("task", "backbone", "tuner"):
-        table.add_column(name)
+    table = Table(*FACTORS)
     for name in ("cells", "GPU", "adapters"):
         table.add_column(name, justify="right")
-    groups: dict[tuple[str, ...], list[PlannedCell]] = {}
+    groups: dict[tuple[str, ...], list[PlannedCell]] = defaultdict(list)
     for cell in estimate.tuned:
-        key = tuple(cell.factors[name] for name in ("task", "backbone", "tuner"))
-        groups.setdefault(key, []).append(cell)
+        groups[tuple(cell.factors[name] for name in FACTORS)].append(cell)
     for key, cells in groups.items():
-        flops, weights = total(map(estimate.flops, cells)), total(map(estimate.weights, cells))
-        most = key[0] in estimate.guessed
-        time = "unknown" if flops is None else _about(flops / rate, most)
-        table.add_row(*key, str(len(cells)), time, _size(weights))
+        time = _about(sum(map(estimate.flops, cells)) / rate, estimate, key[0])
+        table.add_row(*key, str(len(cells)), time, _size(sum(map(estimate.weights, cells))))
     return table
 
 
-def _hours(estimate: Estimate, rate: float) -> str:
-    """Format the time of all tuning, as far as it is known."""
-    most = any(cell.factors["task"] in estimate.guessed for cell in estimate.tuned)
-    return _sum(map(estimate.flops, estimate.tuned), lambda flops: _about(flops / rate, most))
-
-
-def _sum(values: Iterable[float | None], text: Callable[[float], str]) -> str:
-    """Format the sum over cells, as far as it is known."""
-    found = list(values)
-    known = [value for value in found if value is not None]
-    if not known:
-        return "unknown" if found else "none"
-    missing = len(found) - len(known)
-    return text(sum(known)) + (f", and {missing} cells unknown" if missing else "")
-
-
-def _adapters(estimate: Estimate) -> float | None:
-    return total(map(estimate.weights, estimate.tuned))
+def _parts(estimate: Estimate, speed: Speed) -> Iterator[str]:
+    """Break the estimated time on this machine down into starting, searching and tuning."""
+    times = _times(estimate, speed)
+    if not isnan(sum(times)):
+        start, search, tuning = map(_time, times)
+        yield (
+            f"Here {estimate.stages()} stages take {start} to start, searching nearest words "
+            f"{search}, tuning {tuning}. Measured: {speed.start:.1f} s to start one that tunes, "
+            f"{_number(speed.product / 1e9)} GFLOP/s a core in matrix products, "
+            f"{_number(speed.of(estimate.width) / 1e9)} in training."
+        )
 
 
 def _disk(estimate: Estimate) -> str:
@@ -234,7 +200,7 @@ def _disk(estimate: Estimate) -> str:
 
 
 def _unknown(estimate: Estimate) -> Iterator[str]:
-    rows = [name for name, texts in estimate.texts.items() if texts.rows is None]
+    rows = [name for name, texts in estimate.texts.items() if isnan(texts.rows)]
     if rows:
         yield f"Unknown until downloaded: the rows of {', '.join(rows)}; give --rows {rows[0]}=N."
     if estimate.guessed:
@@ -242,9 +208,8 @@ def _unknown(estimate: Estimate) -> Iterator[str]:
             f"Not here yet: the texts of {', '.join(estimate.guessed)}; taken as long as "
             f"train.max_tokens allows, {estimate.params.train.max_tokens} tokens."
         )
-    models = [name for name, model in estimate.models.items() if model is None]
-    if models:
-        yield f"Not here yet: {', '.join(models)}; give --parameters {models[0]}=3B or the like."
+    if names := estimate.missing:
+        yield f"Not here yet: {', '.join(names)}; give --parameters {names[0]}=3B or the like."
 
 
 def _many(estimate: Estimate) -> Iterator[str]:
@@ -256,27 +221,38 @@ def _many(estimate: Estimate) -> Iterator[str]:
         )
 
 
-def _about(seconds: float, most: bool) -> str:
+def _sum(costs: Iterable[float], text: Callable[[float], str]) -> str:
+    """Format the sum over cells, as far as it is known."""
+    found = list(costs)
+    known = [cost for cost in found if not isnan(cost)]
+    if not known:
+        return "unknown" if found else "none"
+    missing = len(found) - len(known)
+    return text(sum(known)) + (f", and {missing} cells unknown" if missing else "")
+
+
+def _about(seconds: float, estimate: Estimate, task: str | None = None) -> str:
+    """Format a time, an upper bound where texts of the task, or of any, were guessed."""
+    if isnan(seconds):
+        return "an unknown time"
     if seconds < 60:
         return "less than a minute"
-    return f"{'up to ' if most else ''}about {_time(seconds)}"
+    is_most = task in estimate.guessed if task else estimate.guessed
+    return f"{'up to ' if is_most else ''}about {_time(seconds)}"
 
 
 def _time(seconds: float) -> str:
-    if seconds < 5400:
-        return f"{_number(seconds / 60)} min"
-    return f"{_number(seconds / 3600)} h"
+    value, unit = (seconds / 60, "min") if seconds < 5400 else (seconds / 3600, "h")
+    return f"{_number(value)} {unit}"
 
 
-def _size(size: float | None) -> str:
-    if size is None:
+def _size(size: float) -> str:
+    if isnan(size):
         return "unknown"
     if size < 1e6:
         return "less than 1 MB"
-    for unit, most in (("MB", 1e9), ("GB", 1e12)):
-        if size < most:
-            return f"about {_number(size / most * 1e3)} {unit}"
-    return f"about {_number(size / 1e12)} TB"
+    unit, name = next(u for u in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB")) if size >= u[0])
+    return f"about {_number(size / unit)} {name}"
 
 
 def _number(value: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from itertools import pairwise
@@ -77,4 +76,4 @@ def binned(numbers: Iterable[float], edges: list[float]) -> list[str]:
     ends = [np.format_float_positional(edge, trim="-") for edge in edges]
     names = [f"[{low}, {high})" for low, high in pairwise(ends)]
     names[-1] = names[-1].replace(")", "]")
-    return [names[bisect_right(edges[1:-1], number)] for number in numbers]
+    return [names[place] for place in np.digitize(list(numbers), edges[1:-1])]

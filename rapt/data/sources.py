@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +76,9 @@ def _local(source: FilesSource, split: Any, path: str) -> bytes:
     try:
         data = (files.home() / path).read_bytes()
     except OSError as error:
-        raise RaptError(f"{path}: {error.strerror}; paths start at {files.home()}") from None
+        raise RaptError(
+            f"{path}: got {error.strerror}, expected a file. Paths start at {files.home()}."
+        ) from None
     expected = (source.sha256 or {}).get(split)
     if expected and (found := fetch.sha256(data)) != expected:
         raise RaptError(
@@ -88,7 +89,7 @@ def _local(source: FilesSource, split: Any, path: str) -> bytes:
 
 
 def _from_hub(source: HubSource) -> Loaded:
-    data = _load_dataset()(source.dataset, source.config, revision=source.revision)
+    data = _load_dataset(source)
     splits: dict[str, Split] = {}
     for split, theirs in source.splits.items():
         if theirs not in data:
@@ -101,6 +102,30 @@ def _from_hub(source: HubSource) -> Loaded:
     return Loaded(splits, source.model_dump())
 
 
+def _load_dataset(source: HubSource) -> Any:
+    """Load a data set of the hub, with errors as one line."""
+    try:
+        import datasets
+    except ImportError:
+        raise RaptError(
+            "source.type: got hub without its package, expected datasets. Next: pip install "
+            "'rapt[hub]'"
+        ) from None
+    try:
+        return datasets.load_dataset(source.dataset, source.config, revision=source.revision)
+    except datasets.exceptions.DatasetGenerationError:
+        # Its message may quote a row.
+        raise RaptError(
+            f"{source.dataset}: got files that cannot be read, expected a data set."
+        ) from None
+    except Exception as error:  # the hub's client raises a dozen types, from three packages
+        line = " ".join(str(error).split())
+        raise RaptError(
+            f"{source.dataset}: got {type(error).__name__} ({line}), expected a data set of the "
+            "hub."
+        ) from None
+
+
 def _tags(column: pa.ChunkedArray, feature: Any) -> pa.ChunkedArray | list[list[str | None]]:
     """Replace tags that a data set stores as numbers by their names; keep other columns."""
     names = getattr(getattr(feature, "feature", None), "names", None)
@@ -108,23 +133,3 @@ def _tags(column: pa.ChunkedArray, feature: Any) -> pa.ChunkedArray | list[list[
         return column
     by_number = dict(enumerate(names))
     return [[by_number.get(number) for number in row] for row in column.to_pylist()]
-
-
-def _load_dataset() -> Callable[..., Any]:
-    """Return `datasets.load_dataset`, with its errors as one line."""
-    try:
-        import datasets
-    except ImportError:
-        raise RaptError("source.type hub needs one more package: pip install 'rapt[hub]'") from None
-
-    def load_dataset(name: str, config: str | None, revision: str) -> Any:
-        try:
-            return datasets.load_dataset(name, config, revision=revision)
-        except datasets.exceptions.DatasetGenerationError:
-            # Its message may quote a row.
-            raise RaptError(f"{name}: its files cannot be read as a data set") from None
-        except Exception as error:  # the hub's client raises a dozen types, from three packages
-            line = " ".join(str(error).split())
-            raise RaptError(f"{name}: {type(error).__name__}: {line}") from None
-
-    return load_dataset

@@ -196,7 +196,7 @@ def test_more_rows_than_there_are(rows: dict[str, int], line: str) -> None:
 def test_no_rows_left() -> None:
     write("train.csv", ["text", "a"])
     write("test.csv", ["text", "A"])
-    with pytest.raises(RaptError, match=r"^tasks\.a: no rows are left for train"):
+    with pytest.raises(RaptError, match=r"^tasks\.a: got no rows for train"):
         prepare("a", make_task({"train": "train.csv", "test": "test.csv"}), 0)
 
 
@@ -316,7 +316,7 @@ def test_no_author_and_no_text_is_in_both_splits(
     try:
         prepared = prepare("a", task, seed)
     except RaptError as error:  # one author has nearly all rows, or the texts of all others
-        assert re.search("at most|no rows are left for train", str(error))
+        assert re.search("at most|got no rows for train", str(error))
         return
     train, test_rows = (prepared.tables[split].to_pylist() for split in ("train", "test"))
     spelled_once = {"b ": "b", "B": "b", "7.0": "7"}
@@ -349,7 +349,7 @@ def test_no_text_is_in_both_splits(copies: list[int], split: str) -> None:
     try:
         prepared = prepare("a", make_task(names), 0)
     except RaptError as error:
-        assert len(set(copies)) == 1 and "no rows are left for train" in str(error)
+        assert len(set(copies)) == 1 and "got no rows for train" in str(error)
         return
     train, test = ({normalized(t) for t in texts(prepared, s)} for s in ("train", "test"))
     assert train and test and not train & test
@@ -365,7 +365,7 @@ def test_authors_are_drawn_whole_until_there_are_enough_rows() -> None:
 
 
 def test_a_missing_file_and_a_wrong_hash() -> None:
-    with pytest.raises(RaptError, match=r"^a\.csv: No such file"):
+    with pytest.raises(RaptError, match=r"^a\.csv: got No such file"):
         prepare("a", make_task({"all": "a.csv"}), 0)
     write("a.csv", ["text", "a", "b"])
     found = files.sha256("a.csv")

@@ -50,17 +50,21 @@ def test_nulls_are_no_text() -> None:
 @pytest.mark.parametrize(
     ("data", "how", "line"),
     [
-        (b"", format("csv"), "f: holds no rows"),
-        (b"text,label\n", format("csv"), "f: holds no rows"),
-        (b"", format("jsonl"), "f: holds no rows"),
+        (b"", format("csv"), "f: got no rows"),
+        (b"text,label\n", format("csv"), "f: got no rows"),
+        (b"", format("jsonl"), "f: got no rows"),
         (b"text\nconfidential \xff\n", format("csv"), "f: got a file that is not UTF-8 at byte 18"),
         (b"a,b\nconfidential,1,2\n", format("csv"), "f: line 2: got 3 fields, expected 2, "),
         (b"a,b\nconfidential\n", format("csv"), "f: line 2: got 1 fields, expected 2, "),
-        (b'a,b\n"confidential,1\n', format("csv"), "f: line 2: unexpected end of data"),
-        (b"a,a\nconfidential,1\n", format("csv"), "f: two columns of its first line"),
-        (b'{"a": "confidential}', format("jsonl"), "f: line 1, column 7: not JSON"),
+        (
+            b'a,b\n"confidential,1\n',
+            format("csv"),
+            "f: line 2: got unexpected end of data, expected csv",
+        ),
+        (b"a,a\nconfidential,1\n", format("csv"), "f: got two columns of one name"),
+        (b'{"a": "confidential}', format("jsonl"), "f: line 1, column 7: got what is not JSON"),
         (b'\n["confidential"]\n', format("jsonl"), "f: line 2: got no JSON object, expected"),
-        (b"PAR1 confidential", format("parquet"), "f: not a Parquet file, or a broken one"),
+        (b"PAR1 confidential", format("parquet"), "f: got another format or a broken file"),
     ],
 )
 def test_a_bad_file_is_one_line_without_its_text(data: bytes, how: Format, line: str) -> None:

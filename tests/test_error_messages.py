@@ -1,0 +1,149 @@
+"""Every error of the code: one line that names the key, what was got and what is expected."""
+
+from __future__ import annotations
+
+import ast
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rapt.data.prepare import prepare
+from rapt.utils.errors import RaptError, not_allowed, wrong_eta
+from tests.conftest import ROOT
+from tests.data.conftest import label, make_task
+
+# Errors that tell how a run ended, and not what a user can mend.
+OF_RUNS = {"CommandError", "Stopped"}
+RAISED = {"RaptError", "problem", *OF_RUNS}
+# Rooms whose messages have the form all through; in the others they are one line.
+STRICT = ("commands", "data", "utils", "rapt")
+# Functions that make messages of this form; the last one is tested with the data.
+HELPERS = ("not_allowed", "wrong_eta", "missing_column")
+SECRET = "confidential"
+Site = tuple[str, str]
+
+
+def test_the_classes_of_errors_are_known() -> None:
+    found = {
+        node.name
+        for _, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and RAISED & {ast.unparse(base) for base in node.bases}
+    }
+    assert found == OF_RUNS
+
+
+def test_every_message_is_one_line_with_what_was_got_and_what_is_expected() -> None:
+    messages = [found for path, tree in modules() for found in sites(path, tree)]
+    assert len(messages) > 150
+    for where, message in messages:
+        assert "\n" not in message.strip(), where
+        if Path(where).parent.name in STRICT and message != "…":
+            assert "got " in message and "expected " in message, f"{where}: {message}"
+
+
+def test_messages_made_by_a_function_have_the_form_too() -> None:
+    for message in (not_allowed("key", "x", ["y"]), "key: " + wrong_eta("x")):
+        assert message.startswith("key: got 'x', expected ")
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for folder in ("rapt", "stages", "pipelines"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
+
+
+def sites(path: str, tree: ast.Module) -> Iterator[Site]:
+    """Yield each message that a module raises, with … for what is filled in."""
+    functions = {n.name: n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in RAISED and node.args:
+            (given, *_) = node.args
+            made = functions.get(ast.unparse(given.func)) if isinstance(given, ast.Call) else None
+            returned = [n for n in ast.walk(made) if isinstance(n, ast.Return)] if made else []
+            for message in [n.value for n in returned if n.value] or [given]:
+                yield f"{path}:{node.lineno}", template(message)
+
+
+def template(message: ast.expr) -> str:
+    match message:
+        case ast.Constant():
+            return str(message.value)
+        case ast.JoinedStr():
+            return "".join(map(template, message.values))
+        case ast.BinOp():
+            return template(message.left) + template(message.right)
+        case ast.FormattedValue():
+            return template(message.value)
+        case ast.Call() if ast.unparse(message.func).endswith(HELPERS):
+            return "got …, expected …"
+    return "…"
+
+
+def parquet(**columns: Any) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.table(columns), out)
+    return out.getvalue()
+
+
+def rows(*values: str) -> bytes:
+    return "\n".join(["text,y", *values]).encode()
+
+
+# For each mistake the kind of the file, its content, and what the task says of it.
+BAD: dict[str, tuple[str, bytes, dict[str, Any]]] = {
+    "no rows": ("csv", b"text,y\n", {}),
+    "not UTF-8": ("csv", f"text\n{SECRET} ".encode() + b"\xff\n", {}),
+    "too many fields": ("csv", rows(f"{SECRET},1,2"), {}),
+    "an open quote": ("csv", rows(f'"{SECRET},1'), {}),
+    "one name twice": ("csv", f"text,text\n{SECRET},1".encode(), {}),
+    "no header": ("csv", f"{SECRET} it was a very long text,1\n{SECRET},2".encode(), {}),
+    "not JSON": ("jsonl", f'{{"text": "{SECRET}'.encode(), {}),
+    "no JSON object": ("jsonl", f'["{SECRET}"]'.encode(), {}),
+    "not Parquet": ("parquet", SECRET.encode(), {}),
+    "lists of texts": ("parquet", parquet(text=[[SECRET], [SECRET]]), {}),
+    "a missing column": ("csv", rows(f"{SECRET},1"), {"text": "txt"}),
+    "no class": ("csv", rows(f"{SECRET},", "b,no"), {"label": label("y", "no", "yes")}),
+    "another class": ("csv", rows(f"a,{SECRET}", "b,no"), {"label": label("y", "no", "yes")}),
+    "no rating": ("csv", rows(f"a,{SECRET}"), {"label": label("y", "no", "yes", threshold=0)}),
+    "no tags": (
+        "parquet",
+        parquet(text=[[SECRET]], tags=[[SECRET]]),
+        {"entities": "tags"},
+    ),
+    "too few rows": ("csv", rows(f"{SECRET},1"), {}),
+    "too few values": (
+        "csv",
+        rows(f"a {SECRET},{SECRET}", f"b {SECRET},{SECRET}"),
+        {"attributes": {"y": {"type": "most-frequent", "column": "y", "count": 2}}},
+    ),
+    "too few numbers": (
+        "csv",
+        rows(f"a {SECRET},1", f"b {SECRET},1", "c,1"),
+        {"attributes": {"y": {"type": "bins", "column": "y", "least": 0, "most": 9, "count": 2}}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "content", "task"), BAD.values(), ids=BAD)
+def test_bad_data_is_one_line_that_shows_no_text(
+    kind: str,
+    content: bytes,
+    task: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAPT_HOME", raising=False)
+    Path("my.file").write_bytes(content)
+    with pytest.raises(RaptError) as error:
+        prepare("mine", make_task({"all": "my.file"}, kind, **task), 0)
+    line = str(error.value)
+    assert line.startswith(("my.file: ", "tasks.mine"))
+    assert "got " in line and "expected " in line
+    assert "\n" not in line and SECRET not in line
