@@ -30,7 +30,7 @@ from prefect.states import Cancelling, Crashed
 from prefect.task_runners import ThreadPoolTaskRunner
 from ruamel.yaml import YAML
 
-from pipelines import executor, finish, graph, remote_cache, server
+from pipelines import dvc_api, executor, finish, graph, server
 from pipelines.checkout import DVC, git, worktree
 from pipelines.heartbeat import Pulse
 from pipelines.progress import console
@@ -102,7 +102,7 @@ class Desk:
                 capture_output=True,
                 text=True,
             )
-        if done.returncode not in (0, remote_cache.NOTHING):
+        if done.returncode not in (0, dvc_api.NOTHING):
             reason = " ".join(done.stderr.strip().splitlines()[-1:])
             raise RaptError(f"{stage}: not fetched from the remote: {reason}")
         return done.returncode == 0

@@ -24,7 +24,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import IO, Self
 
-from pipelines import graph, rollback, slot_worker
+from pipelines import dvc_api, graph, rollback
 from pipelines.cache import forget_lost, remove_damaged
 from pipelines.checkout import DVC, PATH, forget_others, git, worktree
 from pipelines.schedule import Lease
@@ -113,7 +113,7 @@ class Slot:
 
     def _start(self) -> subprocess.Popen[bytes]:
         return _start(
-            *(sys.executable, "-P", slot_worker.__file__),
+            *(sys.executable, "-P", dvc_api.__file__, "serve"),
             cwd=self.path,
             environment=self._environment,
             stdin=subprocess.PIPE,

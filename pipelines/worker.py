@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from prefect import flow
 from ruamel.yaml import YAML
 
-from pipelines import heartbeat, remote_cache
+from pipelines import dvc_api, heartbeat
 from pipelines.cache import remove_damaged
 from pipelines.checkout import DVC, PATH, forget_others, git, use_cache
 from pipelines.slots import BACKOFF, CommandError
@@ -31,7 +31,7 @@ from rapt.utils import files, process
 from rapt.utils.errors import RaptError
 
 T = TypeVar("T")
-EXCHANGE = (sys.executable, "-P", remote_cache.__file__)
+EXCHANGE = (sys.executable, "-P", dvc_api.__file__)
 # Seconds before each retry while a remote is unavailable: a minute and a half in all.
 PAUSES = (2, 4, 8, 16, 32, 32)
 
