@@ -129,13 +129,15 @@ class Slots:
         """Prepare for `count` slots of the project at `root`."""
         self.root = root
         self.count = count
+        # How many stages may run on other machines beside these.
+        self.ahead = 0
         self.cache = graph.cache_dir(root)
         self._slots: list[Slot] = []
         self._free: queue.SimpleQueue[Slot] = queue.SimpleQueue()
         self._open = ExitStack()
         self._guard = threading.Lock()
         self._collecting: subprocess.Popen[bytes] | None = None
-        self._stopped = False
+        self._stopped = threading.Event()
         # Number of damaged objects removed from DVC's cache; they are made again.
         self.damaged = 0
 
@@ -221,7 +223,7 @@ class Slots:
     def stop(self) -> None:
         """Kill everything that runs, and start nothing more."""
         with self._guard:
-            self._stopped = True
+            self._stopped.set()
             for slot in self._slots:
                 slot.kill()
             if self._collecting:
@@ -273,12 +275,12 @@ class Slots:
     def _unless_stopped(self, name: str) -> Iterator[None]:
         """Guard the start of a process, so that `stop` finds it; raise if already stopped."""
         with self._guard:
-            if self._stopped:
+            if self._stopped.is_set():
                 raise Stopped(f"{name}: not started")
             yield
 
     def _check(self, name: str, code: int, log: Path) -> None:
-        if self._stopped:
+        if self._stopped.is_set():
             raise Stopped(f"{name}: stopped")
         if code:
             raise CommandError(name, code, log)

@@ -26,7 +26,8 @@ from ruamel.yaml import YAML
 from pipelines import dvc_api, heartbeat
 from pipelines.cache import remove_damaged
 from pipelines.checkout import DVC, PATH, forget_others, git, use_cache
-from pipelines.slots import BACKOFF, CommandError
+from pipelines.executor import retried
+from pipelines.slots import CommandError
 from rapt.utils import files, process
 from rapt.utils.errors import RaptError
 
@@ -59,11 +60,12 @@ def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None
         # A single item: if something upstream is missing, this fails rather than making it here.
         source = git(folder, "log", "-1", "--format=%b")
 
+        @retried
         def reproduce() -> None:
             forget_others(folder)
             run(*DVC, "repro", "--single-item", stage, RAPT_COMMIT=source)
 
-        again(reproduce)
+        reproduce()
         patiently(lambda: run(*EXCHANGE, "send", stage))
 
 
@@ -83,18 +85,6 @@ def patiently(call: Callable[[], T], pause: Callable[[float], object] = time.sle
         try:
             return call()
         except RaptError:
-            pause(seconds)
-    return call()
-
-
-def again(call: Callable[[], T], pause: Callable[[float], object] = time.sleep) -> T:
-    """Call, and retry if the failure may not recur: a stage killed, or out of memory."""
-    for seconds in BACKOFF:
-        try:
-            return call()
-        except CommandError as error:
-            if not error.may_pass:
-                raise
             pause(seconds)
     return call()
 

@@ -34,7 +34,7 @@ from ruamel.yaml import YAML
 
 from pipelines import __main__, graph, heartbeat, remote, worker
 from pipelines.remote import WARNING
-from pipelines.slots import BACKOFF, CommandError, snapshot
+from pipelines.slots import snapshot
 from rapt import cli, params
 from rapt.utils import files
 from rapt.utils.errors import RaptError
@@ -603,25 +603,6 @@ def test_a_run_of_a_machine_that_is_gone_is_started_on_another(
     assert flow.returncode == 0, output
     assert machines.toy.outcome() == serial
     assert machines.toy.names() == sorted([*EVERY_STAGE, "train-1-a"])
-
-
-def test_a_stage_is_tried_again_where_what_broke_it_may_pass(tmp_path: Path) -> None:
-    log, pauses = tmp_path / "log", list[float]()
-    log.write_text("no luck\n")
-    codes = iter([-9, -9, 0, 1, 0, 1, 0])
-
-    def call() -> str:
-        if code := next(codes):
-            raise CommandError("stage", code, log)
-        return "done"
-
-    assert worker.again(call, pauses.append) == "done"
-    assert pauses == list(BACKOFF)
-    with pytest.raises(CommandError):
-        worker.again(call, pauses.append)
-    assert next(codes) == 0
-    log.write_text("numpy._core._exceptions._ArrayMemoryError: Unable to allocate 9 TiB\n")
-    assert worker.again(call, pauses.append) == "done"
 
 
 def test_a_run_is_lost_when_nothing_new_is_heard_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
