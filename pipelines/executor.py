@@ -13,7 +13,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.futures import PrefectFuture
 
-from pipelines.artifacts import Bars
+from pipelines.artifacts import Bar
 from pipelines.progress import console, show, show_end, span
 from pipelines.schedule import Lease, Schedule
 from pipelines.slots import BACKOFF, CommandError, Slots, Stopped
@@ -104,7 +104,7 @@ class _Events:
 
 def _walk(schedule: Schedule, slots: Slots, events: _Events) -> None:
     """Run every stage whose dependencies succeeded, in the schedule's order."""
-    bars = Bars(schedule)
+    bar = Bar(schedule)
     took: dict[str, float | None] = {}
     futures: dict[str, PrefectFuture[bool]] = {}
 
@@ -132,7 +132,7 @@ def _walk(schedule: Schedule, slots: Slots, events: _Events) -> None:
             future = run.submit(stage.name, lease, return_state=False, wait_for=upstream)
             futures[stage.name] = future
             events.watch(stage.name, future)
-        bars.show()
+        bar.show()
         if not schedule.running:
             break
         if name := events.next():

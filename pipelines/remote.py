@@ -8,9 +8,7 @@ releases that are unprotected stay here. The bytes left are those of `dvc repro`
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -34,12 +32,12 @@ from pipelines.checkout import DVC, git, worktree
 from pipelines.heartbeat import Pulse
 from pipelines.progress import console
 from pipelines.schedule import Lease
-from pipelines.slots import Slots, Stopped
+from pipelines.slots import CommandError, Slots, Stopped
 from pipelines.worker import EXCHANGE, PAUSES, execute, patiently
 from rapt import params
 from rapt.data.config import FilesSource
 from rapt.privacy.statement import UNPROTECTED
-from rapt.utils import files, process
+from rapt.utils import files
 from rapt.utils.errors import RaptError
 
 T = TypeVar("T")
@@ -89,21 +87,16 @@ class Desk:
         """Bring what a stage made into the cache here; False where nobody has made it yet.
 
         Raises:
-            RaptError: the remote is away.
+            CommandError: the remote is away.
         """
-        command = process.tethered(*EXCHANGE, "bring", stage)
-        with self._guard:
-            done = subprocess.run(
-                command,
-                cwd=self._path,
-                env=os.environ | self._home,
-                capture_output=True,
-                text=True,
-            )
-        if done.returncode not in (0, dvc_api.NOTHING):
-            reason = " ".join(done.stderr.strip().splitlines()[-1:])
-            raise RaptError(f"{stage}: not fetched from the remote: {reason}")
-        return done.returncode == 0
+        try:
+            with self._guard:
+                self._execute(stage, *EXCHANGE, "bring", stage, **self._home)
+        except CommandError as error:
+            if error.code == dvc_api.NOTHING:
+                return False
+            raise
+        return True
 
     def _send(self, stage: str, needs: graph.Needs) -> Lock | None:
         if not needs:

@@ -26,7 +26,7 @@ from typing import IO, Self
 
 from pipelines import dvc_api, graph, rollback
 from pipelines.cache import forget_lost, remove_damaged
-from pipelines.checkout import DVC, PATH, forget_others, git, worktree
+from pipelines.checkout import DVC, PATH, environment, forget_others, git, worktree
 from pipelines.schedule import Lease
 from rapt.utils import process
 from rapt.utils.errors import RaptError
@@ -154,7 +154,7 @@ class Slots:
             for number in range(self.count):
                 path = self._folder / str(number)
                 worktree(self.root, path, self.commit, self.cache)
-                slot = Slot(path, _environment(self.root, path, self.count))
+                slot = Slot(path, environment(path, self.root) | _share(self.count))
                 self._slots.append(slot)
                 self._free.put(slot)
             self._open = stack.pop_all()
@@ -360,16 +360,10 @@ def _only_one(root: Path) -> ExitStack:
     return stack
 
 
-def _environment(root: Path, slot: Path, count: int) -> dict[str, str]:
-    share = str(max(1, process.cores() // count))
-    return {
-        "RAPT_HOME": str(root),
-        "RAPT_WORKERS": share,
-        "OMP_NUM_THREADS": share,
-        "PYTHONHASHSEED": "0",
-        # The snapshot's code comes before an editable install of the main workspace.
-        "PYTHONPATH": os.pathsep.join([str(slot), *_inherited("PYTHONPATH")]),
-    }
+def _share(count: int) -> dict[str, str]:
+    """Return a slot's part of the cores, as variables of its environment."""
+    cores = str(max(1, process.cores() // count))
+    return {"RAPT_WORKERS": cores, "OMP_NUM_THREADS": cores}
 
 
 def _listed(names: list[str]) -> str:
@@ -384,11 +378,6 @@ def recover(root: Path) -> None:
     """
     with _only_one(root):
         rollback.give_back(root)
-
-
-def _inherited(variable: str) -> list[str]:
-    # An empty entry would mean the working folder.
-    return [value] if (value := os.environ.get(variable)) else []
 
 
 def gpus() -> list[str]:

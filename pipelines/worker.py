@@ -25,7 +25,7 @@ from ruamel.yaml import YAML
 
 from pipelines import dvc_api, heartbeat
 from pipelines.cache import remove_damaged
-from pipelines.checkout import DVC, PATH, forget_others, git, use_cache
+from pipelines.checkout import DVC, PATH, environment, forget_others, git, use_cache
 from pipelines.executor import retried
 from pipelines.slots import CommandError
 from rapt.utils import files, process
@@ -51,7 +51,9 @@ def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None
         RaptError: git or DVC failed; its log stays on this machine.
     """
     with heartbeat.beating(), own_folder() as folder:
-        run = partial(execute, folder, stage, logs=folder / ".rapt/logs", **_environment(folder))
+        run = partial(
+            execute, folder, stage, logs=folder / ".rapt/logs", **environment(folder, folder)
+        )
         patiently(lambda: _checkout(folder, repository, commit))
         remove_damaged(folder / ".dvc/cache", folder / ".rapt/cache.json")
         files.write_bytes(folder / "dvc.lock", [_lock_file(lock)])
@@ -114,7 +116,7 @@ def _checkout(folder: Path, repository: str, commit: str) -> None:
     use_cache(folder, folder / ".dvc/cache")
 
 
-def execute(folder: Path, stage: str, *command: str, logs: Path, **environment: str) -> None:
+def execute(folder: Path, stage: str, *command: str, logs: Path, **variables: str) -> None:
     """Run DVC or EXCHANGE in `folder` on behalf of `stage`, with a log in `logs`.
 
     Raises:
@@ -127,20 +129,10 @@ def execute(folder: Path, stage: str, *command: str, logs: Path, **environment: 
         done = subprocess.run(
             process.tethered(*command),
             cwd=folder,
-            env=os.environ | PATH | environment,
+            env=os.environ | PATH | variables,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
         )
     if done.returncode:
         raise CommandError(f"{stage}: {step}", done.returncode, log)
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    # The snapshot's code comes before that of the worker's own checkout.
-    paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {
-        "RAPT_HOME": str(folder),
-        "PYTHONHASHSEED": "0",
-        "PYTHONPATH": os.pathsep.join(paths),
-    }

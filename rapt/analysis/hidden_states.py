@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from peft import PeftModel
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from rapt.tuning.backbones import load_model, load_tokenizer
 from rapt.tuning.batches import by_length
+from rapt.tuning.config import Precision
 from rapt.tuning.inputs import Split, collate, pooled, read_split
 from rapt.tuning.model import Classifier, load, needs_backbone, placed
 
@@ -30,8 +31,8 @@ def states_of_adapter(
     release: Path,
     texts: int,
     max_tokens: int,
-    precision: str,
-    quantize: str | None,
+    precision: Precision,
+    quantize: Literal["4bit"] | None,
 ) -> Tensor:
     """Compute `hidden_states` of an adapter on the first texts of a split of its release.
 
