@@ -39,7 +39,7 @@ def start(plan: graph.Plan, slots: Slots, experiment: params.Params) -> None:
             executor.run(schedule, slots)
         finish.finish(experiment)
 
-    with slots, server.running(begun), server.needed():
+    with server.needed(), slots, server.running(begun):
         if slots.damaged:
             console.print(f"warning: {slots.damaged} damaged in DVC's cache: removed, made again")
         reproduce()
