@@ -11,7 +11,7 @@ import typer
 
 from pipelines import finish, graph
 from pipelines.progress import console, show
-from pipelines.slots import CommandError, Stopped, recover, snapshot
+from pipelines.slots import CommandError, Slots, Stopped, recover, snapshot
 from rapt.commands import check
 from rapt.utils import process
 from rapt.utils.errors import RaptError, disk_errors
@@ -54,10 +54,12 @@ def start(slots: int, pool: str | None, repository: str | None) -> None:
         return
     from pipelines import remote, reproduce  # here, as Prefect takes seconds to import
 
+    slots = min(slots, len(plan))
     if pool:
-        remote.start(plan, pool, slots, experiment, repository)
+        here: Slots = remote.Sides(root, slots, pool, experiment, repository)
     else:
-        reproduce.start(plan, slots, experiment)
+        here = Slots(root, slots)
+    reproduce.start(plan, here, experiment)
     console.print(f"{len(plan)} stages run, everything is up to date")
 
 

@@ -29,21 +29,22 @@ from rapt.results.reader import load
 MLFLOW = "http://127.0.0.1:5000/"  # where `make mlflow` shows the runs
 
 
-class Bars:
-    """A progress bar for each kind of stage, and one for all stages with the remaining time."""
+class Bar:
+    """A progress bar of a flow: how far each kind of stage is, and how long the rest takes."""
 
     def __init__(self, schedule: Schedule) -> None:
         """Count the stages of each kind; nothing is shown yet."""
         self._schedule = schedule
         self._totals = Counter(stage.kind for stage in schedule.plan.values())
-        self._texts: dict[str, str] = {}
-        self._ids: dict[str, UUID] = {}
+        self._id: UUID | None = None
+        self._shown = -1
         self._lost = False
 
     def show(self) -> None:
-        """Update the bars that changed; after one failure the server is not tried again."""
-        if self._lost:
+        """Update the bar if a stage has ended; after one failure the server is not tried again."""
+        if self._lost or self._shown == len(self._schedule.done):
             return
+        self._shown = len(self._schedule.done)
         try:
             self._update()
         except (httpx.HTTPError, PrefectException):
@@ -52,21 +53,14 @@ class Bars:
     def _update(self) -> None:
         schedule = self._schedule
         done = Counter(schedule.plan[name].kind for name in schedule.done)
-        counts = {kind: f"{kind}: {done[kind]} of {total}" for kind, total in self._totals.items()}
-        changed = [kind for kind, text in counts.items() if self._texts.get(kind) != text]
-        for kind in changed:
-            self._bar(f"stages-{kind}", done[kind] / self._totals[kind], counts[kind])
-            self._texts[kind] = counts[kind]
-        if changed:
-            left = remaining_text(schedule.remaining())
-            self._bar("stages", len(schedule.done) / len(schedule.plan), f"all stages {left}")
-
-    def _bar(self, key: str, share: float, text: str) -> None:
-        if key in self._ids:
-            update_progress_artifact(self._ids[key], 100 * share, text)
+        counts = [f"{kind}: {done[kind]} of {total}" for kind, total in self._totals.items()]
+        text = ", ".join(filter(None, [*counts, remaining_text(schedule.remaining())]))
+        percent = 100 * len(schedule.done) / len(schedule.plan)
+        if self._id:
+            update_progress_artifact(self._id, percent, text)
         else:
-            made = create_progress_artifact(100 * share, key, text)
-            self._ids[key] = cast(UUID, made)  # not a coroutine, as no event loop runs here
+            made = create_progress_artifact(percent, "stages", text)
+            self._id = cast(UUID, made)  # not a coroutine, as no event loop runs here
 
 
 def results(experiment: Params, run_in_mlflow: str | None) -> None:

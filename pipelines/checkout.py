@@ -53,6 +53,22 @@ def use_cache(path: Path, cache: Path) -> None:
     (path / ".dvc/config.local").write_text(local)
 
 
+def environment(folder: Path, home: Path) -> dict[str, str]:
+    """Return the environment of the stages in the checkout `folder`.
+
+    Args:
+        folder: whose code comes before that of an editable install.
+        home: the project's folder, where what is no out goes (RAPT_HOME).
+    """
+    # An empty entry would mean the working folder.
+    paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
+        "RAPT_HOME": str(home),
+        "PYTHONHASHSEED": "0",
+        "PYTHONPATH": os.pathsep.join(paths),
+    }
+
+
 def forget_others(path: Path) -> None:
     """Delete DVC's lock record of the checkout `path`, which nobody else uses.
 

@@ -6,17 +6,17 @@ import queue
 import signal
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.futures import PrefectFuture
 
-from pipelines.artifacts import Bars
+from pipelines.artifacts import Bar
 from pipelines.progress import console, show, show_end, span
 from pipelines.schedule import Lease, Schedule
-from pipelines.slots import BACKOFF, CommandError, Stopped
+from pipelines.slots import BACKOFF, CommandError, Slots, Stopped
 from rapt.utils.errors import RaptError
 
 SECONDS_BETWEEN_UPDATES = 5
@@ -28,33 +28,12 @@ class Stays(Exception):
     """The stage's inputs turned out not to be allowed to leave this machine."""
 
 
-class Runner(Protocol):
-    """Interface of the classes that run stages."""
-
-    def reproduce(self, lease: Lease) -> float | None:
-        """Reproduce a stage; return the seconds that it ran, None if it was made before.
-
-        Raises:
-            Stays: the lease is for another machine, and the stage may not leave this one.
-        """
-
-    def assemble(self) -> None:
-        """Collect what the stages made in the main workspace."""
-
-    def finish(self) -> None:
-        """Let running stages end, and start no more."""
-
-    def stop(self) -> None:
-        """Stop all running stages, and start no more."""
-
-
 def _may_pass(_: Task[Any, Any], __: TaskRun, state: State[Any]) -> bool:
     return isinstance(state.data, CommandError) and state.data.may_pass
 
 
-stage_task = task(
-    name="stage",
-    task_run_name="{stage}",
+# A task that starts again if its failure may not recur: a stage killed, or out of memory.
+retried = task(
     retries=len(BACKOFF),
     retry_delay_seconds=list(BACKOFF),
     retry_condition_fn=_may_pass,
@@ -63,14 +42,14 @@ stage_task = task(
 )
 
 
-def run(schedule: Schedule, runner: Runner) -> None:
+def run(schedule: Schedule, slots: Slots) -> None:
     """Run the schedule's stages and then collect their outs, inside a Prefect flow.
 
     Raises:
         RaptError: stages failed, files were edited meanwhile, or the user pressed Ctrl-C.
     """
-    with _Events(runner, schedule) as events:
-        _walk(schedule, runner, events)
+    with _Events(slots, schedule) as events:
+        _walk(schedule, slots, events)
         if events.interrupts:
             raise Stopped(INTERRUPTED)
         if schedule.failed:
@@ -79,16 +58,16 @@ def run(schedule: Schedule, runner: Runner) -> None:
                 f"skipped, as they depend on these: {len(schedule.skipped)}"
             )
         with console.status("collecting from the cache"):
-            _collect(runner, events)
+            _collect(slots, events)
 
 
 class _Events:
     """Events that the main thread waits for: the end of futures, and the user's Ctrl-C."""
 
-    def __init__(self, runner: Runner, schedule: Schedule) -> None:
+    def __init__(self, slots: Slots, schedule: Schedule) -> None:
         """Receive nothing before `with`."""
         self.interrupts = 0
-        self._runner, self._schedule = runner, schedule
+        self._slots, self._schedule = slots, schedule
         self._heard: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def __enter__(self) -> Self:
@@ -117,23 +96,23 @@ class _Events:
         self.interrupts += 1
         self._schedule.stop()
         if self.interrupts > 1:
-            self._runner.stop()
+            self._slots.stop()
         else:
             console.print("waiting for what runs; Ctrl-C again stops it")
-            self._runner.finish()
+            self._slots.finish()
 
 
-def _walk(schedule: Schedule, runner: Runner, events: _Events) -> None:
+def _walk(schedule: Schedule, slots: Slots, events: _Events) -> None:
     """Run every stage whose dependencies succeeded, in the schedule's order."""
-    bars = Bars(schedule)
+    bar = Bar(schedule)
     took: dict[str, float | None] = {}
     futures: dict[str, PrefectFuture[bool]] = {}
 
-    @stage_task
+    @retried
     def run(stage: str, lease: Lease) -> bool:
         """Reproduce a stage; return False if it may not leave this machine."""
         try:
-            seconds = runner.reproduce(lease)
+            seconds = slots.reproduce(lease)
         except Stays:
             return False
         except CommandError as error:
@@ -145,6 +124,7 @@ def _walk(schedule: Schedule, runner: Runner, events: _Events) -> None:
             schedule.durations.add(lease.stage, seconds)
         return True
 
+    run = run.with_options(name="stage", task_run_name="{stage}")
     while True:
         while lease := schedule.next():
             stage = lease.stage
@@ -152,7 +132,7 @@ def _walk(schedule: Schedule, runner: Runner, events: _Events) -> None:
             future = run.submit(stage.name, lease, return_state=False, wait_for=upstream)
             futures[stage.name] = future
             events.watch(stage.name, future)
-        bars.show()
+        bar.show()
         if not schedule.running:
             break
         if name := events.next():
@@ -160,11 +140,10 @@ def _walk(schedule: Schedule, runner: Runner, events: _Events) -> None:
     schedule.durations.save()
 
 
-def _collect(runner: Runner, events: _Events) -> None:
+def _collect(slots: Slots, events: _Events) -> None:
     """Assemble in another thread, so that this one receives Ctrl-C."""
-    future = task(name="collect", cache_policy=NO_CACHE, persist_result=False)(
-        runner.assemble
-    ).submit(return_state=False)
+    collect = task(name="collect", cache_policy=NO_CACHE, persist_result=False)(slots.assemble)
+    future = collect.submit(return_state=False)
     events.watch("collect", future)
     while events.next() is None:
         pass

@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import networkx as nx
-from dvc.exceptions import DvcException
-from dvc.lock import LockError
-from dvc.repo import Repo
-from dvc.stage import PipelineStage
 
+from pipelines.dvc_api import DvcException, LockError, PipelineStage, Repo
 from pipelines.repair_locks import mend
 from rapt.utils.errors import RaptError, not_allowed
 

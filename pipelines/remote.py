@@ -8,40 +8,36 @@ releases that are unprotected stay here. The bytes left are those of `dvc repro`
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
-from prefect import flow, get_client
+from prefect import get_client
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.deployments import run_deployment
 from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_API_URL
 from prefect.states import Cancelling, Crashed
-from prefect.task_runners import ThreadPoolTaskRunner
 from ruamel.yaml import YAML
 
-from pipelines import executor, finish, graph, remote_cache, server
+from pipelines import dvc_api, executor, graph
 from pipelines.checkout import DVC, git, worktree
 from pipelines.heartbeat import Pulse
 from pipelines.progress import console
-from pipelines.reproduce import warn_of_damage
-from pipelines.schedule import Durations, Lease, Schedule
-from pipelines.slots import Slots, Stopped, gpus
+from pipelines.schedule import Lease
+from pipelines.slots import CommandError, Slots, Stopped
 from pipelines.worker import EXCHANGE, PAUSES, execute, patiently
 from rapt import params
 from rapt.data.config import FilesSource
 from rapt.privacy.statement import UNPROTECTED
-from rapt.utils import files, process
+from rapt.utils import files
 from rapt.utils.errors import RaptError
 
 T = TypeVar("T")
@@ -91,21 +87,16 @@ class Desk:
         """Bring what a stage made into the cache here; False where nobody has made it yet.
 
         Raises:
-            RaptError: the remote is away.
+            CommandError: the remote is away.
         """
-        command = process.tethered(*EXCHANGE, "bring", stage)
-        with self._guard:
-            done = subprocess.run(
-                command,
-                cwd=self._path,
-                env=os.environ | self._home,
-                capture_output=True,
-                text=True,
-            )
-        if done.returncode not in (0, remote_cache.NOTHING):
-            reason = " ".join(done.stderr.strip().splitlines()[-1:])
-            raise RaptError(f"{stage}: not fetched from the remote: {reason}")
-        return done.returncode == 0
+        try:
+            with self._guard:
+                self._execute(stage, *EXCHANGE, "bring", stage, **self._home)
+        except CommandError as error:
+            if error.code == dvc_api.NOTHING:
+                return False
+            raise
+        return True
 
     def _send(self, stage: str, needs: graph.Needs) -> Lock | None:
         if not needs:
@@ -142,16 +133,45 @@ def _unprotected(release: Path) -> bool:
     return statement.exists() and files.read_json(statement)["protection"] == UNPROTECTED
 
 
-class Sides:
-    """Runs each stage on its side: the provider's on the pool, all others in the slots here."""
+class Sides(Slots):
+    """Slots beside a work pool: the provider's stages run on the pool, all others here."""
 
-    def __init__(self, slots: Slots, desk: Desk, pool: str, repository: str, commit: str) -> None:
-        """Take what the runs of the pool's deployment are given, and where the others run."""
-        self._slots = slots
-        self._desk = desk
+    def __init__(
+        self, root: Path, count: int, pool: str, experiment: params.Params, repository: str | None
+    ) -> None:
+        """Look for what the pool needs.
+
+        Args:
+            root: the project's folder.
+            count: stages side by side on this machine.
+            pool: the provider's work pool, and the name of its deployment.
+            experiment: whose stages these are.
+            repository: the address that the workers fetch the snapshot from; else that of `origin`.
+
+        Raises:
+            RaptError: see its text.
+        """
+        super().__init__(root, count)
+        self.ahead = AHEAD
+        self._needs = graph.provider_side(root)
+        refuse_tracked_text(root, experiment)
+        self._repository = _address(root, repository)
+        _look(pool)
         self._deployment = f"stage/{pool}"
-        self._given = {"repository": repository, "commit": commit}
-        self._finishing, self._stopped = threading.Event(), threading.Event()
+        self._finishing = threading.Event()
+        console.print(WARNING)
+
+    def __enter__(self) -> Self:
+        """Create the slots, and publish the snapshot for the workers."""
+        super().__enter__()
+        with ExitStack() as stack:
+            stack.callback(self.close)
+            self._desk = Desk(self, self._needs)
+            self._own = self._open.enter_context(
+                published(self.root, self.commit, self._repository)
+            )
+            stack.pop_all()
+        return self
 
     def reproduce(self, lease: Lease) -> float | None:
         """Reproduce a stage, unless somebody has; what it makes is in the cache here then.
@@ -161,10 +181,10 @@ class Sides:
 
         Raises:
             RaptError: it failed.
-            walk.Stays: it was leased to the pool, and takes text that nothing protects.
+            executor.Stays: it was leased to the pool, and takes text that nothing protects.
         """
         if not lease.elsewhere:
-            return self._slots.reproduce(lease)
+            return super().reproduce(lease)
         stage = lease.stage.name
         lock = self._patiently(lambda: self._desk.send(stage))
         if lock is None:
@@ -175,18 +195,9 @@ class Sides:
         self._patiently(lambda: self._bring(stage))
         return seconds
 
-    def assemble(self) -> None:
-        """Collect what all sides made in the main workspace."""
-        self._slots.assemble()
-
     def finish(self) -> None:
         """Start nothing more: a run that no worker has begun is cancelled."""
         self._finishing.set()
-
-    def stop(self) -> None:
-        """Start nothing more, and kill what runs here; `published` cancels what the pool has."""
-        self._stopped.set()
-        self._slots.stop()
 
     def _bring(self, stage: str) -> None:
         if not self._desk.fetch(stage):
@@ -198,14 +209,16 @@ class Sides:
         Returns:
             the seconds that it ran, without those that it waited for a worker.
         """
-        parameters = self._given | {"stage": stage, "lock": lock}
-        tag = _tag(self._given["commit"])
+        parameters: dict[str, Any] = {"stage": stage, "lock": lock}
+        parameters |= {"repository": self._repository, "commit": self._own}
         pauses = list(PAUSES[:2])
         while True:
             self._pause(0)  # which raises if the flow has stopped meanwhile
             if self._finishing.is_set():
                 raise Stopped("not started")
-            run = run_deployment(self._deployment, parameters=parameters, tags=[tag], timeout=0)
+            run = run_deployment(
+                self._deployment, parameters=parameters, tags=[_tag(self._own)], timeout=0
+            )
             assert isinstance(run, FlowRun)
             run, state = self._ended(run)
             if state.is_completed():
@@ -276,57 +289,6 @@ def _retract(root: Path, repository: str, commit: str) -> None:
             client.set_flow_run_state(run.id, Cancelling())
     with suppress(RaptError):  # the repository is away: a ref too many does no harm
         git(root, "push", "--quiet", repository, f":refs/rapt/{commit}")
-
-
-@flow(name="reproduce on a pool", validate_parameters=False, persist_result=False)
-def reproduce(
-    plan: graph.Plan, pool: str, repository: str, slots: int, experiment: params.Params
-) -> None:
-    """Run the stages of `plan` on their sides, then collect and show what they made.
-
-    Raises:
-        RaptError: stages failed, or what they need could not be prepared.
-    """
-    root = Path.cwd()
-    needs = graph.provider_side(root)
-    schedule = Schedule(plan, slots, gpus(), Durations(root), elsewhere=AHEAD)
-    with Slots(root, slots) as here:
-        warn_of_damage(here)
-        desk = Desk(here, needs)
-        with published(root, here.commit, repository) as own:
-            executor.run(schedule, Sides(here, desk, pool, repository, own))
-    finish.finish(experiment)
-
-
-def start(
-    plan: graph.Plan,
-    pool: str,
-    slots: int,
-    experiment: params.Params,
-    repository: str | None = None,
-) -> None:
-    """Run a plan here and on a pool.
-
-    Args:
-        plan: the stages.
-        pool: the provider's work pool, and the name of its deployment.
-        slots: stages side by side on this machine.
-        experiment: whose stages these are.
-        repository: the address that the workers fetch the snapshot from; else that of `origin`.
-
-    Raises:
-        RaptError: see its text.
-    """
-    root = Path.cwd()
-    graph.provider_side(root)
-    refuse_tracked_text(root, experiment)
-    address = _address(root, repository)
-    _look(pool)
-    console.print(WARNING)
-    slots = min(slots, len(plan))
-    runner = ThreadPoolTaskRunner(max_workers=slots + AHEAD)  # type: ignore[var-annotated]
-    with server.needed():
-        reproduce.with_options(task_runner=runner)(plan, pool, address, slots, experiment)  # type: ignore[arg-type]
 
 
 def refuse_tracked_text(root: Path, experiment: params.Params) -> None:

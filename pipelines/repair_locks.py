@@ -7,11 +7,8 @@ import sys
 from pathlib import Path
 
 import psutil
-from dvc.exceptions import DvcException
-from dvc.lock import make_lock
-from dvc.repo import Repo
-from dvc.rwlock import RWLOCK_FILE, RWLOCK_LOCK
 
+from pipelines.dvc_api import DvcException, opened_record
 from rapt.utils import files
 from rapt.utils.process import no_telemetry
 
@@ -26,11 +23,8 @@ def mend(root: Path) -> set[int]:
     Returns:
         the ids of the processes that are writing this project's outs.
     """
-    with Repo(str(root)) as repo:
-        record, hardlink = Path(repo.tmp_dir, RWLOCK_FILE), repo.config["core"]["hardlink_lock"]
-        lock = str(record.with_name(RWLOCK_LOCK))
-        with make_lock(lock, tmp_dir=repo.tmp_dir, hardlink_lock=hardlink):
-            return _keep_living(record) if record.exists() else set()
+    with opened_record(root) as record:
+        return _keep_living(record) if record.exists() else set()
 
 
 def _keep_living(record: Path) -> set[int]:

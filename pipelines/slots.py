@@ -24,9 +24,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import IO, Self
 
-from pipelines import graph, rollback, slot_worker
+from pipelines import dvc_api, graph, rollback
 from pipelines.cache import forget_lost, remove_damaged
-from pipelines.checkout import DVC, PATH, forget_others, git, worktree
+from pipelines.checkout import DVC, PATH, environment, forget_others, git, worktree
 from pipelines.schedule import Lease
 from rapt.utils import process
 from rapt.utils.errors import RaptError
@@ -113,7 +113,7 @@ class Slot:
 
     def _start(self) -> subprocess.Popen[bytes]:
         return _start(
-            *(sys.executable, "-P", slot_worker.__file__),
+            *(sys.executable, "-P", dvc_api.__file__, "serve"),
             cwd=self.path,
             environment=self._environment,
             stdin=subprocess.PIPE,
@@ -129,13 +129,15 @@ class Slots:
         """Prepare for `count` slots of the project at `root`."""
         self.root = root
         self.count = count
+        # How many stages may run on other machines beside these.
+        self.ahead = 0
         self.cache = graph.cache_dir(root)
         self._slots: list[Slot] = []
         self._free: queue.SimpleQueue[Slot] = queue.SimpleQueue()
         self._open = ExitStack()
         self._guard = threading.Lock()
         self._collecting: subprocess.Popen[bytes] | None = None
-        self._stopped = False
+        self._stopped = threading.Event()
         # Number of damaged objects removed from DVC's cache; they are made again.
         self.damaged = 0
 
@@ -152,7 +154,7 @@ class Slots:
             for number in range(self.count):
                 path = self._folder / str(number)
                 worktree(self.root, path, self.commit, self.cache)
-                slot = Slot(path, _environment(self.root, path, self.count))
+                slot = Slot(path, environment(path, self.root) | _share(self.count))
                 self._slots.append(slot)
                 self._free.put(slot)
             self._open = stack.pop_all()
@@ -221,7 +223,7 @@ class Slots:
     def stop(self) -> None:
         """Kill everything that runs, and start nothing more."""
         with self._guard:
-            self._stopped = True
+            self._stopped.set()
             for slot in self._slots:
                 slot.kill()
             if self._collecting:
@@ -273,12 +275,12 @@ class Slots:
     def _unless_stopped(self, name: str) -> Iterator[None]:
         """Guard the start of a process, so that `stop` finds it; raise if already stopped."""
         with self._guard:
-            if self._stopped:
+            if self._stopped.is_set():
                 raise Stopped(f"{name}: not started")
             yield
 
     def _check(self, name: str, code: int, log: Path) -> None:
-        if self._stopped:
+        if self._stopped.is_set():
             raise Stopped(f"{name}: stopped")
         if code:
             raise CommandError(name, code, log)
@@ -358,16 +360,10 @@ def _only_one(root: Path) -> ExitStack:
     return stack
 
 
-def _environment(root: Path, slot: Path, count: int) -> dict[str, str]:
-    share = str(max(1, process.cores() // count))
-    return {
-        "RAPT_HOME": str(root),
-        "RAPT_WORKERS": share,
-        "OMP_NUM_THREADS": share,
-        "PYTHONHASHSEED": "0",
-        # The snapshot's code comes before an editable install of the main workspace.
-        "PYTHONPATH": os.pathsep.join([str(slot), *_inherited("PYTHONPATH")]),
-    }
+def _share(count: int) -> dict[str, str]:
+    """Return a slot's part of the cores, as variables of its environment."""
+    cores = str(max(1, process.cores() // count))
+    return {"RAPT_WORKERS": cores, "OMP_NUM_THREADS": cores}
 
 
 def _listed(names: list[str]) -> str:
@@ -382,11 +378,6 @@ def recover(root: Path) -> None:
     """
     with _only_one(root):
         rollback.give_back(root)
-
-
-def _inherited(variable: str) -> list[str]:
-    # An empty entry would mean the working folder.
-    return [value] if (value := os.environ.get(variable)) else []
 
 
 def gpus() -> list[str]:

@@ -23,15 +23,16 @@ from typing import Any, TypeVar
 from prefect import flow
 from ruamel.yaml import YAML
 
-from pipelines import heartbeat, remote_cache
+from pipelines import dvc_api, heartbeat
 from pipelines.cache import remove_damaged
-from pipelines.checkout import DVC, PATH, forget_others, git, use_cache
-from pipelines.slots import BACKOFF, CommandError
+from pipelines.checkout import DVC, PATH, environment, forget_others, git, use_cache
+from pipelines.executor import retried
+from pipelines.slots import CommandError
 from rapt.utils import files, process
 from rapt.utils.errors import RaptError
 
 T = TypeVar("T")
-EXCHANGE = (sys.executable, "-P", remote_cache.__file__)
+EXCHANGE = (sys.executable, "-P", dvc_api.__file__)
 # Seconds before each retry while a remote is unavailable: a minute and a half in all.
 PAUSES = (2, 4, 8, 16, 32, 32)
 
@@ -50,7 +51,9 @@ def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None
         RaptError: git or DVC failed; its log stays on this machine.
     """
     with heartbeat.beating(), own_folder() as folder:
-        run = partial(execute, folder, stage, logs=folder / ".rapt/logs", **_environment(folder))
+        run = partial(
+            execute, folder, stage, logs=folder / ".rapt/logs", **environment(folder, folder)
+        )
         patiently(lambda: _checkout(folder, repository, commit))
         remove_damaged(folder / ".dvc/cache", folder / ".rapt/cache.json")
         files.write_bytes(folder / "dvc.lock", [_lock_file(lock)])
@@ -59,11 +62,12 @@ def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None
         # A single item: if something upstream is missing, this fails rather than making it here.
         source = git(folder, "log", "-1", "--format=%b")
 
+        @retried
         def reproduce() -> None:
             forget_others(folder)
             run(*DVC, "repro", "--single-item", stage, RAPT_COMMIT=source)
 
-        again(reproduce)
+        reproduce()
         patiently(lambda: run(*EXCHANGE, "send", stage))
 
 
@@ -83,18 +87,6 @@ def patiently(call: Callable[[], T], pause: Callable[[float], object] = time.sle
         try:
             return call()
         except RaptError:
-            pause(seconds)
-    return call()
-
-
-def again(call: Callable[[], T], pause: Callable[[float], object] = time.sleep) -> T:
-    """Call, and retry if the failure may not recur: a stage killed, or out of memory."""
-    for seconds in BACKOFF:
-        try:
-            return call()
-        except CommandError as error:
-            if not error.may_pass:
-                raise
             pause(seconds)
     return call()
 
@@ -124,7 +116,7 @@ def _checkout(folder: Path, repository: str, commit: str) -> None:
     use_cache(folder, folder / ".dvc/cache")
 
 
-def execute(folder: Path, stage: str, *command: str, logs: Path, **environment: str) -> None:
+def execute(folder: Path, stage: str, *command: str, logs: Path, **variables: str) -> None:
     """Run DVC or EXCHANGE in `folder` on behalf of `stage`, with a log in `logs`.
 
     Raises:
@@ -137,20 +129,10 @@ def execute(folder: Path, stage: str, *command: str, logs: Path, **environment: 
         done = subprocess.run(
             process.tethered(*command),
             cwd=folder,
-            env=os.environ | PATH | environment,
+            env=os.environ | PATH | variables,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
         )
     if done.returncode:
         raise CommandError(f"{stage}: {step}", done.returncode, log)
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    # The snapshot's code comes before that of the worker's own checkout.
-    paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {
-        "RAPT_HOME": str(folder),
-        "PYTHONHASHSEED": "0",
-        "PYTHONPATH": os.pathsep.join(paths),
-    }

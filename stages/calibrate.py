@@ -64,21 +64,15 @@ def points(curve: Curve, how: Calibrate) -> list[dict[str, Any]]:
     ]
 
 
-def targets(curve: Curve, how: Calibrate) -> list[dict[str, Any]]:
+def targets(curve: Curve, how: Calibrate) -> list[dict[str, float | None]]:
     """Return the η of each target share, with its interval; null where no η is too large."""
-    return [
-        {
-            "replaced": share,
-            "eta": _finite((found := curve.eta_for_replaced(share)).eta),
-            "eta_low": _finite(found.low),
-            "eta_high": _finite(found.high),
-        }
-        for share in how.replaced
-    ]
-
-
-def _finite(eta: float) -> float | None:
-    return eta if np.isfinite(eta) else None
+    rows = []
+    for share in how.replaced:
+        found = curve.eta_for_replaced(share)
+        etas = {"eta": found.eta, "eta_low": found.low, "eta_high": found.high}
+        finite = {name: eta if np.isfinite(eta) else None for name, eta in etas.items()}
+        rows.append({"replaced": share, **finite})
+    return rows
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """Check the examples of all tasks before anything is made of them: `python -m stages.gate`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from great_expectations import expectations as gxe
@@ -10,17 +8,17 @@ from rapt import params, paths
 from rapt.data.checks import flags
 from rapt.data.config import Attribute, Bins, Gate, Task, Values
 from rapt.data.prepare import SPLITS
+from rapt.results.gates import report, write
 from rapt.utils import files
 from stages import run
-from stages.expectations import Rule, check, flagged, in_set, report, there, write
+from stages.expectations import Rule, check, flagged, in_set, there
 
 
 def main() -> None:
     """Write reports/gates/raw/TASK.json for each task; stop if an expectation failed."""
     p = params.load()
-    write(
-        paths.GATES / "raw", {name: _report(name, p.tasks[name], p.gate) for name in p.sweep.tasks}
-    )
+    reports = {name: _report(name, p.tasks[name], p.gate) for name in p.sweep.tasks}
+    write(paths.GATES / "raw", reports)
 
 
 def _report(name: str, task: Task, gate: Gate) -> dict[str, Any]:

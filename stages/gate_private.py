@@ -1,7 +1,5 @@
 """Check the releases of a task: `python -m stages.gate_private movies`."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any
@@ -11,10 +9,11 @@ from great_expectations import expectations as gxe
 from rapt import params, paths
 from rapt.grid import releases
 from rapt.privacy.release_checks import Release, Replaced, Rows
+from rapt.results.gates import report, write
 from rapt.utils import files
 from rapt.utils.progress import bar
 from stages import run
-from stages.expectations import Rule, check, flagged, report, write
+from stages.expectations import Rule, check, flagged
 
 WORDS = "every word is one that the mechanism releases"
 # What each flag of rapt.privacy.release_checks says, and what is allowed.

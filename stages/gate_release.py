@@ -1,13 +1,11 @@
 """Check one release: `python -m stages.gate_release data/private/studies/NAME OUT.json`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rapt import params
+from rapt.results.gates import stop
 from rapt.utils import files
 from stages import run
-from stages.expectations import stop
 from stages.gate_private import compare
 
 

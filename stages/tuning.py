@@ -36,7 +36,11 @@ def tune(
         if denoising:
             runs = [replace(run, denoising=how) for run, how in zip(runs, denoising, strict=True)]
         results = train_all(runs)
-    labels = {split: _labels(release, split) for split in ("train", "test")}
+    labels = {
+        split: files.read_parquet(release / f"seed-0/{split}.parquet", ["label"])["label"]
+        for split in ("train", "test")
+    }
+    test = labels["test"].to_pylist()
     devices = {result.pop("device") for result in results}
     checkpoints = [Path(result.pop("checkpoint")) for result in results]
     cell.write(
@@ -44,7 +48,7 @@ def tune(
         seeds=results,
         device=", ".join(sorted(devices)),
         counts={split: len(classes) for split, classes in labels.items()},
-        floors={"majority": max(Counter(labels["test"]).values()) / len(labels["test"])},
+        floors={"majority": max(Counter(test).values()) / len(test)},
     )
     for checkpoint in checkpoints:  # only now: a killed stage resumes from them
         checkpoint.unlink()
@@ -75,8 +79,3 @@ def run_of(
         train=p.train,
         adapter=adapters / f"seed-{k}",
     )
-
-
-def _labels(release: Path, split: str) -> list[int]:
-    path = release / f"seed-0/{split}.parquet"
-    return files.read_parquet(path, ["label"])["label"].to_pylist()

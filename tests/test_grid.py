@@ -72,18 +72,6 @@ def outs(stage: dict[str, Any], names: dict[str, Any]) -> list[str]:
     return [filled_in(out, names) for out in made]
 
 
-def test_dvc_makes_exactly_the_planned_cells() -> None:
-    given = content(**FILLED)
-    assert all(given["sweep"].values()), "fill every list"
-    made = {
-        f"dvc repro {address}": out
-        for address, stage, names in dvc_stages(given)
-        for out in outs(stage, names)
-        if out.startswith("reports/cells/")
-    }
-    assert made == {cell.command: str(cell.path) for cell in plan(params.validate(given))}
-
-
 def test_every_stage_reads_params_that_there_are() -> None:
     """They are keys of the effective params, which the stage `validate` writes."""
     given = content(**FILLED)

@@ -5,19 +5,52 @@ As in RAPT's Figure 9: the shift of each layer's states by privatization, also a
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
 
 import torch
 from peft import PeftModel
 from torch import Tensor
 
+from rapt.tuning.backbones import load_model, load_tokenizer
 from rapt.tuning.batches import by_length
-from rapt.tuning.inputs import Split, collate, pooled
-from rapt.tuning.model import Classifier
+from rapt.tuning.config import Precision
+from rapt.tuning.inputs import Split, collate, pooled, read_split
+from rapt.tuning.model import Classifier, load, needs_backbone, placed
 
 BATCH = 32
 # Digits of a point's coordinates, enough to draw it.
 DIGITS = 4
+
+
+def states_of_adapter(
+    adapter: Path,
+    *,
+    backbone: Path,
+    release: Path,
+    texts: int,
+    max_tokens: int,
+    precision: Precision,
+    quantize: Literal["4bit"] | None,
+) -> Tensor:
+    """Compute `hidden_states` of an adapter on the first texts of a split of its release.
+
+    Args:
+        adapter: its folder.
+        backbone: the backbone's folder.
+        release: the Parquet file of the split.
+        texts: number of texts, at most.
+        max_tokens: of a text, as in tuning.
+        precision: `float32` or `bf16`, as in tuning.
+        quantize: `4bit` where the adapter goes on quantized weights, else None.
+    """
+    bare = load_model(backbone, quantize, precision) if needs_backbone(adapter) else None
+    tokenizer = load_tokenizer(backbone)
+    split = read_split(release, tokenizer, max_tokens)
+    first = {name: rows[:texts] for name, rows in vars(split).items() if name != "vectors"}
+    model = placed(load(adapter, bare, precision))
+    return hidden_states(model, replace(split, **first), tokenizer.pad_token_id)
 
 
 @torch.no_grad()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import slots
+from pipelines import checkout, slots
 from pipelines.graph import Stage
 from pipelines.schedule import Lease
 from rapt.utils.errors import RaptError
@@ -44,8 +44,8 @@ def test_no_gpus_without_a_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_slot_gets_its_share_and_its_own_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots.process, "cores", lambda: 5)
     monkeypatch.setenv("PYTHONPATH", "elsewhere")
-    slot = slots._environment(Path("main"), Path("slot"), count=2)
-    assert slot == {
+    slot = checkout.environment(Path("slot"), Path("main"))
+    assert slot | slots._share(count=2) == {
         "RAPT_HOME": "main",
         "RAPT_WORKERS": "2",
         "OMP_NUM_THREADS": "2",

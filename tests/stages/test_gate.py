@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 from ruamel.yaml import YAML
 
+from rapt.results.gates import report, write
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import download, gate
-from stages.expectations import check, flagged, report, write
+from stages.expectations import check, flagged
 from tests.stages.conftest import Workspace
 
 JSONL = {"type": "jsonl", "names": None, "skip_rows": 0, "quoted": False}

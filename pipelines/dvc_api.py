@@ -1,31 +1,83 @@
-"""To and from DVC's remote: `python exchange.py send STAGE`, `bring STAGE`, `give OUT …`, `take …`.
+"""All of DVC's Python API that the pipeline uses: most of it is private and may move.
+
+tests/pipelines/test_dvc_api.py names each part. This is also a program, which needs nothing but
+DVC, as it runs beside the code of another snapshot:
+
+    python dvc_api.py serve             run DVC's commands one after the other
+    python dvc_api.py send STAGE        push a stage's outs, and its entry of the run-cache
+    python dvc_api.py bring STAGE       fetch the outs of a stage that the remote knows
+    python dvc_api.py give|take OUT …   push or fetch outs that dvc.lock names
 
 `dvc push --run-cache` ends well when it could not send an entry of the run-cache, and sends the
 entries before the outs, those of other stages too; `dvc repro --pull` runs what it cannot find, and
 passes over the remote's entries where one is here already, though its outs may be lost. By default
 DVC trusts what a remote gives; here everything is read again as it arrives, and what is damaged
-leaves the remote. DVC looks for paths in the working folder, so this is a program and not a
-function, and one that needs nothing but DVC.
+leaves the remote. DVC looks for paths in the working folder, so this is a program.
 """
 
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
-from dvc.exceptions import CheckoutError
+import dvc.cli
+import dvc.commands.repro  # here, or a slot's first stage waits for these two
+import dvc.repo.reproduce
+from dvc.exceptions import CheckoutError, DvcException
 from dvc.fs import generic
+from dvc.lock import LockError, make_lock
 from dvc.output import Output
 from dvc.repo import Repo, lock_repo
+from dvc.rwlock import RWLOCK_FILE, RWLOCK_LOCK
 from dvc.stage import PipelineStage
 from dvc.stage.cache import RunCacheNotFoundError, _get_cache_hash, _get_stage_hash
 from dvc.stage.serialize import to_single_stage_lockfile
 from dvc_data.hashfile.db import HashFileDB
 from dvc_objects.errors import ObjectFormatError
 
+__all__ = ["DvcException", "LockError", "PipelineStage", "Repo", "opened_record"]
+
 CELLS = "reports/cells/"
 NOTHING = 3  # the exit code where nobody has made the stage yet
+
+
+@contextmanager
+def opened_record(root: Path) -> Iterator[Path]:
+    """Yield DVC's record of which process reads and writes what; no other process writes it."""
+    with Repo(str(root)) as repo:
+        record, hardlink = Path(repo.tmp_dir, RWLOCK_FILE), repo.config["core"]["hardlink_lock"]
+        lock = str(record.with_name(RWLOCK_LOCK))
+        with make_lock(lock, tmp_dir=repo.tmp_dir, hardlink_lock=hardlink):
+            yield record
+
+
+def serve() -> None:
+    """Run the commands that come in until the input ends, as DVC takes seconds to import.
+
+    Each line of the input is a JSON object with `arguments` for `dvc`, the path of a `log` for all
+    that they print, and an `environment` for the stages. The answer is the exit code, one line
+    each.
+    """
+    # Copies, which no stage inherits: its output goes to the log, its input is empty.
+    asked, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+    _redirect(os.devnull, 0, os.O_RDONLY)
+    for line in asked:
+        order = json.loads(line)
+        os.environ.update(order["environment"])
+        for stream in (1, 2):
+            _redirect(order["log"], stream, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        code = dvc.cli.main(order["arguments"])
+        sys.stdout.flush()
+        sys.stderr.flush()
+        print(code, file=answers, flush=True)
+
+
+def _redirect(path: str, stream: int, flags: int) -> None:
+    file = os.open(path, flags)
+    os.dup2(file, stream)
+    os.close(file)
 
 
 def send(repo: Repo, name: str) -> int:
@@ -173,6 +225,9 @@ STEPS: dict[str, Callable[..., int]] = {"send": send, "bring": bring, "give": gi
 
 def main(step: str, *names: str) -> int:
     """Do one of these, with every object read again as it arrives."""
+    if step == "serve":
+        serve()
+        return 0
     with Repo() as repo, lock_repo(repo):
         for remote in repo.config["remote"].values():
             remote["verify"] = True

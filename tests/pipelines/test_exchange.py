@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import remote_cache, worker
+from pipelines import dvc_api, worker
 from tests.pipelines.conftest import FILES, Toy, make
 
 pytestmark = pytest.mark.slow  # each starts DVC several times
@@ -94,7 +94,7 @@ def test_what_a_worker_made_comes_in_place_of_what_is_lost(
     user.dvc("repro", "-q", "train@a")
     lost = user.made("a")
     user.lose_objects()
-    assert user.bring("train@a") == remote_cache.NOTHING
+    assert user.bring("train@a") == dvc_api.NOTHING
     other.dvc("repro", "-q", "train@a")
     other.exchange("send", "train@a")
     assert user.bring("train@a") == 0
@@ -119,7 +119,7 @@ def test_no_entry_is_sent_before_its_outs(machines: tuple[Machine, Machine]) -> 
     user, other = machines
     other.dvc("repro", "-q")
     other.exchange("send", "train@b")
-    assert user.bring("train@a") == remote_cache.NOTHING
+    assert user.bring("train@a") == dvc_api.NOTHING
     assert user.bring("train@b") == 0
     other.dvc("repro", "-q", "--force", "train@a")
     other.exchange("send", "train@a")
@@ -134,12 +134,12 @@ def test_an_entry_whose_outs_the_remote_has_lost_is_passed_over(
     other.dvc("repro", "-q", "train@a")
     other.exchange("send", "train@a")
     shutil.rmtree(tmp_path / "remote/files")
-    assert user.bring("train@a") == remote_cache.NOTHING
+    assert user.bring("train@a") == dvc_api.NOTHING
     entry = next(path for path in (tmp_path / "remote/runs").rglob("*") if path.is_file())
     entry.chmod(0o644)
     entry.write_text("half of an en")
     for _ in range(2):
-        assert user.bring("train@a") == remote_cache.NOTHING
+        assert user.bring("train@a") == dvc_api.NOTHING
     other.dvc("repro", "-q", "--force", "train@a")
     other.exchange("send", "train@a")
     assert user.bring("train@a") == 0
@@ -156,7 +156,7 @@ def test_an_entry_that_names_other_outs_is_not_taken(
     entry = next(path for path in (tmp_path / "remote/runs").rglob("*") if path.is_file())
     entry.chmod(0o644)
     entry.write_text(entry.read_text().replace("path: models/a", "path: rapt/a"))
-    assert user.bring("train@a") == remote_cache.NOTHING
+    assert user.bring("train@a") == dvc_api.NOTHING
     assert not (user.toy.root / "rapt/a").exists()
     assert not list((user.toy.root / ".dvc/cache/runs").rglob("?" * 64 + "/*"))
 
@@ -169,7 +169,7 @@ def test_a_damaged_object_of_the_remote_is_not_used_and_goes(
     other.dvc("repro", "-q", "train@a")
     other.exchange("send", "train@a")
     damage(tmp_path / "remote", kind)
-    assert user.bring("train@a") == remote_cache.NOTHING
+    assert user.bring("train@a") == dvc_api.NOTHING
     other.exchange("send", "train@a")  # DVC sends no object that the remote has
     assert user.bring("train@a") == 0
     assert user.made("a") == other.made("a")

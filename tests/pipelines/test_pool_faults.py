@@ -1,0 +1,141 @@
+"""Whatever happens to the machines of a pool, the outcome is that of serial `dvc repro`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+
+import pytest
+from prefect import get_client
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from tests.pipelines.machines import (
+    EVERY_STAGE,
+    PROVIDER,
+    Machines,
+    kill,
+)
+from tests.pipelines.machines import machines as machines
+from tests.pipelines.machines import pool as pool
+from tests.pipelines.test_reproduce import alive, wait_until
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_killed_run_is_started_again(machines: Machines, serial: dict[str, str]) -> None:
+    machines.add_worker("one")
+    flag = machines.toy.flag("wait-train-1-a")
+    flow = machines.start()
+    wait_until(lambda: "train-1-a" in machines.toy.names(), 240)
+    stage = machines.process_of("train-1-a")
+    engine = next(p for p in stage.parents() if "prefect.engine" in p.cmdline())
+    engine.kill()
+    wait_until(lambda: not alive(stage.pid), 10)
+    flag.unlink()
+    output = flow.communicate(timeout=400)[0]
+    assert flow.returncode == 0, output
+    assert machines.toy.outcome() == serial
+    assert machines.toy.names() == sorted([*EVERY_STAGE, "train-1-a"])
+
+
+def test_a_stage_killed_on_a_worker_is_started_again_there(
+    machines: Machines, serial: dict[str, str]
+) -> None:
+    machines.add_worker("one")
+    flag = machines.toy.flag("wait-train-1-a")
+    flow = machines.start()
+    wait_until(lambda: "train-1-a" in machines.toy.names(), 240)
+    machines.process_of("train-1-a").kill()
+    flag.unlink()
+    output = flow.communicate(timeout=400)[0]
+    assert flow.returncode == 0, output
+    assert machines.toy.outcome() == serial
+    assert machines.toy.names() == sorted([*EVERY_STAGE, "train-1-a"])
+
+
+def test_ctrl_c_does_not_wait_for_runs_that_no_worker_has_begun(machines: Machines) -> None:
+    flow = machines.start()
+    wait_until(lambda: waiting(machines) > 0, 240)
+    os.killpg(flow.pid, signal.SIGINT)
+    output = flow.communicate(timeout=60)[0]
+    assert flow.returncode == 1
+    assert output.strip().splitlines()[-1].startswith("interrupted")
+    assert "Traceback" not in output
+    assert waiting(machines) == 0
+    assert machines.ran_on("worker") == []
+
+
+def waiting(machines: Machines) -> int:
+    """Count the runs of this flow that wait for a worker."""
+    ours = str(machines.folder / "shared.git")
+    with (
+        temporary_settings({PREFECT_API_URL: machines.toy.server}),
+        get_client(sync_client=True) as client,
+    ):
+        runs = [r for r in client.read_flow_runs() if r.parameters.get("repository") == ours]
+    return sum(run.state is not None and run.state.is_scheduled() for run in runs)
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_a_run_of_a_machine_that_is_gone_is_started_on_another(
+    machines: Machines, serial: dict[str, str], comes_back: bool
+) -> None:
+    """Also if the machine only slept, and its run ends beside the other."""
+    machines.own["TOY_SILENCE"] = "40"
+    machine = machines.add_worker("one")
+    flag = machines.toy.flag("wait-train-1-a")
+    flow = machines.start()
+    wait_until(lambda: "train-1-a" in machines.toy.names(), 240)
+    kill(machine.pid, signal.SIGSTOP if comes_back else signal.SIGKILL)
+    machines.add_worker("two")
+    wait_until(lambda: machines.toy.names().count("train-1-a") == 2, 300)
+    assert machines.ran_on("two").count("train-1-a") == 1
+    if comes_back:
+        kill(machine.pid, signal.SIGCONT)
+    flag.unlink()
+    output = flow.communicate(timeout=400)[0]
+    assert flow.returncode == 0, output
+    assert machines.toy.outcome() == serial
+    assert machines.toy.names() == sorted([*EVERY_STAGE, "train-1-a"])
+
+
+def test_the_next_start_completes_what_was_broken_off(
+    machines: Machines, serial: dict[str, str]
+) -> None:
+    """Interrupted by Ctrl-C, twice, then by the death of all machines."""
+    started = machines.add_worker("one")
+    flag = machines.toy.flag("wait-train-1-a")
+    flow = machines.start()
+    wait_until(lambda: "train-1-a" in machines.toy.names(), 240)
+    stage = machines.process_of("train-1-a")
+    for _ in range(2):
+        os.killpg(flow.pid, signal.SIGINT)
+        time.sleep(0.5)  # two signals that are pending at once become one
+    output = flow.communicate(timeout=120)[0]
+    assert flow.returncode == 1
+    assert output.strip().splitlines()[-1].startswith("interrupted")
+    assert "Traceback" not in output
+    assert machines.toy.git("ls-remote", "origin") == ""
+    assert machines.toy.leftovers() == []
+    wait_until(lambda: not alive(stage.pid), 120)
+
+    flow = machines.start()
+    wait_until(lambda: machines.toy.names().count("train-1-a") == 2, 240)
+    for pid in (started.pid, flow.pid):
+        kill(pid)
+    flow.communicate(timeout=60)
+    assert machines.toy.git("ls-remote", "origin").count("refs/rapt/") == 1
+    assert not (machines.toy.root / "dvc.lock").exists()
+
+    flag.unlink()
+    machines.add_worker("two")
+    machines.run()
+    assert machines.toy.outcome() == serial
+    twice = Counter(machines.toy.names()) - Counter(EVERY_STAGE)
+    assert twice.pop("train-1-a") == 2
+    # Of the user's stages, at most the two in the slots run twice each time.
+    assert set(twice) <= set(EVERY_STAGE) - set(PROVIDER)
+    assert twice.total() <= 4
+    assert machines.toy.git("ls-remote", "origin") == ""

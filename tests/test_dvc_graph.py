@@ -1,0 +1,86 @@
+"""DVC's resolved graph of every preset, against rapt/grid.py and rapt/paths.py."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dvc.repo import Repo
+from ruamel.yaml import YAML
+
+from rapt import grid, params, paths, presets
+from tests.conftest import ROOT
+from tests.test_grid import FILLED, content
+
+PRESETS = sorted(path.stem for path in (ROOT / "presets").glob("*.yaml"))
+
+
+def expected(p: params.Params) -> dict[str, set[Path]]:
+    """Return the outs of every stage, by its address."""
+    s = p.sweep
+    stages = {
+        "validate": {paths.PARAMS},
+        "gate": {paths.raw_gate("any").parent},
+        "examples": {paths.EXAMPLES},
+        "report": {paths.REPORT, paths.TABLES, paths.FIGURES, paths.PLOTS, paths.METRICS},
+    }
+    for task in s.tasks:
+        stages[f"download@{task}"] = {paths.raw(task)}
+        stages[f"tag@{task}"] = {paths.tagged(task)}
+        stages[f"clean@{task}"] = {paths.release(task, grid.CLEAN)}
+        stages[f"gate-private@{task}"] = {paths.private_gate(f"{task}/any").parent}
+    for task, method, eta in product(s.tasks, s.methods, s.etas):
+        stages[f"privatize@{task}-{method}-{eta}"] = {paths.release(task, f"{method}-{eta}")}
+    for name in s.embeddings:
+        stages[f"tables@{name}"] = {paths.table(name)}
+        stages[f"calibrate@{name}"] = {paths.calibration(name), paths.geometry(name)}
+    for name, method, eta in product(s.embeddings, s.channels, s.etas):
+        of = name, f"{method}-{eta}"
+        outs = {paths.channel(*of), paths.channel_statistics(*of)}
+        stages[f"channel@{name}-{method}-{eta}"] = outs
+    for names in product(s.train, s.backbones, s.tuners, s.layers):
+        stages[f"layers@{'-'.join(names)}"] = {paths.layers("-".join(names))}
+    for attack, task in product(s.recognitions, s.recognize):
+        stages[f"recognizer@{attack}-{task}"] = {paths.attacker(attack, task)}
+    for study in p.studies:
+        stages[f"study-privatize@{study}"] = {paths.study_release(study)}
+        stages[f"study-gate@{study}"] = {paths.private_gate(f"studies/{study}")}
+    for cell in grid.plan(p):
+        adapter = {paths.adapter(cell.cell)} if cell.kind in grid.TUNED else set()
+        stages[f"{cell.stage}@{cell.key}"] = {cell.path} | adapter
+    return stages
+
+
+def compare(text: str) -> None:
+    """Compare DVC's stages for a params.yaml with those that rapt expects."""
+    shutil.copy(ROOT / "dvc.yaml", ".")
+    Path("params.yaml").write_text(text)
+    with Repo.init(no_scm=True) as repo:
+        stages = repo.index.stages
+        made = {s.addressing: {Path(out.def_path) for out in s.outs} for s in stages}
+        assert all(stage.desc for stage in stages)
+    assert made == expected(params.validate(YAML(typ="safe").load(text)))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_dvc_has_the_stages_and_the_outs_of_a_preset(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = presets.text(name)
+    monkeypatch.chdir(tmp_path)
+    compare(text)
+
+
+def test_dvc_has_the_stages_and_the_outs_of_a_full_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: Any = content(**FILLED)
+    assert all(given["sweep"].values()), "fill every list"
+    text = io.StringIO()
+    YAML().dump(given, text)
+    monkeypatch.chdir(tmp_path)
+    compare(text.getvalue())
