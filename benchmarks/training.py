@@ -46,10 +46,11 @@ from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.config import Lora, Run, TrainConfig
 from rapt.tuning.inference_spec import Statement
 from rapt.tuning.inputs import Split, pooled, read_split
-from rapt.tuning.model import Classifier, adapt, device, load_backbone
+from rapt.tuning.model import Classifier, adapt, load_backbone
 from rapt.tuning.parallel import train_all
 from rapt.tuning.train import Trainer, predict
 from rapt.utils import files
+from rapt.utils.device import device
 from rapt.utils.process import die_with_parent, workers
 
 TEXTS, BATCH, ROUNDS, SEEDS = 512, 16, 3, 5

@@ -9,8 +9,8 @@ from rapt.grid import released
 from rapt.results import cells
 from rapt.serving.model import Adapted
 from rapt.serving.protocol import contract_of
-from rapt.tuning.model import device_name
 from rapt.utils import files
+from rapt.utils.device import device_name
 from rapt.utils.progress import bar
 from stages import run
 

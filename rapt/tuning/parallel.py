@@ -10,8 +10,9 @@ from multiprocessing import get_context
 from typing import Any
 
 from rapt.tuning.config import Run
+from rapt.utils.device import device_name, has_gpu
 from rapt.utils.errors import RaptError
-from rapt.utils.process import die_with_parent, has_gpu, workers
+from rapt.utils.process import die_with_parent, workers
 
 
 def train_all(runs: Sequence[Run]) -> list[dict[str, Any]]:
@@ -47,7 +48,6 @@ def train_all(runs: Sequence[Run]) -> list[dict[str, Any]]:
 def _saved(runs: Sequence[Run]) -> str:
     """Describe where the cell resumes: RAPT_WORKERS may change for that, batch_size may not."""
     from rapt.tuning.checkpoints import Checkpoint
-    from rapt.tuning.model import device_name
 
     found = {run.k: Checkpoint(run, device_name()).step() for run in runs}
     steps = ", ".join(f"seed {k} from {step}" for k, step in found.items() if step)

@@ -29,12 +29,11 @@ from rapt.tuning.model import (
     Classifier,
     ReconstructionHead,
     adapt,
-    device,
-    device_name,
     load_backbone,
     placed,
     save,
 )
+from rapt.utils.device import device, device_name
 from rapt.utils.errors import RaptError
 from rapt.utils.progress import counter
 
@@ -255,8 +254,8 @@ class Trainer:
         tensors, groups = flat(self.optimizer)
         tensors |= {f"weight.{name}": weight for name, weight in self._learning().items()}
         tensors |= {"rng.torch": torch.get_rng_state(), "rng.order": order}
-        if self.device.type == "cuda":
-            tensors["rng.cuda"] = torch.cuda.get_rng_state()
+        if self.device.type != "cpu":
+            tensors["rng.device"] = torch.get_device_module(self.device).get_rng_state()
         facts = {"at": asdict(at), "groups": groups, "schedule": self.schedule.state_dict()}
         checkpoint.save(tensors, facts | {"micro_batch": self.micro_batch})
 
@@ -273,8 +272,8 @@ class Trainer:
         self.micro_batch = facts["micro_batch"]
         torch.set_rng_state(tensors["rng.torch"])
         order.set_state(tensors["rng.order"])
-        if self.device.type == "cuda":
-            torch.cuda.set_rng_state(tensors["rng.cuda"])
+        if self.device.type != "cpu":
+            torch.get_device_module(self.device).set_rng_state(tensors["rng.device"])
         return Position(**facts["at"])
 
     def _losses(self, batch: Batch) -> dict[str, Tensor]:
@@ -287,7 +286,7 @@ class Trainer:
             total = cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
             mean = self.run.reconstruction.reduction == "mean"
             losses["reconstruction_loss"] = total / (targets.numel() if mean else len(targets))
-            losses["reconstruction_accuracy"] = (logits.argmax(-1) == targets).double().mean()
+            losses["reconstruction_accuracy"] = (logits.argmax(-1) == targets).cpu().double().mean()
         return losses
 
     def _step(self, split: Split, rows: list[int], step: int) -> dict[str, float]:
@@ -348,9 +347,9 @@ class Trainer:
 
 
 def _out_of_memory(error: RuntimeError) -> bool:
-    """Whether an error means that the GPU, cuBLAS or the machine is out of memory."""
-    # torch has a class only for the first.
-    said = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
+    """Whether an error means that a GPU, cuBLAS or the machine is out of memory."""
+    # torch has a class for CUDA only.
+    said = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "MPS backend out of memory")
     return isinstance(error, torch.OutOfMemoryError) or any(part in str(error) for part in said)
 
 

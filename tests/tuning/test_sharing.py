@@ -163,6 +163,7 @@ def test_several_gpus_are_filled_one_after_the_other(
 ) -> None:
     model = load_backbone(run.backbone)[0]
     size = sum(w.numel() * w.element_size() for w in model.parameters())
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
 
     def spread(free: int) -> list[Any]:
         monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
