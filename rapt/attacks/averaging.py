@@ -20,7 +20,7 @@ class Averaging(Inversion):
     """
 
     source: ClassVar[str] = "ours: independent noise averages out"
-    knows: ClassVar[str] = "the embedding table"
+    attacker_knowledge: ClassVar[str] = "the embedding table"
 
     type: Literal["averaging"]
     copies: Annotated[int, Field(ge=2, description="releases of the same texts that it has")] = 2

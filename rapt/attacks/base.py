@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -34,7 +33,7 @@ class Attack(Section, ABC):
 
     source: ClassVar[str]
     # The attacker's knowledge beside the victims' release.
-    knows: ClassVar[str]
+    attacker_knowledge: ClassVar[str]
 
     @property
     def given(self) -> str | None:
@@ -162,7 +161,9 @@ class Inversion(Attack):
         """The number of releases of the same texts that the attacker has."""
         return 1
 
-    def ceilings(self, public: Public, counts: NDArray[np.int64], others: int) -> dict[str, float]:
+    def upper_bounds(
+        self, public: Public, counts: NDArray[np.int64], others: int
+    ) -> dict[str, float]:
         """Return known upper bounds on the metrics of any attack of this kind, by metric.
 
         Args:
@@ -192,11 +193,6 @@ class Inference(Attack):
         Returns:
             for each attribute, m guessed values.
         """
-
-
-def majority(values: Sequence[str]) -> float:
-    """Compute the accuracy of always answering the most frequent value."""
-    return max(Counter(values).values()) / len(values)
 
 
 class Membership(Attack):

@@ -13,7 +13,8 @@ from threadpoolctl import threadpool_limits
 from rapt.attacks.attribute_hidden import AttributeHidden
 from rapt.attacks.attribute_mlp import AttributeMlp, mean_vectors
 from rapt.attacks.authorship import Authorship
-from rapt.attacks.base import Inference, Release, majority
+from rapt.attacks.base import Inference, Release
+from rapt.attacks.scores import majority
 from rapt.attacks.text_features import hidden_states
 from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError

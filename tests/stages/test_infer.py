@@ -8,12 +8,29 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 
+from rapt.attacks.scores import attribute_scores, intervals
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from stages import infer
-from stages.infer import _intervals
 from tests.stages.conftest import Workspace
+
+Right = dict[str, NDArray[np.bool_]]
+
+
+def _intervals(
+    seeds: list[Right], authors: NDArray[np.int64] | None
+) -> dict[str, tuple[float, float]]:
+    """The intervals where each seed's guesses are right so often."""
+    truth = [{name: ["me"] * len(right) for name, right in seed.items()} for seed in seeds]
+    guesses = [
+        {name: np.where(right, "me", "you").tolist() for name, right in seed.items()}
+        for seed in seeds
+    ]
+    return intervals(
+        [attribute_scores(*both, authors) for both in zip(truth, guesses, strict=True)]
+    )
 
 
 def test_texts_of_one_author_belong_together() -> None:
