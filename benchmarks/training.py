@@ -47,7 +47,7 @@ from rapt.tuning.config import Lora, Run, TrainConfig
 from rapt.tuning.inference_spec import Statement
 from rapt.tuning.inputs import Split, pooled, read_split
 from rapt.tuning.model import Classifier, adapt, load_backbone
-from rapt.tuning.parallel import train_all
+from rapt.tuning.parallel import train_cell
 from rapt.tuning.train import Trainer, predict
 from rapt.utils import files
 from rapt.utils.device import device
@@ -136,8 +136,8 @@ def _seeds(told: Run) -> list[Figure]:
 def _trained(cells: list[list[Run]]) -> None:
     """Train cells from scratch: the checkpoints are deleted, so that no cell resumes one."""
     for runs in cells:
-        for result in train_all(runs):
-            Path(result["checkpoint"]).unlink()
+        for result in train_cell(runs):
+            result.checkpoint.unlink()
 
 
 def _accuracy(told: Run) -> list[Figure]:

@@ -499,7 +499,7 @@ def metrics(results: Results) -> dict[str, Any]:
     nested: dict[str, Any] = {}
     for cell in results.cells:
         if cell.content:
-            means = {name: round(m["mean"], 4) for name, m in shown(results, cell).items()}
+            means = {name: round(metric.mean, 4) for name, metric in shown(results, cell).items()}
             nested.setdefault(cell.plan.kind, {})[cell.plan.cell] = means
     return nested
 

@@ -39,7 +39,7 @@ class Cell:
     def read(cls, plan: PlannedCell) -> Cell:
         """Read a cell's file, if it is there."""
         content = _read(plan.path)
-        return cls(plan, content and CellResult.model_validate(content))
+        return cls(plan, CellResult.model_validate(content) if content else None)
 
     @property
     def factors(self) -> dict[str, str]:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,11 +17,12 @@ from transformers import (
     get_linear_schedule_with_warmup,
 )
 
+from rapt.results.cells import SeedResult
 from rapt.tuning import inference_spec, probe
 from rapt.tuning.backbones import check_vectors, most_tokens, sharing_weights
 from rapt.tuning.batches import by_length, shuffled
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
-from rapt.tuning.config import LinearProbe, Run
+from rapt.tuning.config import LinearProbe, Run, Trained
 from rapt.tuning.denoising import Sampler, reading, save_denoised
 from rapt.tuning.inputs import Batch, Split, collate, pooled, read_split, read_targets
 from rapt.tuning.model import (
@@ -37,46 +37,39 @@ from rapt.utils.device import device, device_name
 from rapt.utils.errors import RaptError
 from rapt.utils.progress import counter
 
+# A backbone whose weights no seed changes, and its tokenizer.
+Frozen = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 CURVES = ("task_loss", "reconstruction_loss", "reconstruction_accuracy")
 
 
-def train(run: Run) -> dict[str, Any]:
+def train_seed(run: Run) -> SeedResult:
     """Tune on the release's training split, write the adapter, score on its test split.
-
-    Returns:
-        `seed`, `metrics` and `curves` as in a cell's JSON, and `device`.
 
     Raises:
         RaptError: the loss or a score is not a number, memory does not suffice, the texts are too
             long for the backbone, or their vectors have another dimension.
     """
-    (result,) = train_in_turn([run])
-    Path(result.pop("checkpoint")).unlink()
-    return result
+    (trained,) = train_seeds([run])
+    trained.checkpoint.unlink()
+    return trained.result
 
 
-def train_in_turn(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Train the seeds of a cell one after the other, each as by `train`.
+def train_seeds(runs: Sequence[Run]) -> list[Trained]:
+    """Train the seeds of a cell one after the other, each as by `train_seed`.
 
     Frozen weights are loaded once for all of them; a backbone that learns is loaded for each.
-
-    Returns:
-        for each the result of `train`, and `checkpoint`: a file that the caller removes once the
-        cell is written. Until then a finished seed is only scored again.
     """
     # One thread: with more, sums and thus weights depend on the number of threads.
     torch.set_num_threads(1)
     first = runs[0]
     if first.frozen is None:
-        return [_train(run, None) for run in runs]
+        return [_trained_within_memory(run, None) for run in runs]
     torch.manual_seed(first.seed)
     frozen = load_backbone(first.backbone, first.quantize, first.frozen)
-    return [_train(run, frozen) for run in runs]
+    return [_trained_within_memory(run, frozen) for run in runs]
 
 
-def _train(
-    run: Run, frozen: tuple[PreTrainedModel, PreTrainedTokenizerBase] | None
-) -> dict[str, Any]:
+def _trained_within_memory(run: Run, frozen: Frozen | None) -> Trained:
     try:
         return _trained(run, frozen)
     except RuntimeError as error:  # within a step, the step handles it
@@ -86,9 +79,7 @@ def _train(
         raise RaptError(f"{run.cell}, seed {run.k}: {why}") from None
 
 
-def _trained(
-    run: Run, frozen: tuple[PreTrainedModel, PreTrainedTokenizerBase] | None
-) -> dict[str, Any]:
+def _trained(run: Run, frozen: Frozen | None) -> Trained:
     torch.manual_seed(run.seed * 1_000_003 + run.k)
     if frozen:
         backbone, tokenizer = sharing_weights(frozen[0]), frozen[1]
@@ -117,13 +108,8 @@ def _trained(
     if known:
         save_denoised(known, run.adapter)
     inference_spec.write(run, statement)
-    return {
-        "seed": run.k,
-        "metrics": {"accuracy": _accuracy(trainer, splits["test"])},
-        "curves": curves,
-        "device": where,
-        "checkpoint": str(checkpoint.path),
-    }
+    metrics = {"accuracy": _accuracy(trainer, splits["test"])}
+    return Trained(SeedResult(seed=run.k, metrics=metrics, curves=curves), where, checkpoint.path)
 
 
 def _embeddings(backbone: Any) -> Tensor:
