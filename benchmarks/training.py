@@ -48,7 +48,7 @@ from rapt.tuning.inference_spec import Statement
 from rapt.tuning.inputs import Split, pooled, read_split
 from rapt.tuning.model import Classifier, adapt, load_backbone
 from rapt.tuning.parallel import train_cell
-from rapt.tuning.train import Trainer, predict
+from rapt.tuning.train import Trainer, logits
 from rapt.utils import files
 from rapt.utils.device import device
 from rapt.utils.process import die_with_parent, workers
@@ -167,7 +167,7 @@ def scores(told: Run) -> tuple[float, float]:
 
 
 def _score(told: Run, model: Classifier, test: Split) -> float:
-    predicted = predict(model, test, 0, told.train.batch_size)
+    predicted = logits(model, test, 0, told.train.batch_size).argmax(1)
     return (predicted == torch.tensor(test.labels)).double().mean().item()
 
 

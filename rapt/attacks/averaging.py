@@ -25,16 +25,6 @@ class Averaging(Inversion):
     type: Literal["averaging"]
     copies: Annotated[int, Field(ge=2, description="releases of the same texts that it has")] = 2
 
-    @property
-    def takes(self) -> int:
-        """How many releases of the same texts the attacker has."""
-        return self.copies
-
-    @property
-    def given(self) -> str:
-        """Every further release of a text costs its η anew."""
-        return f"{self.copies} releases"
-
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Nothing is learned."""
         from rapt.privacy.neighbours import ExactSearch

@@ -158,8 +158,13 @@ class Inversion(Attack):
 
     @property
     def takes(self) -> int:
-        """The number of releases of the same texts that the attacker has."""
-        return 1
+        """The number of releases of the same texts that the attacker has: `copies`, else one."""
+        return getattr(self, "copies", 1)
+
+    @property
+    def given(self) -> str | None:
+        """Further releases of the same texts, each of which costs η again."""
+        return f"{self.takes} releases" if self.takes > 1 else None
 
     def upper_bounds(
         self, public: Public, counts: NDArray[np.int64], others: int

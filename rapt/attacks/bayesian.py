@@ -42,16 +42,6 @@ class Bayesian(Inversion):
         PositiveInt, Field(description="releases of the same texts that the attacker has")
     ] = 1
 
-    @property
-    def takes(self) -> int:
-        """The number of releases of the same texts that the attacker has."""
-        return self.copies
-
-    @property
-    def given(self) -> str | None:
-        """Further releases of the same texts, each of which costs η again."""
-        return f"{self.copies} releases" if self.copies > 1 else None
-
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Learn nothing yet: the prior is fitted to the attacked release itself."""
 

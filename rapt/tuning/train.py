@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
 from typing import Any
@@ -70,13 +71,9 @@ def train_seeds(runs: Sequence[Run]) -> list[Trained]:
 
 
 def _trained_within_memory(run: Run, frozen: Frozen | None) -> Trained:
-    try:
+    why = "out of memory before or between steps: a smaller backbone, bf16 or RAPT_WORKERS=1"
+    with _memory_lacks(RaptError(f"{run.cell}, seed {run.k}: {why}")):  # a step handles its own
         return _trained(run, frozen)
-    except RuntimeError as error:  # within a step, the step handles it
-        if not _out_of_memory(error):
-            raise
-        why = "out of memory before or between steps: a smaller backbone, bf16 or RAPT_WORKERS=1"
-        raise RaptError(f"{run.cell}, seed {run.k}: {why}") from None
 
 
 def _trained(run: Run, frozen: Frozen | None) -> Trained:
@@ -89,7 +86,7 @@ def _trained(run: Run, frozen: Frozen | None) -> Trained:
     data = run.release / f"seed-{run.k}"
     known = sampler = None
     if run.denoising:
-        known, sampler = reading(run.denoising, _embeddings(backbone), tokenizer)
+        known, sampler = reading(run.denoising, backbone, tokenizer)
     splits = {
         s: read_split(data / f"{s}.parquet", tokenizer, run.train.max_tokens, known)
         for s in ("train", "test")
@@ -110,10 +107,6 @@ def _trained(run: Run, frozen: Frozen | None) -> Trained:
     inference_spec.write(run, statement)
     metrics = {"accuracy": _accuracy(trainer, splits["test"])}
     return Trained(SeedResult(seed=run.k, metrics=metrics, curves=curves), where, checkpoint.path)
-
-
-def _embeddings(backbone: Any) -> Tensor:
-    return backbone.get_input_embeddings().weight.detach()
 
 
 def _accuracy(trainer: Trainer, test: Split) -> float:
@@ -293,18 +286,11 @@ class Trainer:
                     why = "out of memory at one text: lower max_tokens, or set RAPT_WORKERS=1"
                     raise self.failed(step + 1, why) from None
             torch.cuda.empty_cache()  # once the failed parts' tensors are gone with the exception
-        self._update(step)
-        return losses
-
-    def _update(self, step: int) -> None:
-        try:
+        why = "out of memory for the optimizer's state: tune fewer weights (lora)"
+        with _memory_lacks(self.failed(step + 1, why)):
             self.optimizer.step()
-        except RuntimeError as error:
-            if not _out_of_memory(error):
-                raise
-            why = "out of memory for the optimizer's state: tune fewer weights (lora)"
-            raise self.failed(step + 1, why) from None
         self.schedule.step()
+        return losses
 
     def _backward(self, split: Split, rows: list[int], step: int) -> dict[str, float]:
         """Compute the gradient of a batch's mean loss in parts, whose size does not change it."""
@@ -339,9 +325,15 @@ def _out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or any(part in str(error) for part in said)
 
 
-def predict(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor:
-    """Predict the class of every text of a privatized split, int64 (n,) on the CPU."""
-    return logits(model, split, pad, batch_size).argmax(1)
+@contextmanager
+def _memory_lacks(line: RaptError) -> Iterator[None]:
+    """Raise a one-line error where memory does not suffice."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not _out_of_memory(error):
+            raise
+        raise line from None
 
 
 def logits(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor:

@@ -8,40 +8,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from numpy.typing import NDArray
 
-from rapt.attacks.scores import attribute_scores, intervals
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from stages import infer
+from tests.attacks.test_scores import bounds_of
 from tests.stages.conftest import Workspace
-
-Right = dict[str, NDArray[np.bool_]]
-
-
-def _intervals(
-    seeds: list[Right], authors: NDArray[np.int64] | None
-) -> dict[str, tuple[float, float]]:
-    """The intervals where each seed's guesses are right so often."""
-    truth = [{name: ["me"] * len(right) for name, right in seed.items()} for seed in seeds]
-    guesses = [
-        {name: np.where(right, "me", "you").tolist() for name, right in seed.items()}
-        for seed in seeds
-    ]
-    return intervals(
-        [attribute_scores(*both, authors) for both in zip(truth, guesses, strict=True)]
-    )
-
-
-def test_texts_of_one_author_belong_together() -> None:
-    """Twenty texts each of ten authors, who are told as one: as sure as ten texts would be."""
-    authors = np.repeat(np.arange(10), 20)
-    right = {"age": authors < 6}
-    alone = {"age": np.arange(10) < 6}
-    low, high = _intervals([right, right], authors)["accuracy_age"]
-    assert (low, high) == pytest.approx(_intervals([alone, alone], None)["accuracy_age"])
-    near, far = _intervals([right, right], None)["accuracy_age"]
-    assert high - low > 4 * (far - near)
 
 
 @pytest.fixture
@@ -77,7 +49,7 @@ def test_a_cell_s_interval_is_over_authors_where_they_are_known(misled: Path) ->
         cell = files.read_json("reports/cells/infer/authorship-mine-t2t-3.json")
         assert cell["counts"] == {"train": 60, "test": 60}
         alone = np.repeat(np.arange(10), each)
-        bounds = _intervals([{"author": alone < 6}, {"author": alone < 5}], None)
+        bounds = bounds_of([{"author": alone < 6}, {"author": alone < 5}], None)
         for name, mean in (("accuracy_author", 0.55), ("empirical_privacy_author", 0.45)):
             found = cell["metrics"][name]
             assert found["mean"] == pytest.approx(mean)

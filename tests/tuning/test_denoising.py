@@ -65,7 +65,7 @@ def embeddings(run: Run) -> torch.Tensor:
 
 def words_of(run: Run) -> WordVectors:
     assert run.denoising
-    return reading(run.denoising, embeddings(run), load_tokenizer(run.backbone))[0]
+    return reading(run.denoising, *load_backbone(run.backbone))[0]
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -37,7 +37,7 @@ from rapt.tuning.inputs import (
     word_pieces,
 )
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
-from rapt.tuning.train import Trainer, predict, train_seed
+from rapt.tuning.train import Trainer, logits, train_seed
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256
@@ -382,7 +382,7 @@ def test_tunes_saves_and_serves(
     split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
     served = load(run.adapter, backbone)
     assert served.head.out_features == 3
-    predicted = predict(served, split, tokenizer.pad_token_id, 7)
+    predicted = logits(served, split, tokenizer.pad_token_id, 7).argmax(1)
     right = (predicted == torch.tensor(split.labels)).double().mean().item()
     assert right == result.metrics["accuracy"]
 

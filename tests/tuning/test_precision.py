@@ -16,7 +16,7 @@ from rapt.serving.model import Adapted
 from rapt.tuning.config import Full, Run
 from rapt.tuning.inputs import collate, read_split
 from rapt.tuning.model import adapt, load, load_backbone
-from rapt.tuning.train import Trainer, predict, train_seed
+from rapt.tuning.train import Trainer, logits, train_seed
 from rapt.utils.files import sha256
 from tests.tuning.families import FAMILIES, TUNERS, fits, make
 
@@ -76,7 +76,7 @@ def test_it_is_served_as_it_was_scored(low: Run) -> None:
     backbone, tokenizer = load_backbone(low.backbone, None, "bf16")
     split = read_split(low.release / "seed-0/test.parquet", tokenizer, low.train.max_tokens)
     served = load(low.adapter, backbone, "bf16")
-    predicted = predict(served, split, tokenizer.pad_token_id, low.train.batch_size)
+    predicted = logits(served, split, tokenizer.pad_token_id, low.train.batch_size).argmax(1)
     right = (predicted == torch.tensor(split.labels)).double().mean().item()
     assert right == result.metrics["accuracy"]
 

@@ -16,7 +16,7 @@ from rapt.tuning.config import PromptTuning, Reconstruction, Run
 from rapt.tuning.inputs import NO_PLAIN, Batch, collate, read_split, read_targets
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
 from rapt.tuning.parallel import train_cell
-from rapt.tuning.train import Trainer, logits, predict, train_seed
+from rapt.tuning.train import Trainer, logits, train_seed
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256
@@ -78,7 +78,7 @@ def test_pairs_are_tuned_and_the_adapter_says_so(
     backbone, tokenizer = load_backbone(run.backbone)
     split = read_split(release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
     assert {kind for row in split.types for kind in row} == {0, 1}
-    predicted = predict(load(run.adapter, backbone), split, tokenizer.pad_token_id, 7)
+    predicted = logits(load(run.adapter, backbone), split, tokenizer.pad_token_id, 7).argmax(1)
     right = (predicted == torch.tensor(split.labels)).double().mean()
     assert right == pytest.approx(result.metrics["accuracy"]) and right > 0.6
 
@@ -95,7 +95,7 @@ def test_the_adapter_serves_without_this_project(run: Run) -> None:
     assert plain.peft_config["default"].base_model_name_or_path == "tiny"
     backbone, tokenizer = load_backbone(run.backbone)
     split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
-    predicted = predict(load(run.adapter, backbone), split, tokenizer.pad_token_id, 7)
+    predicted = logits(load(run.adapter, backbone), split, tokenizer.pad_token_id, 7).argmax(1)
     accuracy = (predicted == torch.tensor(split.labels)).double().mean().item()
     assert accuracy == result.metrics["accuracy"]
 

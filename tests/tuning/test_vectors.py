@@ -16,7 +16,7 @@ from rapt.tuning import backbones
 from rapt.tuning.config import Full, Run
 from rapt.tuning.inputs import VECTORS, collate, read_split, tokenized
 from rapt.tuning.model import Classifier, load, load_backbone
-from rapt.tuning.train import logits, predict, train_seed
+from rapt.tuning.train import logits, train_seed
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.families import FAMILIES, TUNERS, WORDS
@@ -114,7 +114,7 @@ def test_tunes_on_vectors(
         assert curve[-1] < curve[0]
     backbone, tokenizer = load_backbone(run.backbone)
     split = read_split(noisy / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
-    predicted = predict(load(run.adapter, backbone), split, tokenizer.pad_token_id, 7)
+    predicted = logits(load(run.adapter, backbone), split, tokenizer.pad_token_id, 7).argmax(1)
     right = (predicted == torch.tensor(split.labels)).double().mean().item()
     assert right == result.metrics["accuracy"]
 
