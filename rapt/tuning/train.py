@@ -139,6 +139,7 @@ class Trainer:
         """Add a fresh task head to the adapted backbone."""
         self.run, self.pad, self.device = run, pad, device()
         self.model = placed(Classifier(backbone, classes, run.train.precision))
+        self.parts = torch.nn.ModuleDict({"model": self.model})
         self.head: ReconstructionHead | None = None
         self.targets = torch.empty(0, 0, dtype=torch.long)
         self.sampler = sampler
@@ -154,7 +155,7 @@ class Trainer:
         assert self.run.reconstruction
         hidden = self.model.head.in_features
         self.head = ReconstructionHead(hidden, self.run.reconstruction.head_size, vocabulary)
-        self.head.to(self.device)
+        self.parts["head"] = self.head.to(self.device)
         self.targets = targets.to(self.device)
 
     def fit(self, split: Split, checkpoint: Checkpoint) -> dict[str, list[float]]:
@@ -204,17 +205,9 @@ class Trainer:
         probe.fit(head, read, torch.tensor(split.labels), strength)
         checkpoint.save(head.state_dict(), {"at": {"step": 1}})
 
-    def _modules(self) -> dict[str, torch.nn.Module]:
-        return {"model": self.model} | ({"head": self.head} if self.head else {})
-
     def _learning(self) -> dict[str, torch.nn.Parameter]:
         """Return the trained weights by name."""
-        return {
-            f"{which}.{name}": weight
-            for which, module in self._modules().items()
-            for name, weight in module.named_parameters()
-            if weight.requires_grad
-        }
+        return {name: w for name, w in self.parts.named_parameters() if w.requires_grad}
 
     def _optimizer(self, steps: int) -> tuple[torch.optim.Optimizer, Any]:
         loop = self.run.train
