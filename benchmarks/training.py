@@ -46,10 +46,11 @@ from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.config import Lora, Run, TrainConfig
 from rapt.tuning.inference_spec import Statement
 from rapt.tuning.inputs import Split, pooled, read_split
-from rapt.tuning.model import Classifier, adapt, device, load_backbone
-from rapt.tuning.parallel import train_all
-from rapt.tuning.train import Trainer, predict
+from rapt.tuning.model import Classifier, adapt, load_backbone
+from rapt.tuning.parallel import train_cell
+from rapt.tuning.train import Trainer, logits
 from rapt.utils import files
+from rapt.utils.device import device
 from rapt.utils.process import die_with_parent, workers
 
 TEXTS, BATCH, ROUNDS, SEEDS = 512, 16, 3, 5
@@ -134,8 +135,8 @@ def _seeds(told: Run) -> list[Figure]:
 def _trained(cells: list[list[Run]]) -> None:
     """Train cells from scratch: the checkpoints are deleted, so that no cell resumes one."""
     for runs in cells:
-        for result in train_all(runs):
-            Path(result["checkpoint"]).unlink()
+        for result in train_cell(runs):
+            result.checkpoint.unlink()
 
 
 def _accuracy(told: Run) -> list[Figure]:
@@ -165,7 +166,7 @@ def scores(told: Run) -> tuple[float, float]:
 
 
 def _score(told: Run, model: Classifier, test: Split) -> float:
-    predicted = predict(model, test, 0, told.train.batch_size)
+    predicted = logits(model, test, 0, told.train.batch_size).argmax(1)
     return (predicted == torch.tensor(test.labels)).double().mean().item()
 
 

@@ -34,7 +34,7 @@ from rapt.privacy.channel import Channel
 from rapt.privacy.posterior import Posterior
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.inputs import VECTORS
-from rapt.tuning.train import train
+from rapt.tuning.train import train_seed
 from rapt.utils import files
 from rapt.utils.process import die_with_parent, workers
 from stages.tuning import run_of
@@ -94,7 +94,7 @@ def _computed(method: str, eta: str, model: Path, k: int) -> dict[str, float]:
             denoised = table.append_column(VECTORS, column)
             files.write_parquet(run.release / f"seed-{k}/{split}.parquet", denoised)
             shutil.copyfile(release / "statement.json", run.release / "statement.json")
-    found = {str(weight): train(run)["metrics"]["accuracy"] for weight, run in runs.items()}
+    found = {str(weight): train_seed(run).metrics["accuracy"] for weight, run in runs.items()}
     shutil.rmtree(folder)
     return found
 

@@ -84,8 +84,8 @@ def _figures(experiment: Params) -> list[dict[str, str | float]]:
     return [
         {"cell": f"{cell.plan.kind}/{cell.plan.cell}", "protection": cell.protection}
         | {
-            name: round(value["mean"], 4)
-            for name, value in (cell.content or {"metrics": {}})["metrics"].items()
+            name: round(metric.mean, 4)
+            for name, metric in (cell.content.metrics if cell.content else {}).items()
         }
         for cell in load(experiment).cells
     ]

@@ -17,8 +17,9 @@ from time import perf_counter, process_time
 
 from rapt.results.cells import machine
 from rapt.utils import files
+from rapt.utils.device import has_gpu
 from rapt.utils.errors import RaptError
-from rapt.utils.process import cores, has_gpu
+from rapt.utils.process import cores
 
 # Wider networks are no faster on a CPU, and take longer to measure.
 WIDEST = 1024
@@ -95,7 +96,8 @@ def probe(width: int) -> tuple[float, float, float]:
 
     from rapt.costs import counted
     from rapt.tuning.config import Lora
-    from rapt.tuning.train import adapt, device
+    from rapt.tuning.model import adapt
+    from rapt.utils.device import device
 
     start = process_time()
     vocabulary, layers, width = 1000, 2, max(32, width // 32 * 32)

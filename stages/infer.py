@@ -1,6 +1,5 @@
 """Infer an author's attribute from releases: `python -m stages.infer mlp tweets t2t 75`."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +7,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rapt import params, paths
-from rapt.analysis.intervals import interval
-from rapt.attacks.base import Inference, Release, majority
+from rapt.attacks.base import Inference, Release
+from rapt.attacks.scores import Scores, attribute_scores, intervals, majority
 from rapt.grid import released
 from rapt.results import cells
 from rapt.text.table import EmbeddingTable
@@ -17,9 +16,6 @@ from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.progress import bar
 from stages import run
-
-Right = dict[str, NDArray[np.bool_]]
-Authors = NDArray[np.int64] | None
 
 
 def main(attack: str, task: str, method: str, eta: str) -> None:
@@ -42,17 +38,15 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
             raise RaptError(f"{where}: got one value in the training split, expected two at least.")
     how = p.attacks[attack]
     assert isinstance(how, Inference)
-    right = [
-        _attack(how, release / f"seed-{k}", table, truth, p.seed + k)
+    scores = [
+        _attack(how, release / f"seed-{k}", table, truth, authors, p.seed + k)
         for k in bar(range(p.seeds), attack, p.seeds)
     ]
     cell.write(
         protection=statement["protection"],
-        seeds=[
-            {"seed": k, "metrics": _metrics(found), "curves": {}} for k, found in enumerate(right)
-        ],
-        intervals=_intervals(right, authors),
-        floors={f"majority_{name}": majority(values["test"]) for name, values in truth.items()},
+        seeds=[cells.SeedResult(seed=k, metrics=found.metrics()) for k, found in enumerate(scores)],
+        intervals=intervals(scores),
+        baselines={f"majority_{name}": majority(values["test"]) for name, values in truth.items()},
         counts={split: len(rows) for split, rows in tagged.items()},
     )
 
@@ -66,37 +60,14 @@ def _attack(
     copy: Path,
     table: EmbeddingTable,
     truth: dict[str, dict[str, list[str]]],
+    authors: NDArray[np.int64] | None,
     seed: int,
-) -> Right:
-    """For each attribute whether it was guessed, text by text, on one seed's copy."""
+) -> Scores:
+    """Attack one seed's copy."""
     own, victims = (Release.read(copy / f"{split}.parquet") for split in ("train", "test"))
     known = {name: values["train"] for name, values in truth.items()}
     guesses = how.guesses(table, own, known, victims, seed)
-    return {name: np.array(guesses[name]) == np.array(of["test"]) for name, of in truth.items()}
-
-
-def _metrics(right: Right) -> dict[str, float]:
-    """Accuracy and empirical privacy for each attribute."""
-    return {
-        metric: value
-        for name, found in right.items()
-        for metric, value in (
-            (f"accuracy_{name}", float(found.mean())),
-            (f"empirical_privacy_{name}", 1 - float(found.mean())),
-        )
-    }
-
-
-def _intervals(seeds: Sequence[Right], authors: Authors) -> dict[str, tuple[float, float]]:
-    """Where authors are known, what varies is the author: the texts of one belong together."""
-    found: dict[str, tuple[float, float]] = {}
-    for name in seeds[0]:
-        right = np.array([seed[name] for seed in seeds], np.int64)
-        of = np.arange(right.shape[1]) if authors is None else authors
-        each = np.bincount(of, right.sum(0)).astype(np.int64)
-        low, high = interval(each, len(right) * np.bincount(of), right.mean(1))
-        found |= {f"accuracy_{name}": (low, high), f"empirical_privacy_{name}": (1 - high, 1 - low)}
-    return found
+    return attribute_scores({name: of["test"] for name, of in truth.items()}, guesses, authors)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Invert a release: `python -m stages.invert nearest movies t2t 75`."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +8,8 @@ from numpy.typing import NDArray
 
 from rapt import grid, params, paths
 from rapt.attacks.base import Inversion, Pairs, Public, Release
-from rapt.attacks.inversion_scores import Victims, intervals
+from rapt.attacks.inversion_scores import Victims
+from rapt.attacks.scores import intervals
 from rapt.privacy import seeded
 from rapt.privacy.channel import Channel
 from rapt.results import cells
@@ -47,25 +47,24 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
 
         return Release.read(folder / f"seed-{k}/{split}.parquet", noise)
 
-    recovered, seeds, floors = [], [], {"majority": victims.majority()}
+    scores, seeds, baselines = [], [], {"majority": victims.majority()}
     # Of an attack that takes several copies a seed is the first of them; none is taken twice.
     for k in bar(range(0, p.seeds - how.takes + 1, how.takes), attack, p.seeds // how.takes):
         inverter = how.fit(public, Pairs(own, copy(k, "train")), p.seed + k)
         released = [copy(k + i, "test") for i in range(how.takes)]
-        found = victims.score(inverter.words(released))
-        if inverter.vectors and found.protected.any():
+        errors = None
+        if inverter.vectors and victims.protected.any():
             errors = victims.squared_errors(inverter.vectors, released[0], table)
-            found = replace(found, errors=errors)
-            floors["squared_error"] = victims.spread(table)
-        recovered.append(found)
-        seeds.append({"seed": k, "metrics": found.metrics(), "curves": {}})
+            baselines["squared_error"] = victims.spread(table)
+        scores.append(victims.score(inverter.words(released), errors))
+        seeds.append(cells.SeedResult(seed=k, metrics=scores[-1].metrics()))
     cell.write(
         protection=statement["protection"],
         seeds=seeds,
-        floors=floors,
-        ceilings=how.ceilings(public, *victims.counts(public)),
-        intervals=intervals(recovered),
-        counts={name: int(getattr(recovered[0], name).sum()) for name in ("words", "protected")},
+        baselines=baselines,
+        upper_bounds=how.upper_bounds(public, *victims.counts(public)),
+        intervals=intervals(scores),
+        counts={name: int(getattr(victims, name).sum()) for name in ("words", "protected")},
     )
 
 

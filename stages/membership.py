@@ -9,8 +9,8 @@ from rapt.grid import released
 from rapt.results import cells
 from rapt.serving.model import Adapted
 from rapt.serving.protocol import contract_of
-from rapt.tuning.model import device_name
 from rapt.utils import files
+from rapt.utils.device import device_name
 from rapt.utils.progress import bar
 from stages import run
 
@@ -40,11 +40,10 @@ def main(attack: str, task: str, backbone: str, tuner: str, method: str, eta: st
     cell.write(
         protection=statement.protection,
         seeds=[
-            {"seed": k, "metrics": found.metrics(), "curves": {}}
-            for k, found in enumerate(rankings)
+            cells.SeedResult(seed=k, metrics=found.metrics()) for k, found in enumerate(rankings)
         ],
         intervals=intervals(rankings),
-        floors={"auc": 0.5, "tpr_at_1": 0.01},
+        baselines={"auc": 0.5, "tpr_at_1": 0.01},
         counts={"members": len(members), "others": len(others)},
         device=device_name(),
     )

@@ -2,8 +2,9 @@
 
 from rapt import params, paths
 from rapt.attacks.base import Release
-from rapt.attacks.entities import Found, blind, intervals
+from rapt.attacks.entities import blind, entities_named, entity_scores
 from rapt.attacks.ner import Ner
+from rapt.attacks.scores import intervals
 from rapt.grid import released
 from rapt.results import cells
 from rapt.text.entities import entities
@@ -26,18 +27,18 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     victims = files.read_parquet(paths.tagged(task) / "test.parquet")
     truth = entities(victims, p.tagger)
     recognizer = how.load(paths.attacker(attack, task))
-    found = [
-        Found.of(truth, recognizer.tags(Release.read(f"{release}/seed-{k}/test.parquet").words))
+    scores = [
+        entity_scores(
+            truth, recognizer.tags(Release.read(f"{release}/seed-{k}/test.parquet").words)
+        )
         for k in bar(range(p.seeds), attack, p.seeds)
     ]
     cell.write(
         protection=statement["protection"],
-        seeds=[
-            {"seed": k, "metrics": seed.metrics(), "curves": {}} for k, seed in enumerate(found)
-        ],
-        floors={"majority": blind(truth)},
-        intervals=intervals(found),
-        counts={"texts": len(truth), "entities": int(found[0].named.sum())},
+        seeds=[cells.SeedResult(seed=k, metrics=seed.metrics()) for k, seed in enumerate(scores)],
+        baselines={"majority": blind(truth)},
+        intervals=intervals(scores),
+        counts={"texts": len(truth), "entities": entities_named(truth)},
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from rapt import models, params, paths
 from rapt.results import cells
 from rapt.tuning.config import Denoising, Run
-from rapt.tuning.parallel import train_all
+from rapt.tuning.parallel import train_cell
 from rapt.utils import files
 
 
@@ -35,23 +35,21 @@ def tune(
         runs = [run_of(p, name, factors, release, k, adapters) for k in range(p.seeds)]
         if denoising:
             runs = [replace(run, denoising=how) for run, how in zip(runs, denoising, strict=True)]
-        results = train_all(runs)
+        trained = train_cell(runs)
     labels = {
         split: files.read_parquet(release / f"seed-0/{split}.parquet", ["label"])["label"]
         for split in ("train", "test")
     }
     test = labels["test"].to_pylist()
-    devices = {result.pop("device") for result in results}
-    checkpoints = [Path(result.pop("checkpoint")) for result in results]
     cell.write(
         protection=statement["protection"],
-        seeds=results,
-        device=", ".join(sorted(devices)),
+        seeds=[one.result for one in trained],
+        device=", ".join(sorted({one.device for one in trained})),
         counts={split: len(classes) for split, classes in labels.items()},
-        floors={"majority": max(Counter(test).values()) / len(test)},
+        baselines={"majority": max(Counter(test).values()) / len(test)},
     )
-    for checkpoint in checkpoints:  # only now: a killed stage resumes from them
-        checkpoint.unlink()
+    for one in trained:  # only now: a killed stage resumes from them
+        one.checkpoint.unlink()
 
 
 def run_of(

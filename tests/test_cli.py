@@ -134,7 +134,7 @@ def test_attacks_are_listed_with_what_each_attacker_knows(workspace: Path) -> No
     for fact, kind in zip(facts, ATTACKS, strict=True):
         (name,) = get_args(kind.model_fields["type"].annotation)
         assert fact.startswith(f"{name} ")
-        assert f" knows {kind.knows} listed in sweep." in fact
+        assert f" knows {kind.attacker_knowledge} listed in sweep." in fact
 
 
 def test_check_says_what_will_run(workspace: Path) -> None:

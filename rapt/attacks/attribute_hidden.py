@@ -18,7 +18,7 @@ class AttributeHidden(Perceptron, Inference):
     """Attribute inference from a model's mean last hidden state of a text, by a perceptron."""
 
     source: ClassVar[str] = "RAPT, first version"
-    knows: ClassVar[str] = "released texts whose attribute is known; any public model"
+    attacker_knowledge: ClassVar[str] = "released texts whose attribute is known; any public model"
 
     type: Literal["attribute-hidden"]
     model: Annotated[Model, Field(description="that reads the texts, as in backbones")] = MINILM

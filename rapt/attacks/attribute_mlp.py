@@ -18,7 +18,9 @@ class AttributeMlp(Perceptron, Inference):
     """Attribute inference from the mean vector of a text's released words, by a perceptron."""
 
     source: ClassVar[str] = "Qu et al., 2021; RAPT, figure 4"
-    knows: ClassVar[str] = "the embedding table; released texts whose attribute is known"
+    attacker_knowledge: ClassVar[str] = (
+        "the embedding table; released texts whose attribute is known"
+    )
 
     type: Literal["attribute-mlp"]
 

@@ -19,7 +19,7 @@ class Authorship(Inference):
     """Attribute inference from a text's released words and word pairs, by logistic regression."""
 
     source: ClassVar[str] = "the usual baseline of authorship attribution; Fernandes et al., 2019"
-    knows: ClassVar[str] = "released texts whose attribute is known"
+    attacker_knowledge: ClassVar[str] = "released texts whose attribute is known"
 
     type: Literal["authorship"]
     longest: Annotated[

@@ -20,20 +20,10 @@ class Averaging(Inversion):
     """
 
     source: ClassVar[str] = "ours: independent noise averages out"
-    knows: ClassVar[str] = "the embedding table"
+    attacker_knowledge: ClassVar[str] = "the embedding table"
 
     type: Literal["averaging"]
     copies: Annotated[int, Field(ge=2, description="releases of the same texts that it has")] = 2
-
-    @property
-    def takes(self) -> int:
-        """How many releases of the same texts the attacker has."""
-        return self.copies
-
-    @property
-    def given(self) -> str:
-        """Every further release of a text costs its η anew."""
-        return f"{self.copies} releases"
 
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Nothing is learned."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -34,7 +33,7 @@ class Attack(Section, ABC):
 
     source: ClassVar[str]
     # The attacker's knowledge beside the victims' release.
-    knows: ClassVar[str]
+    attacker_knowledge: ClassVar[str]
 
     @property
     def given(self) -> str | None:
@@ -159,10 +158,17 @@ class Inversion(Attack):
 
     @property
     def takes(self) -> int:
-        """The number of releases of the same texts that the attacker has."""
-        return 1
+        """The number of releases of the same texts that the attacker has: `copies`, else one."""
+        return getattr(self, "copies", 1)
 
-    def ceilings(self, public: Public, counts: NDArray[np.int64], others: int) -> dict[str, float]:
+    @property
+    def given(self) -> str | None:
+        """Further releases of the same texts, each of which costs η again."""
+        return f"{self.takes} releases" if self.takes > 1 else None
+
+    def upper_bounds(
+        self, public: Public, counts: NDArray[np.int64], others: int
+    ) -> dict[str, float]:
         """Return known upper bounds on the metrics of any attack of this kind, by metric.
 
         Args:
@@ -192,11 +198,6 @@ class Inference(Attack):
         Returns:
             for each attribute, m guessed values.
         """
-
-
-def majority(values: Sequence[str]) -> float:
-    """Compute the accuracy of always answering the most frequent value."""
-    return max(Counter(values).values()) / len(values)
 
 
 class Membership(Attack):

@@ -26,12 +26,14 @@ Prior = Annotated[
 class Bayesian(Inversion):
     """The most likely original of each released word: argmax P(y|w)·π(w).
 
-    With the true π it is optimal among attackers who look at one word at a time (`ceiling`).
+    With the true π it is optimal among attackers who look at one word at a time (`upper_bound`).
     For several releases of the same texts the P(y|w) multiply; each release costs η again.
     """
 
     source: ClassVar[str] = "Tong et al., 2024 (arXiv 2410.17052)"
-    knows: ClassVar[str] = "the mechanism with its eta, how frequent words are in public text"
+    attacker_knowledge: ClassVar[str] = (
+        "the mechanism with its eta, how frequent words are in public text"
+    )
     reads_channel: ClassVar[bool] = True
 
     type: Literal["bayesian"]
@@ -39,16 +41,6 @@ class Bayesian(Inversion):
     copies: Annotated[
         PositiveInt, Field(description="releases of the same texts that the attacker has")
     ] = 1
-
-    @property
-    def takes(self) -> int:
-        """The number of releases of the same texts that the attacker has."""
-        return self.copies
-
-    @property
-    def given(self) -> str | None:
-        """Further releases of the same texts, each of which costs η again."""
-        return f"{self.copies} releases" if self.copies > 1 else None
 
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Learn nothing yet: the prior is fitted to the attacked release itself."""
@@ -58,12 +50,14 @@ class Bayesian(Inversion):
 
         return Inverter(invert)
 
-    def ceilings(self, public: Public, counts: NDArray[np.int64], others: int) -> dict[str, float]:
+    def upper_bounds(
+        self, public: Public, counts: NDArray[np.int64], others: int
+    ) -> dict[str, float]:
         """Return the bound for a single release; for several none is known."""
         if self.copies > 1:
             return {}
         assert public.channel
-        return {"accuracy_protected": ceiling(public.channel, counts, others)}
+        return {"accuracy_protected": upper_bound(public.channel, counts, others)}
 
 
 def posterior(public: Public, prior: str, copies: Sequence[Release]) -> Posterior:
@@ -94,7 +88,7 @@ def likeliest(
     return [list(islice(words, len(text))) for text in copies[0].words]
 
 
-def ceiling(channel: Channel, counts: NDArray[np.int64], others: int) -> float:
+def upper_bound(channel: Channel, counts: NDArray[np.int64], others: int) -> float:
     """Bound the share of the victims' words that any attacker without context recovers.
 
     The bound is the Bayes vulnerability Σ_y max_w P(y|w)·π(w) (Chatzikokolakis et al., 2020), with

@@ -17,7 +17,7 @@ class ContextualBayesian(LanguageModel, Inversion):
     """The likeliest originals, re-ranked by a language model on the likeliest of the others."""
 
     source: ClassVar[str] = "ours, after Tong et al., 2024"
-    knows: ClassVar[str] = "what bayesian knows, a public language model"
+    attacker_knowledge: ClassVar[str] = "what bayesian knows, a public language model"
     reads_channel: ClassVar[bool] = True
 
     type: Literal["bayesian-in-context"]

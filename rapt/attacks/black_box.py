@@ -20,7 +20,7 @@ class BlackBox(Perceptron, Inversion):
     """An inversion learned from words of the attacker's own texts, before and after release."""
 
     source: ClassVar[str] = "Qu et al., 2021; RAPT, figure 4"
-    knows: ClassVar[str] = "the embedding table; texts of its own, before and after"
+    attacker_knowledge: ClassVar[str] = "the embedding table; texts of its own, before and after"
 
     pairs: Annotated[
         PositiveInt, Field(description="words of its own that it learns from, at most")

@@ -1,74 +1,19 @@
-"""The texts under attack, and how much of them an inversion recovers."""
+"""The texts under attack, and how many of their words an inversion recovers."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.analysis.intervals import interval, mean_interval
 from rapt.attacks.base import Public, Release, Texts, Vectors
+from rapt.attacks.scores import Counts, Scores
 from rapt.privacy.categories import VERBATIM, Scheme
 from rapt.text.table import EmbeddingTable
-
-
-@dataclass(frozen=True, eq=False)
-class Recovered:
-    """Counts of words that an inversion recovered, for each of n texts.
-
-    Attributes:
-        words: number of words, int64 (n,).
-        right: number of recovered words.
-        protected: number of words that the release protects.
-        protected_right: number of recovered words among these.
-        errors: sum of the squared errors of the protected words' vectors, float64 (n,); None: the
-            attack guesses no vectors.
-    """
-
-    words: NDArray[np.int64]
-    right: NDArray[np.int64]
-    protected: NDArray[np.int64]
-    protected_right: NDArray[np.int64]
-    errors: NDArray[np.float64] | None = None
-
-    def metrics(self) -> dict[str, float]:
-        """Compute the metrics of an `invert` cell (docs/data.md)."""
-        protected = float(self.protected_right.sum() / max(1, self.protected.sum()))
-        found = {
-            "accuracy": float(self.right.sum() / max(1, self.words.sum())),
-            "accuracy_protected": protected,
-            "empirical_privacy": 1 - protected,
-        }
-        if self.errors is not None:
-            found["squared_error"] = float(self.errors.sum() / self.protected.sum())
-        return found
-
-
-def intervals(seeds: Sequence[Recovered]) -> dict[str, tuple[float, float]]:
-    """Compute a 95 % confidence interval for each metric, from the counts of each seed."""
-
-    def of(metric: str, summed: str, counted: str, how: Any = interval) -> tuple[float, float]:
-        found: tuple[float, float] = how(
-            np.sum([getattr(seed, summed) for seed in seeds], axis=0),
-            np.sum([getattr(seed, counted) for seed in seeds], axis=0),
-            np.array([seed.metrics()[metric] for seed in seeds]),
-        )
-        return found
-
-    low, high = of("accuracy_protected", "protected_right", "protected")
-    found = {
-        "accuracy": of("accuracy", "right", "words"),
-        "accuracy_protected": (low, high),
-        "empirical_privacy": (1 - high, 1 - low),
-    }
-    if seeds[0].errors is not None:
-        found["squared_error"] = of("squared_error", "errors", "protected", mean_interval)
-    return found
 
 
 class Victims:
@@ -90,22 +35,33 @@ class Victims:
     ) -> None:
         self._texts = [[form(word) for word in text] for text in words]
         self._form = form
-        self._groups = [[scheme.group_of(tag) for tag in text] for text in pos]
+        self._groups = [np.array([scheme.group_of(tag) for tag in text], int) for text in pos]
+        # Of each text, int64 (n,).
+        self.words = np.array([len(text) for text in words])
+        self.protected = np.array([(groups != VERBATIM).sum() for groups in self._groups])
 
-    def score(self, guesses: Texts) -> Recovered:
-        """Compare the attacker's guesses, one for each word, with the originals."""
-        counts = [
-            self._score(*text) for text in zip(self._texts, self._groups, guesses, strict=True)
+    def score(self, guesses: Texts, errors: NDArray[np.float64] | None = None) -> Scores:
+        """Compare the attacker's guesses, one for each word, with the originals.
+
+        Args:
+            guesses: the guessed words.
+            errors: as by `squared_errors`; None: the attack guesses no vectors.
+        """
+        right = [
+            np.array([self._form(guess) == word for word, guess in zip(*text, strict=True)], bool)
+            for text in zip(self._texts, guesses, strict=True)
         ]
-        return Recovered(*np.array(counts, np.int64).reshape(-1, 4).T)
-
-    def _score(
-        self, text: Sequence[str], groups: Sequence[int], guess: Sequence[str]
-    ) -> tuple[int, int, int, int]:
-        pairs = zip(text, groups, guess, strict=True)
-        found = [(group != VERBATIM, self._form(word) == truth) for truth, group, word in pairs]
-        right = [good for protected, good in found if protected]
-        return len(found), sum(good for _, good in found), len(right), sum(right)
+        of_protected = [
+            (found & (groups != VERBATIM)).sum()
+            for found, groups in zip(right, self._groups, strict=True)
+        ]
+        ratios: dict[str, tuple[NDArray[Any], Counts]] = {
+            "accuracy": (np.array([found.sum() for found in right]), self.words),
+            "accuracy_protected": (np.array(of_protected), self.protected),
+        }
+        if errors is not None:
+            ratios["squared_error"] = (errors, self.protected)
+        return Scores(ratios, {"empirical_privacy": "accuracy_protected"})
 
     def counts(self, public: Public) -> tuple[NDArray[np.int64], int]:
         """Count the protected words by row of the table, int64 (V,), and the other protected words.
@@ -140,7 +96,7 @@ class Victims:
         for i, (text, groups) in enumerate(zip(self._texts, self._groups, strict=True)):
             rows = np.fromiter(islice(at, len(text)), np.int64)
             each = ((guessed[rows] - table.embed(text)) ** 2).mean(axis=1)
-            errors[i] = each[np.array(groups) != VERBATIM].sum()
+            errors[i] = each[groups != VERBATIM].sum()
         return errors
 
     def spread(self, table: EmbeddingTable) -> float:

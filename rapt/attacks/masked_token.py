@@ -19,7 +19,7 @@ class MaskedToken(LanguageModel, Inversion):
     """
 
     source: ClassVar[str] = "Yue et al., 2021 (arXiv 2106.01221)"
-    knows: ClassVar[str] = "a public language model"
+    attacker_knowledge: ClassVar[str] = "a public language model"
 
     type: Literal["masked-token"]
 

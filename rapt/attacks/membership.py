@@ -14,7 +14,9 @@ class MembershipLoss(Membership):
     """Membership inference by the loss: a model is surer of a text that it was tuned on."""
 
     source: ClassVar[str] = "Yeom et al., 2018 (arXiv 1709.01604)"
-    knows: ClassVar[str] = "the adapter, or its answers; candidates as they were written, labelled"
+    attacker_knowledge: ClassVar[str] = (
+        "the adapter, or its answers; candidates as they were written, labelled"
+    )
 
     type: Literal["membership-loss"]
 

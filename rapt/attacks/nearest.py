@@ -16,7 +16,7 @@ class NearestNeighbour(Inversion):
     """
 
     source: ClassVar[str] = "Qu et al., 2021; RAPT, figure 4"
-    knows: ClassVar[str] = "the embedding table"
+    attacker_knowledge: ClassVar[str] = "the embedding table"
 
     type: Literal["nearest-neighbour"]
 

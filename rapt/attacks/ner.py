@@ -18,7 +18,9 @@ class Ner(Attack):
     """Named entities read off the released words by a token classifier, tuned on clean text."""
 
     source: ClassVar[str] = "the usual token classifier (Devlin et al., 2019)"
-    knows: ClassVar[str] = "clean texts of its own with their entities; a public encoder"
+    attacker_knowledge: ClassVar[str] = (
+        "clean texts of its own with their entities; a public encoder"
+    )
 
     type: Literal["ner"]
     model: Annotated[

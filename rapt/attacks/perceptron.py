@@ -41,7 +41,7 @@ class Perceptron(Attack):
         # Here: params.yaml is validated with this module, and scikit-learn takes a second to load.
         from sklearn.neural_network import MLPClassifier
 
-        predict = self._fitted(MLPClassifier, features, values, seed)
+        predict = _fitted(self._standardized(MLPClassifier, seed), features, values)
         return lambda some: predict(some).tolist()
 
     def classified(
@@ -63,17 +63,15 @@ class Perceptron(Attack):
         Returns:
             what gives features (m, d) their vectors (m, e).
         """
+        from sklearn.compose import TransformedTargetRegressor
         from sklearn.neural_network import MLPRegressor
         from sklearn.preprocessing import StandardScaler
 
-        scale = StandardScaler().fit(targets)
-        predict = self._fitted(MLPRegressor, features, scale.transform(targets), seed)
-        return lambda some: scale.inverse_transform(predict(some)).astype(np.float32)
+        mlp = self._standardized(MLPRegressor, seed)
+        predict = _fitted(TransformedTargetRegressor(mlp, StandardScaler()), features, targets)
+        return lambda some: predict(some).astype(np.float32)
 
-    def _fitted(
-        self, kind: Callable[..., Any], features: Vectors, targets: Any, seed: int
-    ) -> Callable[[Vectors], NDArray[Any]]:
-        from sklearn.exceptions import ConvergenceWarning
+    def _standardized(self, kind: Callable[..., Any], seed: int) -> Any:
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
@@ -83,14 +81,15 @@ class Perceptron(Attack):
             max_iter=self.epochs,
             random_state=seed,
         )
-        attacker = make_pipeline(StandardScaler(), mlp)
-        # One thread, so that the figures do not depend on how many cores there are.
-        with threadpool_limits(1), warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # the epochs are a parameter
-            attacker.fit(features, targets)
+        return make_pipeline(StandardScaler(), mlp)
 
-        def predict(some: Vectors) -> NDArray[Any]:
-            with threadpool_limits(1):
-                return attacker.predict(some)
 
-        return predict
+def _fitted(attacker: Any, features: Vectors, targets: Any) -> Callable[[Vectors], NDArray[Any]]:
+    """Fit in one thread, so that the figures do not depend on how many cores there are."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the epochs are a parameter
+        attacker.fit(features, targets)
+    predict: Callable[[Vectors], NDArray[Any]] = threadpool_limits.wrap(limits=1)(attacker.predict)
+    return predict

@@ -35,7 +35,7 @@ class SeedReplay(Inversion):
     """
 
     source: ClassVar[str] = "ours"
-    knows: ClassVar[str] = "the mechanism with its eta, the seed"
+    attacker_knowledge: ClassVar[str] = "the mechanism with its eta, the seed"
     mechanisms: ClassVar[frozenset[str] | None] = frozenset(
         {"t2t", "pct2t", "token-representation"}
     )

@@ -25,7 +25,7 @@ def print_attacks() -> None:
 def _facts(kind: type[Attack]) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_row("source", kind.source)
-    grid.add_row("knows", kind.knows)
+    grid.add_row("knows", kind.attacker_knowledge)
     grid.add_row("listed in", f"sweep.{_list(kind)}")
     for name, field in kind.model_fields.items():
         if name != "type":

@@ -10,9 +10,10 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from rapt.attacks.base import Release, Vectors
-from rapt.tuning.backbones import activations, check_vectors, load_model, load_tokenizer
-from rapt.tuning.batches import by_length
-from rapt.tuning.inputs import collate, numbered, pooled, tokenized
+from rapt.tuning.backbones import check_vectors, load_model, load_tokenizer
+from rapt.tuning.inputs import numbered, tokenized
+from rapt.tuning.model import Classifier
+from rapt.tuning.train import features
 
 BATCH = 32
 
@@ -39,12 +40,8 @@ def hidden_states(folder: Path, release: Release, max_tokens: int) -> Vectors:
         columns["row"] = numbered(release.words)
         vectors = torch.from_numpy(np.array(release.vectors))
     split = tokenized(columns, tokenizer, max_tokens, vectors)
-    model = load_model(folder, frozen="float32").eval()
+    model = load_model(folder, frozen="float32")
     check_vectors(model, vectors)
-    states = np.zeros((len(split), model.config.hidden_size), np.float32)
     # One thread, so that the figures do not depend on how many cores there are.
-    with threadpool_limits(1), torch.inference_mode():
-        for rows in by_length(split.lengths, BATCH):
-            batch = collate(split, rows, tokenizer.pad_token_id)
-            states[rows] = pooled(activations(model, batch), batch.text).numpy()
-    return states
+    with threadpool_limits(1):
+        return features(Classifier(model, classes=1), split, tokenizer.pad_token_id, BATCH).numpy()

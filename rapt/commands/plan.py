@@ -19,8 +19,9 @@ from rapt.costs import Estimate
 from rapt.grid import KINDS, PlannedCell
 from rapt.params import Params
 from rapt.speed import Speed, known, measured
+from rapt.utils.device import has_gpu
 from rapt.utils.errors import RaptError, not_allowed
-from rapt.utils.process import cores, has_gpu
+from rapt.utils.process import cores
 
 # Assumed useful TFLOP/s of a GPU; BERT on an A100 reaches more, MiniLM less.
 TFLOPS = 10.0

@@ -198,7 +198,7 @@ def _cells(results: Results, claim: Statement) -> list[Cell]:
 def _metrics(cell: Cell, metric: str) -> list[str]:
     if not metric.endswith("_"):
         return [metric]
-    names = cell.content["metrics"] if cell.content else ()
+    names = cell.content.metrics if cell.content else ()
     return [name for name in names if name.startswith(metric)]
 
 

@@ -27,6 +27,7 @@ from rapt.params import Params
 from rapt.reporting import tables
 from rapt.reporting.provenance import sidecar
 from rapt.reporting.text import flat
+from rapt.results import cells
 from rapt.results.reader import Cell, Results, load, release
 from rapt.utils import files
 from rapt.utils.errors import RaptError
@@ -165,9 +166,9 @@ def _metrics(
     results: Results, cell: Cell, varying: Mapping[str, Any]
 ) -> list[tuple[str, float, int]]:
     """Return the cell's figures, those of the attacks on it, and the curves of each seed."""
-    content = cell.content or {}
+    assert cell.content
     found: dict[str, float | None] = _summary("", tables.shown(results, cell))
-    found |= {f"floor_{name}": value for name, value in content["floors"].items()}
+    found |= {f"floor_{name}": value for name, value in cell.content.baselines.items()}
     if cell.plan.kind in TUNED:
         for prefix, attack in _attacks(results, cell).items():
             found |= _summary(prefix, tables.shown(results, attack))
@@ -175,9 +176,9 @@ def _metrics(
     found["seconds"] = varying.get("seconds")
     single = [(name, value, 0) for name, value in sorted(found.items()) if value is not None]
     curves = [
-        (f"seed-{seed['seed']}/{name}", value, epoch)
-        for seed in content["seeds"]
-        for name, values in sorted(seed["curves"].items())
+        (f"seed-{seed.seed}/{name}", value, epoch)
+        for seed in cell.content.seeds
+        for name, values in sorted(seed.curves.items())
         for epoch, value in enumerate(values, start=1)
     ]
     return single + curves
@@ -226,10 +227,10 @@ def _on_releases(results: Results, factors: Mapping[str, str]) -> Iterator[tuple
         yield f"{attack.factors['attack']}/{attack.factors['task']}/", attack
 
 
-def _summary(prefix: str, metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
+def _summary(prefix: str, metrics: Mapping[str, cells.Metric]) -> dict[str, float | None]:
     """Return each metric's mean under its name, with its sd and, if known, its interval."""
     return {
-        f"{prefix}{name}{suffix}": metric.get(part)
+        f"{prefix}{name}{suffix}": getattr(metric, part)
         for name, metric in metrics.items()
         for suffix, part in (("", "mean"), ("_sd", "sd"), ("_low", "low"), ("_high", "high"))
     }

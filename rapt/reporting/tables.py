@@ -214,7 +214,7 @@ def _utility(results: Results, cell: Cell) -> Utility:
         protection=cell.protection,
         **_parts("accuracy", accuracy, "sd"),
         seeds=accuracy.n if accuracy else None,
-        majority=cell.floor("majority"),
+        majority=cell.baseline("majority"),
         replaced_share=results.replaced(cell.factors),
         command=cell.plan.command,
     )
@@ -272,13 +272,13 @@ def doubts(results: Results, attacks: Iterable[Cell]) -> dict[tuple[str, str], s
     }
 
 
-def shown(results: Results, cell: Cell) -> dict[str, Any]:
+def shown(results: Results, cell: Cell) -> dict[str, Metric]:
     """Return the metrics of a cell for displays that cannot mark doubtful attacks.
 
     Those of a broken attack are left out, as its low figures would be falsely reassuring. Its
     metrics on clean text are kept.
     """
-    metrics: dict[str, Any] = (cell.content or {"metrics": {}})["metrics"]
+    metrics = cell.content.metrics if cell.content else {}
     if cell.plan.kind not in ATTACKED or is_unprotected(cell.factors["eta"]):
         return metrics
     said = doubts(results, [cell])
@@ -321,7 +321,7 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
     kind, accuracy = cell.plan.kind, cell.metric(target.accuracy)
     attack = results.params.attacks[cell.factors["attack"]]
     empirical = cell.metric(target.privacy)
-    clean = results.baseline(cell)
+    clean = results.on_clean_text(cell)
     # The channel of clean text is the identity: an attacker who knows it reads every word.
     by_identity = isinstance(attack, Inversion) and attack.reads_channel
     baseline = clean.metric(target.accuracy) if clean else None
@@ -330,7 +330,7 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         cell=cell.plan.cell,
         **{"backbone": None, "tuner": None, **cell.factors},  # type: ignore[arg-type]
         target=target.name,
-        knows=attack.knows,
+        knows=attack.attacker_knowledge,
         given=attack.given,
         protection=cell.protection,
         **_parts("empirical_privacy", empirical, "sd", *ENDS),
@@ -338,12 +338,12 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         **_parts("attack_accuracy", accuracy, "sd"),
         attack_accuracy_all_words=_mean(cell.metric("accuracy")) if kind == "invert" else None,
         **_parts("tpr_at_1", cell.metric("tpr_at_1") if kind == "membership" else None, *ENDS),
-        majority=cell.floor(target.floor),
+        majority=cell.baseline(target.floor),
         clean_accuracy=1.0 if by_identity else _mean(baseline),
         broken=False if by_identity else _broken(clean, target),
-        accuracy_ceiling=cell.ceiling(target.accuracy),
+        accuracy_ceiling=cell.upper_bound(target.accuracy),
         **_parts("squared_error", _squared_error(cell), *ENDS),
-        squared_error_floor=cell.content["floors"].get("squared_error") if cell.content else None,
+        squared_error_floor=cell.baseline("squared_error"),
         clean_squared_error=_mean(_squared_error(clean)),
         command=cell.plan.command,
     )
@@ -355,7 +355,7 @@ def _broken(clean: Cell | None, target: Target) -> bool | None:
     It has to beat its floor beyond chance, as half of the attacks without any skill are above it.
     """
     found = clean.metric(target.accuracy) if clean else None
-    floor = clean.floor(target.floor) if clean else None
+    floor = clean.baseline(target.floor) if clean else None
     return None if found is None or found.low is None or floor is None else found.low <= floor
 
 
@@ -492,7 +492,7 @@ def metrics(results: Results) -> dict[str, Any]:
     nested: dict[str, Any] = {}
     for cell in results.cells:
         if cell.content:
-            means = {name: round(m["mean"], 4) for name, m in shown(results, cell).items()}
+            means = {name: round(metric.mean, 4) for name, metric in shown(results, cell).items()}
             nested.setdefault(cell.plan.kind, {})[cell.plan.cell] = means
     return nested
 
@@ -535,7 +535,7 @@ def _plain(value: Any) -> Any:
 
 def _squared_error(cell: Cell | None) -> Metric | None:
     """Return the squared error; None: the cell has not run, or its attack guesses no vectors."""
-    has_one = cell and cell.content and "squared_error" in cell.content["metrics"]
+    has_one = cell and cell.content and "squared_error" in cell.content.metrics
     return cell.metric("squared_error") if cell and has_one else None
 
 

@@ -1,4 +1,4 @@
-"""Writing one cell of the experiment: its JSON, and beside it what varies between equal runs."""
+"""A cell's JSON (docs/data.md), typed, and beside it what varies between equal runs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,88 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
+
 from rapt import paths
 from rapt.utils import files
 
 SCHEMA = 1
 
 
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, validate_by_name=True)
+
+
+class SeedResult(_Part):
+    """The result of one seed.
+
+    Attributes:
+        seed: the seed's number.
+        metrics: each metric by name.
+        curves: each curve by name, with one value per epoch; only training has any.
+    """
+
+    seed: int
+    metrics: dict[str, float]
+    curves: dict[str, list[float]] = {}
+
+
+class Metric(_Part):
+    """A metric over the seeds of a cell; `sd` is None for one seed.
+
+    `low` and `high` are its 95 % confidence interval, if the cell has one.
+    """
+
+    mean: float
+    sd: float | None
+    n: int
+    low: float | None = None
+    high: float | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_no_interval(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = dump(self)
+        return {name: x for name, x in content.items() if x is not None or name == "sd"}
+
+
+class CellResult(_Part):
+    """The result of a cell over its seeds.
+
+    Attributes:
+        version: of this schema.
+        kind: of the cell.
+        cell: its name.
+        factors: by name.
+        protection: of the release: `d_X-privacy` or `unprotected`.
+        metrics: each metric over the seeds.
+        baselines: the score of a trivial answer, as the most frequent class.
+        upper_bounds: what no attack of the kind exceeds, where that is known.
+        counts: rows or words behind the figures.
+        seeds: the result of each seed.
+    """
+
+    version: int = Field(SCHEMA, validation_alias="schema", serialization_alias="schema")
+    kind: str
+    cell: str
+    factors: dict[str, str]
+    protection: str
+    metrics: dict[str, Metric]
+    baselines: dict[str, float] = Field(validation_alias="floors", serialization_alias="floors")
+    upper_bounds: dict[str, float] = Field(
+        validation_alias="ceilings", serialization_alias="ceilings"
+    )
+    counts: dict[str, int]
+    seeds: list[SeedResult]
+
+
 class Cell:
-    """A cell being computed: `write` makes its files (docs/data.md)."""
+    """A cell being computed: `write` makes its files."""
 
     def __init__(self, kind: str, name: str, factors: Mapping[str, str]) -> None:
         """Start the clock."""
@@ -29,40 +103,42 @@ class Cell:
         self,
         *,
         protection: str,
-        seeds: Sequence[Mapping[str, Any]],
-        floors: Mapping[str, float],
+        seeds: Sequence[SeedResult],
+        baselines: Mapping[str, float],
         counts: Mapping[str, int],
-        ceilings: Mapping[str, float] | None = None,
+        upper_bounds: Mapping[str, float] | None = None,
         intervals: Mapping[str, tuple[float, float]] | None = None,
         device: str = "cpu",
     ) -> None:
         """Write the cell and its sidecar.
 
         Args:
-            protection: of the release: `d_X-privacy` or `unprotected`.
-            seeds: for each seed its number, metrics and curves.
-            floors: what an answer without looking reaches.
-            counts: rows or words behind the figures.
-            ceilings: what no attack of the kind exceeds, where that is known.
-            intervals: of metrics whose 95 % confidence interval is known.
+            protection: as in `CellResult`, like `seeds`, `baselines`, `counts`, `upper_bounds`.
+            seeds: the result of each seed.
+            baselines: by metric.
+            counts: by name.
+            upper_bounds: by metric; None: none is known.
+            intervals: the 95 % confidence interval of metrics that have one.
             device: what computed it.
         """
-        metrics = _summaries([seed["metrics"] for seed in seeds])
-        for name, (low, high) in (intervals or {}).items():
-            metrics[name] |= {"low": low, "high": high}
-        content = {
-            "schema": SCHEMA,
-            "kind": self.kind,
-            "cell": self.name,
-            "factors": self.factors,
-            "protection": protection,
-            "metrics": metrics,
-            "floors": dict(floors),
-            "ceilings": dict(ceilings or {}),
-            "counts": dict(counts),
-            "seeds": list(seeds),
+        over = {
+            name: Metric.model_validate(summary([seed.metrics[name] for seed in seeds]))
+            for name in seeds[0].metrics
         }
-        files.write_json(paths.cell(self.kind, self.name), content)
+        for name, (low, high) in (intervals or {}).items():
+            over[name] = over[name].model_copy(update={"low": low, "high": high})
+        result = CellResult(
+            kind=self.kind,
+            cell=self.name,
+            factors=self.factors,
+            protection=protection,
+            metrics=over,
+            baselines=dict(baselines),
+            upper_bounds=dict(upper_bounds or {}),
+            counts=dict(counts),
+            seeds=list(seeds),
+        )
+        files.write_json(paths.cell(self.kind, self.name), result.model_dump(by_alias=True))
         files.write_json(
             files.home() / f".rapt/runs/{self.kind}/{self.name}.json",
             {
@@ -74,10 +150,6 @@ class Cell:
                 "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             },
         )
-
-
-def _summaries(metrics: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float | int | None]]:
-    return {name: summary([seed[name] for seed in metrics]) for name in sorted(metrics[0])}
 
 
 def summary(values: Sequence[float]) -> dict[str, float | int | None]:

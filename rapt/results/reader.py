@@ -21,6 +21,7 @@ from rapt.grid import (
     sorted_etas,
 )
 from rapt.params import Params
+from rapt.results.cells import CellResult, Metric
 from rapt.utils import files
 
 Json = dict[str, Any]
@@ -28,25 +29,17 @@ UNPROTECTED = "unprotected"
 
 
 @dataclass(frozen=True)
-class Metric:
-    """A metric over the seeds of a cell; `sd` is None for one seed.
-
-    `low` and `high` are its 95 % confidence interval, if the cell has one.
-    """
-
-    mean: float
-    sd: float | None
-    n: int
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True)
 class Cell:
-    """A planned cell and its JSON, which is None if the cell has not run."""
+    """A planned cell and its result, which is None if the cell has not run."""
 
     plan: PlannedCell
-    content: Json | None
+    content: CellResult | None
+
+    @classmethod
+    def read(cls, plan: PlannedCell) -> Cell:
+        """Read a cell's file, if it is there."""
+        content = _read(plan.path)
+        return cls(plan, CellResult.model_validate(content) if content else None)
 
     @property
     def factors(self) -> dict[str, str]:
@@ -62,31 +55,31 @@ class Cell:
     def protection(self) -> str:
         """`d_X-privacy` or `unprotected`."""
         if self.content:
-            return self.content["protection"]
+            return self.content.protection
         return UNPROTECTED if is_unprotected(self.factors["eta"]) else "d_X-privacy"
 
     def metric(self, name: str) -> Metric | None:
         """Return one metric over the seeds; None if the cell has not run."""
-        return Metric(**self.content["metrics"][name]) if self.content else None
+        return self.content.metrics[name] if self.content else None
 
-    def floor(self, name: str) -> float | None:
-        """Return a metric's floor: the score of a trivial answer, as the most frequent class."""
-        return self.content["floors"][name] if self.content else None
+    def baseline(self, name: str) -> float | None:
+        """Return the score of a trivial answer; None if the cell has not run or has none."""
+        return self.content.baselines.get(name) if self.content else None
 
-    def ceiling(self, name: str) -> float | None:
-        """Return an upper bound on a metric for any attack of this kind; None if none is known."""
-        return self.content["ceilings"].get(name) if self.content else None
+    def upper_bound(self, name: str) -> float | None:
+        """Return a metric's upper bound, if one is known."""
+        return self.content.upper_bounds.get(name) if self.content else None
 
     def by_seed(self, metric: str) -> dict[int, float]:
         """Return one metric by seed."""
-        seeds = self.content["seeds"] if self.content else []
-        return {seed["seed"]: seed["metrics"][metric] for seed in seeds}
+        seeds = self.content.seeds if self.content else []
+        return {seed.seed: seed.metrics[metric] for seed in seeds}
 
     def curves(self) -> dict[str, list[list[float]]]:
         """Return each curve by name: a list for each seed, with one value for each epoch."""
-        seeds = self.content["seeds"] if self.content else []
-        names = list(dict.fromkeys(name for seed in seeds for name in seed["curves"]))
-        return {name: [s["curves"][name] for s in seeds if name in s["curves"]] for name in names}
+        seeds = self.content.seeds if self.content else []
+        names = list(dict.fromkeys(name for seed in seeds for name in seed.curves))
+        return {name: [s.curves[name] for s in seeds if name in s.curves] for name in names}
 
 
 @dataclass(frozen=True)
@@ -116,7 +109,7 @@ class Results:
         wanted = factors.items()
         return [c for c in self.cells if c.plan.kind == kind and wanted <= c.factors.items()]
 
-    def baseline(self, cell: Cell) -> Cell | None:
+    def on_clean_text(self, cell: Cell) -> Cell | None:
         """Return the same attack on clean text; None: the sweep has none."""
         return self.baselines.get(_attacked(cell.plan))
 
@@ -178,7 +171,7 @@ def load(params: Params, whole: Params | None = None) -> Results:
     return Results(
         params=params,
         params_text=Path("params.yaml").read_text(),
-        cells=tuple(Cell(cell, _read(cell.path)) for cell in planned),
+        cells=tuple(Cell.read(cell) for cell in planned),
         raw_gates={task: _read(paths.raw_gate(task)) for task in sweep.tasks},
         private_gates={name: _read(paths.private_gate(name)) for name in gated},
         calibrations={name: _read(paths.calibration(name)) for name in sweep.embeddings},
@@ -187,7 +180,7 @@ def load(params: Params, whole: Params | None = None) -> Results:
         layers={name: _read(paths.layers(name)) for name in layers},
         examples=_read(paths.EXAMPLES),
         baselines={
-            _attacked(cell): Cell(cell, _read(cell.path))
+            _attacked(cell): Cell.read(cell)
             for cell in (plan(whole) if whole else planned)
             if cell.kind in ATTACKED and is_unprotected(cell.factors["eta"])
         },

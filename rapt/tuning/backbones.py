@@ -31,6 +31,7 @@ from rapt import models
 from rapt.tuning.bilstm import BiLstmConfig, BiLstmModel
 from rapt.tuning.config import Precision
 from rapt.tuning.inputs import Batch
+from rapt.utils.device import device
 from rapt.utils.errors import RaptError, not_allowed
 
 
@@ -119,7 +120,7 @@ def _over_gpus() -> dict[str, Any]:
     can train stays there.
     """
     gpus = range(torch.cuda.device_count())
-    if len(gpus) < 2:
+    if len(gpus) < 2 or device().type != "cuda":
         return {}
     room = {gpu: torch.cuda.mem_get_info(gpu)[0] // 2 for gpu in gpus}
     return {"device_map": "sequential", "max_memory": room | {"cpu": 0}}
@@ -151,7 +152,7 @@ def sharing_weights(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def _can_quantize(quantize: str) -> None:
-    if not torch.cuda.is_available():
+    if device().type != "cuda":
         raise RaptError(f"quantize: got {quantize!r}, expected null without a CUDA device.")
     if find_spec("bitsandbytes") is None:
         raise RaptError(

@@ -17,6 +17,8 @@ from rapt.param_types import Model, Section, Sha256
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+    from rapt.results.cells import SeedResult
+
 # Precision of a backbone's computations; heads, losses and trained weights stay in float32.
 Precision = Literal["float32", "bf16"]
 LearningRate = Annotated[
@@ -239,3 +241,19 @@ class Run:
     def frozen(self) -> Precision | None:
         """The type of the backbone's weights if they are frozen; None: they learn."""
         return None if isinstance(self.tuner, Full) or self.encoder else self.train.precision
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained seed.
+
+    Attributes:
+        result: for the cell's JSON.
+        device: the name of the device that trained it.
+        checkpoint: a file that the caller removes once the cell is written. Until then a finished
+            seed is only scored again.
+    """
+
+    result: SeedResult
+    device: str
+    checkpoint: Path

@@ -16,12 +16,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 from scipy.sparse import csr_array
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rapt.tuning.config import Denoising
 from rapt.tuning.inputs import Split, WordVectors, word_pieces
@@ -33,16 +34,17 @@ AT_ONCE = 1000  # words per call of the tokenizer
 
 
 def reading(
-    how: Denoising, weights: Tensor, tokenizer: PreTrainedTokenizerBase
+    how: Denoising, backbone: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
 ) -> tuple[WordVectors, Sampler | None]:
     """Return the released words with their D, and for posterior-sample a sampler of originals.
 
     Args:
         how: P(w|y), and the type of denoising.
-        weights: the backbone's input embeddings before tuning, (tokens, h).
-        tokenizer: the backbone's tokenizer.
+        backbone: the model before tuning.
+        tokenizer: its tokenizer.
     """
-    embedded = word_embeddings(weights, tokenizer, how.words)
+    layer: Any = backbone.get_input_embeddings()
+    embedded = word_embeddings(layer.weight.detach(), tokenizer, how.words)
     mean = torch.from_numpy(how.posterior.astype("float32") @ embedded.numpy())
     rows = {word: row for row, word in enumerate(how.released)}
     sampler = Sampler(how.posterior, embedded) if how.type == "posterior-sample" else None

@@ -102,8 +102,5 @@ def _sequences(path: Path) -> list[list[str]]:
     """Read the plain words of each sequence, in order; empty if there is no file."""
     if not path.exists():
         return []
-    plain = files.read_parquet(path).to_pydict()
-    sequences: list[list[str]] = [[] for _ in set(plain["sequence"])]
-    for number, word in zip(plain["sequence"], plain["word"], strict=True):
-        sequences[number].append(word)
-    return sequences
+    plain = files.read_parquet(path).to_pandas()
+    return plain.groupby("sequence")["word"].apply(list).tolist()

@@ -37,6 +37,7 @@ from rapt.tuning.config import (
     Tuner,
 )
 from rapt.tuning.inputs import Batch, pooled, pooled_plain
+from rapt.utils.device import device
 from rapt.utils.errors import RaptError
 
 ADAPTER = "adapter_config.json"
@@ -229,17 +230,7 @@ def _is_frozen(folder: Path) -> bool:
         return head.metadata() == FROZEN
 
 
-def device() -> torch.device:
-    """Return the GPU if there is one, else the CPU."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
 def placed(model: Classifier) -> Classifier:
     """Move the model to `device`; a backbone that was loaded onto GPUs stays there."""
     (model.head if hasattr(model.backbone, "hf_device_map") else model).to(device())
     return model
-
-
-def device_name() -> str:
-    """Return the name of the device: the GPU's model, or cpu."""
-    return torch.cuda.get_device_name() if device().type == "cuda" else "cpu"

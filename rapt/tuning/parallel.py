@@ -6,48 +6,43 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from itertools import chain
 from multiprocessing import get_context
-from typing import Any
 
-from rapt.tuning.config import Run
+from rapt.tuning.config import Run, Trained
+from rapt.utils.device import device_name, has_gpu
 from rapt.utils.errors import RaptError
-from rapt.utils.process import die_with_parent, has_gpu, workers
+from rapt.utils.process import die_with_parent, workers
 
 
-def train_all(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def train_cell(runs: Sequence[Run]) -> list[Trained]:
     """Train every run of a cell, in RAPT_WORKERS processes of one thread.
 
     By default there are as many processes as cores, or one on a GPU, as each holds its own
     backbone. The number of processes does not change the results. The parent does not load torch.
 
-    Returns:
-        the result of `train_in_turn` for each run.
-
     Raises:
-        RaptError: as `train`, or a process was killed.
+        RaptError: as `train_seed`, or a process was killed.
     """
     if has_gpu():
         os.environ.setdefault("RAPT_WORKERS", "1")
     count = workers(len(runs))
     shares = [runs[i::count] for i in range(count)]
-    results: list[dict[str, Any]] = [{}] * len(runs)
     try:
         with _processes(count) as pool:
-            for i, done in enumerate(pool.map(_train, shares)):
-                results[i::count] = done
+            trained = list(chain.from_iterable(pool.map(_train_share, shares)))
     except BrokenProcessPool:
         fewer = f"set RAPT_WORKERS below {count}, or " if count > 1 else ""
         raise RaptError(
             f"{runs[0].cell}: a process was killed, by the machine if memory did not suffice: "
             f"{fewer}lower batch_size or max_tokens; {_saved(runs)}"
         ) from None
-    return results
+    return sorted(trained, key=lambda one: one.result.seed)
 
 
 def _saved(runs: Sequence[Run]) -> str:
     """Describe where the cell resumes: RAPT_WORKERS may change for that, batch_size may not."""
     from rapt.tuning.checkpoints import Checkpoint
-    from rapt.tuning.model import device_name
 
     found = {run.k: Checkpoint(run, device_name()).step() for run in runs}
     steps = ", ".join(f"seed {k} from {step}" for k, step in found.items() if step)
@@ -61,7 +56,7 @@ def _processes(count: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(count, get_context("spawn"), die_with_parent)
 
 
-def _train(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    from rapt.tuning.train import train_in_turn
+def _train_share(runs: Sequence[Run]) -> list[Trained]:
+    from rapt.tuning.train import train_seeds
 
-    return train_in_turn(runs)
+    return train_seeds(runs)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,78 +18,65 @@ from transformers import (
     get_linear_schedule_with_warmup,
 )
 
+from rapt.results.cells import SeedResult
 from rapt.tuning import inference_spec, probe
 from rapt.tuning.backbones import check_vectors, most_tokens, sharing_weights
 from rapt.tuning.batches import by_length, shuffled
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
-from rapt.tuning.config import LinearProbe, Run
+from rapt.tuning.config import LinearProbe, Run, Trained
 from rapt.tuning.denoising import Sampler, reading, save_denoised
 from rapt.tuning.inputs import Batch, Split, collate, pooled, read_split, read_targets
 from rapt.tuning.model import (
     Classifier,
     ReconstructionHead,
     adapt,
-    device,
-    device_name,
     load_backbone,
     placed,
     save,
 )
+from rapt.utils.device import device, device_name
 from rapt.utils.errors import RaptError
 from rapt.utils.progress import counter
 
+# A backbone whose weights no seed changes, and its tokenizer.
+Frozen = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 CURVES = ("task_loss", "reconstruction_loss", "reconstruction_accuracy")
 
 
-def train(run: Run) -> dict[str, Any]:
+def train_seed(run: Run) -> SeedResult:
     """Tune on the release's training split, write the adapter, score on its test split.
-
-    Returns:
-        `seed`, `metrics` and `curves` as in a cell's JSON, and `device`.
 
     Raises:
         RaptError: the loss or a score is not a number, memory does not suffice, the texts are too
             long for the backbone, or their vectors have another dimension.
     """
-    (result,) = train_in_turn([run])
-    Path(result.pop("checkpoint")).unlink()
-    return result
+    (trained,) = train_seeds([run])
+    trained.checkpoint.unlink()
+    return trained.result
 
 
-def train_in_turn(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Train the seeds of a cell one after the other, each as by `train`.
+def train_seeds(runs: Sequence[Run]) -> list[Trained]:
+    """Train the seeds of a cell one after the other, each as by `train_seed`.
 
     Frozen weights are loaded once for all of them; a backbone that learns is loaded for each.
-
-    Returns:
-        for each the result of `train`, and `checkpoint`: a file that the caller removes once the
-        cell is written. Until then a finished seed is only scored again.
     """
     # One thread: with more, sums and thus weights depend on the number of threads.
     torch.set_num_threads(1)
     first = runs[0]
     if first.frozen is None:
-        return [_train(run, None) for run in runs]
+        return [_trained_within_memory(run, None) for run in runs]
     torch.manual_seed(first.seed)
     frozen = load_backbone(first.backbone, first.quantize, first.frozen)
-    return [_train(run, frozen) for run in runs]
+    return [_trained_within_memory(run, frozen) for run in runs]
 
 
-def _train(
-    run: Run, frozen: tuple[PreTrainedModel, PreTrainedTokenizerBase] | None
-) -> dict[str, Any]:
-    try:
+def _trained_within_memory(run: Run, frozen: Frozen | None) -> Trained:
+    why = "out of memory before or between steps: a smaller backbone, bf16 or RAPT_WORKERS=1"
+    with _memory_lacks(RaptError(f"{run.cell}, seed {run.k}: {why}")):  # a step handles its own
         return _trained(run, frozen)
-    except RuntimeError as error:  # within a step, the step handles it
-        if not _out_of_memory(error):
-            raise
-        why = "out of memory before or between steps: a smaller backbone, bf16 or RAPT_WORKERS=1"
-        raise RaptError(f"{run.cell}, seed {run.k}: {why}") from None
 
 
-def _trained(
-    run: Run, frozen: tuple[PreTrainedModel, PreTrainedTokenizerBase] | None
-) -> dict[str, Any]:
+def _trained(run: Run, frozen: Frozen | None) -> Trained:
     torch.manual_seed(run.seed * 1_000_003 + run.k)
     if frozen:
         backbone, tokenizer = sharing_weights(frozen[0]), frozen[1]
@@ -99,7 +86,7 @@ def _trained(
     data = run.release / f"seed-{run.k}"
     known = sampler = None
     if run.denoising:
-        known, sampler = reading(run.denoising, _embeddings(backbone), tokenizer)
+        known, sampler = reading(run.denoising, backbone, tokenizer)
     splits = {
         s: read_split(data / f"{s}.parquet", tokenizer, run.train.max_tokens, known)
         for s in ("train", "test")
@@ -118,17 +105,8 @@ def _trained(
     if known:
         save_denoised(known, run.adapter)
     inference_spec.write(run, statement)
-    return {
-        "seed": run.k,
-        "metrics": {"accuracy": _accuracy(trainer, splits["test"])},
-        "curves": curves,
-        "device": where,
-        "checkpoint": str(checkpoint.path),
-    }
-
-
-def _embeddings(backbone: Any) -> Tensor:
-    return backbone.get_input_embeddings().weight.detach()
+    metrics = {"accuracy": _accuracy(trainer, splits["test"])}
+    return Trained(SeedResult(seed=run.k, metrics=metrics, curves=curves), where, checkpoint.path)
 
 
 def _accuracy(trainer: Trainer, test: Split) -> float:
@@ -161,6 +139,7 @@ class Trainer:
         """Add a fresh task head to the adapted backbone."""
         self.run, self.pad, self.device = run, pad, device()
         self.model = placed(Classifier(backbone, classes, run.train.precision))
+        self.parts = torch.nn.ModuleDict({"model": self.model})
         self.head: ReconstructionHead | None = None
         self.targets = torch.empty(0, 0, dtype=torch.long)
         self.sampler = sampler
@@ -176,7 +155,7 @@ class Trainer:
         assert self.run.reconstruction
         hidden = self.model.head.in_features
         self.head = ReconstructionHead(hidden, self.run.reconstruction.head_size, vocabulary)
-        self.head.to(self.device)
+        self.parts["head"] = self.head.to(self.device)
         self.targets = targets.to(self.device)
 
     def fit(self, split: Split, checkpoint: Checkpoint) -> dict[str, list[float]]:
@@ -226,17 +205,9 @@ class Trainer:
         probe.fit(head, read, torch.tensor(split.labels), strength)
         checkpoint.save(head.state_dict(), {"at": {"step": 1}})
 
-    def _modules(self) -> dict[str, torch.nn.Module]:
-        return {"model": self.model} | ({"head": self.head} if self.head else {})
-
     def _learning(self) -> dict[str, torch.nn.Parameter]:
         """Return the trained weights by name."""
-        return {
-            f"{which}.{name}": weight
-            for which, module in self._modules().items()
-            for name, weight in module.named_parameters()
-            if weight.requires_grad
-        }
+        return {name: w for name, w in self.parts.named_parameters() if w.requires_grad}
 
     def _optimizer(self, steps: int) -> tuple[torch.optim.Optimizer, Any]:
         loop = self.run.train
@@ -255,8 +226,8 @@ class Trainer:
         tensors, groups = flat(self.optimizer)
         tensors |= {f"weight.{name}": weight for name, weight in self._learning().items()}
         tensors |= {"rng.torch": torch.get_rng_state(), "rng.order": order}
-        if self.device.type == "cuda":
-            tensors["rng.cuda"] = torch.cuda.get_rng_state()
+        if self.device.type != "cpu":
+            tensors["rng.device"] = torch.get_device_module(self.device).get_rng_state()
         facts = {"at": asdict(at), "groups": groups, "schedule": self.schedule.state_dict()}
         checkpoint.save(tensors, facts | {"micro_batch": self.micro_batch})
 
@@ -273,8 +244,8 @@ class Trainer:
         self.micro_batch = facts["micro_batch"]
         torch.set_rng_state(tensors["rng.torch"])
         order.set_state(tensors["rng.order"])
-        if self.device.type == "cuda":
-            torch.cuda.set_rng_state(tensors["rng.cuda"])
+        if self.device.type != "cpu":
+            torch.get_device_module(self.device).set_rng_state(tensors["rng.device"])
         return Position(**facts["at"])
 
     def _losses(self, batch: Batch) -> dict[str, Tensor]:
@@ -287,7 +258,7 @@ class Trainer:
             total = cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
             mean = self.run.reconstruction.reduction == "mean"
             losses["reconstruction_loss"] = total / (targets.numel() if mean else len(targets))
-            losses["reconstruction_accuracy"] = (logits.argmax(-1) == targets).double().mean()
+            losses["reconstruction_accuracy"] = (logits.argmax(-1) == targets).cpu().double().mean()
         return losses
 
     def _step(self, split: Split, rows: list[int], step: int) -> dict[str, float]:
@@ -308,18 +279,11 @@ class Trainer:
                     why = "out of memory at one text: lower max_tokens, or set RAPT_WORKERS=1"
                     raise self.failed(step + 1, why) from None
             torch.cuda.empty_cache()  # once the failed parts' tensors are gone with the exception
-        self._update(step)
-        return losses
-
-    def _update(self, step: int) -> None:
-        try:
+        why = "out of memory for the optimizer's state: tune fewer weights (lora)"
+        with _memory_lacks(self.failed(step + 1, why)):
             self.optimizer.step()
-        except RuntimeError as error:
-            if not _out_of_memory(error):
-                raise
-            why = "out of memory for the optimizer's state: tune fewer weights (lora)"
-            raise self.failed(step + 1, why) from None
         self.schedule.step()
+        return losses
 
     def _backward(self, split: Split, rows: list[int], step: int) -> dict[str, float]:
         """Compute the gradient of a batch's mean loss in parts, whose size does not change it."""
@@ -348,15 +312,21 @@ class Trainer:
 
 
 def _out_of_memory(error: RuntimeError) -> bool:
-    """Whether an error means that the GPU, cuBLAS or the machine is out of memory."""
-    # torch has a class only for the first.
-    said = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
+    """Whether an error means that a GPU, cuBLAS or the machine is out of memory."""
+    # torch has a class for CUDA only.
+    said = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "MPS backend out of memory")
     return isinstance(error, torch.OutOfMemoryError) or any(part in str(error) for part in said)
 
 
-def predict(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor:
-    """Predict the class of every text of a privatized split, int64 (n,) on the CPU."""
-    return logits(model, split, pad, batch_size).argmax(1)
+@contextmanager
+def _memory_lacks(line: RaptError) -> Iterator[None]:
+    """Raise a one-line error where memory does not suffice."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not _out_of_memory(error):
+            raise
+        raise line from None
 
 
 def logits(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor:

@@ -1,1 +1,1 @@
-"""Files, errors, processes and progress bars: nothing here knows about privacy."""
+"""Files, errors, processes, devices and progress bars: nothing here knows about privacy."""

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 from multiprocessing import parent_process
-from pathlib import Path
 
 NO_TELEMETRY = {
     "DVC_NO_ANALYTICS": "1",
@@ -68,12 +67,6 @@ def workers(most: int) -> int:
     if not given.isdecimal() or not int(given):
         raise RaptError(f"RAPT_WORKERS: got {given!r}, expected a whole number above 0.")
     return min(most, int(given))
-
-
-def has_gpu() -> bool:
-    """Whether an NVIDIA GPU is usable, without importing torch, which takes seconds."""
-    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") == ""
-    return not hidden and any(Path("/dev").glob("nvidia[0-9]*"))
 
 
 if __name__ == "__main__":  # see tethered

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from rapt.attacks.attribute_hidden import AttributeHidden
 from rapt.attacks.attribute_mlp import AttributeMlp, mean_vectors
 from rapt.attacks.authorship import Authorship
-from rapt.attacks.base import Inference, Release, majority
+from rapt.attacks.base import Inference, Release
 from rapt.attacks.text_features import hidden_states
 from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError
@@ -161,11 +161,10 @@ def test_an_attribute_is_read_off_hidden_states(
     assert accuracy(hidden, table, half, rest) > 0.9
 
 
-def test_mean_vectors_and_majority(table: EmbeddingTable) -> None:
+def test_mean_vectors(table: EmbeddingTable) -> None:
     means = mean_vectors(table, Release([["nouna", "verba"], []]))
     np.testing.assert_allclose(means[0], table.embed(["nouna", "verba"]).mean(0))
     assert not means[1].any()
     own = np.arange(24, dtype=np.float32).reshape(3, 8)
     means = mean_vectors(table, Release([["nouna", "verba"], ["the"]], own))
     np.testing.assert_allclose(means, [own[:2].mean(0), own[2]])
-    assert majority(["a", "b", "a"]) == 2 / 3

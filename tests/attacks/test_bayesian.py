@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from scipy.stats import binomtest
 
 from rapt.attacks.base import Pairs, Public, Release
-from rapt.attacks.bayesian import Bayesian, ceiling
+from rapt.attacks.bayesian import Bayesian, upper_bound
 from rapt.attacks.inversion_scores import Victims
 from rapt.attacks.nearest import NearestNeighbour
 from rapt.privacy.categories import VERBATIM, Scheme
@@ -80,11 +80,11 @@ def test_it_reaches_the_best_success_that_there_is(
         .words([Release(released)])
     )
     best = (matrix * [[share], [1 - share]]).max(axis=0).sum()
-    right = int(recovered.right.sum())
+    right = int(recovered.ratios["accuracy"][0].sum())
     assert binomtest(right, n, min(1.0, best)).pvalue > FALSE_ALARM
     counts, others = victims.counts(known)
     assert (counts[:2].sum(), others) == (n, 0)
-    assert ceiling(known.channel, counts, others) == pytest.approx(best, abs=0.04)  # n words
+    assert upper_bound(known.channel, counts, others) == pytest.approx(best, abs=0.04)  # n words
 
 
 def test_what_the_channel_does_not_know_counts_as_recovered(
@@ -94,8 +94,8 @@ def test_what_the_channel_does_not_know_counts_as_recovered(
     assert known.channel
     counts = np.zeros(V, np.int64)
     counts[:3] = [60, 20, 10]  # the third has no channel
-    assert ceiling(known.channel, counts, 10) == pytest.approx((60 + 10 + 10) / 100)
-    assert ceiling(known.channel, np.zeros(V, np.int64), 0) == 0
+    assert upper_bound(known.channel, counts, 10) == pytest.approx((60 + 10 + 10) / 100)
+    assert upper_bound(known.channel, np.zeros(V, np.int64), 0) == 0
 
 
 def test_words_of_another_group_than_their_own_are_others(
@@ -154,14 +154,15 @@ def test_it_is_no_weaker_than_the_nearest_neighbour(
         NearestNeighbour(type="nearest-neighbour"),
     )
     bayes, nearest = (
-        victims.score(how.fit(known, NONE, 0).words([Release(released)])).right for how in attacks
+        victims.score(how.fit(known, NONE, 0).words([Release(released)])).ratios["accuracy"][0]
+        for how in attacks
     )
     better, worse = int((bayes > nearest).sum()), int((bayes < nearest).sum())
     if better + worse:
         pvalue = binomtest(better, better + worse, alternative="less").pvalue
         assert pvalue > FALSE_ALARM
     assert known.channel
-    bound = ceiling(known.channel, *victims.counts(known))
+    bound = upper_bound(known.channel, *victims.counts(known))
     assert bayes.mean() <= bound + 0.05
     assert bayes.mean() > share.max() - 0.05
 
@@ -224,8 +225,8 @@ def test_several_releases_of_a_text_tell_more(
         (prior * matrix[:, outcome].prod(axis=1)).max()
         for outcome in map(list, product((0, 1), repeat=copies))
     )
-    assert binomtest(int(recovered.right.sum()), n, best).pvalue > FALSE_ALARM
-    assert bool(how.ceilings(known, *victims.counts(known))) == (copies == 1)
+    assert binomtest(int(recovered.ratios["accuracy"][0].sum()), n, best).pvalue > FALSE_ALARM
+    assert bool(how.upper_bounds(known, *victims.counts(known))) == (copies == 1)
 
 
 def test_copies_that_nothing_known_leads_to_are_read_one_by_one(

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from seqeval.metrics import f1_score, precision_score, recall_score
 
-from rapt.attacks.entities import Found, blind, intervals
+from rapt.attacks.entities import blind, entities_named, entity_scores
+from rapt.attacks.scores import Scores, intervals
 
 TRUTH = [
     ["B-PER", "I-PER", "O", "B-LOC"],  # all found
@@ -32,10 +33,12 @@ def tags(seed: int) -> list[list[str]]:
 
 
 def test_counts_by_hand() -> None:
-    found = Found.of(TRUTH, GUESSES)
-    assert found.named.tolist() == [2, 2, 2, 0, 0]
-    assert found.guessed.tolist() == [2, 2, 1, 1, 0]
-    assert found.right.tolist() == [2, 0, 0, 0, 0]
+    found = entity_scores(TRUTH, GUESSES)
+    (right, guessed), (_, named) = found.ratios["precision"], found.ratios["recall"]
+    assert named.tolist() == [2, 2, 2, 0, 0]
+    assert entities_named(TRUTH) == 6
+    assert guessed.tolist() == [2, 2, 1, 1, 0]
+    assert right.tolist() == [2, 0, 0, 0, 0]
     assert found.metrics() == pytest.approx(
         {"precision": 2 / 6, "recall": 2 / 6, "f1": 4 / 12, "empirical_privacy": 8 / 12}
     )
@@ -44,7 +47,7 @@ def test_counts_by_hand() -> None:
 def test_metrics_are_those_of_seqeval() -> None:
     for seed in range(20):
         truth, guesses = tags(seed), tags(seed + 100)
-        found = Found.of(truth, guesses).metrics()
+        found = entity_scores(truth, guesses).metrics()
         for name, score in (("precision", precision_score), ("recall", recall_score)):
             assert found[name] == pytest.approx(score(truth, guesses))
         assert found["f1"] == pytest.approx(f1_score(truth, guesses))
@@ -61,7 +64,7 @@ def test_the_floor_is_the_best_of_who_does_not_look() -> None:
 
 def test_no_entities_are_no_success() -> None:
     nothing = [["O", "O"]]
-    assert Found.of(nothing, nothing).metrics()["f1"] == 0
+    assert entity_scores(nothing, nothing).metrics()["f1"] == 0
 
 
 def test_the_interval_of_f1_holds_it_in_nineteen_of_twenty_draws() -> None:
@@ -75,7 +78,8 @@ def test_the_interval_of_f1_holds_it_in_nineteen_of_twenty_draws() -> None:
     for _ in range(400):
         named = rng.integers(1, 3, 200)
         right = rng.binomial(named, 0.7)
-        found = Found(named, right + rng.binomial(1, 0.3, 200), right)
+        guessed = right + rng.binomial(1, 0.3, 200)
+        found = Scores({"f1": (2 * right, guessed + named)}, {"empirical_privacy": "f1"})
         low, high = intervals([found])["f1"]
         private = intervals([found])["empirical_privacy"]
         assert private == (1 - high, 1 - low)

@@ -1,10 +1,9 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from rapt.attacks.base import Release
-from rapt.attacks.inversion_scores import Victims, intervals
+from rapt.attacks.inversion_scores import Victims
+from rapt.attacks.scores import intervals
 from rapt.privacy.categories import Scheme
 from rapt.text.table import EmbeddingTable
 
@@ -46,7 +45,7 @@ def test_the_spread_is_the_squared_error_of_the_mean(table: EmbeddingTable) -> N
     errors = victims.squared_errors(
         lambda some: np.tile(mean, (len(some), 1)), Release(words), table
     )
-    found = replace(victims.score(words), errors=errors)
+    found = victims.score(words, errors)
     assert found.metrics()["squared_error"] == pytest.approx(expected)
     low, high = intervals([found, found])["squared_error"]
     assert low < expected < high

@@ -25,5 +25,7 @@ def test_it_recovers_the_words_that_stay(public: Callable[[Shares], Public], nam
     words = [known.table.words[w] for w in rng.choice(2, n, p=prior)]
     victims = Victims([[w] for w in words], [["NOUN"]] * n, Scheme(None), known.table.form)
     attack = NearestNeighbour(type="nearest-neighbour").fit(known, NONE, 0)
-    right = int(victims.score(attack.words([Release(draw(words, known, rng))])).right.sum())
+    right = int(
+        victims.score(attack.words([Release(draw(words, known, rng))])).ratios["accuracy"][0].sum()
+    )
     assert binomtest(right, n, prior @ matrix.diagonal()).pvalue > FALSE_ALARM

@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 from threadpoolctl import threadpool_limits
 from transformers import GPT2Config, GPT2Model
 
-from rapt.attacks.entities import Found, blind
+from rapt.attacks.entities import blind, entity_scores
 from rapt.attacks.ner import Ner
 from rapt.attacks.recognizer import Recognizer
 from rapt.utils import files
@@ -65,9 +65,9 @@ def test_finds_none_whose_words_are_replaced(backbone: Path, fitted: Path) -> No
     words, tags = drawn(50, 6, seed=1)
     gone = {"unlikely": "likely", "good": "bad", "film": "plot"}
     released = [[gone.get(word, word) for word in text] for text in words]
-    found = Found.of(tags, ner(backbone).load(fitted).tags(released))
-    assert found.named.sum() > 50
-    assert found.guessed.sum() == 0
+    found = entity_scores(tags, ner(backbone).load(fitted).tags(released)).ratios
+    assert found["recall"][1].sum() > 50
+    assert found["precision"][1].sum() == 0
 
 
 @pytest.mark.parametrize("often", [(0.7, 0.7), (0.9, 0.1)], ids=["uniform", "two words"])
@@ -82,8 +82,8 @@ def test_reaches_the_best_f1_that_there_is(backbone: Path, often: tuple[float, f
     guesses = ner(backbone).fit(words[:200], tags[:200], seed=0).tags(words[200:])
     best = [["B-PER" if chance[word] > 0.5 else "O" for word in text] for text in words[200:]]
     assert guesses == best
-    found = Found.of(tags[200:], guesses)
-    right, guessed = int(found.right.sum()), int(found.guessed.sum())
+    found = entity_scores(tags[200:], guesses)
+    right, guessed = (int(counts.sum()) for counts in found.ratios["precision"])
     assert binomtest(right, guessed, max(often)).pvalue > FALSE_ALARM
     told = found.metrics()["f1"] - blind(tags[200:])
     assert told > 0.1 if often[0] > often[1] else told == pytest.approx(0)

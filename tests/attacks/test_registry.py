@@ -18,7 +18,7 @@ def test_every_attack_says_what_its_attacker_knows(capsys: pytest.CaptureFixture
     for kind in ATTACKS:
         (name,) = get_args(kind.model_fields["type"].annotation)
         assert name in shown
-        assert kind.knows
+        assert kind.attacker_knowledge
         assert kind.source
         assert all(f.description for n, f in kind.model_fields.items() if n != "type")
 

@@ -271,13 +271,18 @@ def test_what_the_attacker_knows_stands_beside_every_result(experiment: Params) 
         if cell.factors.get("attack") == "bayes":
             cell.path.unlink()
     text = Page(make(experiment)).text
-    known = {name: experiment.attacks[name].knows for name in ("nearest", "bayes-twice", "mlp")}
+    known = {
+        name: experiment.attacks[name].attacker_knowledge
+        for name in ("nearest", "bayes-twice", "mlp")
+    }
     assert f"What each attacker knows beside the release: nearest: {known['nearest']} " in text
     assert f"bayes-twice: {known['bayes-twice']}; 2 releases" in text
     assert f"mlp: {known['mlp']}" in text
-    assert f"bayes: {experiment.attacks['bayes'].knows}" not in text  # it has no results
+    assert (
+        f"bayes: {experiment.attacks['bayes'].attacker_knowledge}" not in text
+    )  # it has no results
     for row in rows("reports/tables/privacy.csv"):
-        assert row["knows"] == experiment.attacks[row["attack"]].knows
+        assert row["knows"] == experiment.attacks[row["attack"]].attacker_knowledge
 
 
 def test_the_error_of_guessed_vectors_stands_beside_clean_text_and_its_floor(

@@ -20,7 +20,7 @@ from rapt.serving.model import Adapted
 from rapt.serving.server import application, listening
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.config import Lora, Run, TrainConfig
-from rapt.tuning.train import train
+from rapt.tuning.train import train_seed
 from rapt.utils import files
 from tests.release.conftest import FOUR
 from tests.release.conftest import folder as folder
@@ -73,7 +73,7 @@ def tuned(release: Path, backbone: Path, epochs: int = 1) -> Path:
         ),
         adapter=release.parent / "cell/seed-0",
     )
-    train(run)
+    train_seed(run)
     return run.adapter
 
 

@@ -12,19 +12,8 @@ import pytest
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from stages import infer
-from stages.infer import _intervals
+from tests.attacks.test_scores import bounds_of
 from tests.stages.conftest import Workspace
-
-
-def test_texts_of_one_author_belong_together() -> None:
-    """Twenty texts each of ten authors, who are told as one: as sure as ten texts would be."""
-    authors = np.repeat(np.arange(10), 20)
-    right = {"age": authors < 6}
-    alone = {"age": np.arange(10) < 6}
-    low, high = _intervals([right, right], authors)["accuracy_age"]
-    assert (low, high) == pytest.approx(_intervals([alone, alone], None)["accuracy_age"])
-    near, far = _intervals([right, right], None)["accuracy_age"]
-    assert high - low > 4 * (far - near)
 
 
 @pytest.fixture
@@ -60,7 +49,7 @@ def test_a_cell_s_interval_is_over_authors_where_they_are_known(misled: Path) ->
         cell = files.read_json("reports/cells/infer/authorship-mine-t2t-3.json")
         assert cell["counts"] == {"train": 60, "test": 60}
         alone = np.repeat(np.arange(10), each)
-        bounds = _intervals([{"author": alone < 6}, {"author": alone < 5}], None)
+        bounds = bounds_of([{"author": alone < 6}, {"author": alone < 5}], None)
         for name, mean in (("accuracy_author", 0.55), ("empirical_privacy_author", 0.45)):
             found = cell["metrics"][name]
             assert found["mean"] == pytest.approx(mean)

@@ -10,7 +10,7 @@ import pytest
 
 from rapt import params
 from rapt.results import cells
-from rapt.tuning.config import BiLstm, Full, Lora, Run
+from rapt.tuning.config import BiLstm, Full, Lora, Run, Trained
 from rapt.utils import files
 from stages import tuning
 from tests.conftest import ROOT
@@ -42,20 +42,20 @@ def test_checkpoints_last_until_the_cell_is_written(
     monkeypatch.chdir(tmp_path)
     checkpoint = tmp_path / "checkpoint"
     checkpoint.touch()
-    result = {"seed": 0, "metrics": {"accuracy": 1.0}, "curves": {}, "device": "cpu"}
+    result = cells.SeedResult(seed=0, metrics={"accuracy": 1.0})
     files.write_json("release/statement.json", {"embedding": "minilm", "protection": "unprotected"})
     for split in ("train", "test"):
         files.write_parquet(f"release/seed-0/{split}.parquet", pa.table({"label": [0, 1]}))
 
-    def trained(runs: list[Run]) -> list[dict[str, Any]]:
+    def trained(runs: list[Run]) -> list[Trained]:
         runs[0].adapter.mkdir(parents=True)
-        return [result | {"checkpoint": str(checkpoint)}]
+        return [Trained(result, "cpu", checkpoint)]
 
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(params, "load", lambda: shipped)
-    monkeypatch.setattr(tuning, "train_all", trained)
+    monkeypatch.setattr(tuning, "train_cell", trained)
     factors = {"task": "movies", "backbone": "minilm", "tuner": "lora", "method": "rapt"}
     with monkeypatch.context() as patch:
         patch.setattr(cells.files, "write_json", killed)

@@ -28,7 +28,7 @@ from rapt.tuning.config import (
 )
 from rapt.tuning.inputs import NO_ROW, collate, pooled, pooled_plain, read_split, tokenized
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
-from rapt.tuning.train import logits, train
+from rapt.tuning.train import logits, train_seed
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256
@@ -135,10 +135,10 @@ def test_dropout_is_on_the_input_of_each_layer(backbone: Path) -> None:
 
 def test_it_learns_both_tasks_on_embeddings_that_stay(run: Run) -> None:
     run = replace(run, encoder=BiLstm(hidden=16, layers=1, dropout=0.0))
-    result = train(replace(run, train=run.train.model_copy(update={"epochs": 10})))
-    assert result["metrics"]["accuracy"] > 0.9
+    result = train_seed(replace(run, train=run.train.model_copy(update={"epochs": 10})))
+    assert result.metrics["accuracy"] > 0.9
     for loss in ("task_loss", "reconstruction_loss"):
-        curve = result["curves"][loss]
+        curve = result.curves[loss]
         assert curve[-1] < 0.8 * curve[0]
     (embeddings,) = (
         weights
@@ -150,7 +150,7 @@ def test_it_learns_both_tasks_on_embeddings_that_stay(run: Run) -> None:
 
 
 def test_it_is_served_from_its_own_folder(run: Run, tmp_path: Path) -> None:
-    result = train(run)
+    result = train_seed(run)
     assert {path.name for path in run.adapter.iterdir()} == {
         "config.json",
         "model.safetensors",
@@ -164,7 +164,7 @@ def test_it_is_served_from_its_own_folder(run: Run, tmp_path: Path) -> None:
     served = load(run.adapter, None)
     scores = logits(served, split, 0, 7)
     right = (scores.argmax(1) == torch.tensor(split.labels)).double().mean().item()
-    assert right == result["metrics"]["accuracy"]
+    assert right == result.metrics["accuracy"]
 
     bare = BiLstmModel.from_pretrained(run.adapter)
     again = Classifier(bare, 2)
@@ -172,15 +172,15 @@ def test_it_is_served_from_its_own_folder(run: Run, tmp_path: Path) -> None:
     assert logits(again, split, 0, 7).equal(scores)
 
     other = replace(run, adapter=tmp_path / "again")
-    train(other)
+    train_seed(other)
     assert sha256(other.adapter) == sha256(run.adapter)
-    train(replace(other, k=1))
+    train_seed(replace(other, k=1))
     assert sha256(other.adapter) != sha256(run.adapter)
 
 
 def test_a_server_answers_with_it(run: Run) -> None:
     run = replace(run, backbone_name=str(run.backbone))
-    train(run)
+    train_seed(run)
     text = {"words": ["film", "good"], "segment": [0, 0], "plain": ["film", "so", "plot"]}
     (found,) = Adapted(run.adapter).probabilities([Text(**text)])
     columns = {name: [value] for name, value in text.items()} | {"label": [0]}
@@ -206,7 +206,7 @@ def test_texts_may_have_any_length(backbone: Path) -> None:
 )
 def test_no_other_tuner_fits(run: Run, backbone: Path, name: str, tuner: Tuner) -> None:
     with pytest.raises(RaptError, match=rf"^tuner: got {name} for a bilstm, .*, expected full\.$"):
-        train(replace(run, tuner=tuner))
+        train_seed(replace(run, tuner=tuner))
     assert adapt(made(backbone), Full()).training is False  # the model itself
 
 
@@ -219,10 +219,10 @@ def test_it_learns_on_minilms_embeddings(run: Run) -> None:
         tuner=Full(learning_rate=1e-3),
         reconstruction=None,
     )
-    result = train(replace(run, train=run.train.model_copy(update={"epochs": 8})))
-    curve = result["curves"]["task_loss"]
+    result = train_seed(replace(run, train=run.train.model_copy(update={"epochs": 8})))
+    curve = result.curves["task_loss"]
     assert curve[-1] < 0.5 * curve[0]
-    assert result["metrics"]["accuracy"] > 0.9
+    assert result.metrics["accuracy"] > 0.9
     config = files.read_json(run.adapter / "config.json")
     assert (config["vocab_size"], config["embedding_size"]) == (30_522, 384)
     assert (config["model_type"], config["hidden_size"]) == ("rapt-bilstm", 128)

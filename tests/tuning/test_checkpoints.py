@@ -15,9 +15,9 @@ from torch import nn
 from rapt.tuning import checkpoints, parallel
 from rapt.tuning import train as module
 from rapt.tuning.checkpoints import Checkpoint
-from rapt.tuning.config import BiLstm, Run
+from rapt.tuning.config import BiLstm, Run, Trained
 from rapt.tuning.model import Classifier
-from rapt.tuning.train import Trainer, train
+from rapt.tuning.train import Trainer, train_seed
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256
@@ -54,16 +54,16 @@ def test_a_stopped_run_ends_as_one_that_was_not(
 ) -> None:
     """Whether it saved after every step or at the end of epochs alone."""
     whole = replace(run, adapter=tmp_path / "whole")
-    expected = train(whole)
+    expected = train_seed(whole)
     monkeypatch.setattr(checkpoints, "SECONDS", seconds)
     with monkeypatch.context() as patch:
         stop_at(patch, last)
         with pytest.raises(Stopped):
-            train(run)
+            train_seed(run)
     steps = []
     step = Trainer._step
     monkeypatch.setattr(Trainer, "_step", lambda self, *a: steps.append(a[2]) or step(self, *a))
-    assert train(run) == expected
+    assert train_seed(run) == expected
     assert sha256(run.adapter) == sha256(whole.adapter)
     assert steps[0] == (last if seconds == 0 else last // 12 * 12)
     assert not list((tmp_path / "home/.rapt/checkpoints").iterdir())
@@ -94,7 +94,7 @@ def test_what_a_kill_left_of_a_checkpoint_goes_with_the_next(
     for path in (left, other):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    train(run)
+    train_seed(run)
     assert not left.exists()
     assert other.exists()
 
@@ -103,7 +103,7 @@ def test_a_damaged_checkpoint_says_so(run: Run, monkeypatch: pytest.MonkeyPatch)
     with monkeypatch.context() as patch:
         stop_at(patch, 20)
         with pytest.raises(Stopped):
-            train(run)
+            train_seed(run)
     path = Checkpoint(run, "cpu").path
     whole = path.read_bytes()
     for part, step in (
@@ -116,7 +116,7 @@ def test_a_damaged_checkpoint_says_so(run: Run, monkeypatch: pytest.MonkeyPatch)
             rf"^movies-tiny, seed 0: its checkpoint of {step} is damaged .*, remove it .*: {path}$"
         )
         with pytest.raises(RaptError, match=message):
-            train(run)
+            train_seed(run)
 
 
 @pytest.mark.slow
@@ -126,21 +126,21 @@ def test_killed_while_it_runs(run: Run, tmp_path: Path) -> None:
 import os, signal
 from pathlib import Path, PosixPath
 from rapt.tuning.config import *
-from rapt.tuning.train import Trainer, train
+from rapt.tuning.train import Trainer, train_seed
 step = Trainer._step
 def stopping(self, split, rows, number):
     if number == 15:
         os.kill(os.getpid(), signal.SIGKILL)
     return step(self, split, rows, number)
 Trainer._step = stopping
-train({run!r})
+train_seed({run!r})
 """
     killed = subprocess.run([sys.executable, "-c", code], env=dict(os.environ), check=False)
     assert killed.returncode == -signal.SIGKILL
     assert Checkpoint(run, "cpu").path.exists()
     assert not run.adapter.exists()
-    expected = train(run)
-    assert train(replace(run, adapter=tmp_path / "whole")) == expected
+    expected = train_seed(run)
+    assert train_seed(replace(run, adapter=tmp_path / "whole")) == expected
     assert sha256(run.adapter) == sha256(tmp_path / "whole")
 
 
@@ -163,13 +163,13 @@ def test_too_little_memory_halves_the_parts_and_keeps_the_batch(
 ) -> None:
     # Without dropout, which draws other numbers for parts.
     monkeypatch.setattr(Classifier, "train", lambda self, mode=True: nn.Module.train(self, False))
-    expected = train(replace(run, adapter=tmp_path / "whole"))
+    expected = train_seed(replace(run, adapter=tmp_path / "whole"))
     sizes = two_texts_fit(monkeypatch)
-    result = train(run)
+    result = train_seed(run)
     assert sizes[:4] == [8, 4, 2, 2]
     assert len(sizes) == 2 + 36 * 4
-    for name, curve in expected["curves"].items():
-        assert result["curves"][name] == pytest.approx(curve, rel=1e-3)
+    for name, curve in expected.curves.items():
+        assert result.curves[name] == pytest.approx(curve, rel=1e-3)
 
 
 def test_smaller_parts_last_beyond_a_stop(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,9 +177,9 @@ def test_smaller_parts_last_beyond_a_stop(run: Run, monkeypatch: pytest.MonkeyPa
     with monkeypatch.context() as patch:
         stop_at(patch, 12)
         with pytest.raises(Stopped):
-            train(run)
+            train_seed(run)
     sizes.clear()
-    train(run)
+    train_seed(run)
     assert set(sizes) == {2}
 
 
@@ -200,7 +200,7 @@ def test_too_little_memory_for_the_backbone(
     monkeypatch.setattr(module, "placed", never)
     line = r"^movies-tiny, seed 0: out of memory before or between steps: a smaller backbone, .*$"
     with pytest.raises(RaptError, match=line):
-        train(run)
+        train_seed(run)
 
 
 @pytest.mark.parametrize("error", TOO_LITTLE, ids=["cuda", "cublas", "cpu"])
@@ -213,7 +213,7 @@ def test_too_little_memory_for_one_text(
     monkeypatch.setattr(module.Trainer, "_losses", never)
     line = r"^movies-tiny, seed 0, step 1 of 36: out of memory at one text: lower max_tokens, .*$"
     with pytest.raises(RaptError, match=line):
-        train(run)
+        train_seed(run)
 
 
 @pytest.mark.parametrize("error", TOO_LITTLE, ids=["cuda", "cublas", "cpu"])
@@ -226,7 +226,7 @@ def test_too_little_memory_for_the_optimizer(
     monkeypatch.setattr(torch.optim.AdamW, "step", never)
     line = r"^movies-tiny, seed 0, step 1 of 36: out of memory for the optimizer's state: .*$"
     with pytest.raises(RaptError, match=line):
-        train(run)
+        train_seed(run)
 
 
 @pytest.mark.parametrize("error", TOO_LITTLE, ids=["cuda", "cublas", "cpu"])
@@ -242,7 +242,7 @@ def test_too_little_memory_for_scoring(
 
     monkeypatch.setattr(Classifier, "activations", in_training_alone)
     with pytest.raises(RaptError, match=r"^(?=.*movies-tiny)(?=.*seed 1\b)(?=.*\bscoring\b).*$"):
-        train(replace(run, k=1, train=run.train.model_copy(update={"epochs": 1})))
+        train_seed(replace(run, k=1, train=run.train.model_copy(update={"epochs": 1})))
 
 
 def test_another_error_is_no_lack_of_memory(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +251,7 @@ def test_another_error_is_no_lack_of_memory(run: Run, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(module.Trainer, "_losses", broken)
     with pytest.raises(RuntimeError, match="shapes"):
-        train(run)
+        train_seed(run)
 
 
 def test_a_score_that_is_no_number_is_not_reported(
@@ -260,10 +260,10 @@ def test_a_score_that_is_no_number_is_not_reported(
     monkeypatch.setattr(module, "logits", lambda model, split, *_: torch.full((len(split), 2), nan))
     line = r"^movies-tiny, seed 0, step 36 of 36: a score is not a number, lower learning_rate .*$"
     with pytest.raises(RaptError, match=line):
-        train(run)
+        train_seed(run)
 
 
-def killed(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def killed(runs: Sequence[Run]) -> list[Trained]:
     """A worker whose memory the machine takes."""
     os.kill(os.getpid(), signal.SIGKILL)
     return []
@@ -273,13 +273,13 @@ def killed(runs: Sequence[Run]) -> list[dict[str, Any]]:
 def test_a_killed_process_ends_the_cell_with_a_line(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parallel, "_train", killed)
+    monkeypatch.setattr(parallel, "_train_share", killed)
     monkeypatch.setenv("RAPT_WORKERS", "1")
     with pytest.raises(
         RaptError,
         match=r"^movies-tiny: a process was killed, .*: lower batch_.*; it begins .*$",
     ):
-        parallel.train_all([run])
+        parallel.train_cell([run])
     facts = {"at": {"step": 12}}
     Checkpoint(run, "cpu").save({"weight": torch.zeros(1)}, facts)
     monkeypatch.setenv("RAPT_WORKERS", "2")
@@ -287,7 +287,7 @@ def test_a_killed_process_ends_the_cell_with_a_line(
         RaptError,
         match=r"^movies-tiny: .*: set RAPT_WORKERS below 2, or .* with seed 0 from step 12, .*$",
     ):
-        parallel.train_all([run, replace(run, k=1)])
+        parallel.train_cell([run, replace(run, k=1)])
 
 
 @pytest.mark.parametrize("given", ["0", "two", "-1"])

@@ -24,7 +24,7 @@ from rapt.tuning.config import DenoiserType, Denoising, Full, PrefixTuning, Prom
 from rapt.tuning.denoising import Sampler, reading, word_embeddings
 from rapt.tuning.inputs import NO_PLAIN, WordVectors, collate, read_split, tokenized
 from rapt.tuning.model import load_backbone
-from rapt.tuning.train import Trainer, train
+from rapt.tuning.train import Trainer, train_seed
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.families import FAMILIES, PIECES, make
@@ -65,7 +65,7 @@ def embeddings(run: Run) -> torch.Tensor:
 
 def words_of(run: Run) -> WordVectors:
     assert run.denoising
-    return reading(run.denoising, embeddings(run), load_tokenizer(run.backbone))[0]
+    return reading(run.denoising, *load_backbone(run.backbone))[0]
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -132,11 +132,11 @@ def test_the_identity_changes_nothing_where_a_word_is_one_token(
 ) -> None:
     """As at η = inf. Full fine-tuning is held still: its input embeddings would learn."""
     run = replace(run, tuner=tuner or run.tuner.model_copy(update={"dropout": 0.3}))
-    expected = train(run)
-    result = train(denoised(np.eye(len(WORDS)), run=run))
-    assert result["metrics"] == expected["metrics"]
-    for name, curve in expected["curves"].items():
-        assert result["curves"][name] == pytest.approx(curve, rel=1e-5), name
+    expected = train_seed(run)
+    result = train_seed(denoised(np.eye(len(WORDS)), run=run))
+    assert result.metrics == expected.metrics
+    for name, curve in expected.curves.items():
+        assert result.curves[name] == pytest.approx(curve, rel=1e-5), name
 
 
 @pytest.mark.parametrize("kind", ["posterior-mean", "posterior-sample"])
@@ -145,8 +145,8 @@ def test_it_learns_what_noise_has_blurred(denoised: Denoised, kind: DenoiserType
     posterior = np.eye(len(WORDS))
     posterior[:2, :2] = [[0.8, 0.2], [0.2, 0.8]]
     run = denoised(posterior, kind=kind)
-    result = train(replace(run, train=run.train.model_copy(update={"epochs": 10})))
-    assert result["metrics"]["accuracy"] > 0.9
+    result = train_seed(replace(run, train=run.train.model_copy(update={"epochs": 10})))
+    assert result.metrics["accuracy"] > 0.9
 
 
 def test_draws_follow_the_posterior() -> None:
@@ -187,11 +187,11 @@ def test_each_step_draws_anew_and_the_test_split_is_read_by_the_mean(
         return step(self, split, rows, number)
 
     monkeypatch.setattr(Trainer, "_step", noting)
-    first = train(run)
+    first = train_seed(run)
     assert np.mean([len(texts) for texts in seen.values()]) > 2  # of three epochs
-    assert train(run) == first
+    assert train_seed(run) == first
     mean = denoised(mixed(len(WORDS)))
-    assert train(mean)["curves"] != first["curves"]
+    assert train_seed(mean).curves != first.curves
 
 
 @pytest.mark.parametrize("kind", ["posterior-mean", "posterior-sample"])
@@ -201,13 +201,13 @@ def test_a_stopped_run_ends_as_one_that_was_not(
 ) -> None:
     run = denoised(mixed(len(WORDS)), kind=kind)
     whole = replace(run, adapter=run.adapter.with_name("whole"))
-    expected = train(whole)
+    expected = train_seed(whole)
     monkeypatch.setattr(checkpoints, "SECONDS", seconds)
     with monkeypatch.context() as patch:
         stop_at(patch, 17)
         with pytest.raises(Stopped):
-            train(run)
-    assert train(run) == expected
+            train_seed(run)
+    assert train_seed(run) == expected
     assert files.sha256(run.adapter) == files.sha256(whole.adapter)
 
 
@@ -225,14 +225,14 @@ def test_another_posterior_is_another_run(run: Run, denoised: Denoised) -> None:
 def test_equal_runs_give_equal_bytes(denoised: Denoised) -> None:
     runs = [denoised(mixed(7), kind="posterior-sample") for _ in range(2)]
     for run in runs:
-        train(run)
+        train_seed(run)
     assert files.sha256(runs[0].adapter.parent) == files.sha256(runs[1].adapter.parent)
 
 
 def test_an_adapter_is_served_on_denoised_words(run: Run, denoised: Denoised) -> None:
     bare = replace(run, reconstruction=None, backbone_name=str(run.backbone))
     run = denoised(mixed(len(WORDS)), run=bare)
-    result = train(run)
+    result = train_seed(run)
     model = Adapted(run.adapter)
     assert model.contract.denoiser == "posterior-mean"
     test = files.read_parquet(run.release / "seed-0/test.parquet").to_pydict()
@@ -241,7 +241,7 @@ def test_an_adapter_is_served_on_denoised_words(run: Run, denoised: Denoised) ->
         for words, plain in zip(test["words"], test["plain"], strict=True)
     ]
     found = np.argmax(model.probabilities(texts), axis=1)
-    assert np.mean(found == test["label"]) == result["metrics"]["accuracy"]
+    assert np.mean(found == test["label"]) == result.metrics["accuracy"]
     for path in (run.adapter / "denoised").iterdir():
         path.unlink()
     with pytest.raises(RaptError, match=r"^adapter: '.*denoised' holds no denoised words, copy it"):

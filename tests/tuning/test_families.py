@@ -37,7 +37,7 @@ from rapt.tuning.inputs import (
     word_pieces,
 )
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
-from rapt.tuning.train import Trainer, predict, train
+from rapt.tuning.train import Trainer, logits, train_seed
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256
@@ -373,21 +373,21 @@ def test_tunes_saves_and_serves(
     folders: dict[str, Path], run: Run, tmp_path: Path, family: str, tuner: str
 ) -> None:
     run = replace(run, backbone=folders[family], tuner=TUNERS[tuner])
-    result = train(run)
+    result = train_seed(run)
     for loss in ("task_loss", "reconstruction_loss") if tuner != "linear-probe" else ():
-        curve = result["curves"][loss]
+        curve = result.curves[loss]
         assert curve[-1] < curve[0]
 
     backbone, tokenizer = load_backbone(run.backbone)
     split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
     served = load(run.adapter, backbone)
     assert served.head.out_features == 3
-    predicted = predict(served, split, tokenizer.pad_token_id, 7)
+    predicted = logits(served, split, tokenizer.pad_token_id, 7).argmax(1)
     right = (predicted == torch.tensor(split.labels)).double().mean().item()
-    assert right == result["metrics"]["accuracy"]
+    assert right == result.metrics["accuracy"]
 
     again = replace(run, adapter=tmp_path / "again")
-    train(again)
+    train_seed(again)
     assert sha256(again.adapter) == sha256(run.adapter)
     for path in run.adapter.glob("*.json"):
         assert str(folders[family].parent) not in path.read_text()
@@ -454,15 +454,15 @@ def test_too_many_virtual_tokens_are_one_line(folders: dict[str, Path], run: Run
     long = replace(run, backbone=folders["bert"], tuner=PromptTuning(tokens=156))
     line = r"got 1\d tokens with plain .* expected at most 4 beside the tuner's"
     with pytest.raises(RaptError, match=line):
-        train(long)
+        train_seed(long)
     with pytest.raises(RaptError, match=r"expected at most 0 beside"):
-        train(replace(long, tuner=PromptTuning(tokens=161)))
+        train_seed(replace(long, tuner=PromptTuning(tokens=161)))
 
 
 def test_what_cannot_be_is_one_line(folders: dict[str, Path], run: Run, tmp_path: Path) -> None:
     line = r"^tuner: got prefix-tuning for mpnet, .*expected one of full, lin"
     with pytest.raises(RaptError, match=line):
-        train(replace(run, backbone=folders["mpnet"], tuner=TUNERS["prefix-tuning"]))
+        train_seed(replace(run, backbone=folders["mpnet"], tuner=TUNERS["prefix-tuning"]))
     config = json.loads((folders["bert"] / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {"model_type": "electra"}))
     with pytest.raises(RaptError, match=r"model_type: got 'electra', expected one of bert, "):
@@ -475,8 +475,8 @@ def test_qlora_without_cuda_or_bitsandbytes_is_one_line(
     four = replace(run, backbone=Path("nowhere"), tuner=Lora(quantize="4bit"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(RaptError, match=r"^quantize: got '4bit', expected null without a CUDA"):
-        train(four)
+        train_seed(four)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(backbones, "find_spec", lambda name: None)
     with pytest.raises(RaptError, match=r"^quantize: got '4bit', expected null without bitsa"):
-        train(four)
+        train_seed(four)

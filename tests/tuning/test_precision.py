@@ -16,7 +16,7 @@ from rapt.serving.model import Adapted
 from rapt.tuning.config import Full, Run
 from rapt.tuning.inputs import collate, read_split
 from rapt.tuning.model import adapt, load, load_backbone
-from rapt.tuning.train import Trainer, predict, train
+from rapt.tuning.train import Trainer, logits, train_seed
 from rapt.utils.files import sha256
 from tests.tuning.families import FAMILIES, TUNERS, fits, make
 
@@ -36,18 +36,18 @@ def trainer(run: Run) -> tuple[Trainer, Any]:
 
 
 def test_it_learns_as_float32_does(low: Run, tmp_path: Path) -> None:
-    result = train(low)
+    result = train_seed(low)
     high = low.train.model_copy(update={"precision": "float32"})
-    plain = train(replace(low, train=high, adapter=tmp_path / "float32"))
-    assert abs(result["metrics"]["accuracy"] - plain["metrics"]["accuracy"]) < 0.1
+    plain = train_seed(replace(low, train=high, adapter=tmp_path / "float32"))
+    assert abs(result.metrics["accuracy"] - plain.metrics["accuracy"]) < 0.1
     for name in ("task_loss", "reconstruction_loss"):
-        np.testing.assert_allclose(result["curves"][name], plain["curves"][name], rtol=0.1)
-    assert result["curves"] != plain["curves"]
+        np.testing.assert_allclose(result.curves[name], plain.curves[name], rtol=0.1)
+    assert result.curves != plain.curves
 
 
 def test_equal_runs_give_equal_bytes(low: Run, tmp_path: Path) -> None:
     again = replace(low, adapter=tmp_path / "again")
-    assert train(low) == train(again)
+    assert train_seed(low) == train_seed(again)
     assert sha256(low.adapter) == sha256(again.adapter)
 
 
@@ -66,23 +66,23 @@ def test_what_learns_and_what_is_written_is_float32(low: Run) -> None:
     assert {w.grad.dtype for w in made._learning().values() if w.grad is not None} == {
         torch.float32
     }
-    train(low)
+    train_seed(low)
     for path in low.adapter.glob("*.safetensors"):
         assert {value.dtype for value in load_file(path).values()} == {torch.float32}
 
 
 def test_it_is_served_as_it_was_scored(low: Run) -> None:
-    result = train(low)
+    result = train_seed(low)
     backbone, tokenizer = load_backbone(low.backbone, None, "bf16")
     split = read_split(low.release / "seed-0/test.parquet", tokenizer, low.train.max_tokens)
     served = load(low.adapter, backbone, "bf16")
-    predicted = predict(served, split, tokenizer.pad_token_id, low.train.batch_size)
+    predicted = logits(served, split, tokenizer.pad_token_id, low.train.batch_size).argmax(1)
     right = (predicted == torch.tensor(split.labels)).double().mean().item()
-    assert right == result["metrics"]["accuracy"]
+    assert right == result.metrics["accuracy"]
 
 
 def test_a_server_computes_with_what_the_contract_says(low: Run) -> None:
-    train(replace(low, backbone_name=str(low.backbone)))
+    train_seed(replace(low, backbone_name=str(low.backbone)))
     model = Adapted(low.adapter)
     assert model.contract.precision == model._model.precision == "bf16"
 
@@ -90,8 +90,8 @@ def test_a_server_computes_with_what_the_contract_says(low: Run) -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 def test_a_gpu_learns_in_bf16(low: Run) -> None:
-    result = train(replace(low, train=low.train.model_copy(update={"epochs": 10})))
-    assert result["metrics"]["accuracy"] > 0.9
+    result = train_seed(replace(low, train=low.train.model_copy(update={"epochs": 10})))
+    assert result.metrics["accuracy"] > 0.9
 
 
 @pytest.mark.gpu

@@ -15,7 +15,7 @@ from torch import nn
 from rapt.tuning import probe
 from rapt.tuning.config import LinearProbe, Lora, Run
 from rapt.tuning.model import load, load_backbone, needs_backbone
-from rapt.tuning.train import train, train_in_turn
+from rapt.tuning.train import train_seed, train_seeds
 from rapt.utils.files import sha256
 
 
@@ -41,29 +41,29 @@ def test_it_finds_the_one_optimum(strength: float) -> None:
 
 def test_a_reconstruction_changes_nothing(run: Run, tmp_path: Path) -> None:
     without = replace(run, reconstruction=None, adapter=tmp_path / "without")
-    assert train(run) == train(without)
+    assert train_seed(run) == train_seed(without)
     assert sha256(run.adapter) == sha256(without.adapter)
 
 
 def test_a_seed_that_has_ended_is_only_scored_again(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = train_in_turn([run])
+    first = train_seeds([run])
     monkeypatch.delattr(probe, "fit")
     again = replace(run, adapter=tmp_path / "again")
-    assert train_in_turn([again]) == first
+    assert train_seeds([again]) == first
     assert sha256(again.adapter) == sha256(run.adapter)
 
 
 def test_its_backbone_is_the_one_it_was_tuned_on(run: Run) -> None:
-    train(run)
+    train_seed(run)
     backbone, _ = load_backbone(run.backbone)
     assert needs_backbone(run.adapter)
     assert load(run.adapter, backbone).backbone is backbone
 
 
 def test_a_lost_adapter_is_no_probe(run: Run) -> None:
-    train(replace(run, tuner=Lora(r=2), train=run.train.model_copy(update={"epochs": 1})))
+    train_seed(replace(run, tuner=Lora(r=2), train=run.train.model_copy(update={"epochs": 1})))
     for path in run.adapter.glob("adapter_*"):
         path.unlink()
     assert not needs_backbone(run.adapter)

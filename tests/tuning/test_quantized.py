@@ -15,7 +15,7 @@ from transformers import AutoModel
 from rapt.tuning import backbones
 from rapt.tuning.config import Lora, Run
 from rapt.tuning.model import load, load_backbone
-from rapt.tuning.train import train, train_in_turn
+from rapt.tuning.train import train_seed, train_seeds
 from tests.tuning import families
 
 bnb = pytest.importorskip("bitsandbytes.nn.modules", reason="needs rapt[qlora]: make qlora")
@@ -52,17 +52,17 @@ def test_the_backbone_is_held_in_four_bits(quantized: Run) -> None:
 
 def test_seeds_learn_on_the_same_quantized_weights(quantized: Run) -> None:
     runs = [replace(quantized, k=k, adapter=quantized.adapter / str(k)) for k in (0, 1)]
-    together = train_in_turn(runs)
+    together = train_seeds(runs)
     for result in together:
-        Path(result.pop("checkpoint")).unlink()
-        assert result["curves"]["task_loss"][-1] < 0.7 * result["curves"]["task_loss"][0]
-        assert result["metrics"]["accuracy"] > 0.9
+        result.checkpoint.unlink()
+        assert result.result.curves["task_loss"][-1] < 0.7 * result.result.curves["task_loss"][0]
+        assert result.result.metrics["accuracy"] > 0.9
     alone = replace(runs[1], adapter=quantized.adapter / "alone")
-    assert train(alone) == together[1]
+    assert train_seed(alone) == together[1].result
 
 
 def test_the_adapter_serves_without_this_project(quantized: Run) -> None:
-    train(quantized)
+    train_seed(quantized)
     weights = load_file(quantized.adapter / "adapter_model.safetensors")
     assert weights
     assert all("lora_" in name for name in weights)

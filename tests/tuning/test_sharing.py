@@ -11,13 +11,14 @@ import pytest
 import torch
 from accelerate import dispatch_model, infer_auto_device_map
 
+from rapt.results.cells import SeedResult
 from rapt.tuning import backbones
 from rapt.tuning import train as module
 from rapt.tuning.backbones import sharing_weights
 from rapt.tuning.config import Run
 from rapt.tuning.inputs import collate, read_split
 from rapt.tuning.model import adapt, load_backbone
-from rapt.tuning.train import train, train_in_turn
+from rapt.tuning.train import train_seed, train_seeds
 from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256
 from tests.tuning import families
@@ -41,12 +42,12 @@ def seeds(run: Run, tmp_path: Path) -> Pair:
     return made
 
 
-def in_turn(runs: list[Run]) -> list[dict[str, Any]]:
+def in_turn(runs: list[Run]) -> list[SeedResult]:
     """As a cell does: the checkpoints go once all seeds are there."""
-    results = train_in_turn(runs)
-    for result in results:
-        Path(result.pop("checkpoint")).unlink()
-    return results
+    seeds = train_seeds(runs)
+    for trained in seeds:
+        trained.checkpoint.unlink()
+    return [trained.result for trained in seeds]
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
@@ -58,7 +59,7 @@ def test_a_seed_after_another_is_as_one_alone(seeds: Pair, tuner: str, precision
     together = in_turn(runs)
     for run, result in zip(runs, together, strict=True):
         alone = replace(run, adapter=run.adapter.with_name(f"{run.adapter.name}-alone"))
-        assert train(alone) == result
+        assert train_seed(alone) == result
         assert sha256(alone.adapter) == sha256(run.adapter)
 
 
@@ -87,14 +88,14 @@ def test_a_run_that_fails_leaves_the_shared_weights_as_they_were(seeds: Pair, tu
     before = {name: value.clone() for name, value in frozen[0].state_dict().items()}
     modules = [type(part) for part in frozen[0].modules()]
     with pytest.raises(RaptError, match="the loss is not a number"):
-        module._train(wild, frozen)
-    result = module._train(second, frozen)
-    Path(result.pop("checkpoint")).unlink()
+        module._trained_within_memory(wild, frozen)
+    result = module._trained_within_memory(second, frozen)
+    result.checkpoint.unlink()
     assert [type(part) for part in frozen[0].modules()] == modules
     for name, value in frozen[0].state_dict().items():
         assert torch.equal(value, before[name])
     alone = replace(second, adapter=second.adapter.with_name("alone"))
-    assert train(alone) == result
+    assert train_seed(alone) == result.result
     assert sha256(alone.adapter) == sha256(second.adapter)
 
 
@@ -116,7 +117,7 @@ def test_a_stopped_seed_goes_on_in_the_next_process(
     with monkeypatch.context() as patch:
         patch.setattr(module.Trainer, "_step", stopping)
         with pytest.raises(KeyboardInterrupt):
-            train_in_turn(runs)
+            train_seeds(runs)
     steps = []
 
     def counted(self: Any, split: Any, rows: list[int], number: int) -> dict[str, float]:
@@ -163,6 +164,7 @@ def test_several_gpus_are_filled_one_after_the_other(
 ) -> None:
     model = load_backbone(run.backbone)[0]
     size = sum(w.numel() * w.element_size() for w in model.parameters())
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
 
     def spread(free: int) -> list[Any]:
         monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
@@ -201,7 +203,7 @@ def test_two_gpus_train_a_backbone_that_half_of_one_does_not_hold(
     backbone = load_backbone(run.backbone, None, "float32")[0]
     assert len({weight.device for weight in backbone.parameters()}) == 2
     longer = run.train.model_copy(update={"epochs": 10})
-    losses = train(replace(run, train=longer))["curves"]["task_loss"]
+    losses = train_seed(replace(run, train=longer)).curves["task_loss"]
     assert losses[-1] < losses[0] / 2
 
 
@@ -210,8 +212,8 @@ def test_two_gpus_train_a_backbone_that_half_of_one_does_not_hold(
 def test_on_a_gpu_the_frozen_weights_stay_where_the_first_seed_put_them(seeds: Pair) -> None:
     first, second = seeds("lora")
     frozen = load_backbone(first.backbone, None, first.frozen)
-    module._train(first, frozen)
+    module._trained_within_memory(first, frozen)
     places = [weight.data_ptr() for weight in frozen[0].parameters()]
-    module._train(second, frozen)
+    module._trained_within_memory(second, frozen)
     assert all(weight.is_cuda for weight in frozen[0].parameters())
     assert [weight.data_ptr() for weight in frozen[0].parameters()] == places

@@ -15,8 +15,8 @@ from transformers import AutoModel, AutoTokenizer
 from rapt.tuning.config import PromptTuning, Reconstruction, Run
 from rapt.tuning.inputs import NO_PLAIN, Batch, collate, read_split, read_targets
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
-from rapt.tuning.parallel import train_all
-from rapt.tuning.train import Trainer, logits, predict, train
+from rapt.tuning.parallel import train_cell
+from rapt.tuning.train import Trainer, logits, train_seed
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256
@@ -38,9 +38,9 @@ def weighing(run: Run, reduction: str, weight: float) -> Run:
 
 
 def test_learns_both_tasks(run: Run) -> None:
-    result = train(replace(run, train=run.train.model_copy(update={"epochs": 10})))
-    assert result["metrics"]["accuracy"] > 0.9
-    curves = result["curves"]
+    result = train_seed(replace(run, train=run.train.model_copy(update={"epochs": 10})))
+    assert result.metrics["accuracy"] > 0.9
+    curves = result.curves
     assert curves["reconstruction_loss"][-1] < curves["reconstruction_loss"][0]
     assert set(curves) == {"task_loss", "reconstruction_loss", "reconstruction_accuracy"}
     # Guessing one of 7 for each of 3 plain words costs 3·ln 7.
@@ -51,7 +51,7 @@ def test_an_adapter_is_read_from_safetensors_alone(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PEFT would read pickled weights in their place, and ask the hub where there are none."""
-    train(run)
+    train_seed(run)
     whole = load_file(run.adapter / "adapter_model.safetensors")
     (run.adapter / "adapter_model.safetensors").unlink()
     backbone, _ = load_backbone(run.backbone)
@@ -73,18 +73,18 @@ def test_pairs_are_tuned_and_the_adapter_says_so(
         place = table.schema.get_field_index("segment")
         files.write_parquet(path, table.set_column(place, "segment", segments))
     told = replace(run, release=release, tuner=tuner or run.tuner, reconstruction=None)
-    result = train(told)
+    result = train_seed(told)
     assert json.loads((run.adapter / "rapt.json").read_text())["pair"] is True
     backbone, tokenizer = load_backbone(run.backbone)
     split = read_split(release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
     assert {kind for row in split.types for kind in row} == {0, 1}
-    predicted = predict(load(run.adapter, backbone), split, tokenizer.pad_token_id, 7)
+    predicted = logits(load(run.adapter, backbone), split, tokenizer.pad_token_id, 7).argmax(1)
     right = (predicted == torch.tensor(split.labels)).double().mean()
-    assert right == pytest.approx(result["metrics"]["accuracy"]) and right > 0.6
+    assert right == pytest.approx(result.metrics["accuracy"]) and right > 0.6
 
 
 def test_the_adapter_serves_without_this_project(run: Run) -> None:
-    result = train(run)
+    result = train_seed(run)
     assert {p.name for p in run.adapter.iterdir()} == {
         "adapter_config.json",
         "adapter_model.safetensors",
@@ -95,9 +95,9 @@ def test_the_adapter_serves_without_this_project(run: Run) -> None:
     assert plain.peft_config["default"].base_model_name_or_path == "tiny"
     backbone, tokenizer = load_backbone(run.backbone)
     split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
-    predicted = predict(load(run.adapter, backbone), split, tokenizer.pad_token_id, 7)
+    predicted = logits(load(run.adapter, backbone), split, tokenizer.pad_token_id, 7).argmax(1)
     accuracy = (predicted == torch.tensor(split.labels)).double().mean().item()
-    assert accuracy == result["metrics"]["accuracy"]
+    assert accuracy == result.metrics["accuracy"]
 
 
 @pytest.mark.slow
@@ -108,12 +108,12 @@ def test_equal_runs_give_equal_bytes_side_by_side_or_not(
     for workers in ("1", "2"):
         monkeypatch.setenv("RAPT_WORKERS", workers)
         folder = tmp_path / workers
-        results.append(train_all([replace(run, k=k, adapter=folder / str(k)) for k in (0, 1)]))
+        results.append(train_cell([replace(run, k=k, adapter=folder / str(k)) for k in (0, 1)]))
         for result in results[-1]:
-            Path(result.pop("checkpoint")).unlink()
+            result.checkpoint.unlink()
         digests.append(sha256(folder))
     assert digests[0] == digests[1]
-    assert results[0] == results[1]
+    assert [t.result for t in results[0]] == [t.result for t in results[1]]
     assert sha256(tmp_path / "1/0") != sha256(tmp_path / "1/1")
 
 
@@ -146,7 +146,7 @@ def test_losses_are_the_definition(run: Run, reduction: str, share: float) -> No
 def test_the_mean_is_the_sum_over_the_length(run: Run) -> None:
     """At a weight of 1 it trains as the sum does at a weight of 1/length."""
     curves = [
-        train(weighing(run, reduction, weight))["curves"]
+        train_seed(weighing(run, reduction, weight)).curves
         for reduction, weight in (("mean", 1.0), ("sum", 1 / 3))
     ]
     mean, total = (np.array(curve["reconstruction_loss"]) for curve in curves)
@@ -169,8 +169,8 @@ def test_plain_tokens_without_the_objective_are_read_all_the_same(run: Run) -> N
     assert own.any(1).all()
     without = replace(batch, attention=batch.attention * ~own)
     assert made._losses(without)["task_loss"] != losses["task_loss"]
-    result = train(replace(run, reconstruction=None))
-    assert set(result["curves"]) == {"task_loss"}
+    result = train_seed(replace(run, reconstruction=None))
+    assert set(result.curves) == {"task_loss"}
 
 
 def test_padding_changes_nothing(run: Run) -> None:
@@ -200,18 +200,18 @@ def test_a_loss_that_is_no_number_stops_the_run(run: Run) -> None:
         match=r"^movies-tiny, seed 0, step \d+ of 36: the loss is not a number, "
         r"lower learning_rate \(1e\+30\)$",
     ):
-        train(wild)
+        train_seed(wild)
 
 
 def test_the_adapters_config_names_no_folder_of_this_machine(run: Run) -> None:
-    train(replace(run, reconstruction=None))
+    train_seed(replace(run, reconstruction=None))
     config = json.loads((run.adapter / "adapter_config.json").read_text())
     assert config["target_modules"] == ["query", "value"]
     assert str(run.backbone) not in json.dumps(config)
 
 
 def test_the_contract_holds_what_both_sides_need_and_nothing_of_the_texts(run: Run) -> None:
-    train(run)
+    train_seed(run)
     contract = json.loads((run.adapter / "rapt.json").read_text())
     statement = contract.pop("statement")
     assert contract.pop("plain")[0] == ["likely", "film", "unlikely"]
@@ -239,7 +239,7 @@ def test_texts_too_long_for_the_backbone_are_one_line(run: Run, tmp_path: Path) 
     long = replace(run, release=release, train=run.train.model_copy(update={"max_tokens": 99}))
     line = r"^movies-tiny, seed 0: train.max_tokens: got 1\d\d tokens .*expected at most 64"
     with pytest.raises(RaptError, match=line):
-        train(long)
+        train_seed(long)
 
 
 def test_scoring_takes_what_memory_there_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from rapt.tuning import backbones
 from rapt.tuning.config import Full, Run
 from rapt.tuning.inputs import VECTORS, collate, read_split, tokenized
 from rapt.tuning.model import Classifier, load, load_backbone
-from rapt.tuning.train import logits, predict, train
+from rapt.tuning.train import logits, train_seed
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.families import FAMILIES, TUNERS, WORDS
@@ -108,15 +108,15 @@ def test_tunes_on_vectors(
     run = replace(
         run, release=noisy, backbone=folders[family], tuner=TUNERS[tuner], reconstruction=None
     )
-    result = train(run)
+    result = train_seed(run)
     if tuner != "linear-probe":
-        curve = result["curves"]["task_loss"]
+        curve = result.curves["task_loss"]
         assert curve[-1] < curve[0]
     backbone, tokenizer = load_backbone(run.backbone)
     split = read_split(noisy / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
-    predicted = predict(load(run.adapter, backbone), split, tokenizer.pad_token_id, 7)
+    predicted = logits(load(run.adapter, backbone), split, tokenizer.pad_token_id, 7).argmax(1)
     right = (predicted == torch.tensor(split.labels)).double().mean().item()
-    assert right == result["metrics"]["accuracy"]
+    assert right == result.metrics["accuracy"]
 
 
 def test_vectors_of_another_dimension_are_one_line(
@@ -132,4 +132,4 @@ def test_vectors_of_another_dimension_are_one_line(
         files.write_parquet(path, table)
     wrong = replace(run, release=tmp_path, backbone=folders["bert"], tuner=Full())
     with pytest.raises(RaptError, match=r"^vectors: got dimension 8, expected 32, .*$"):
-        train(replace(wrong, reconstruction=None))
+        train_seed(replace(wrong, reconstruction=None))

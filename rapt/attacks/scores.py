@@ -1,0 +1,77 @@
+"""How much of the victims' texts an attack gets right: metrics of a seed, and their intervals."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rapt.analysis.intervals import interval, mean_interval
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The scores of one seed: metrics that are ratios of sums over n texts.
+
+    Attributes:
+        ratios: for each metric what is right in each text, int64 (n,), and what counts, int64 (n,);
+            of a mean that is no share the sums over each text are float64.
+        complements: for each metric of empirical privacy the metric that it is 1 minus of.
+    """
+
+    ratios: dict[str, tuple[NDArray[Any], Counts]]
+    complements: dict[str, str]
+
+    def metrics(self) -> dict[str, float]:
+        """Compute the metrics of a cell (docs/data.md)."""
+        found = {
+            name: float(right.sum() / max(1, counted.sum()))
+            for name, (right, counted) in self.ratios.items()
+        }
+        return found | {name: 1 - found[of] for name, of in self.complements.items()}
+
+
+def intervals(seeds: Sequence[Scores]) -> dict[str, tuple[float, float]]:
+    """Compute a 95 % confidence interval for each metric, over texts and seeds."""
+    metrics = [seed.metrics() for seed in seeds]
+    found: dict[str, tuple[float, float]] = {}
+    for name in seeds[0].ratios:
+        right, counted = np.sum([seed.ratios[name] for seed in seeds], axis=0)
+        values = np.array([metric[name] for metric in metrics])
+        of = mean_interval if right.dtype.kind == "f" else interval
+        found[name] = of(right, counted, values)
+    for name, of_name in seeds[0].complements.items():
+        low, high = found[of_name]
+        found[name] = (1 - high, 1 - low)
+    return found
+
+
+def attribute_scores(
+    truth: Mapping[str, Sequence[str]],
+    guesses: Mapping[str, Sequence[str]],
+    authors: Counts | None,
+) -> Scores:
+    """Compare guessed attributes with the true ones.
+
+    Args:
+        truth: for each attribute, the value of each text.
+        guesses: likewise.
+        authors: each text's author, whose texts belong together; None: authors are not known.
+    """
+    ratios: dict[str, tuple[NDArray[Any], Counts]] = {}
+    for name, values in truth.items():
+        right = np.array(guesses[name]) == np.array(values)
+        of = np.arange(len(right)) if authors is None else authors
+        ratios[f"accuracy_{name}"] = (np.bincount(of, right).astype(np.int64), np.bincount(of))
+    return Scores(ratios, {f"empirical_privacy_{name}": f"accuracy_{name}" for name in truth})
+
+
+def majority(values: Sequence[str]) -> float:
+    """Compute the accuracy of always answering the most frequent value."""
+    return max(Counter(values).values()) / len(values)

@@ -1,0 +1,48 @@
+"""The device that models compute on: one rule for the library."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rapt.utils.errors import RaptError, one_of
+
+if TYPE_CHECKING:
+    import torch
+
+GPUS = ("cuda", "mps")
+
+
+def device() -> torch.device:
+    """Return RAPT_DEVICE if it is set, else CUDA, else Apple's MPS, else the CPU.
+
+    CUDA_VISIBLE_DEVICES says which of several GPUs count.
+
+    Raises:
+        RaptError: RAPT_DEVICE is no device of this machine.
+    """
+    import torch
+
+    found = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    usable = [name for name in GPUS if found[name]] + ["cpu"]
+    wanted = os.environ.get("RAPT_DEVICE") or usable[0]
+    if wanted not in usable:
+        raise RaptError(f"RAPT_DEVICE: got {wanted!r}, expected {one_of(usable)}.")
+    return torch.device(wanted)
+
+
+def device_name() -> str:
+    """Return the name of the device: the model of a CUDA GPU, `mps` or `cpu`."""
+    import torch
+
+    where = device().type
+    return torch.cuda.get_device_name() if where == "cuda" else where
+
+
+def has_gpu() -> bool:
+    """Whether `device` is an NVIDIA GPU, without importing torch, which takes seconds."""
+    if wanted := os.environ.get("RAPT_DEVICE"):
+        return wanted == "cuda"
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") == ""
+    return not hidden and any(Path("/dev").glob("nvidia[0-9]*"))

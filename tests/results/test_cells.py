@@ -1,0 +1,79 @@
+"""A cell's JSON, byte for byte, and read back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rapt import paths
+from rapt.results.cells import Cell, CellResult, Metric, SeedResult
+from rapt.utils import files
+
+WRITTEN = """{
+ "ceilings": {
+  "accuracy": 0.9
+ },
+ "cell": "a-cell",
+ "counts": {
+  "texts": 3
+ },
+ "factors": {
+  "task": "mine"
+ },
+ "floors": {
+  "majority": 0.5
+ },
+ "kind": "invert",
+ "metrics": {
+  "accuracy": {
+   "high": 0.8,
+   "low": 0.2,
+   "mean": 0.5,
+   "n": 1,
+   "sd": null
+  },
+  "auc": {
+   "mean": 1.0,
+   "n": 1,
+   "sd": null
+  }
+ },
+ "protection": "unprotected",
+ "schema": 1,
+ "seeds": [
+  {
+   "curves": {},
+   "metrics": {
+    "accuracy": 0.5,
+    "auc": 1.0
+   },
+   "seed": 0
+  }
+ ]
+}
+"""
+
+
+def test_a_cell_is_written_with_the_contract_s_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAPT_HOME", str(tmp_path))
+    Cell("invert", "a-cell", {"task": "mine"}).write(
+        protection="unprotected",
+        seeds=[SeedResult(seed=0, metrics={"auc": 1.0, "accuracy": 0.5})],
+        baselines={"majority": 0.5},
+        upper_bounds={"accuracy": 0.9},
+        intervals={"accuracy": (0.2, 0.8)},
+        counts={"texts": 3},
+    )
+    path = Path(paths.cell("invert", "a-cell"))
+    assert path.read_text() == WRITTEN
+    found = CellResult.model_validate(files.read_json(path))
+    assert found.metrics["accuracy"] == Metric(mean=0.5, sd=None, n=1, low=0.2, high=0.8)
+    assert found.metrics["auc"].low is None
+    assert (found.baselines, found.upper_bounds) == ({"majority": 0.5}, {"accuracy": 0.9})
+    assert found.seeds[0].curves == {}
+    varying = files.read_json(".rapt/runs/invert/a-cell.json")
+    assert varying["device"] == "cpu"
