@@ -68,7 +68,9 @@ class Perceptron(Attack):
         from sklearn.preprocessing import StandardScaler
 
         mlp = self._standardized(MLPRegressor, seed)
-        predict = _fitted(TransformedTargetRegressor(mlp, StandardScaler()), features, targets)
+        predict = _fitted(
+            TransformedTargetRegressor(mlp, transformer=StandardScaler()), features, targets
+        )
         return lambda some: predict(some).astype(np.float32)
 
     def _standardized(self, kind: Callable[..., Any], seed: int) -> Any:
