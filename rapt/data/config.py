@@ -110,7 +110,7 @@ class Label(Section):
         float | None,
         Field(
             description="of a numeric rating: below is the first class, above the second, equal "
-            "rows are dropped; null: the column holds the class by number or name"
+            "rows are dropped. null: the column holds the class by number or name"
         ),
     ] = None
 

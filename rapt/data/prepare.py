@@ -40,9 +40,10 @@ class Prepared:
 def prepare(name: str, task: Task, seed: int) -> Prepared:
     """Read a task's source and make its examples.
 
-    Rows are dropped in this order, and counted: excluded values, unlabelled by the threshold, other
-    attribute values, unknown authors, empty texts, training rows that are also in the evaluation
-    split, attribute values that are not among the most frequent, rows not drawn. The draw depends
+    Rows are dropped in this order, and counted. First go excluded values, unlabelled by the
+    threshold, other attribute values, unknown authors and empty texts. Then go training rows that
+    are also in the evaluation split, attribute values that are not among the most frequent, and
+    rows not drawn. The draw depends
     only on the seed, the task's name and the rows. It is the same on every machine, and a smaller
     sample is a part of a larger one.
 
@@ -100,7 +101,7 @@ def identity(text: str | None, text_pair: str | None) -> str:
     """Return the key by which two examples count as duplicates: the normalized text.
 
     For a pair it is both texts, in either order. A pair that shares only one text with another is a
-    different example: 1,346 questions of Quora Question Pairs are in both its splits, in different
+    different example. In Quora Question Pairs 1,346 questions are in both splits, in different
     pairs.
     """
     return "\0".join(sorted(normalized(t) for t in (text, text_pair) if t is not None))

@@ -95,9 +95,9 @@ class Curve:
     def eta_for_worst(self, share: float) -> Calibrated:
         """The largest η at which none of the words is kept with more than this probability.
 
-        The interval is for the least protected of these words, from binomial order statistics: its
-        lower end needs no correction for their number, as it can only be too high if it is so for
-        the least protected word itself; its upper end has Bonferroni's.
+        The interval is for the least protected of these words, from binomial order statistics. Its
+        lower end can only be too high if it is so for the least protected word itself. It needs no
+        correction for the number of words; the upper end has Bonferroni's.
         """
 
         def largest(count: int) -> float:
@@ -199,8 +199,8 @@ def _batches(own: Rows, scores: int) -> Iterator[Rows]:
 class _Criticals:
     """η* of noise on candidates of one group.
 
-    A float32 matrix product finds which candidates may be the greatest, by a bound on its error;
-    those are decided in float64, so that results depend on neither batches nor threads.
+    A float32 matrix product finds which candidates may be the greatest, by a bound on its error.
+    Those are decided in float64, so results depend on neither batches nor threads.
     """
 
     def __init__(self, vectors: NDArray[np.float32]) -> None:

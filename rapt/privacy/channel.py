@@ -151,7 +151,7 @@ def estimate(
 ) -> Channel:
     """Privatize each of some words of the table again and again, one word after the other.
 
-    A word's noise is the same at every η but for its scale, and whatever other words there are: so
+    A word's noise is the same at every η but for its scale, and does not depend on other words. So
     channels over η are smooth, and an estimate can be extended by further words.
 
     Args:
@@ -222,8 +222,8 @@ def choose(
 ) -> Choice:
     """The most frequent candidates, and a stratified sample of all of them.
 
-    Each candidate is equally likely to be sampled, and each stratum (category by frequency band)
-    has its share of the sample to within one word: plain means over the sample are unbiased.
+    Each candidate is equally likely to be sampled, so plain means over the sample are unbiased.
+    Each stratum (category by frequency band) has its share of the sample to within one word.
 
     Args:
         table: the embedding table.

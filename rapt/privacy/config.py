@@ -156,7 +156,7 @@ class Channel(Section):
         int,
         Field(
             ge=0,
-            description="draws on top, shared out by public frequency: posteriors need them, as "
-            "else a chance draw of a frequent word outweighs what leads to a rare one; 0: none",
+            description="draws on top, shared out by public frequency; 0: none. Posteriors need "
+            "them: else a chance draw of a frequent word outweighs what leads to a rare one",
         ),
     ] = 100_000

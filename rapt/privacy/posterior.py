@@ -7,16 +7,16 @@ known too. By Bayes' rule, for the words w of the table that the mechanism prote
 
 with π the table's unigram frequency; words of unknown frequency count as the rarest known one. The
 texts of a release are rarely like public text, so π may be fitted to how often the release has each
-word y: that π, of those near public text, which explains the release best. Either is
+word y. The fitted π is the one near public text that explains the release best. Either is
 computed from what is public and from the release, so it costs no privacy (post-processing). The
 Bayesian attacker takes the mode of P(w|y) (Tong et al., 2024), the best predictor goes through all
 of it (RAPT, Theorem VI.1).
 
-A word drawn once is no measure of how likely it is: of a thousand unlikely ones whichever chance
-drew has 1/n, the others nothing, and the mode of P(w|y) is that of an accident. So the draws are
+A word drawn once is no measure of how likely it is. Of a thousand unlikely ones, whichever chance
+drew has 1/n, the others nothing: the mode of P(w|y) is then an accident. So the draws are
 discounted, but for those of the word itself (`_discounted`).
 
-Three approximations. The channel is estimated for some words w alone; any other is counted as
+Three approximations. The channel is estimated for some words w alone. Any other is counted as
 itself only, with P(w|w) the mean over the channel's words of its group. Each word is taken to be of
 the group that the table has it in, whatever its tag in a text. Words outside the table, which the
 mechanism replaces too, are left out.
@@ -47,8 +47,8 @@ class Posterior:
     Attributes:
         leads: P(y|w) as the draws have it, float64 (V, V), a row for each y.
         rest: what a column of it lacks of 1, float64 (V,): w leads to words that no draw met.
-        overall: how the rest is taken to be shared out among the words y of a group, float64 (V,):
-            by how many words led there (Kneser and Ney, 1995).
+        overall: the share of the rest that each word y of a group is taken to have, float64 (V,).
+            It is by how many words led there (Kneser and Ney, 1995).
         prior: π, float64 (V,).
     """
 
@@ -61,8 +61,8 @@ class Posterior:
     def matrix(self) -> csr_array:
         """P(w|y), float64 (V, V), a row for each released word y, which sums to 1.
 
-        It is empty where there is no posterior: y is no candidate of the mechanism, and so a word
-        as it was, or nothing known of the channel leads to it.
+        It is empty where there is no posterior. Either y is no candidate of the mechanism, and so
+        a word as it was, or nothing known of the channel leads to it.
         """
         joint = csr_array(self.leads @ diags_array(self.prior))
         totals = np.asarray(joint.sum(axis=1), np.float64)
@@ -116,7 +116,7 @@ class Posterior:
     ) -> Posterior:
         """Apply Bayes' rule to a channel.
 
-        All of the channel's words count, sampled ones as well as frequent ones: each is weighed by
+        All of the channel's words count, sampled ones as well as frequent ones. Each is weighed by
         its own frequency, so it does not matter why it was chosen.
 
         Args:
@@ -143,9 +143,9 @@ class Posterior:
         """With the π under which the release is likely, kept near public text.
 
         The iterative Bayesian update (Agrawal and Aggarwal, 2001): π becomes what P(w|y) makes of
-        the release, again and again. Left to itself it fits the chance of few draws and few texts,
-        so as many words of public text are counted beside those of the release: the mode of π's
-        posterior under a Dirichlet prior.
+        the release, again and again. Left to itself it fits the chance of few draws and few texts.
+        So as many words of public text are counted beside those of the release. The result is the
+        mode of π's posterior under a Dirichlet prior.
 
         Args:
             share: how frequent each word is in the release, float64 (V,), 1 in sum.
@@ -204,10 +204,10 @@ def _leads(channel: Channel, group: NDArray[np.int64]) -> csr_array:
 def _discounted(channel: Channel) -> csr_array:
     """Draws less what chance adds to those that were drawn, float64 (n, V).
 
-    Absolute discounting (Ney, Essen and Kneser, 1994): D = n1 / (n1 + 2·n2) of each count of a word
-    of which n1 words were drawn once and n2 twice. A channel that is drawn from until each word was
-    often met loses nothing. Nor does the word itself: that it is released as it is is no accident
-    among thousands, and with few draws D is most of that count.
+    Absolute discounting (Ney, Essen and Kneser, 1994) takes D = n1 / (n1 + 2·n2) from each count of
+    a word of which n1 words were drawn once and n2 twice. A channel that is drawn from until each
+    word was often met loses nothing. Nor does the word itself: its own release is no accident among
+    thousands. With few draws D is most of that count.
     """
     counts = channel.counts
     words = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))

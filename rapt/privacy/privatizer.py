@@ -128,7 +128,7 @@ class Privatizer:
 
         A word of a group becomes a word of that group, be it in the table or not: an unknown word
         is always replaced. The words of one text take their randomness from its stream in order,
-        also those released verbatim, so that schemes that differ share the noise of each word.
+        also those released verbatim. So different schemes share the noise of each word.
 
         Raises:
             RaptError: float32 cannot represent a number of a released vector exactly.

@@ -245,7 +245,7 @@ class Copy:
 class ReplayTest:
     """Whether a release replaced as many words as its mechanism does.
 
-    The same words are privatized a second time, independently: where a word is replaced in one and
+    The same words are privatized a second time, independently. Where a word is replaced in one and
     not in the other, either is equally likely, whatever the word's own probability. Given their
     number, the surplus is binomial: McNemar's exact test, with false-alarm rate 1e-6.
 

@@ -14,7 +14,7 @@ from rapt.privacy.privatizer import Privatizer
 
 D_X, UNPROTECTED, UNKNOWN = "d_X-privacy", "unprotected", "none known"
 WORDS_OF_VECTORS = (
-    " M releases the word's noisy vector; the word that stands beside it is the table's nearest to "
+    " M releases the word's noisy vector. The word that stands beside it is the table's nearest to "
     "that vector, found from it alone (post-processing), and costs nothing more."
 )
 # Kinds of words that get no noise, with their plural for statements.

@@ -12,7 +12,7 @@ def stream(seed: int, *names: str | int) -> np.random.Generator:
     """The generator that belongs to a name, whatever else was drawn before it or runs beside it.
 
     Philox, keyed by the sha256 of the root seed and the names (such as seed index, task, example
-    id), so a draw depends neither on batches and order nor on workers and machines. Repeatable,
+    id). So a draw depends neither on batches and order nor on workers and machines. Repeatable,
     hence for experiments alone: whoever knows the seed can replay the noise.
     """
     key = hashlib.sha256("\0".join(map(str, (seed, *names))).encode()).digest()[:16]

@@ -84,8 +84,9 @@ class CellResult(_Part):
     protection: str
     metrics: dict[str, Metric]
     baselines: dict[str, float] = Field(validation_alias="floors", serialization_alias="floors")
+    # Cells of earlier versions, as in evidence/, have none.
     upper_bounds: dict[str, float] = Field(
-        validation_alias="ceilings", serialization_alias="ceilings"
+        {}, validation_alias="ceilings", serialization_alias="ceilings"
     )
     counts: dict[str, int]
     seeds: list[SeedResult]

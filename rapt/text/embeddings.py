@@ -73,8 +73,8 @@ def build_table(
     """Write the table of a model's vocabulary into `folder` (docs/data.md).
 
     Args:
-        model: folder of the embedding model; or of static vectors (GloVe): one Parquet file with
-            the words and one `.npy` file with their vectors, row for row.
+        model: folder of the embedding model; or of static vectors (GloVe). Those are one Parquet
+            file with the words and one `.npy` file with their vectors, row for row.
         tagger: gives each word the tag of its category.
         extra_pos: further tags of some words.
         folder: an empty path.

@@ -33,8 +33,8 @@ class EmbeddingTable:
         """Open the table in `folder`.
 
         Raises:
-            RaptError: there is none, a word stands twice, or a vector is missing or not finite: its
-                word would be the nearest to everything, or to nothing.
+            RaptError: there is none, a word stands twice, or a vector is missing or not finite.
+                Such a word would be the nearest to everything, or to nothing.
         """
         folder = Path(folder)
         if not (folder / "words.json").is_file():
@@ -62,7 +62,10 @@ class EmbeddingTable:
     def _check(self) -> None:
         if len(self._rows) < len(self.words):
             again = next(row for row, word in enumerate(self.words) if self._rows[word] != row)
-            raise RaptError(f"table {self.folder}: the word of row {again} stands in it twice")
+            raise RaptError(
+                f"table {self.folder}: got the word of row {again} twice, expected each word once. "
+                "Make the table again."
+            )
         if len(self.vectors) != len(self.words):
             raise RaptError(
                 f"table {self.folder}: got {len(self.vectors)} vectors, expected one for each of "
@@ -73,7 +76,10 @@ class EmbeddingTable:
                 finite = np.isfinite(part.sum(axis=1, dtype=np.float64))  # only if all of it is
                 if not finite.all():
                     row = start + int(finite.argmin())
-                    raise RaptError(f"table {self.folder}: row {row} of {name} is not finite")
+                    raise RaptError(
+                        f"table {self.folder}: got row {row} of {name} not finite, expected finite "
+                        "numbers. Make the table again."
+                    )
 
     @property
     def dimension(self) -> int:

@@ -100,7 +100,9 @@ def load(package: str, exclude: Sequence[str]) -> Language:
     try:
         model: Language = import_module(package).load(exclude=list(exclude))
     except (ImportError, AttributeError, OSError) as error:
-        raise RaptError(f"tagger: {package!r} is not an installed spaCy model") from error
+        raise RaptError(
+            f"tagger: got {package!r}, expected an installed spaCy model. Install it."
+        ) from error
     return model
 
 

@@ -32,7 +32,7 @@ def streams(seed: int | None) -> Streams:
 
 
 class Draws(ABC):
-    """What a case's mechanism makes of texts.
+    """The outputs of a case's mechanism.
 
     Attributes:
         space: the candidates, or all words of a mechanism without categories.
@@ -47,7 +47,7 @@ class Draws(ABC):
         self._case, self._streams = case, streams
 
     def __call__(self, texts: Texts) -> Outputs:
-        """What the texts become: the codes of words, int64 (draws, words), or their vectors."""
+        """The outputs for the texts: the codes of words, int64 (draws, words), or their vectors."""
         released = list(self.release(self._words(texts)))
         parts = []
         for i in range(len(texts)):

@@ -47,8 +47,8 @@ class Evidence:
 def loss_bound(hits: Any, draws: int, others: Any, draws_other: int, level: float) -> Any:
     """A lower bound on log P[S] − log P'[S] from how often S happened under both.
 
-    Clopper-Pearson (1934): the least P[S] and the greatest P'[S] that the counts allow, each wrong
-    with probability at most level / 2, hence the bound with probability at most `level`.
+    Clopper-Pearson (1934): the least P[S] and the greatest P'[S] that the counts allow. Each is
+    wrong with probability at most level / 2, hence the bound with probability at most `level`.
 
     Args:
         hits: how many of the draws under P lie in S, a number or an array.
@@ -67,8 +67,8 @@ def loss_bound(hits: Any, draws: int, others: Any, draws_other: int, level: floa
 def best_evidence(view: View, bound: float, level: float) -> Evidence:
     """The largest lower bound on the loss over EVENTS events.
 
-    The events are chosen on the first half of the draws and tested on the second, each with
-    false-alarm rate level / EVENTS, so that the choice costs nothing else.
+    The events are chosen on the first half of the draws and tested on the second. Each has the
+    false-alarm rate level / EVENTS, so the choice costs nothing else.
 
     Args:
         view: of the outputs.
@@ -93,9 +93,9 @@ def best_evidence(view: View, bound: float, level: float) -> Evidence:
 def choose(one: Counts, other: Counts, bound: float, level: float, own: int | None) -> Mask:
     """The events that promise most, from the counts of each code: (at most EVENTS, codes).
 
-    By Neyman and Pearson the best event at any size holds the outputs of the largest ratios: the
-    number of them that shows most is one, and {y: P[y] > e^bound·P'[y]}, which a violation makes
-    likeliest, is another. Beside these, single outputs, and the input itself.
+    By Neyman and Pearson the best event at any size holds the outputs of the largest ratios. One
+    such event has the size that shows most. Another is {y: P[y] > e^bound·P'[y]}, which a violation
+    makes likeliest. Single outputs and the input itself are tried, too.
     """
     draws, draws_other = int(one.sum()), int(other.sum())
     single = loss_bound(one, draws, other, draws_other, level)

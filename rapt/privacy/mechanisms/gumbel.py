@@ -40,8 +40,8 @@ class TruncatedGumbel(WordMechanism):
     uniforms: ClassVar[int] = 1 + MOST  # one for k, one for the noise of each neighbour
     caveat: ClassVar[str] = (
         "Its list of candidates depends on the word, and a far word is in it with a probability "
-        "that falls faster than any exp(-eta * d): no d_X-privacy where distances are alike, as in "
-        "word embeddings of many dimensions."
+        "that falls faster than any exp(-eta * d). So there is no d_X-privacy where distances are "
+        "alike, as in word embeddings of many dimensions."
     )
 
     def sampler(self, space: Space, eta: float) -> Sampler:

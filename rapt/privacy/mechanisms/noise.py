@@ -25,8 +25,8 @@ from rapt.privacy.mechanisms.base import (
 def spherical_noise(rng: np.random.Generator, n: int, dimension: int) -> NDArray[np.float64]:
     """Draw n noise vectors at η = 1, float64 (n, d), for the Euclidean metric; divide them by η.
 
-    z = l·v with l ~ Gamma(d, scale 1), v uniform on the unit *sphere* (Feyisetan et al., 2020): a
-    draw from the ball, as some papers write, would not have the density exp(−‖z‖).
+    z = l·v with l ~ Gamma(d, scale 1) and v uniform on the unit *sphere* (Feyisetan et al., 2020).
+    A draw from the ball, as some papers write, would not have the density exp(−‖z‖).
     """
     direction = rng.standard_normal((n, dimension))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
@@ -79,8 +79,8 @@ class PCT2T(T2T):
 class Mahalanobis(NoiseMechanism):
     """T2T with noise that follows the shape of the embedding space.
 
-    Noise Σ_λ^½·z, with Σ_λ = λ·Σ + (1 − λ)·I and Σ the covariance of the space, scaled to trace d:
-    its density is proportional to exp(−η‖z‖) in the Mahalanobis norm of Σ_λ.
+    Noise Σ_λ^½·z, with Σ_λ = λ·Σ + (1 − λ)·I and Σ the covariance of the space, scaled to trace d.
+    Its density is proportional to exp(−η‖z‖) in the Mahalanobis norm of Σ_λ.
     """
 
     name: ClassVar[str] = "mahalanobis"

@@ -80,14 +80,17 @@ def optimal_channel(space: Space, eta: float) -> NDArray[np.int64]:
     weights = np.floor(channel * ONE).astype(np.int64)
     weights[np.arange(len(weights)), weights.argmax(axis=1)] += ONE - weights.sum(axis=1)
     if not is_private(weights, distances, eta):
-        raise RaptError(f"eta: {eta:g}: no mechanism found whose rounded probabilities are private")
+        raise RaptError(
+            f"eta: got {eta:g}, expected one at which the rounded probabilities are private. "
+            "Choose a smaller one."
+        )
     return weights
 
 
 def _solved(distances: NDArray[np.float64], eta: float) -> NDArray[np.float64]:
-    """Minimize Σ p[x,y]·d(x,y) over p[x,y] ≤ e^(η·d(x,x'))·p[x',y], Σ_y p[x,y] = 1, p ≥ FLOOR.
+    """Minimize Σ p[x,y]·d(x,y) over p[x,y] ≤ e^(η·d(x,x'))·p[x',y], Σ_y p[x,y] = 1, p ≥ `FLOOR`.
 
-    Pairs that FLOOR alone keeps within their bound have no row: such factors break the solver.
+    Pairs that `FLOOR` alone keeps within their bound have no row: such factors break the solver.
     """
     from scipy.optimize import linprog  # 41 MiB that no other mechanism needs
     from scipy.sparse import coo_array, eye_array, kron
@@ -111,7 +114,10 @@ def _solved(distances: NDArray[np.float64], eta: float) -> NDArray[np.float64]:
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )
     if solution.x is None:
-        raise RaptError(f"eta: {eta:g}: the linear program has no solution: {solution.message}")
+        raise RaptError(
+            f"eta: got {eta:g}, expected one at which the linear program has a solution. "
+            f"Choose another. The solver: {solution.message}"
+        )
     return solution.x.reshape(size, size).clip(0)
 
 
@@ -120,7 +126,7 @@ def _repaired(
 ) -> NDArray[np.float64]:
     """The solution made private in spite of the solver's tolerance.
 
-    Each column's lower envelope under the constraints satisfies them; one factor for all rows and
+    Each column's lower envelope under the constraints satisfies them. One factor for all rows and
     the same addition to each, but for the missing sums, keep them satisfied.
     """
     size = len(channel)

@@ -22,7 +22,7 @@ from rapt.privacy.mechanisms.noise import spherical_noise
 
 FLOATING_POINT = (
     "The law holds for real numbers. A sum of floating-point numbers betrays its terms in its last "
-    "bits; rounding to the grid takes these away, not what a generator cannot reach in the tails."
+    "bits. Rounding to the grid removes these, not what a generator cannot reach in the tails."
 )
 
 
@@ -89,8 +89,8 @@ class Adept(VectorMechanism):
     metric: ClassVar[str] = "the square root of the dimension, between any two texts"
     pooled: ClassVar[bool] = True
     caveat: ClassVar[str] = (
-        "Its noise is scaled to the Euclidean length of what it hides, where Laplace noise needs "
-        "the sum of absolute coordinates: of d dimensions, it spends eta * sqrt(d), not eta."
+        "Its noise is scaled to the Euclidean length of what it hides. Laplace noise needs the sum "
+        "of absolute coordinates: of d dimensions, it spends eta * sqrt(d), not eta."
     )
     clip: float = parameter(1.0, "C, the length to which longer vectors are shortened")
 

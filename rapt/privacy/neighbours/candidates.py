@@ -57,7 +57,7 @@ def candidates(n: int, size: int, scores: Scores, k: int) -> tuple[Pairs, NDArra
     """Return all rows that can be among the k nearest, and for which queries this holds (n,).
 
     An approximate score is within `error` of the true one. At least k rows have true scores of the
-    k-th greatest approximate score minus `error`, so any row with an approximate score below that
+    k-th greatest approximate score minus `error`. So any row with an approximate score below that
     minus `error` is out. The least of the greatest scores of k groups is at most that score.
 
     Args:
