@@ -12,8 +12,6 @@ from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 
 Edit = Callable[[dict[str, Any]], Any]
-
-
 EVERY = YAML(typ="safe").load(ROOT / "tests/every_section.yaml")
 
 

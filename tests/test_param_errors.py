@@ -19,14 +19,8 @@ STUDY = {
     "backbone": "minilm",
     "tuner": "lora",
 }
-
-
 VECTORS = {"type": "token-representation", "grid": 0.0009765625}
-
-
 BINS = {"type": "bins", "column": "age", "least": 10, "most": 110, "count": 6, "edges": None}
-
-
 FILES = {"type": "files", "files": {"train": "a.tsv", "test": "b.tsv"}, "sha256": None}
 
 

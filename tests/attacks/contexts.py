@@ -23,8 +23,6 @@ CONTEXT = ContextualBayesian(
     weight=0.999,
     candidates=5,
 )
-
-
 MASKED = MaskedToken(type="masked-token", model="none", sha256=None)
 
 

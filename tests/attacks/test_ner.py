@@ -17,8 +17,6 @@ from tests.tuning.conftest import backbone as backbone
 
 # "unlikely" is three tokens, and "good film" one entity of two words.
 PLAIN = ["bad", "plot", "very", "so", "likely"]
-
-
 ENTITIES = {"unlikely": ["B-LOC"], "good film": ["B-PER", "I-PER"]}
 
 

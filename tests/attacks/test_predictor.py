@@ -30,8 +30,6 @@ from tests.attacks.test_bayesian import public as public
 from tests.tuning.conftest import backbone as backbone
 
 WORDS = ["good", "bad", "film", "plot", "very", "so", "likely", "unlikely"]
-
-
 FREQUENCY = np.array([0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05])
 
 

@@ -14,8 +14,6 @@ from rapt.text.table import EmbeddingTable
 ATTACKER = MlpInversion(
     type="mlp-inversion", hidden=32, epochs=20, learning_rate=0.01, pairs=10_000
 )
-
-
 AUTOENCODER = Autoencoder(
     type="autoencoder", hidden=64, epochs=60, learning_rate=0.01, pairs=10_000
 )

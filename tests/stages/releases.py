@@ -18,8 +18,6 @@ from stages import gate_release, privatize
 from tests.conftest import NOUNS, OTHERS, ROOT, VERBS
 
 RELEASE = Path("data/private/movies/rapt-2")
-
-
 GATE = Path("reports/gates/private/movies/rapt-2.json")
 
 

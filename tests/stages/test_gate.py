@@ -14,8 +14,6 @@ from stages import download, gate
 from tests.stages.conftest import Workspace
 
 JSONL = {"type": "jsonl", "names": None, "skip_rows": 0, "quoted": False}
-
-
 REPORT = "reports/gates/raw/mine.json"
 
 

@@ -1,4 +1,4 @@
-"""Inversions by their stage: of every word, with and without the channel."""
+"""Inversions by their stage."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 from rapt.utils import files
-from stages import channel, gate_release, invert, privatize
+from stages import gate_release, invert, privatize
 from tests.stages.releases import RELEASE
 from tests.stages.releases import workspace as workspace
-from tests.stages.test_denoise import small as small
-from tests.tuning.conftest import backbone as backbone
 
 
 def test_inf_is_unprotected_and_recovered_whole(workspace: Path) -> None:
@@ -41,30 +39,3 @@ def test_inversion_is_one_minus_the_replaced_share(workspace: Path) -> None:
     ]
     assert cell["seeds"][0]["metrics"]["accuracy_protected"] == pytest.approx(np.mean(same))
     assert cell["counts"]["protected"] == len(same)
-
-
-ATTACKS = (("nearest", 0), ("autoencoder", 0), ("replay", 0), ("bayes", 1), ("bayes-twice", 0))
-
-
-@pytest.mark.parametrize("eta", ["3", "inf"])
-def test_inversions_with_and_without_the_channel(small: Path, eta: str) -> None:
-    privatize.main("mine", "pct2t", eta, "minilm", Path(f"data/private/mine/pct2t-{eta}"))
-    channel.main("minilm", "pct2t", eta)
-    for attack, key in ATTACKS:
-        invert.main(attack, "mine", "pct2t", eta)
-        cell = files.read_json(f"reports/cells/invert/{attack}-mine-pct2t-{eta}.json")
-        assert cell["factors"]["attack"] == attack
-        assert cell["counts"] == {"words": 96, "protected": 72}
-        # Two seeds' copies are two repetitions, or one of an attacker who has both.
-        assert [seed["seed"] for seed in cell["seeds"]] == (
-            [0] if attack == "bayes-twice" else [0, 1]
-        )
-        private = cell["metrics"]["empirical_privacy"]
-        assert private["low"] <= private["mean"] <= private["high"]
-        assert ("accuracy_protected" in cell["ceilings"]) == key
-        assert ("squared_error" in cell["metrics"]) == (attack == "autoencoder")
-        if eta == "inf":
-            assert private["mean"] == 0 or attack == "autoencoder"  # 72 words teach it little
-            assert list(cell["ceilings"].values()) == [1.0] * key
-        else:
-            assert 0 < private["mean"] < 1

@@ -25,8 +25,6 @@ from tests.stages.releases import workspace as workspace
 from tests.tuning.conftest import backbone as backbone
 
 GRID = 2.0**-10
-
-
 GATE = Path("gate.json")
 
 

@@ -229,8 +229,6 @@ QUICK = {
     "qwen2": "full",
     "t5": "prompt-tuning",
 }
-
-
 PAIRS = [
     pytest.param(
         family,
@@ -242,14 +240,8 @@ PAIRS = [
     for tuner in TUNERS
     if fits(family, tuner)
 ]
-
-
 START = {"gpt2": 0, "qwen2": 0, "t5": 0}  # special tokens before the text; elsewhere one
-
-
 ORDER = ["film", "unlikely", "likely"]
-
-
 SPANS = [(0, 1), (1, 4), (4, 5)]  # of their tokens
 
 
