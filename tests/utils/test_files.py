@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import signal
@@ -41,6 +42,17 @@ def test_kill_leaves_nothing_that_looks_whole() -> None:
     env = os.environ | {"PYTHONPATH": str(Path(files.__file__).parents[2])}
     done = subprocess.run([sys.executable, "-c", code], env=env, check=False)
     assert done.returncode == -signal.SIGKILL
+    assert not Path("out.txt").exists()
+
+
+def test_an_error_of_the_disk_names_the_file() -> None:
+    def content() -> Iterator[bytes]:
+        yield b"half"
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left") as error:
+        files.write_bytes(Path("out.txt"), content())
+    assert error.value.filename == "out.txt"
     assert not Path("out.txt").exists()
 
 
