@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
+from rapt.params import Params
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from rapt.utils.process import no_telemetry
@@ -45,3 +46,13 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingTable:
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.save(str(folder / "tokenizer.json"))
     return EmbeddingTable(folder)
+
+
+@pytest.fixture
+def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
+    """A whole synthetic experiment in an empty working folder."""
+    from tests.reporting import synthetic  # here, as most tests need no report
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAPT_HOME", raising=False)
+    return synthetic.write(tmp_path)

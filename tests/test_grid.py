@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 
 from rapt import params
 from rapt.grid import CLEAN, UNPROTECTED_ETA, PlannedCell, plan, releases
+from rapt.params import Params
 from tests.conftest import ROOT
 
 EVERY = YAML(typ="safe").load(ROOT / "tests/every_section.yaml")
@@ -165,3 +166,24 @@ def test_every_denoiser_reads_every_release_that_has_a_channel() -> None:
         "denoiser": "posterior-mean",
         "embedding": "minilm",
     }
+
+
+def test_plan_names_every_cell_once(experiment: Params) -> None:
+    names = [(cell.kind, cell.cell) for cell in plan(experiment)]
+    sweep = experiment.sweep
+    assert len(names) == len(set(names))
+    # With clean text: three methods tuned, two attacked. Whoever knows the channel needs no clean.
+    tuned, attacked, by_channel = (
+        len(methods) * len(sweep.etas)
+        for methods in (sweep.methods, sweep.attacked, sweep.channels)
+    )
+    attacks = [(sweep.inversions, sweep.invert), (sweep.inferences, sweep.infer)]
+    attacks += [(sweep.recognitions, sweep.recognize)]
+    assert len(names) == (
+        (tuned + 1) * len(sweep.train) * len(sweep.backbones) * len(sweep.tuners)
+        + (attacked + 1) * sum(len(attack) * len(tasks) for attack, tasks in attacks)
+        + by_channel * len(sweep.channel_inversions) * len(sweep.invert)
+        + len(experiment.studies)
+    )
+    assert ("train", "movies-minilm-lora-rapt-75") in names
+    assert ("infer", "mlp-tweets-clean") in names

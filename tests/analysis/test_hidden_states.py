@@ -9,8 +9,7 @@ from torch import Tensor
 from rapt.analysis.hidden_states import distances, hidden_states, plane, spreads
 from rapt.tuning.inputs import Split, collate, pooled, tokenized
 from rapt.tuning.model import Classifier, adapt, load_backbone
-from tests.tuning.families import FAMILIES, PLAIN, TUNERS, make
-from tests.tuning.test_families import QUICK
+from tests.tuning.families import FAMILIES, PLAIN, QUICK, TUNERS, make
 
 TEXTS = [["good", "film"], ["bad", "unlikely", "plot", "so"], ["very", "bad", "film"]]
 

@@ -7,13 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.stats import binomtest
-from threadpoolctl import threadpool_limits
 from transformers import GPT2Config, GPT2Model
 
 from rapt.attacks.entities import blind, entity_scores
 from rapt.attacks.ner import Ner
-from rapt.attacks.recognizer import Recognizer
-from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.attacks.test_bayesian import FALSE_ALARM
 from tests.tuning.conftest import backbone as backbone
@@ -87,22 +84,6 @@ def test_reaches_the_best_f1_that_there_is(backbone: Path, often: tuple[float, f
     assert binomtest(right, guessed, max(often)).pvalue > FALSE_ALARM
     told = found.metrics()["f1"] - blind(tags[200:])
     assert told > 0.1 if often[0] > often[1] else told == pytest.approx(0)
-
-
-def test_reads_long_texts_to_their_end(backbone: Path, fitted: Path) -> None:
-    """In parts of 10 tokens and two special ones, whose borders cut words and entities."""
-    words, tags = drawn(20, 40, seed=2)
-    assert Recognizer.load(fitted, 12).tags([*words, []]) == [*tags, []]
-
-
-def test_one_seed_gives_one_recognizer_whatever_the_cores(backbone: Path, tmp_path: Path) -> None:
-    how, own = ner(backbone, epochs=1), drawn(32, 6, seed=0)
-    digests = []
-    for threads, seed in ((1, 0), (2, 0), (1, 1)):
-        with threadpool_limits(threads):
-            how.fit(*own, seed=seed).save(tmp_path / f"{len(digests)}")
-        digests.append(files.sha256(tmp_path / f"{len(digests)}"))
-    assert digests[0] == digests[1] != digests[2]
 
 
 def test_what_cannot_be_trained_is_one_line(backbone: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rapt.data.config import Task
+from rapt.data.prepare import Prepared
 from tests.conftest import SHARED
 
 MakeTask = Callable[..., Task]
@@ -49,3 +50,28 @@ def make_task(files: dict[str, str], type: str = "csv", **changes: Any) -> Task:
 
 def label(column: str, *names: str, threshold: float | None = None) -> dict[str, Any]:
     return {"column": column, "names": list(names), "threshold": threshold}
+
+
+EVALUATION = "training text also in the evaluation split"
+
+
+def age_bins(count: int) -> dict[str, Any]:
+    return {
+        "age": {
+            "type": "bins",
+            "column": "age",
+            "least": 10,
+            "most": 110,
+            "count": count,
+            "edges": None,
+        }
+    }
+
+
+def write(path: str, lines: list[str]) -> str:
+    Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def texts(prepared: Prepared, split: str) -> list[str]:
+    return prepared.tables[split]["text"].to_pylist()

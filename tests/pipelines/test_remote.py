@@ -2,63 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import re
-import sys
 from pathlib import Path
 
 import pytest
-import typer
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from ruamel.yaml import YAML
 
-from pipelines import __main__, graph, remote
+from pipelines import remote
 from pipelines.slots import snapshot
-from rapt import cli, params
+from rapt import params
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 from tests.pipelines.conftest import SIDES, make
-from tests.pipelines.machines import CELLS
-
-
-def test_what_may_not_leave_is_not_the_provider_s(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = SIDES["dvc.yaml"]
-    for wrong, reason in (
-        (
-            given.replace("  download:", "  download:\n    meta: {side: provder}"),
-            "dvc.yaml: download: meta.side: got 'provder', expected one of provider, user. "
-            "Did you mean 'provider'?",
-        ),
-        (
-            given.replace("  privatize:", "  privatize:\n    meta: {side: provider}"),
-            "privatize@1: got data/raw, which is `push: false`, for the provider's side, expected "
-            "what may leave this machine.",
-        ),
-        (given, "dvc: config file error: no remote specified"),
-    ):
-        toy = make(tmp_path / str(len(wrong)), "", SIDES | {"dvc.yaml": wrong})
-        monkeypatch.chdir(toy.root)
-        with pytest.raises(RaptError, match=re.escape(reason)):
-            graph.provider_side(toy.root)
-
-
-def test_a_stage_s_needs_are_the_outs_that_it_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    toy = make(tmp_path, "", SIDES)
-    monkeypatch.chdir(toy.root)
-    toy.run(sys.executable, "-m", "dvc", "remote", "add", "-d", "shared", str(tmp_path / "remote"))
-    needs = graph.provider_side(toy.root)
-    assert sorted(needs) == [
-        "compare",
-        "merge",
-        *(f"train@{cell}" for cell in [*CELLS, "inf-a", "inf-b"]),
-    ]
-    assert needs["train@1-a"] == {"privatize@1": ["data/private/1"]}
-    assert needs["merge"] == {"train@1-a": ["models/1-a"], "train@2-a": ["models/2-a"]}
 
 
 def test_text_that_git_tracks_is_refused(tmp_path: Path) -> None:
@@ -117,23 +73,6 @@ def test_a_flow_says_what_it_lacks(server: str) -> None:
         pytest.raises(RaptError, match="PREFECT_API_URL: got none, expected the server"),
     ):
         remote._look("provider")
-
-
-def test_rapt_flow_takes_a_pool(monkeypatch: pytest.MonkeyPatch) -> None:
-    command: list[str] = []
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(os, "execv", lambda _, given: command.extend(given))
-    cli.app(["flow", "--pool", "cluster", "--slots", "3"], standalone_mode=False)
-    assert command[1:3] == ["-m", "pipelines"]
-    line = r"^repository: got 'there', expected none without --pool\. Add --pool\.$"
-    with pytest.raises(RaptError, match=line):
-        __main__.start(1, None, "there")
-    given: list[object] = []
-    monkeypatch.setattr(__main__, "start", lambda *options: given.extend(options))
-    app = typer.Typer()
-    app.command()(__main__.main)
-    app(command[3:], standalone_mode=False)
-    assert given == [3, "cluster", None]
 
 
 @pytest.mark.slow

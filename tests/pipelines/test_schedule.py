@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from pipelines.graph import Plan, Stage
-from pipelines.progress import remaining_text, show_end
+from pipelines.progress import remaining_text
 from pipelines.schedule import EXPECTED, Durations, Lease, Remaining, Schedule
 from tests.conftest import ROOT
 
@@ -143,24 +143,6 @@ def test_what_never_ran_here_is_expected_as_the_demo_took(tmp_path: Path) -> Non
     known.add(Stage("train@old", ()), 4000)
     assert known.of(stage) == 4000
     assert EXPECTED.keys() <= YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"].keys()
-
-
-def test_a_line_says_how_far_what_and_how_long(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stages = plan({"a@x": "", **dict.fromkeys("bcdefghij", "")})
-    schedule = Schedule(stages, 2, [], durations(tmp_path, **dict.fromkeys(stages, 60)))
-    for name, outcome in (("a@x", "63 s"), ("b", "cached"), ("c", "failed")):
-        schedule.running[name] = Lease(stages[name], None), 0.0
-        if name == "a@x":
-            schedule._order.get_ready()
-        schedule.end(name, success=outcome != "failed")
-        show_end(schedule, name, outcome)
-    assert capsys.readouterr().err.splitlines() == [
-        " 1 of 10  a x  63 s  about 4 min left",
-        " 2 of 10  b  cached  about 4 min left",
-        " 3 of 10  c  failed  about 4 min left",
-    ]
 
 
 def test_durations_are_kept(tmp_path: Path) -> None:

@@ -1,22 +1,19 @@
+"""A synthetic experiment with its report, and how a reader meets them."""
+
 from __future__ import annotations
 
+import csv
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from rapt import params
+from rapt import params, paths
+from rapt.grid import PlannedCell, plan
 from rapt.params import Params
 from rapt.reporting import writer
 from rapt.results import reader
 from tests.reporting import synthetic
-
-
-@pytest.fixture
-def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
-    """A whole synthetic experiment in an empty working folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAPT_HOME", raising=False)
-    return synthetic.write(tmp_path)
 
 
 @pytest.fixture(scope="session")
@@ -34,3 +31,51 @@ def whole(reported: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
     """The experiment of `reported`, as the working folder: to be read, not changed."""
     monkeypatch.chdir(reported)
     return params.load()
+
+
+def make(params: Params) -> str:
+    writer.write(reader.load(params))
+    return paths.REPORT.read_text()
+
+
+def rows(path: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(Path(path).read_text().splitlines()))
+
+
+class Page(HTMLParser):
+    """The page as a reader meets it: its words, what it would load, its tables."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.loads += [
+            value or ""
+            for name, value in attrs
+            if name in ("src", "srcset", "href", "xlink:href", "data", "action")
+        ]
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        """The words, with every kind of space as one space."""
+        return " ".join(" ".join(self.words).split())
+
+
+def planned(params: Params, cell: str) -> PlannedCell:
+    return next(c for c in plan(params) if c.cell == cell)
+
+
+@pytest.fixture
+def attacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
+    """A whole synthetic experiment whose adapters, of two tuners, are asked for members."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAPT_HOME", raising=False)
+    return synthetic.write(tmp_path, synthetic.infer_membership)

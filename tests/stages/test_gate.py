@@ -4,16 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 from ruamel.yaml import YAML
 
-from rapt.results.gates import report, write
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import download, gate
-from stages.expectations import check, flagged
 from tests.stages.conftest import Workspace
 
 JSONL = {"type": "jsonl", "names": None, "skip_rows": 0, "quoted": False}
@@ -159,22 +156,3 @@ def test_leading_white_space_is_no_empty_text(workspace: Workspace) -> None:
     download.main("mine")
     damage("train", put("text", "\n\n a text after all"))
     gate.main()
-
-
-def test_at_most_twenty_examples_and_the_rest_is_counted(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"example_id": [f"train-{i:06d}" for i in range(30)], "good": False})
-    findings = check(frame, "train", [flagged("all good", "good ones", "good")])
-    assert findings[0]["failed"] == 30
-    assert findings[0]["examples"] == [f"train-{i:06d}" for i in range(20)]
-    with pytest.raises(RaptError, match=r"failed for 30 of 30 rows \(train-000000, .*004, …\)"):
-        write(str(tmp_path / "gates"), {"a": report(findings, gate="raw", task="a")})
-
-
-def test_what_cannot_be_checked_stops_it_without_text(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    frame = pd.DataFrame({"example_id": ["train-000000"], "text": ["secret"]})
-    with pytest.raises(RaptError) as error:
-        check(frame, "train", [flagged("all good", "good ones", "good")])
-    assert str(error.value) == "train: the expectation 'all good' could not be checked"
-    assert "secret" not in "".join(capsys.readouterr())

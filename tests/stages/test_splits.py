@@ -12,11 +12,9 @@ import pytest
 from rapt.attacks.attribute_mlp import AttributeMlp
 from rapt.attacks.base import Inverter, Pairs, Public, Release, Values
 from rapt.attacks.mlp_inversion import MlpInversion
-from rapt.attacks.ner import Ner
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
-from rapt.utils.errors import RaptError
-from stages import infer, invert, privatize, recognizer
+from stages import infer, invert, privatize
 from tests.stages.test_denoise import small as small
 from tests.stages.test_recognize import attacked as attacked
 from tests.tuning.conftest import backbone as backbone
@@ -93,19 +91,3 @@ def test_an_inference_learns_from_attributes_of_the_train_split(
         "values": {"author": original("train", "attribute_author")},
         "victims": released("test"),
     }
-
-
-def test_a_recognizer_learns_from_the_train_split(
-    attacked: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Shown(RaptError):
-        """Carries the texts that the recognizer would learn from."""
-
-    def fit(self: Ner, texts: Texts, tags: Texts, seed: int) -> None:
-        assert texts == original("train")
-        assert tags == [["B-PER" if word == "good" else "O" for word in text] for text in texts]
-        raise Shown
-
-    monkeypatch.setattr(Ner, "fit", fit)
-    with pytest.raises(Shown):
-        recognizer.main("ner", "mine")

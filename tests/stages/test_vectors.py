@@ -19,9 +19,9 @@ from rapt.serving.predict import Repeater
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from rapt.utils.errors import RaptError
-from stages import examples, gate_release, invert, privatize, train
+from stages import gate_release, invert, privatize, train
 from tests.conftest import NOUNS, VERBS
-from tests.stages.test_release import workspace as workspace
+from tests.stages.releases import workspace as workspace
 from tests.tuning.conftest import backbone as backbone
 
 GRID = 2.0**-10
@@ -167,19 +167,6 @@ def test_what_reads_words_works_as_it_is(workspace: Path) -> None:
         cell = f"reports/cells/invert/nearest-movies-{method}-2.json"
         metrics.append(json.loads(Path(cell).read_text())["metrics"])
     assert metrics[0] == metrics[1]
-
-
-def test_examples_are_words(workspace: Path) -> None:
-    release("2")
-    yaml = YAML(typ="safe")
-    content = yaml.load(Path("params.yaml"))
-    content["sweep"] |= {"methods": ["t2t", "vectors"], "attacked": ["t2t"]}
-    content["sweep"] |= {"channels": [], "channel_inversions": []}
-    yaml.dump(content, Path("params.yaml"))
-    examples.main()
-    for sentence in json.loads(Path("reports/examples.json").read_text())["sentences"]:
-        shown = {(r["method"], r["eta"]): r["words"] for r in sentence["releases"]}
-        assert shown["t2t", "75"] == shown["vectors", "75"]
 
 
 @pytest.mark.slow

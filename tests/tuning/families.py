@@ -1,11 +1,15 @@
-"""Tiny random backbones, one for each family, with its kind of tokenizer."""
+"""Tiny random backbones, one for each family, and releases and runs for them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pytest
 import torch
 import transformers as hf
 from tokenizers import (
@@ -18,8 +22,28 @@ from tokenizers import (
     pre_tokenizers,
     processors,
 )
+from torch import Tensor
 
-from rapt.tuning.config import Full, LinearProbe, Lora, PrefixTuning, PromptTuning, PTuning, Tuner
+from rapt.tuning.config import (
+    Full,
+    LinearProbe,
+    Lora,
+    PrefixTuning,
+    PromptTuning,
+    PTuning,
+    Reconstruction,
+    Run,
+    TrainConfig,
+    Tuner,
+)
+from rapt.tuning.inputs import (
+    Batch,
+    Split,
+    read_split,
+)
+from rapt.tuning.model import adapt, load_backbone
+from rapt.utils import files
+from tests.tuning.conftest import STATEMENT
 
 WORDS = ["good", "bad", "film", "plot", "very", "so", "likely"]
 PIECES = ["un", "like", "ly"]  # "unlikely" is three tokens everywhere
@@ -192,3 +216,130 @@ TUNERS: dict[str, Tuner] = {
 def fits(family: str, tuner: str) -> bool:
     """Whether a family takes a tuner: MPNet's attention takes no prefix."""
     return (family, tuner) != ("mpnet", "prefix-tuning")
+
+
+# One tuner for each family, and each tuner at least once; all other tests are slow.
+QUICK = {
+    "bert": "prefix-tuning",
+    "roberta": "lora",
+    "mpnet": "p-tuning",
+    "gpt2": "prompt-tuning",
+    "llama": "prefix-tuning",
+    "mistral": "lora",
+    "qwen2": "full",
+    "t5": "prompt-tuning",
+}
+PAIRS = [
+    pytest.param(
+        family,
+        tuner,
+        marks=[] if tuner in (QUICK[family], "linear-probe") else pytest.mark.slow,
+        id=f"{family}-{tuner}",
+    )
+    for family in FAMILIES
+    for tuner in TUNERS
+    if fits(family, tuner)
+]
+START = {"gpt2": 0, "qwen2": 0, "t5": 0}  # special tokens before the text; elsewhere one
+ORDER = ["film", "unlikely", "likely"]
+SPANS = [(0, 1), (1, 4), (4, 5)]  # of their tokens
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("families")
+    return {name: make(name, root / name) for name in FAMILIES}
+
+
+@pytest.fixture(scope="session")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release of three classes: texts with "good", "bad" or "very"."""
+    folder = tmp_path_factory.mktemp("release")
+    statement = STATEMENT | {"labels": ["a", "b", "c"]}
+    (folder / "statement.json").write_text(json.dumps(statement))
+    rng = np.random.default_rng(0)
+    for split, n in (("train", 64), ("test", 24)):
+        labels = rng.integers(3, size=n)
+        table = {
+            "words": [
+                [*rng.choice(["film", "plot"], rng.integers(1, 4)), ("good", "bad", "very")[label]]
+                for label in labels
+            ],
+            "label": labels,
+            "plain": [list(rng.permutation(PLAIN)) for _ in range(n)],
+        }
+        table["segment"] = [[0] * len(words) for words in table["words"]]
+        files.write_parquet(folder / "seed-0" / f"{split}.parquet", pa.table(table))
+    plain = pa.table({"sequence": [0] * 3, "word": PLAIN, "target": [6, 0, 3]})
+    files.write_parquet(folder / "seed-0/plain.parquet", plain)
+    return folder
+
+
+@pytest.fixture
+def run(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("RAPT_HOME", str(tmp_path / "home"))  # the folder of checkpoints
+    return Run(
+        cell="tiny",
+        release=release,
+        k=0,
+        seed=0,
+        backbone=Path(),
+        backbone_name="tiny",
+        backbone_sha256=None,
+        encoder=None,
+        tuner=Full(),
+        reconstruction=Reconstruction(head_size=8, weight=0.1, reduction="sum"),
+        denoising=None,
+        train=TrainConfig(
+            epochs=3, batch_size=8, max_tokens=16, warmup=0.1, weight_decay=0.0, precision="float32"
+        ),
+        adapter=tmp_path / "adapter",
+    )
+
+
+def split_of(
+    folder: Path, path: Path, max_tokens: int, texts: list[list[str]], **more: Any
+) -> Split:
+    _, tokenizer = load_backbone(folder)
+    columns = {
+        "words": pa.array(texts, pa.list_(pa.string())),
+        "segment": pa.array([[0] * len(words) for words in texts], pa.list_(pa.int8())),
+        "label": [0] * len(texts),
+        **more,
+    }
+    files.write_parquet(path / "split.parquet", pa.table(columns))
+    return read_split(path / "split.parquet", tokenizer, max_tokens)
+
+
+def on_the_left(batch: Batch) -> Batch:
+    """Return the same batch, padded on the left."""
+    pads = (batch.attention == 0).sum(1)
+
+    def rolled(values: Tensor) -> Tensor:
+        rows = zip(values, pads.tolist(), strict=True)
+        return torch.stack([row.roll(count, 0) for row, count in rows])
+
+    kept = {"labels": batch.labels, "sequences": batch.sequences}
+    moved = {
+        name: None if tensor is None else rolled(tensor)
+        for name, tensor in vars(batch).items()
+        if name not in kept
+    }
+    return Batch(**moved, **kept)
+
+
+def adapted(folder: Path, tuner: str) -> Any:
+    torch.manual_seed(1)
+    model = adapt(load_backbone(folder)[0], TUNERS[tuner]).eval()
+    for name, weights in model.named_parameters():
+        if "lora_B" in name:  # zero at first
+            torch.nn.init.normal_(weights)
+    return model
+
+
+def served_alone(model: Any, tokens: list[int]) -> Tensor:
+    """Return the output of PEFT's own forward for one text without padding (length, h)."""
+    with torch.inference_mode():
+        ids = torch.tensor([tokens])
+        hidden = model(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[0]
+    return hidden[len(hidden) - len(tokens) :]

@@ -32,8 +32,7 @@ from rapt.tuning.train import logits, train_seed
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256
-from tests.tuning.families import FAMILIES, make
-from tests.tuning.test_families import ORDER, SPANS, START, on_the_left, split_of
+from tests.tuning.families import FAMILIES, ORDER, SPANS, START, make, on_the_left, split_of
 
 SHAPE = BiLstm(hidden=6, layers=2, dropout=0.0)
 Tiny = Callable[[str], Path]

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from rapt.tuning import checkpoints, parallel
+from rapt.tuning import checkpoints
 from rapt.tuning import train as module
 from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.config import BiLstm, Run, Trained
@@ -267,27 +267,6 @@ def killed(runs: Sequence[Run]) -> list[Trained]:
     """A worker whose memory the machine takes."""
     os.kill(os.getpid(), signal.SIGKILL)
     return []
-
-
-@pytest.mark.slow
-def test_a_killed_process_ends_the_cell_with_a_line(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parallel, "_train_share", killed)
-    monkeypatch.setenv("RAPT_WORKERS", "1")
-    with pytest.raises(
-        RaptError,
-        match=r"^movies-tiny: a process was killed, .*: lower batch_.*; it begins .*$",
-    ):
-        parallel.train_cell([run])
-    facts = {"at": {"step": 12}}
-    Checkpoint(run, "cpu").save({"weight": torch.zeros(1)}, facts)
-    monkeypatch.setenv("RAPT_WORKERS", "2")
-    with pytest.raises(
-        RaptError,
-        match=r"^movies-tiny: .*: set RAPT_WORKERS below 2, or .* with seed 0 from step 12, .*$",
-    ):
-        parallel.train_cell([run, replace(run, k=1)])
 
 
 @pytest.mark.parametrize("given", ["0", "two", "-1"])

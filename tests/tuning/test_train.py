@@ -15,11 +15,9 @@ from transformers import AutoModel, AutoTokenizer
 from rapt.tuning.config import PromptTuning, Reconstruction, Run
 from rapt.tuning.inputs import NO_PLAIN, Batch, collate, read_split, read_targets
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
-from rapt.tuning.parallel import train_cell
 from rapt.tuning.train import Trainer, logits, train_seed
 from rapt.utils import files
 from rapt.utils.errors import RaptError
-from rapt.utils.files import sha256
 from tests.tuning.conftest import TARGETS
 
 
@@ -98,23 +96,6 @@ def test_the_adapter_serves_without_this_project(run: Run) -> None:
     predicted = logits(load(run.adapter, backbone), split, tokenizer.pad_token_id, 7).argmax(1)
     accuracy = (predicted == torch.tensor(split.labels)).double().mean().item()
     assert accuracy == result.metrics["accuracy"]
-
-
-@pytest.mark.slow
-def test_equal_runs_give_equal_bytes_side_by_side_or_not(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    digests, results = [], []
-    for workers in ("1", "2"):
-        monkeypatch.setenv("RAPT_WORKERS", workers)
-        folder = tmp_path / workers
-        results.append(train_cell([replace(run, k=k, adapter=folder / str(k)) for k in (0, 1)]))
-        for result in results[-1]:
-            result.checkpoint.unlink()
-        digests.append(sha256(folder))
-    assert digests[0] == digests[1]
-    assert [t.result for t in results[0]] == [t.result for t in results[1]]
-    assert sha256(tmp_path / "1/0") != sha256(tmp_path / "1/1")
 
 
 @pytest.mark.parametrize(("reduction", "share"), [("sum", 1), ("mean", 1 / 3)])
@@ -208,26 +189,6 @@ def test_the_adapters_config_names_no_folder_of_this_machine(run: Run) -> None:
     config = json.loads((run.adapter / "adapter_config.json").read_text())
     assert config["target_modules"] == ["query", "value"]
     assert str(run.backbone) not in json.dumps(config)
-
-
-def test_the_contract_holds_what_both_sides_need_and_nothing_of_the_texts(run: Run) -> None:
-    train_seed(run)
-    contract = json.loads((run.adapter / "rapt.json").read_text())
-    statement = contract.pop("statement")
-    assert contract.pop("plain")[0] == ["likely", "film", "unlikely"]
-    assert contract == {
-        "labels": ["no", "yes"],
-        "pair": False,
-        "backbone": "tiny",
-        "backbone_sha256": None,
-        "quantize": None,
-        "precision": "float32",
-        "max_tokens": 16,
-        "denoiser": None,
-    }
-    assert statement["table_sha256"] == "0" * 64
-    assert statement["categories"] == ["noun", "verb"]
-    assert "documents" not in statement
 
 
 def test_texts_too_long_for_the_backbone_are_one_line(run: Run, tmp_path: Path) -> None:

@@ -19,11 +19,10 @@ from rapt.tuning.model import Classifier, load, load_backbone
 from rapt.tuning.train import logits, train_seed
 from rapt.utils import files
 from rapt.utils.errors import RaptError
-from tests.tuning.families import FAMILIES, TUNERS, WORDS
-from tests.tuning.test_families import PAIRS, adapted
-from tests.tuning.test_families import folders as folders
-from tests.tuning.test_families import release as release
-from tests.tuning.test_families import run as run
+from tests.tuning.families import FAMILIES, PAIRS, TUNERS, WORDS, adapted
+from tests.tuning.families import folders as folders
+from tests.tuning.families import release as release
+from tests.tuning.families import run as run
 
 GRID = 2.0**-16
 

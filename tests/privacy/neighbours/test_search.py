@@ -17,14 +17,12 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from rapt.privacy.neighbours import ExactSearch, first_pass, torch_passes
 from rapt.privacy.neighbours.first_pass import (
-    GROUP,
-    FirstPass,
     Float32Pass,
 )
 from rapt.privacy.neighbours.torch_passes import TorchPass
+from tests.privacy.neighbours.tables import KINDS, table
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
-
 Search = Callable[[np.ndarray], ExactSearch]
 
 
@@ -42,10 +40,6 @@ PATHS = [
         lambda v: ExactSearch(v, device="cuda"), id="cuda", marks=[pytest.mark.gpu, needs_gpu]
     ),
 ]
-PASSES = [
-    pytest.param(Float32Pass, id="float32"),
-    pytest.param(lambda v: TorchPass(v, "cpu"), id="torch"),
-]
 
 
 def plain(vectors: np.ndarray, queries: np.ndarray, k: int = 1) -> np.ndarray:
@@ -56,24 +50,6 @@ def plain(vectors: np.ndarray, queries: np.ndarray, k: int = 1) -> np.ndarray:
             offsets = vectors.astype(np.float64) - query
             rows.append(np.einsum("kd,kd->k", offsets, offsets).argsort(kind="stable")[:k])
     return np.array(rows, np.int64).reshape(len(queries), k)
-
-
-def table(rng: np.random.Generator, size: int, dimension: int, kind: str) -> np.ndarray:
-    vectors = rng.standard_normal((size, dimension)).astype(np.float32)
-    match kind:
-        case "shifted":  # far from the origin: products are great, differences small
-            vectors += 100
-        case "rows alike":  # down to the last bits, and duplicates
-            steps = rng.integers(-1, 2, (size, dimension)) * np.float32(2**-23)
-            vectors = (vectors[:1] * (1 + steps)).astype(np.float32)
-        case "zeros":
-            vectors[rng.random(size) < 0.5] = 0
-        case "uneven":
-            vectors *= np.float32(10) ** rng.integers(-3, 4, (size, 1)).astype(np.float32)
-    return vectors
-
-
-KINDS = ["normal", "shifted", "rows alike", "zeros", "uneven"]
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -186,38 +162,6 @@ def test_a_forked_process_starts_its_own_threads() -> None:
     assert reader.poll(30)
     assert reader.recv() == expected == list(range(99, -1, -1))
     child.join()
-
-
-@pytest.mark.parametrize("make", PASSES)
-@given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.sampled_from([0.0, 1.0, 30.0]))
-@settings(max_examples=30, deadline=None)
-def test_scores_are_within_their_bound_and_the_bound_is_not_idle(
-    make: Callable[[np.ndarray], FirstPass], seed: int, kind: str, noise: float
-) -> None:
-    rng = np.random.default_rng(seed)
-    vectors = table(rng, 1100, 24, kind)
-    queries = vectors[:16] + noise * rng.standard_normal((16, 24))
-    scores = make(vectors).scores(queries)
-    squares = np.square(vectors.astype(np.float64)[None] - queries[:, None]).sum(axis=2)
-    true = np.square(queries).sum(axis=1)[:, None] / 2 - squares / 2
-    which, seen = np.arange(16), 0
-    for tile in scores.tiles:
-        for group in range(tile.maxima.shape[1]):
-            groups = np.full(16, group)
-            given = tile.of_groups(which, groups)
-            rows = tile.rows(groups[:, None], np.arange(GROUP))
-            within = rows[0] < len(vectors)
-            assert (given[:, ~within] == -np.inf).all()
-            np.testing.assert_array_equal(given.max(axis=1), tile.maxima[:, group])
-            off = np.abs(given[:, within] - true[which[:, None], rows[:, within]])
-            assert (off <= scores.error[:, None]).all()
-            seen += within.sum()
-    assert seen == len(vectors)
-    spread = np.linalg.norm(vectors, axis=1).max() * np.linalg.norm(queries, axis=1)
-    if kind == "normal":
-        share = scores.error / np.maximum(spread, spread.mean())
-        assert np.median(share) <= 0.03
-        assert (share <= 0.2).all()
 
 
 def test_a_mapped_table_is_not_kept_in_memory(tmp_path: Path) -> None:

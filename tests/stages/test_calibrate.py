@@ -1,4 +1,4 @@
-"""Calibration, channels and geometry of the tiny table, as their stages write them."""
+"""Curves, targets and distances of a table."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from ruamel.yaml import YAML
 
-from rapt.privacy.channel import Channel
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
-from stages import calibrate, channel
+from stages import calibrate
 from tests.stages.conftest import Workspace
 
 
@@ -55,25 +54,6 @@ def test_what_has_no_end_is_null(small: Path, table: EmbeddingTable) -> None:
     calibrate.main("minilm")
     (target,) = files.read_json("reports/calibration/minilm.json")["targets"]["t2t"]
     assert (target["eta"], target["eta_high"]) == (None, None)
-
-
-@pytest.mark.parametrize("method", ["t2t", "pct2t"])
-def test_channel_writes_the_matrix_and_its_statistics(
-    small: Path, table: EmbeddingTable, method: str
-) -> None:
-    channel.main("minilm", method, "3")
-    read = Channel.load(Path(f"models/channels/minilm/{method}-3"), len(table.words))
-    found = files.read_json(f"reports/statistics/channels/minilm/{method}-3.json")
-    words = files.read_parquet(f"models/channels/minilm/{method}-3/words.parquet")
-    sampled = read.of(np.array(words["sampled"].to_pylist()))
-    assert (found["method"], found["eta"], found["draws"]) == (method, "3", 10)
-    assert (found["sampled"]["words"], found["frequent"]["words"]) == (6, 4)
-    assert found["sampled"] == sampled.statistics()
-    assert found["sampled"]["n_w"] == sorted(found["sampled"]["n_w"])
-    assert words["row"].to_pylist()[:4] == [0, 1, 2, 3]
-    digest = files.sha256("models/channels")
-    channel.main("minilm", method, "3")
-    assert files.sha256("models/channels") == digest
 
 
 def test_geometry_writes_distances(small: Path) -> None:

@@ -1,8 +1,8 @@
-"""Attacks with a language model: what it adds where the best success is known, and its chances."""
+"""A language model's chances of each word at a place."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from scipy.stats import binomtest
 from transformers import (
     BertConfig,
     BertForMaskedLM,
@@ -24,116 +23,14 @@ from transformers import (
 )
 
 from rapt.attacks import predictor
-from rapt.attacks.base import Public, Release
-from rapt.attacks.bayesian_in_context import ContextualBayesian
-from rapt.attacks.language_model import LanguageModel
-from rapt.attacks.masked_token import MaskedToken
 from rapt.attacks.predictor import AROUND, WordPredictor
 from rapt.tuning.backbones import load_tokenizer
 from rapt.utils.errors import RaptError
-from tests.attacks.test_bayesian import CHANNELS, FALSE_ALARM, NONE, Shares, draw
 from tests.attacks.test_bayesian import public as public
 from tests.tuning.conftest import backbone as backbone
 
-CONTEXT = ContextualBayesian(
-    type="bayesian-in-context",
-    model="none",
-    sha256=None,
-    prior="public",
-    weight=0.999,
-    candidates=5,
-)
-MASKED = MaskedToken(type="masked-token", model="none", sha256=None)
 WORDS = ["good", "bad", "film", "plot", "very", "so", "likely", "unlikely"]
 FREQUENCY = np.array([0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05])
-
-
-def teach(monkeypatch: pytest.MonkeyPatch, places: Shares) -> None:
-    """Have a model that knows nouna's and nounb's chances at each place, of every text in turn."""
-
-    def predictor(self: LanguageModel, public: Public) -> Callable[[Sequence[str]], Shares]:
-        def predict(text: Sequence[str]) -> Shares:
-            chances = np.zeros((len(text), len(public.table.words)))
-            chances[:, :2] = np.resize(places, (len(text), 2))
-            return chances
-
-        return predict
-
-    monkeypatch.setattr(LanguageModel, "predictor", predictor)
-
-
-@pytest.fixture
-def alternating(public: Callable[[Shares], Public], monkeypatch: pytest.MonkeyPatch) -> Public:
-    """Texts in which nouna and nounb alternate; a model that knows so, and where a text begins.
-
-    A word is released as the other one with 0.4.
-    """
-    teach(monkeypatch, np.eye(2))
-    return public(np.array([[0.6, 0.4], [0.4, 0.6]]))
-
-
-@pytest.mark.parametrize(
-    ("name", "places"),
-    [
-        ("identity", [[0.9, 0.1], [0.5, 0.5]]),
-        ("uniform", [[0.5, 0.5], [0.5, 0.5]]),
-        ("uniform", [[0.9, 0.1], [0.4, 0.6]]),
-        ("two words", [[0.5, 0.5], [0.5, 0.5]]),
-        ("two words", [[0.9, 0.1], [0.5, 0.5]]),
-        ("turned", [[0.7, 0.3], [0.2, 0.8]]),
-    ],
-)
-def test_they_reach_the_best_success_that_there_is(
-    public: Callable[[Shares], Public],
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    places: list[list[float]],
-) -> None:
-    """At each place of texts of two words with the chances π that the model knows, tested exactly.
-
-    Σ_y max_w P(y|w)·π(w), and max_w π(w) for who does not look at y.
-    """
-    rng, n = np.random.default_rng(0), 2000
-    matrix, chances = np.array(CHANNELS[name]), np.array(places)
-    known = public(matrix)
-    teach(monkeypatch, chances)
-    truth = np.stack([rng.choice(known.table.words[:2], n, p=own) for own in chances], axis=1)
-    released = np.reshape(draw(truth.ravel().tolist(), known, rng), truth.shape).tolist()
-    seen = [(own[:, None] * matrix).max(axis=0).sum() for own in chances]
-    for how, best in ((CONTEXT, seen), (MASKED, chances.max(axis=1))):
-        guessed = np.array(how.fit(known, NONE, 0).words([Release(released)]))
-        for right, share in zip((guessed == truth).sum(axis=0), best, strict=True):
-            assert binomtest(right, n, min(1.0, share)).pvalue > FALSE_ALARM
-
-
-def test_a_context_that_tells_all_recovers_all(alternating: Public) -> None:
-    rng = np.random.default_rng(0)
-    truth = [["nouna", "nounb"] * 3] * 200
-    flipped = {"nouna": "nounb", "nounb": "nouna"}
-    released = [[flipped[w] if rng.random() < 0.4 else w for w in text] for text in truth]
-    for how in (CONTEXT, MASKED):
-        assert how.fit(alternating, NONE, 0).words([Release(released)]) == truth
-
-
-def test_a_model_that_counts_for_little_changes_nothing(alternating: Public) -> None:
-    """P(nouna|y) is at least 0.4·0.67 / (0.4·0.67 + 0.6·0.33) = 0.57: nouna throughout."""
-    how = CONTEXT.model_copy(update={"weight": 1e-9})
-    guessed = how.fit(alternating, NONE, 0).words([Release([["nouna", "nounb"]])])
-    assert guessed == [["nouna", "nouna"]]
-
-
-def test_words_released_as_they_are_stay_but_for_who_masks_them(alternating: Public) -> None:
-    """The model has no chances for the words of the group that stays: the first will do."""
-    release = Release([["the", "unheard", "nounb"]])
-    assert CONTEXT.fit(alternating, NONE, 0).words([release]) == [["the", "unheard", "nouna"]]
-    assert MASKED.fit(alternating, NONE, 0).words([release]) == [["nounc", "nounb", "nouna"]]
-
-
-def test_clean_text_is_no_success_of_an_attack_that_masks_it(alternating: Public) -> None:
-    """Nor are words that the table has in a group that stays: in a text they may be of another."""
-    clean = Release([["Nounb", "Unheard", "The"], ["Nouna", "nounb"]])
-    guessed = MASKED.fit(alternating, NONE, 0).words([clean])
-    assert guessed == [["nouna", "nounb", "nounc"], ["nouna", "nounb"]]
 
 
 @pytest.fixture(scope="session")

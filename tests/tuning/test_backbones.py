@@ -1,72 +1,48 @@
-"""Every tuner on every family of backbones: tokens and activations, and the trained weights."""
+"""Every family of backbones: tokens, vectors, pairs, prefixes and positions."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 import torch
-from peft import PeftModel
 from torch import Tensor
-from transformers import AutoModel, AutoModelForTextEncoding
 
 from rapt.tuning import backbones
 from rapt.tuning.config import (
-    Full,
-    LinearProbe,
     Lora,
     PromptTuning,
-    Reconstruction,
     Run,
-    TrainConfig,
 )
 from rapt.tuning.inputs import (
     NO_ROW,
-    Batch,
     Split,
     collate,
     pooled,
     pooled_plain,
-    read_split,
     tokenized,
     word_pieces,
 )
-from rapt.tuning.model import Classifier, adapt, load, load_backbone
-from rapt.tuning.train import Trainer, logits, train_seed
-from rapt.utils import files
+from rapt.tuning.model import load_backbone
+from rapt.tuning.train import train_seed
 from rapt.utils.errors import RaptError
-from rapt.utils.files import sha256
-from tests.tuning.conftest import STATEMENT
-from tests.tuning.families import FAMILIES, PLAIN, TUNERS, fits, make
+from tests.tuning.families import (
+    FAMILIES,
+    ORDER,
+    SPANS,
+    START,
+    adapted,
+    fits,
+    on_the_left,
+    served_alone,
+    split_of,
+)
+from tests.tuning.families import folders as folders
+from tests.tuning.families import release as release
+from tests.tuning.families import run as run
 
-# One tuner for each family, and each tuner at least once; all other tests are slow.
-QUICK = {
-    "bert": "prefix-tuning",
-    "roberta": "lora",
-    "mpnet": "p-tuning",
-    "gpt2": "prompt-tuning",
-    "llama": "prefix-tuning",
-    "mistral": "lora",
-    "qwen2": "full",
-    "t5": "prompt-tuning",
-}
-PAIRS = [
-    pytest.param(
-        family,
-        tuner,
-        marks=[] if tuner in (QUICK[family], "linear-probe") else pytest.mark.slow,
-        id=f"{family}-{tuner}",
-    )
-    for family in FAMILIES
-    for tuner in TUNERS
-    if fits(family, tuner)
-]
-START = {"gpt2": 0, "qwen2": 0, "t5": 0}  # special tokens before the text; elsewhere one
 # The layout of a pair by each family's own tokenizer.
 LAYOUTS = {
     "bert": "[CLS] PLAIN FIRST [SEP] SECOND [SEP]",
@@ -78,108 +54,6 @@ LAYOUTS = {
     "qwen2": "PLAIN FIRST SECOND",
     "t5": "PLAIN FIRST </s> SECOND </s>",
 }
-ORDER = ["film", "unlikely", "likely"]
-SPANS = [(0, 1), (1, 4), (4, 5)]  # of their tokens
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    root = tmp_path_factory.mktemp("families")
-    return {name: make(name, root / name) for name in FAMILIES}
-
-
-@pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A release of three classes: texts with "good", "bad" or "very"."""
-    folder = tmp_path_factory.mktemp("release")
-    statement = STATEMENT | {"labels": ["a", "b", "c"]}
-    (folder / "statement.json").write_text(json.dumps(statement))
-    rng = np.random.default_rng(0)
-    for split, n in (("train", 64), ("test", 24)):
-        labels = rng.integers(3, size=n)
-        table = {
-            "words": [
-                [*rng.choice(["film", "plot"], rng.integers(1, 4)), ("good", "bad", "very")[label]]
-                for label in labels
-            ],
-            "label": labels,
-            "plain": [list(rng.permutation(PLAIN)) for _ in range(n)],
-        }
-        table["segment"] = [[0] * len(words) for words in table["words"]]
-        files.write_parquet(folder / "seed-0" / f"{split}.parquet", pa.table(table))
-    plain = pa.table({"sequence": [0] * 3, "word": PLAIN, "target": [6, 0, 3]})
-    files.write_parquet(folder / "seed-0/plain.parquet", plain)
-    return folder
-
-
-@pytest.fixture
-def run(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("RAPT_HOME", str(tmp_path / "home"))  # the folder of checkpoints
-    return Run(
-        cell="tiny",
-        release=release,
-        k=0,
-        seed=0,
-        backbone=Path(),
-        backbone_name="tiny",
-        backbone_sha256=None,
-        encoder=None,
-        tuner=Full(),
-        reconstruction=Reconstruction(head_size=8, weight=0.1, reduction="sum"),
-        denoising=None,
-        train=TrainConfig(
-            epochs=3, batch_size=8, max_tokens=16, warmup=0.1, weight_decay=0.0, precision="float32"
-        ),
-        adapter=tmp_path / "adapter",
-    )
-
-
-def split_of(
-    folder: Path, path: Path, max_tokens: int, texts: list[list[str]], **more: Any
-) -> Split:
-    _, tokenizer = load_backbone(folder)
-    columns = {
-        "words": pa.array(texts, pa.list_(pa.string())),
-        "segment": pa.array([[0] * len(words) for words in texts], pa.list_(pa.int8())),
-        "label": [0] * len(texts),
-        **more,
-    }
-    files.write_parquet(path / "split.parquet", pa.table(columns))
-    return read_split(path / "split.parquet", tokenizer, max_tokens)
-
-
-def on_the_left(batch: Batch) -> Batch:
-    """Return the same batch, padded on the left."""
-    pads = (batch.attention == 0).sum(1)
-
-    def rolled(values: Tensor) -> Tensor:
-        rows = zip(values, pads.tolist(), strict=True)
-        return torch.stack([row.roll(count, 0) for row, count in rows])
-
-    kept = {"labels": batch.labels, "sequences": batch.sequences}
-    moved = {
-        name: None if tensor is None else rolled(tensor)
-        for name, tensor in vars(batch).items()
-        if name not in kept
-    }
-    return Batch(**moved, **kept)
-
-
-def adapted(folder: Path, tuner: str) -> Any:
-    torch.manual_seed(1)
-    model = adapt(load_backbone(folder)[0], TUNERS[tuner]).eval()
-    for name, weights in model.named_parameters():
-        if "lora_B" in name:  # zero at first
-            torch.nn.init.normal_(weights)
-    return model
-
-
-def served_alone(model: Any, tokens: list[int]) -> Tensor:
-    """Return the output of PEFT's own forward for one text without padding (length, h)."""
-    with torch.inference_mode():
-        ids = torch.tensor([tokens])
-        hidden = model(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[0]
-    return hidden[len(hidden) - len(tokens) :]
 
 
 @torch.inference_mode()
@@ -368,66 +242,6 @@ def test_t5s_prefix_is_the_same_under_padding(folders: dict[str, Path], tmp_path
     torch.testing.assert_close(left, alone)
 
 
-@pytest.mark.parametrize(("family", "tuner"), PAIRS)
-def test_tunes_saves_and_serves(
-    folders: dict[str, Path], run: Run, tmp_path: Path, family: str, tuner: str
-) -> None:
-    run = replace(run, backbone=folders[family], tuner=TUNERS[tuner])
-    result = train_seed(run)
-    for loss in ("task_loss", "reconstruction_loss") if tuner != "linear-probe" else ():
-        curve = result.curves[loss]
-        assert curve[-1] < curve[0]
-
-    backbone, tokenizer = load_backbone(run.backbone)
-    split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
-    served = load(run.adapter, backbone)
-    assert served.head.out_features == 3
-    predicted = logits(served, split, tokenizer.pad_token_id, 7).argmax(1)
-    right = (predicted == torch.tensor(split.labels)).double().mean().item()
-    assert right == result.metrics["accuracy"]
-
-    again = replace(run, adapter=tmp_path / "again")
-    train_seed(again)
-    assert sha256(again.adapter) == sha256(run.adapter)
-    for path in run.adapter.glob("*.json"):
-        assert str(folders[family].parent) not in path.read_text()
-    own = {"full": {"config.json", "model.safetensors"}, "linear-probe": set()}
-    kind = own.get(tuner, ADAPTER_FILES)
-    assert {p.name for p in run.adapter.iterdir()} == kind | {"head.safetensors", "rapt.json"}
-
-    if (family, tuner) != ("t5", "prefix-tuning"):
-        assert_serves_without_this_project(run, served, split)
-
-
-ADAPTER_FILES = {"adapter_config.json", "adapter_model.safetensors"}
-
-
-def assert_serves_without_this_project(run: Run, served: Classifier, split: Split) -> None:
-    auto = AutoModelForTextEncoding if run.backbone.name == "t5" else AutoModel
-    if isinstance(run.tuner, Full):
-        model = auto.from_pretrained(run.adapter).eval()
-    else:
-        model = auto.from_pretrained(run.backbone).eval()
-        if not isinstance(run.tuner, LinearProbe):
-            model = PeftModel.from_pretrained(model, run.adapter).eval()
-    with torch.inference_mode():
-        own = served.activations(collate(split, [0], 0))[0]
-    torch.testing.assert_close(served_alone(model, split.tokens[0]), own)
-
-
-@pytest.mark.parametrize("tuner", TUNERS)
-def test_only_the_adapter_and_the_heads_learn(
-    folders: dict[str, Path], run: Run, tuner: str
-) -> None:
-    backbone, _ = load_backbone(folders["gpt2"])
-    made = Trainer(replace(run, tuner=TUNERS[tuner]), adapt(backbone, TUNERS[tuner]), 3, 0)
-    learns = {name: weights.requires_grad for name, weights in made.model.named_parameters()}
-    ours = ("lora_", "prompt_encoder.", "head.")
-    expected = {name: tuner == "full" or any(own in name for own in ours) for name in learns}
-    assert learns == expected
-    assert (sum(learns.values()) > 2) == (tuner != "linear-probe")  # the head's two
-
-
 @pytest.mark.parametrize(
     ("family", "tuner", "most"),
     [
@@ -457,16 +271,6 @@ def test_too_many_virtual_tokens_are_one_line(folders: dict[str, Path], run: Run
         train_seed(long)
     with pytest.raises(RaptError, match=r"expected at most 0 beside"):
         train_seed(replace(long, tuner=PromptTuning(tokens=161)))
-
-
-def test_what_cannot_be_is_one_line(folders: dict[str, Path], run: Run, tmp_path: Path) -> None:
-    line = r"^tuner: got prefix-tuning for mpnet, .*expected one of full, lin"
-    with pytest.raises(RaptError, match=line):
-        train_seed(replace(run, backbone=folders["mpnet"], tuner=TUNERS["prefix-tuning"]))
-    config = json.loads((folders["bert"] / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(config | {"model_type": "electra"}))
-    with pytest.raises(RaptError, match=r"model_type: got 'electra', expected one of bert, "):
-        load_backbone(tmp_path)
 
 
 def test_qlora_without_cuda_or_bitsandbytes_is_one_line(

@@ -1,0 +1,48 @@
+"""A release as an attacker reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from rapt.attacks.base import Public, Release
+from rapt.attacks.nearest import NearestNeighbour
+from rapt.privacy.mechanisms import T2T
+from rapt.privacy.privatizer import Privatizer
+from rapt.text.table import EmbeddingTable
+from rapt.utils import files
+
+TEXTS = [["nouna", "the"], ["nouna"]]
+
+
+def test_a_split_is_read_with_the_noise_of_its_rows(tmp_path: Path) -> None:
+    path = tmp_path / "test.parquet"
+    files.write_parquet(path, pa.table({"words": TEXTS}))
+    release = Release.read(path, lambda table: iter([np.zeros((table.num_rows, 3))]))
+    assert release.words == TEXTS
+    assert release.vectors is None
+    assert release.noise
+    assert next(release.noise()).shape == (2, 3)
+
+
+def test_equal_words_share_a_vector_and_released_vectors_are_taken(table: EmbeddingTable) -> None:
+    vectors, rows = Release(TEXTS).seen(table)
+    np.testing.assert_array_equal(rows, [0, 1, 0])
+    np.testing.assert_array_equal(vectors, table.embed(["nouna", "the"]))
+    own = np.arange(24, dtype=np.float32).reshape(3, 8)
+    vectors, rows = Release(TEXTS, own).seen(table)
+    assert vectors is own
+    np.testing.assert_array_equal(rows, [0, 1, 2])
+
+
+def test_groups_are_public(table: EmbeddingTable) -> None:
+    known = Public.of(Privatizer(table=table, mechanism=T2T(), eta=3.0), None)
+    assert known.table is table
+    assert known.groups.shape == (len(table.words),)
+
+
+def test_an_attack_of_one_release_has_nothing_more() -> None:
+    assert NearestNeighbour(type="nearest-neighbour").takes == 1
+    assert NearestNeighbour(type="nearest-neighbour").given is None

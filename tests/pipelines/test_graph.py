@@ -1,0 +1,53 @@
+"""The plan of DVC's graph, and what the provider's stages need."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipelines import graph
+from rapt.utils.errors import RaptError
+from tests.pipelines.conftest import SIDES, make
+from tests.pipelines.machines import CELLS
+
+
+def test_what_may_not_leave_is_not_the_provider_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = SIDES["dvc.yaml"]
+    for wrong, reason in (
+        (
+            given.replace("  download:", "  download:\n    meta: {side: provder}"),
+            "dvc.yaml: download: meta.side: got 'provder', expected one of provider, user. "
+            "Did you mean 'provider'?",
+        ),
+        (
+            given.replace("  privatize:", "  privatize:\n    meta: {side: provider}"),
+            "privatize@1: got data/raw, which is `push: false`, for the provider's side, expected "
+            "what may leave this machine.",
+        ),
+        (given, "dvc: config file error: no remote specified"),
+    ):
+        toy = make(tmp_path / str(len(wrong)), "", SIDES | {"dvc.yaml": wrong})
+        monkeypatch.chdir(toy.root)
+        with pytest.raises(RaptError, match=re.escape(reason)):
+            graph.provider_side(toy.root)
+
+
+def test_a_stage_s_needs_are_the_outs_that_it_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy = make(tmp_path, "", SIDES)
+    monkeypatch.chdir(toy.root)
+    toy.run(sys.executable, "-m", "dvc", "remote", "add", "-d", "shared", str(tmp_path / "remote"))
+    needs = graph.provider_side(toy.root)
+    assert sorted(needs) == [
+        "compare",
+        "merge",
+        *(f"train@{cell}" for cell in [*CELLS, "inf-a", "inf-b"]),
+    ]
+    assert needs["train@1-a"] == {"privatize@1": ["data/private/1"]}
+    assert needs["merge"] == {"train@1-a": ["models/1-a"], "train@2-a": ["models/2-a"]}

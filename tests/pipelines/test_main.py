@@ -1,0 +1,30 @@
+"""The options of a flow's command line."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import typer
+
+from pipelines import __main__
+from rapt import cli
+from rapt.utils.errors import RaptError
+from tests.conftest import ROOT
+
+
+def test_rapt_flow_takes_a_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    command: list[str] = []
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(os, "execv", lambda _, given: command.extend(given))
+    cli.app(["flow", "--pool", "cluster", "--slots", "3"], standalone_mode=False)
+    assert command[1:3] == ["-m", "pipelines"]
+    line = r"^repository: got 'there', expected none without --pool\. Add --pool\.$"
+    with pytest.raises(RaptError, match=line):
+        __main__.start(1, None, "there")
+    given: list[object] = []
+    monkeypatch.setattr(__main__, "start", lambda *options: given.extend(options))
+    app = typer.Typer()
+    app.command()(__main__.main)
+    app(command[3:], standalone_mode=False)
+    assert given == [3, "cluster", None]

@@ -1,0 +1,42 @@
+"""Lines of a running flow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from pipelines.graph import Plan, Stage
+from pipelines.progress import show_end
+from pipelines.schedule import Durations, Lease, Schedule
+
+
+def plan(upstream: Mapping[str, str], gpu: str = "") -> Plan:
+    """Build a plan from stage names and the names, of one letter each, that they wait for."""
+    return {n: Stage(n, tuple(up), gpu=n in gpu) for n, up in upstream.items()}
+
+
+def durations(folder: Path, **seconds: float) -> Durations:
+    known = Durations(folder)
+    for name, value in seconds.items():
+        known.add(Stage(name, ()), value)
+    return known
+
+
+def test_a_line_says_how_far_what_and_how_long(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stages = plan({"a@x": "", **dict.fromkeys("bcdefghij", "")})
+    schedule = Schedule(stages, 2, [], durations(tmp_path, **dict.fromkeys(stages, 60)))
+    for name, outcome in (("a@x", "63 s"), ("b", "cached"), ("c", "failed")):
+        schedule.running[name] = Lease(stages[name], None), 0.0
+        if name == "a@x":
+            schedule._order.get_ready()
+        schedule.end(name, success=outcome != "failed")
+        show_end(schedule, name, outcome)
+    assert capsys.readouterr().err.splitlines() == [
+        " 1 of 10  a x  63 s  about 4 min left",
+        " 2 of 10  b  cached  about 4 min left",
+        " 3 of 10  c  failed  about 4 min left",
+    ]

@@ -1,0 +1,35 @@
+"""The privacy sections of params.yaml: mechanisms and categories as they may be written."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from rapt import params
+from rapt.privacy.config import PAPER
+from rapt.utils.errors import RaptError
+from tests.conftest import ROOT
+
+EVERY = YAML(typ="safe").load(ROOT / "tests/every_section.yaml")
+
+
+def method(**changes: Any) -> Any:
+    content = copy.deepcopy(EVERY)
+    content["methods"]["pct2t"] |= changes
+    return params.validate(content).methods["pct2t"]
+
+
+def test_a_mechanisms_name_stands_for_the_papers_parameters() -> None:
+    assert method(mechanism="t2t").mechanism == method(mechanism={"type": "t2t"}).mechanism
+    with pytest.raises(RaptError, match=r"got grid 0\.3, expected a power of two"):
+        method(mechanism={"type": "token-representation", "grid": 0.3})
+
+
+def test_paper_stands_for_its_four_categories_and_a_name_for_a_list() -> None:
+    assert list(method(categories="paper").categories) == list(PAPER)
+    assert method(categories="noun").categories == ["noun"]
+    with pytest.raises(RaptError, match="got noun, all, expected 'all' alone"):
+        method(categories=["noun", "all"])

@@ -1,0 +1,40 @@
+"""What is said of the differences to a paper's experiment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rapt.reporting.papers.layout import Experiment
+from rapt.reporting.papers.settings import embedding_name
+from rapt.reporting.papers.setup_differences import differences
+from tests.reporting.papers.conftest import planned
+
+PAPER = Experiment(
+    title="A paper",
+    tasks=["sst2"],
+    backbones=["bert"],
+    embedding="glove",
+    epochs=7,
+    batch_size=32,
+    max_tokens=128,
+)
+
+
+def test_what_differs_is_named_with_the_papers_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    p = planned("demo", tmp_path, monkeypatch)
+    told = differences(p, PAPER, "training")
+    assert f"epochs {p.train.epochs} (7)" in told
+    assert "table of words minilm (glove)" in told
+    assert "seeds" not in told  # the paper does not state them
+    assert "epochs" not in differences(p, PAPER, "words")
+
+
+def test_where_nothing_differs_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    p = planned("demo", tmp_path, monkeypatch)
+    own = replace(PAPER, embedding=embedding_name(p, p.sweep.embeddings[0]))
+    assert differences(p, own, "words").startswith("Nothing that params.yaml says of it differs")

@@ -1,0 +1,96 @@
+"""The sentences of the page: what counts in them, and which settings they name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rapt.grid import PlannedCell, plan
+from rapt.params import Params
+from rapt.reporting import narrative, tables
+from rapt.reporting.figures import figures
+from rapt.reporting.page import Overview
+from rapt.reporting.papers import papers
+from rapt.reporting.papers.table import as_printed
+from rapt.reporting.summary import print_results
+from rapt.results import reader
+from tests.reporting import synthetic
+from tests.reporting.conftest import Page, make, planned, rows
+
+# Each test draws a whole page.
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("word", ["broken", "unproven"])
+def test_an_attack_that_is_not_known_to_work_never_comforts(
+    word: str, experiment: Params, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its figure, 99.8 % privacy here, is in no headline, bold nowhere, and marked elsewhere."""
+    clean = planned(experiment, "nearest-movies-clean")
+    for eta in experiment.sweep.etas:
+        _reaches(planned(experiment, f"nearest-movies-t2t-{eta}"), 0.002)
+    if word == "broken":
+        synthetic.break_attack(clean)
+    else:
+        clean.path.unlink()
+    results = reader.load(experiment)
+    headline = dict(narrative.headline(results))["Attacked"]
+    assert "the protected words of tweets" in headline and "0.2" not in headline
+    overview = Overview(tables.privacy(results))
+    group = next(group for group in overview.groups if group[:2] == ("nearest", "movies"))
+    assert not any(overview.strongest(group, "t2t", eta) for eta in overview.etas)
+    assert overview.remarks(group) == [word]
+    text = make(experiment)
+    page = Page(text).text
+    assert "<b>99.8" not in text and "<b>77.4" in text and "<td>99.8</td>" in text
+    assert f"nearest on movies: protected words {word}" in page  # in the table of all attacks
+    drawn = [f for f in figures(results) if re.search("nearest.*movies-prot", f.name)]
+    sections = {"trade-off", "privacy"} if word == "unproven" else set()
+    assert {figure.section for figure in drawn} == sections
+    for figure in drawn:
+        said = "Unproven: the attack has no cell on clean text."
+        assert said in figure.caption and said in page
+        assert "99.8" in figure.description
+    ours = [shown for _, shown, *_ in _paper_rows(results, "rapt-figure-4")]
+    assert ours.count(f"99.8\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.0 ({word})") == 2
+    tex = Path("reports/tables/privacy.tex").read_text()
+    assert tex.count(f"99.8~$\\pm$~0.0 ({word}) & 99.8 & 0.2 &") == 2
+    assert "99.8~$\\pm$~0.0 &" not in tex
+    assert " to " in tex  # the intervals of the others
+    series = {row["series"] for row in rows("reports/plots/privacy.csv") if row["mean"] == "0.998"}
+    of_plot = {"nearest movies protected words t2t (unproven)"}
+    assert series == (of_plot if word == "unproven" else set())
+    print_results(experiment)
+    terminal = " ".join(capsys.readouterr().out.split())
+    found = {"broken": "7.0", "unproven": "–"}[word]
+    said = f"empirical privacy, % (attack's floor 4.0 to 6.0, on clean text {found}; {word})"
+    assert said in terminal
+
+
+def _reaches(cell: PlannedCell, accuracy: float) -> None:
+    found = {"mean": accuracy, "sd": 0.0, "n": 2, "low": accuracy, "high": accuracy}
+    left = found | dict.fromkeys(("mean", "low", "high"), 1 - accuracy)
+    metrics = {"accuracy": found, "accuracy_protected": found, "empirical_privacy": left}
+    synthetic.write_cell(cell, metrics=metrics)
+
+
+def _paper_rows(results: reader.Results, name: str) -> list[tuple[str, ...]]:
+    (table,) = (table for table in papers(results) if table.name == name)
+    return [as_printed(row, table.unit) for row in table.rows if row.factors["method"] == "t2t"]
+
+
+def test_where_no_attack_of_a_kind_works_the_headline_says_so(experiment: Params) -> None:
+    for cell in plan(experiment):
+        if cell.stage == "infer-clean":
+            synthetic.break_attack(cell)
+    headline = dict(narrative.headline(reader.load(experiment)))["Attacked"]
+    assert "nothing counts of mlp." in headline and "infers" not in headline
+    drawn = [figure.name for figure in figures(reader.load(experiment))]
+    assert not [name for name in drawn if "mlp" in name]
+
+
+def test_a_sentence_tells_of_all_eta_where_they_are_few() -> None:
+    assert narrative.told(["100", "50", "75", "25"]) == ["25", "50", "75", "100"]
+    assert narrative.told(["110", "25", "47", "60", "75"]) == ["25", "60", "110"]

@@ -1,0 +1,155 @@
+"""The page: its sections, its gaps, and what a reader and a browser meet."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+
+import pytest
+
+from rapt import paths
+from rapt.grid import plan
+from rapt.params import Params
+from rapt.reporting import tables
+from rapt.reporting.claims import claims
+from rapt.reporting.page import Overview
+from rapt.reporting.papers import PaperRow, papers
+from rapt.results import reader
+from rapt.utils import files
+from tests.reporting import synthetic
+from tests.reporting.conftest import Page, make, planned, rows
+
+# Each test draws a whole page.
+pytestmark = pytest.mark.slow
+
+
+def test_attack_that_clean_text_does_not_lift_over_its_floor_is_called_broken(
+    experiment: Params,
+) -> None:
+    synthetic.break_attack(planned(experiment, "mlp-tweets-clean"))
+    text = Page(make(experiment)).text
+    assert "mlp on tweets: author : empirical privacy, %. broken : on clean text" in text
+    broken = {r["attack"] for r in rows("reports/tables/privacy.csv") if r["broken"] == "True"}
+    assert broken == {"mlp"}
+
+
+def test_the_trade_off_of_the_papers_has_attacks_that_work_alone(experiment: Params) -> None:
+    def row(p: Params = experiment) -> PaperRow:
+        (table,) = (t for t in papers(reader.load(p)) if t.name == "rapt-figure-7")
+        wanted = {"method": "t2t", "eta": "75", "measure": "empirical privacy"}
+        return next(r for r in table.rows if wanted.items() <= r.factors.items())
+
+    clean = planned(experiment, "nearest-movies-clean")
+    synthetic.break_attack(clean)
+    assert row().mean is not None  # bayes, which needs no clean text to be shown to work
+    none = experiment.sweep.model_copy(update={"channel_inversions": []})
+    alone = experiment.model_copy(update={"sweep": none})
+    assert (row(alone).mean, row(alone).remark, row(alone).command) == (None, "broken", None)
+    clean.path.unlink()
+    assert (row(alone).mean, row(alone).remark) == (None, None)
+    assert row(alone).command == clean.command
+
+
+def test_missing_cells_show_the_command_that_runs_them(experiment: Params) -> None:
+    missing = ("train/movies-minilm-lora-rapt-75", "train/movies-minilm-lora-clean")
+    for cell in (*missing, "invert/nearest-movies-clean"):
+        Path(f"reports/cells/{cell}.json").unlink()
+    text = Page(make(experiment)).text
+    assert "missing dvc repro train@movies-minilm-lora-rapt-75" in text
+    assert "clean text unprotected missing dvc repro train-clean@movies-minilm-lora" in text
+    assert "dvc repro invert-clean@nearest-movies" in text
+    assert f"3 of {len(plan(experiment))} cells are missing" in text
+    assert "no cell on clean text shows yet whether the attack works" in text
+
+
+def test_failed_gate_is_shown(experiment: Params) -> None:
+    path = "reports/gates/private/movies/rapt-75.json"
+    gate = files.read_json(path)
+    gate |= {"passed": False, "replaced": []}
+    gate["expectations"][0] |= {"passed": False, "failed": 3, "split": "seed-0/test"}
+    files.write_json(path, gate)
+    text = Page(make(experiment)).text
+    assert "movies/rapt-75 FAILED: as many words as before, seed-0/test" in text
+    assert "16 of 17 gates passed" in text  # of 2 tasks raw, clean and 6 releases each; of a study
+
+
+def test_page_loads_nothing_and_can_be_read_aloud(whole: Params) -> None:
+    text = paths.REPORT.read_text()
+    page = Page(text)
+    assert [load for load in page.loads if not load.startswith("#")] == []
+    still = re.sub(r"<script>.*?</script>", "", text, flags=re.S)
+    assert all(u.startswith(("#", "'#", '"#')) for u in re.findall(r"url\(([^)]*)\)", still))
+    assert "@import" not in still
+    assert not {"link", "iframe", "img"} & {tag for tag, _ in page.tags}
+    ids = [a["id"] for _, a in page.tags if a.get("id")]
+    assert len(ids) == len(set(ids))
+    anchors = {load[1:] for load in page.loads if load.startswith("#")}
+    assert anchors <= set(ids)
+    figures = [a for tag, a in page.tags if tag == "svg"]
+    assert figures
+    assert all(a["role"] == "img" and a["aria-labelledby"] in ids for a in figures)
+    assert all(a.get("scope") for tag, a in page.tags if tag == "th")
+
+
+def test_every_attack_stands_in_one_table_the_strongest_in_bold(experiment: Params) -> None:
+    planned(experiment, "nearest-movies-pct2t-50").path.unlink()
+    for attack, private in (("nearest", 0.81), ("bayes", 0.789), ("bayes-twice", 0.6)):
+        cell = planned(experiment, f"{attack}-movies-t2t-50")
+        metric = {"mean": private, "sd": 0.0, "n": 3, "low": private, "high": private}
+        content = synthetic.write_cell(cell)
+        synthetic.write_cell(cell, metrics=content["metrics"] | {"empirical_privacy": metric})
+    overview = Overview(tables.privacy(reader.load(experiment)))
+    inversions, key = overview.groups[:3], ("t2t", "50")
+    assert [group[0] for group in inversions] == ["nearest", "bayes", "bayes-twice"]
+    assert [overview.privacy(group, *key) for group in inversions] == [0.81, 0.789, 0.6]
+    assert [overview.strongest(group, *key) for group in inversions] == [False, True, False]
+    assert [overview.remarks(group) for group in inversions] == [[], [], ["with 2 releases"]]
+    assert overview.privacy(inversions[0], "pct2t", "50") is None
+    text = make(experiment)
+    assert "<td>81.0</td>" in text
+    assert "<td><b>78.9</b></td>" in text
+
+
+def test_text_from_files_is_escaped(experiment: Params) -> None:
+    examples = files.read_json("reports/examples.json")
+    examples["sentences"][0]["releases"][0]["words"][1] = "<script>alert(1)</script>"
+    files.write_json("reports/examples.json", examples)
+    written = make(experiment)
+    assert "<script>alert" not in written
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in written
+
+
+def test_params_and_data_hashes_stand_in_the_report(whole: Params) -> None:
+    text = paths.REPORT.read_text()
+    yaml = Path("params.yaml").read_text()
+    opening = '<pre tabindex="0" role="region" aria-label="params.yaml">'
+    shown = re.search(rf"{opening}(.*?)</pre>", text, re.S)
+    assert shown
+    lines = [line for line in yaml.splitlines() if line]
+    assert html.unescape(re.sub(r"</?i>", "", shown[1])).splitlines() == lines
+    assert files.sha256("params.yaml") in text
+    assert files.read_json("reports/gates/raw/movies.json")["sha256"]["train"] in text
+
+
+def test_what_was_left_out_of_each_task_is_said(whole: Params) -> None:
+    row = '<th scope="row">tweets</th><td>6,444</td><td class="left">722 excluded, 4,322 not drawn'
+    assert f"{row}</td><td>1,000</td><td>400</td>" in paths.REPORT.read_text()
+
+
+def test_the_papers_and_their_claims_stand_in_the_page(whole: Params) -> None:
+    text = Page(paths.REPORT.read_text()).text
+    # Table II: at η = inf for another setting, so it has a star and no difference.
+    accuracy = files.read_json("reports/cells/train/movies-minilm-lora-clean.json")
+    ours = f"{100 * accuracy['metrics']['accuracy']['mean']:.1f} ± "
+    row = "movies minilm lora clean inf 91.4* sst2 · bert-base-uncased · lora · η = inf"
+    assert f"{row} {ours}" in text
+    results = reader.load(whole)
+    for table in papers(results):
+        assert f"{table.source}: {table.title} ({table.ran} of {len(table.rows)})" in text
+    for claim in claims(results):
+        assert claim.sentence in text
+    missing = next(
+        row for table in papers(results) for row in table.rows if row.command and row.missing
+    )
+    assert f"missing {missing.command}" in text

@@ -1,0 +1,298 @@
+"""The tables as rows, as files and in the page, from synthetic cells."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rapt import paths
+from rapt.grid import CLEAN, plan, released
+from rapt.params import Params
+from rapt.reporting import tables
+from rapt.reporting.figures import figures
+from rapt.reporting.summary import print_results
+from rapt.results import reader
+from rapt.utils import files
+from tests.reporting import synthetic
+from tests.reporting.conftest import Page, make, planned, rows
+
+# Each test draws a whole page.
+pytestmark = pytest.mark.slow
+
+
+def test_utility_table_shows_mean_sd_and_replaced_share(experiment: Params) -> None:
+    cell = planned(experiment, "movies-minilm-lora-pct2t-75")
+    seeds = [{"seed": k, "metrics": {"accuracy": 0.7 + k / 50}, "curves": {}} for k in (0, 1)]
+    synthetic.write_cell(
+        cell, metrics={"accuracy": {"mean": 0.71, "sd": 0.0141421356, "n": 2}}, seeds=seeds
+    )
+    text = Page(make(experiment)).text
+    assert "71.0 ± 1.4 45.0 % replaced" in text
+    row = next(r for r in rows("reports/tables/utility.csv") if r["cell"] == cell.cell)
+    assert (row["accuracy"], row["accuracy_sd"], row["seeds"]) == ("0.71", "0.014142", "2")
+    assert (row["majority"], row["replaced_share"]) == ("0.51", "0.45")
+
+
+def test_unprotected_cells_are_marked_everywhere(whole: Params) -> None:
+    text = paths.REPORT.read_text()
+    marked = re.findall(r"clean text(?:<br>| )<span class=\"badge\">unprotected</span>", text)
+    whole_attacks = {(r["attack"], r["task"]) for r in rows("reports/tables/privacy.csv")}
+    assert len(marked) == 1 + 1 + len(whole_attacks)  # utility, all attacks, each attack
+    for table in ("utility", "privacy"):
+        for row in rows(f"reports/tables/{table}.csv"):
+            assert (row["protection"] == "unprotected") == (row["eta"] == "inf")
+
+
+def test_privacy_table_shows_attack_floor_and_clean_baseline(whole: Params) -> None:
+    row = next(r for r in rows("reports/tables/privacy.csv") if r["cell"] == "mlp-tweets-t2t-50")
+    privacy, attack = float(row["empirical_privacy"]), float(row["attack_accuracy"])
+    assert privacy == pytest.approx(1 - attack, abs=1e-5)
+    assert (row["target"], row["majority"], row["broken"]) == ("author", "0.55", "False")
+    page = Page(paths.REPORT.read_text()).text
+    assert "nearest recovers the protected words of movies" in page
+    assert "100.0 % on clean text (floor 4.0 to 6.0 %)" in page
+    clean = files.read_json("reports/cells/infer/mlp-tweets-clean.json")
+    assert float(row["clean_accuracy"]) == pytest.approx(
+        clean["metrics"]["accuracy_author"]["mean"], abs=1e-6
+    )
+
+
+def test_entities_are_a_target_with_f1_for_accuracy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAPT_HOME", raising=False)
+    text = Page(make(synthetic.write(tmp_path, synthetic.recognize_entities))).text
+    assert "ner recognizes, in F1, the entities of " in text
+    own = [row for row in rows("reports/tables/privacy.csv") if row["kind"] == "recognize"]
+    assert len(own) == 2 * (3 * 2 + 1)
+    row = next(row for row in own if row["cell"] == "ner-movies-t2t-50")
+    cell = files.read_json("reports/cells/recognize/ner-movies-t2t-50.json")
+    assert float(row["attack_accuracy"]) == pytest.approx(cell["metrics"]["f1"]["mean"], abs=1e-6)
+    assert (row["target"], row["attack_accuracy_all_words"]) == ("entities", "")
+    names = {path.name for path in Path("reports/figures").iterdir()}
+    assert "pareto-movies-minilm-lora-ner-movies-entities.svg" in names
+    assert not [name for name in names if name.startswith("pareto") and "ner-tweets" in name]
+
+
+def test_who_knows_the_channel_of_clean_text_reads_it_all(whole: Params) -> None:
+    own = [row for row in tables.privacy(reader.load(whole)) if row.attack == "bayes"]
+    assert own and not any(row.unprotected for row in own)
+    assert all(row.sound and row.clean_accuracy == 1 for row in own)
+
+
+def test_what_the_attacker_knows_stands_beside_every_result(experiment: Params) -> None:
+    for cell in plan(experiment):
+        if cell.factors.get("attack") == "bayes":
+            cell.path.unlink()
+    text = Page(make(experiment)).text
+    known = {
+        name: experiment.attacks[name].attacker_knowledge
+        for name in ("nearest", "bayes-twice", "mlp")
+    }
+    assert f"What each attacker knows beside the release: nearest: {known['nearest']} " in text
+    assert f"bayes-twice: {known['bayes-twice']}; 2 releases" in text
+    assert f"mlp: {known['mlp']}" in text
+    assert (
+        f"bayes: {experiment.attacks['bayes'].attacker_knowledge}" not in text
+    )  # it has no results
+    for row in rows("reports/tables/privacy.csv"):
+        assert row["knows"] == experiment.attacks[row["attack"]].attacker_knowledge
+
+
+def test_the_error_of_guessed_vectors_stands_beside_clean_text_and_its_floor(
+    experiment: Params,
+) -> None:
+    for eta, error in {"50": 0.0123, "75": 0.0087, "inf": 0.0009}.items():
+        release = CLEAN if eta == "inf" else f"t2t-{eta}"
+        cell = planned(experiment, f"nearest-movies-{release}")
+        content = synthetic.write_cell(cell)
+        interval = {} if eta == "50" else {"low": error / 2, "high": 2 * error}
+        found = {"squared_error": {"mean": error, "sd": 0.0, "n": 2} | interval}
+        floors = content["floors"] | {"squared_error": 0.0234}
+        synthetic.write_cell(cell, metrics=content["metrics"] | found, floors=floors)
+    text = Page(make(experiment)).text
+    own = [r for r in rows("reports/tables/privacy.csv") if r["squared_error"]]
+    names = ("eta", "squared_error", "squared_error_low", "squared_error_high")
+    assert [tuple(row[name] for name in names) for row in own] == [
+        ("inf", "0.0009", "0.00045", "0.0018"),
+        ("50", "0.0123", "", ""),
+        ("75", "0.0087", "0.00435", "0.0174"),
+    ]
+    beside = {(row["clean_squared_error"], row["squared_error_floor"]) for row in own}
+    assert beside == {("0.0009", "0.0234")}
+    assert "squared error 0.0087 (0.00435 to 0.0174)" in text
+    for value, times in {"0.0123": 1, "0.0087": 1, "0.0009": 1, "0.0234": 1}.items():
+        assert text.count(f"squared error {value}") == times
+
+
+def test_what_privatizes_alike_shares_the_attacks_on_its_releases(whole: Params) -> None:
+    rows = tables.privacy(reader.load(whole))
+    found = {(row.attack, row.task, row.method, row.eta): row for row in rows}
+    own = found["bayes", "movies", "pct2t", "75"]
+    assert found["bayes", "movies", "rapt", "75"] == replace(own, method="rapt")
+    assert {row.method for row in rows} == {*whole.sweep.methods, CLEAN}
+
+
+def test_an_attack_that_has_not_run_leaves_the_one_on_what_privatizes_alike(
+    experiment: Params,
+) -> None:
+    every = experiment.sweep.model_copy(update={"attacked": ["t2t", "pct2t", "rapt"]})
+    p = experiment.model_copy(update={"sweep": every})
+
+    def row() -> tables.Privacy:
+        (found,) = (
+            row
+            for row in tables.privacy(reader.load(p))
+            if (row.attack, row.task, row.method, row.eta) == ("nearest", "movies", "rapt", "75")
+        )
+        return found
+
+    assert row().cell == "nearest-movies-pct2t-75" and row().empirical_privacy is not None
+    synthetic.write_cell(planned(p, "nearest-movies-rapt-75"))
+    assert row().cell == "nearest-movies-rapt-75"
+
+
+def test_attacks_that_have_not_run_are_each_run_by_its_own_command(experiment: Params) -> None:
+    every = experiment.sweep.model_copy(update={"attacked": ["t2t", "pct2t", "rapt"]})
+    p = experiment.model_copy(update={"sweep": every})
+    planned(p, "nearest-movies-pct2t-75").path.unlink()
+    for row in tables.privacy(reader.load(p)):
+        if (row.attack, row.task, row.eta) == ("nearest", "movies", "75"):
+            assert row.cell == f"nearest-movies-{row.method}-75"
+
+
+def test_what_privatizes_alike_shares_no_attack_on_an_adapter(attacked: Params) -> None:
+    rows = tables.privacy(reader.load(attacked))
+    own = [row for row in rows if row.kind == "membership"]
+    assert own
+    assert all(row.cell.endswith(f"-{released(row.method, row.eta)}") for row in own)
+
+
+@pytest.fixture
+def denoised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
+    """A whole synthetic experiment with one denoiser on t2t."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAPT_HOME", raising=False)
+    return synthetic.write(tmp_path, synthetic.denoise_t2t)
+
+
+def test_a_denoised_cell_is_a_row_beside_its_method(
+    denoised: Params, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = Page(make(denoised)).text
+    label = "t2t + posterior-mean"
+    own = [r for r in rows("reports/tables/utility.csv") if r["kind"] == "denoise"]
+    assert [(r["method"], r["denoiser"], r["eta"]) for r in own] == [
+        ("t2t", "posterior-mean", eta) for eta in denoised.sweep.etas
+    ]
+    assert {r["series"] for r in rows("reports/plots/utility.csv")} >= {
+        f"movies minilm lora {name}" for name in ("t2t", label)
+    }
+    # The plain row is its own, and not overwritten by the denoised one.
+    assert tables.labels(tables.utility(reader.load(denoised))) == ["t2t", "pct2t", "rapt", label]
+    assert f"{label} less t2t" in text
+    assert "read with posterior-mean too" in text
+    print_results(denoised)
+    assert label in capsys.readouterr().out
+
+
+def test_what_is_denoised_is_paired_with_its_method_and_has_its_release_s_privacy(
+    denoised: Params,
+) -> None:
+    make(denoised)
+    found = [r for r in rows("reports/tables/differences.csv") if "+" in r["method"]]
+    assert [r["against"] for r in found] == ["t2t"] * len(denoised.sweep.etas)
+    for row in found:
+        name = f"movies-minilm-lora-t2t-{row['eta']}"
+        own, other = (
+            files.read_json(f"reports/cells/{cell}.json")["metrics"]["accuracy"]["mean"]
+            for cell in (f"denoise/{name}-posterior-mean", f"train/{name}")
+        )
+        assert float(row["mean"]) == pytest.approx(own - other, abs=1e-5)
+    drawn = [f for f in figures(reader.load(denoised)) if f.section == "trade-off"]
+    assert drawn
+    for figure in drawn:
+        shown = dict(re.findall(r"\b(t2t[^,;:]*), η 75: ([\d.]+) and", figure.description))
+        assert shown["t2t"] == shown["t2t + posterior-mean"]
+
+
+def test_membership_has_a_table_for_each_adapter(
+    attacked: Params, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = Page(make(attacked)).text
+    own = [r for r in rows("reports/tables/privacy.csv") if r["kind"] == "membership"]
+    assert {(r["target"], r["tuner"], r["majority"]) for r in own} == {
+        ("membership", tuner, "0.5") for tuner in ("lora", "prefix")
+    }
+    assert len(own) == 2 * (len(attacked.sweep.methods) * len(attacked.sweep.tune_at) + 1)
+    cell = files.read_json("reports/cells/membership/loss-movies-minilm-lora-t2t-75.json")
+    (row,) = (r for r in own if r["cell"] == cell["cell"])
+    means = {name: found["mean"] for name, found in cell["metrics"].items()}
+    assert float(row["attack_accuracy"]) == pytest.approx(means["auc"], abs=1e-6)
+    assert float(row["tpr_at_1"]) == pytest.approx(means["tpr_at_1"], abs=1e-6)
+    low = cell["metrics"]["empirical_privacy"]["low"]
+    assert float(row["empirical_privacy_low"]) == pytest.approx(low, abs=1e-6)
+    told = cell["metrics"]["tpr_at_1"]
+    shown = [100 * told[bound] for bound in ("mean", "low", "high")]
+    assert "{:.1f} % at 1 % FPR ({:.1f} to {:.1f})".format(*shown) in text
+    assert float(row["tpr_at_1_high"]) == pytest.approx(told["high"], abs=1e-6)
+    for tuner in ("lora", "prefix"):
+        title = f"loss on movies · minilm · {tuner}: membership"
+        assert f"{title} : empirical privacy" in text
+    assert "loss infers the membership of movies" in text
+    print_results(attacked)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "loss on movies · minilm · prefix: membership: empirical privacy" in shown
+
+
+def test_no_denoiser_leaves_no_trace_in_the_page(whole: Params) -> None:
+    assert " + posterior" not in Page(paths.REPORT.read_text()).text.split("params.yaml")[0]
+    assert all(not r["denoiser"] for r in rows("reports/tables/utility.csv"))
+
+
+def test_two_seeds_are_too_few_and_three_decide(experiment: Params) -> None:
+    def with_seeds(cell: str, values: list[float]) -> None:
+        seeds = [
+            {"seed": k, "metrics": {"accuracy": v}, "curves": {}} for k, v in enumerate(values)
+        ]
+        synthetic.write_cell(planned(experiment, cell), seeds=seeds)
+
+    def row() -> tables.Difference:
+        found = tables.differences(reader.load(experiment))
+        return next(r for r in found if (r.method, r.against, r.eta) == ("pct2t", "t2t", "75"))
+
+    assert row().verdict == "too few seeds to tell"
+    with_seeds("movies-minilm-lora-t2t-75", [0.60, 0.62, 0.61])
+    with_seeds("movies-minilm-lora-pct2t-75", [0.65, 0.68, 0.66])
+    assert row().mean == pytest.approx(0.16 / 3)
+    # Student's interval by hand: sd of (0.05, 0.06, 0.05), t = 4.3027 at 2 degrees of freedom.
+    assert row().low == pytest.approx(0.16 / 3 - 4.3027 * 0.0057735 / 3**0.5, abs=1e-5)
+    assert row().verdict == "higher"
+    text = Page(make(experiment)).text
+    assert "pct2t less t2t" in text and "too few seeds to tell" in text
+
+
+def test_deniability_and_geometry_are_shown(whole: Params) -> None:
+    found = rows("reports/tables/channels.csv")
+    sweep = whole.sweep
+    assert len(found) == 2 * len(sweep.embeddings) * len(sweep.channels) * len(sweep.etas)
+    row = next(r for r in found if (r["method"], r["eta"], r["choice"]) == ("t2t", "75", "sampled"))
+    assert (row["n_w_5"], row["n_w_median"], row["n_w_95"]) == ("125.0", "500.0", "750.0")
+    text = Page(paths.REPORT.read_text()).text
+    assert "t2t 75 300 sampled 80 50.0 47.0 – 53.0 500 125 – 750 21" in text
+    nearest = rows("reports/tables/neighbours.csv")[0]
+    assert float(nearest["eta"]) == pytest.approx(384 / float(nearest["mean"]), rel=1e-5)
+    drawn = {path.name for path in Path("reports/figures").iterdir()}
+    names = ("n-w-minilm", "s-w-minilm", "geometry-minilm")
+    assert {f"{name}.{suffix}" for name in names for suffix in ("svg", "png")} <= drawn
+
+
+def test_a_sweep_without_channels_has_none(experiment: Params) -> None:
+    none = experiment.sweep.model_copy(update={"channels": []})
+    text = Page(make(experiment.model_copy(update={"sweep": none}))).text
+    assert "The sweep names no channel" in text
+    assert rows("reports/tables/channels.csv") == []

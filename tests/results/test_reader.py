@@ -1,0 +1,20 @@
+"""Which cells are read and which are removed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rapt.grid import plan
+from rapt.params import Params
+from rapt.results import reader
+from tests.reporting import synthetic
+from tests.reporting.conftest import planned
+
+
+def test_pruning_removes_what_is_not_planned(experiment: Params) -> None:
+    cell = planned(experiment, "movies-minilm-lora-rapt-75")
+    stray = replace(cell, cell="movies-minilm-lora-rapt-33")
+    synthetic.write_cell(stray)
+    assert reader.prune(experiment) == [stray.path]
+    assert not stray.path.exists()
+    assert all(planned.path.is_file() for planned in plan(experiment))

@@ -1,0 +1,73 @@
+"""The gate of a task's releases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from rapt.privacy import release_checks
+from rapt.utils import files
+from rapt.utils.errors import RaptError
+from stages import gate_private, privatize
+from tests.stages.releases import GATE, RELEASE, gate
+from tests.stages.releases import workspace as workspace
+
+
+def test_the_gate_counts_all_words_and_replays_a_sample(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(release_checks, "REPLAYED", 100)
+    findings = gate()
+    for k, seed in enumerate(findings["replaced"]):
+        before, after = protected(k)
+        assert seed["words"] == len(before)
+        assert seed["replaced"] == sum(b != a for b, a in zip(before, after, strict=True))
+        assert seed["share"] == seed["replaced"] / seed["words"]
+        assert 180 < seed["replay"]["words"] <= 200
+    compared = sum(seed["replay"]["words"] for seed in findings["replaced"])
+    said = f"replay of {compared} of {2 * len(before)} protected words, "
+    assert said in findings["expectations"][-1]["allowed"]
+    assert gate() == findings
+
+
+def protected(k: int) -> tuple[list[str], list[str]]:
+    """The protected words of both splits, before and after."""
+    pairs = []
+    for split in ("train", "test"):
+        tagged = files.read_parquet(f"data/tagged/movies/{split}.parquet").to_pydict()
+        after = files.read_parquet(RELEASE / f"seed-{k}/{split}.parquet")["words"].to_pylist()
+        texts = zip(tagged["words"], tagged["pos"], after, strict=True)
+        for text in texts:
+            pairs += [(b, a) for b, tag, a in zip(*text, strict=True) if tag in ("NOUN", "VERB")]
+    return [before for before, _ in pairs], [after for _, after in pairs]
+
+
+def test_the_gate_of_a_task_checks_all_its_releases(workspace: Path) -> None:
+    yaml = YAML(typ="safe")
+    content = yaml.load(Path("params.yaml"))
+    content["sweep"] |= {"methods": ["rapt"], "attacked": [], "etas": [1, 2]}
+    content["sweep"] |= {"tune_at": [], "channels": [], "channel_inversions": []}
+    yaml.dump(content, Path("params.yaml"))
+    folder = GATE.parent
+    files.write_json(folder / "rapt-3.json", {})
+    for method, eta, name in (("rapt", "1", "rapt-1"), ("clean", "inf", "clean")):
+        privatize.main("movies", method, eta, "minilm", RELEASE.with_name(name))
+    gate_private.main("movies")
+    assert {path.name for path in folder.iterdir()} == {
+        "rapt-1.json",
+        "rapt-2.json",
+        "clean.json",
+    }
+    assert gate() == files.read_json(folder / "rapt-2.json")
+    for eta in ("1", "2"):
+        (RELEASE.with_name(f"rapt-{eta}") / "notes.txt").write_text("x")
+    with pytest.raises(RaptError) as error:
+        gate_private.main("movies")
+    lines = str(error.value).splitlines()
+    assert [line.split(": ")[0] for line in lines] == [
+        f"{folder}/rapt-{eta}.json" for eta in (1, 2)
+    ]
+    passed = {path.stem: files.read_json(path)["passed"] for path in folder.iterdir()}
+    assert passed == {"rapt-1": False, "rapt-2": False, "clean": True}

@@ -1,0 +1,73 @@
+"""A release as its stage writes it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rapt.tuning.inputs import read_targets
+from rapt.utils import files
+from rapt.utils.errors import RaptError
+from stages import privatize
+from tests.conftest import NOUNS, VERBS
+from tests.stages.releases import RELEASE, gate, privatize_anew
+from tests.stages.releases import workspace as workspace
+
+
+def test_privatizing_again_gives_the_same_bytes(workspace: Path) -> None:
+    before = files.sha256(RELEASE)
+    privatize.main("movies", "rapt", "2", "minilm", RELEASE)
+    assert files.sha256(RELEASE) == before
+
+
+def test_the_release_says_which_sequence_a_text_was_given(workspace: Path) -> None:
+    statement = privatize_anew("1000000", sequences=3, choice="frequency", vocabulary=12)
+    assert gate()["passed"]
+    assert statement["plain_tokens"] == {"length": 10, "sequences": 3, "choice": "frequency"}
+    assert statement["vocabulary"] == 12
+    plain = files.read_parquet(RELEASE / "seed-0/plain.parquet").to_pydict()
+    assert plain["sequence"] == [0] * 10 + [1] * 10 + [2] * 10
+    targets = read_targets(RELEASE / "seed-0/plain.parquet")
+    assert targets.flatten().tolist() == plain["target"]
+    assert targets.shape == (3, 10)
+    assert max(plain["target"]) < 12
+    words = [plain["word"][start : start + 10] for start in (0, 10, 20)]
+    for split in ("train", "test"):
+        copy = files.read_parquet(RELEASE / f"seed-0/{split}.parquet").to_pydict()
+        assert set(copy["sequence"]) == {0, 1, 2}
+        assert copy["plain"] == [words[sequence] for sequence in copy["sequence"]]
+
+
+def test_plain_tokens_cost_nothing(workspace: Path) -> None:
+    """They are public: the statement is that of the same method without them."""
+    own = ("method", "plain_tokens", "vocabulary")
+    given = json.loads((RELEASE / "statement.json").read_text())
+    without = privatize_anew("2", method="pct2t")
+    assert not (RELEASE / "seed-0/plain.parquet").exists()
+    assert without["plain_tokens"] is None
+    assert without["vocabulary"] is None
+    assert {k: v for k, v in given.items() if k not in own} == {
+        k: v for k, v in without.items() if k not in own
+    }
+    assert gate()["passed"]
+
+
+def test_more_words_than_the_table_has_are_one_line(workspace: Path) -> None:
+    with pytest.raises(RaptError, match="vocabulary: got 15, expected at most the 14") as error:
+        privatize_anew("2", vocabulary=15)
+    assert "\n" not in str(error.value)
+
+
+def test_seeds_have_their_own_noise_and_plain_words(workspace: Path) -> None:
+    copies = [files.read_parquet(RELEASE / f"seed-{k}/test.parquet").to_pydict() for k in (0, 1)]
+    assert copies[0]["words"] != copies[1]["words"]
+    plain = [files.read_parquet(RELEASE / f"seed-{k}/plain.parquet").to_pydict() for k in (0, 1)]
+    assert plain[0]["word"] != plain[1]["word"]
+    statement = json.loads((RELEASE / "statement.json").read_text())
+    vocabulary = sorted(NOUNS + VERBS, key=[*NOUNS, *VERBS].index)
+    assert statement["vocabulary"] == len(vocabulary)
+    assert [vocabulary[t] for t in plain[0]["target"]] == plain[0]["word"]
+    # Each text has a privatized copy of its own.
+    assert len({tuple(words) for words in copies[0]["plain"]}) > 50

@@ -1,0 +1,71 @@
+"""Each module has its tests at the mirrored place."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from tests.conftest import ROOT
+
+PACKAGES = ("rapt", "stages", "pipelines")
+# Modules whose tests stand elsewhere: the file that tests them.
+ELSEWHERE = {
+    "rapt/__init__.py": "tests/test_package.py",
+    "rapt/attacks/__init__.py": "tests/attacks/test_registry.py",
+    "rapt/privacy/audit/__init__.py": "tests/privacy/audit/test_audit.py",
+    "rapt/privacy/mechanisms/__init__.py": "tests/privacy/mechanisms/test_registry.py",
+    "rapt/reporting/papers/__init__.py": "tests/reporting/papers/test_papers.py",
+    # Commands run as a user runs them.
+    "rapt/commands/calibrate.py": "tests/test_cli.py",
+    "rapt/commands/clean.py": "tests/test_cli.py",
+    # Both passes have the same tests.
+    "rapt/privacy/neighbours/torch_passes.py": "tests/privacy/neighbours/test_first_pass.py",
+    # The places that dvc.yaml names.
+    "rapt/paths.py": "tests/test_dvc_graph.py",
+    # A stage that fails ends with one line.
+    "stages/__init__.py": "tests/stages/test_download.py",
+    # Its subject is whole flows.
+    "pipelines/executor.py": "tests/pipelines/test_reproduce.py",
+}
+# Modules that only declare, with the reason.
+DECLARATIONS = {
+    "rapt/privacy/neighbours/__init__.py": "it re-exports a class",
+    "pipelines/__init__.py": "it sets Prefect's environment before Prefect is imported",
+}
+
+
+def needs_none(path: Path) -> bool:
+    """Whether a package's own module holds no more than its docstring."""
+    body = ast.parse(path.read_text()).body
+    return path.name == "__init__.py" and all(isinstance(part, ast.Expr) for part in body)
+
+
+def mirrored(module: str) -> str:
+    path = Path(module.removeprefix("rapt/"))
+    return str(Path("tests") / path.parent / f"test_{path.stem.strip('_')}.py")
+
+
+MODULES = sorted(
+    str(path.relative_to(ROOT))
+    for package in PACKAGES
+    for path in (ROOT / package).rglob("*.py")
+    if not needs_none(path)
+)
+
+
+def test_each_module_has_its_tests_at_the_mirrored_place() -> None:
+    assert len(MODULES) > 100
+    excepted = {*ELSEWHERE, *DECLARATIONS}
+    missing = [
+        f"{module}: {mirrored(module)}"
+        for module in MODULES
+        if module not in excepted and not (ROOT / mirrored(module)).is_file()
+    ]
+    assert not missing
+
+
+def test_the_exceptions_are_modules_that_have_no_mirrored_tests() -> None:
+    for module in (*ELSEWHERE, *DECLARATIONS):
+        assert module in MODULES
+        assert not (ROOT / mirrored(module)).is_file()
+    assert all((ROOT / tests).is_file() for tests in ELSEWHERE.values())

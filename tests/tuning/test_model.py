@@ -1,0 +1,101 @@
+"""Every family and tuner: it learns, is saved, and serves without this project."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from peft import PeftModel
+from transformers import AutoModel, AutoModelForTextEncoding
+
+from rapt.tuning.config import (
+    Full,
+    LinearProbe,
+    Run,
+)
+from rapt.tuning.inputs import (
+    Split,
+    collate,
+    read_split,
+)
+from rapt.tuning.model import Classifier, adapt, load, load_backbone
+from rapt.tuning.train import Trainer, logits, train_seed
+from rapt.utils.errors import RaptError
+from rapt.utils.files import sha256
+from tests.tuning.families import PAIRS, TUNERS, served_alone
+from tests.tuning.families import folders as folders
+from tests.tuning.families import release as release
+from tests.tuning.families import run as run
+
+
+@pytest.mark.parametrize(("family", "tuner"), PAIRS)
+def test_tunes_saves_and_serves(
+    folders: dict[str, Path], run: Run, tmp_path: Path, family: str, tuner: str
+) -> None:
+    run = replace(run, backbone=folders[family], tuner=TUNERS[tuner])
+    result = train_seed(run)
+    for loss in ("task_loss", "reconstruction_loss") if tuner != "linear-probe" else ():
+        curve = result.curves[loss]
+        assert curve[-1] < curve[0]
+
+    backbone, tokenizer = load_backbone(run.backbone)
+    split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
+    served = load(run.adapter, backbone)
+    assert served.head.out_features == 3
+    predicted = logits(served, split, tokenizer.pad_token_id, 7).argmax(1)
+    right = (predicted == torch.tensor(split.labels)).double().mean().item()
+    assert right == result.metrics["accuracy"]
+
+    again = replace(run, adapter=tmp_path / "again")
+    train_seed(again)
+    assert sha256(again.adapter) == sha256(run.adapter)
+    for path in run.adapter.glob("*.json"):
+        assert str(folders[family].parent) not in path.read_text()
+    own = {"full": {"config.json", "model.safetensors"}, "linear-probe": set()}
+    kind = own.get(tuner, ADAPTER_FILES)
+    assert {p.name for p in run.adapter.iterdir()} == kind | {"head.safetensors", "rapt.json"}
+
+    if (family, tuner) != ("t5", "prefix-tuning"):
+        assert_serves_without_this_project(run, served, split)
+
+
+ADAPTER_FILES = {"adapter_config.json", "adapter_model.safetensors"}
+
+
+def assert_serves_without_this_project(run: Run, served: Classifier, split: Split) -> None:
+    auto = AutoModelForTextEncoding if run.backbone.name == "t5" else AutoModel
+    if isinstance(run.tuner, Full):
+        model = auto.from_pretrained(run.adapter).eval()
+    else:
+        model = auto.from_pretrained(run.backbone).eval()
+        if not isinstance(run.tuner, LinearProbe):
+            model = PeftModel.from_pretrained(model, run.adapter).eval()
+    with torch.inference_mode():
+        own = served.activations(collate(split, [0], 0))[0]
+    torch.testing.assert_close(served_alone(model, split.tokens[0]), own)
+
+
+@pytest.mark.parametrize("tuner", TUNERS)
+def test_only_the_adapter_and_the_heads_learn(
+    folders: dict[str, Path], run: Run, tuner: str
+) -> None:
+    backbone, _ = load_backbone(folders["gpt2"])
+    made = Trainer(replace(run, tuner=TUNERS[tuner]), adapt(backbone, TUNERS[tuner]), 3, 0)
+    learns = {name: weights.requires_grad for name, weights in made.model.named_parameters()}
+    ours = ("lora_", "prompt_encoder.", "head.")
+    expected = {name: tuner == "full" or any(own in name for own in ours) for name in learns}
+    assert learns == expected
+    assert (sum(learns.values()) > 2) == (tuner != "linear-probe")  # the head's two
+
+
+def test_what_cannot_be_is_one_line(folders: dict[str, Path], run: Run, tmp_path: Path) -> None:
+    line = r"^tuner: got prefix-tuning for mpnet, .*expected one of full, lin"
+    with pytest.raises(RaptError, match=line):
+        train_seed(replace(run, backbone=folders["mpnet"], tuner=TUNERS["prefix-tuning"]))
+    config = json.loads((folders["bert"] / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"model_type": "electra"}))
+    with pytest.raises(RaptError, match=r"model_type: got 'electra', expected one of bert, "):
+        load_backbone(tmp_path)
