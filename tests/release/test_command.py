@@ -126,7 +126,7 @@ def test_a_folder_of_parquet(rapt: Rapt) -> None:
         ),
         (
             ["in.csv", "out.csv", "--eta", "1", "--column", "review", "--tagger", "nothing"],
-            "tagger: 'nothing' is not an installed spaCy model",
+            "tagger: got 'nothing', expected an installed spaCy model. Install it.",
         ),
     ],
 )
