@@ -1,4 +1,4 @@
-"""What a language model adds to the channel, where the best success is known."""
+"""A language model beside the channel, where the best success is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a flow on a pool refuses, and what it publishes."""
+"""Refusals of a flow on a pool, and the snapshot that it publishes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the terminal shows of a report."""
+"""The summary of a report in the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the recognizer of an attacker learns from."""
+"""The training data of an attacker's recognizer."""
 
 from __future__ import annotations
 

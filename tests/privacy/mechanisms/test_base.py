@@ -1,4 +1,4 @@
-"""What all mechanisms share: a bound, a metric and the check of a parameter."""
+"""Shared by all mechanisms: a bound, a metric and the check of a parameter."""
 
 from __future__ import annotations
 

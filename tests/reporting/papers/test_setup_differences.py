@@ -1,4 +1,4 @@
-"""What is said of the differences to a paper's experiment."""
+"""The differences to a paper's experiment, in words."""
 
 from __future__ import annotations
 
