@@ -47,7 +47,7 @@ def test_a_word_alone_is_one_word_however_spacy_would_split_it(tagger: Tagger) -
 
 
 def test_a_missing_model_is_named() -> None:
-    with pytest.raises(RaptError, match="tagger: got 'no_such_model', expected an installed spaCy model"):
+    with pytest.raises(RaptError, match="got 'no_such_model', expected an installed"):
         Tagger("no_such_model")
 
 
