@@ -10,11 +10,11 @@ Texts in, privatized texts out; the embedding table is made on first use:
 
 The same in parts, for words with their part-of-speech tags:
 
-    >>> from rapt import PCT2T, EmbeddingTable, Privatizer, Words, cached_table
+    >>> from rapt import PCT2T, EmbeddingTable, Privatizer, cached_table
     >>> table = EmbeddingTable(cached_table())
     >>> privatizer = Privatizer(table=table, mechanism=PCT2T(), eta=50, categories=["noun"])
-    >>> groups = privatizer.groups_of_text(["DET", "NOUN"])
-    >>> ((the, noun),) = privatizer.privatize([Words(["The", "story"], groups)])
+    >>> text = privatizer.text(["The", "story"], pos=["DET", "NOUN"])
+    >>> ((the, noun),) = privatizer.privatize([text])
     >>> the, noun in table.words
     ('The', True)
 

@@ -4,7 +4,7 @@ from functools import partial
 
 from rapt import params, paths
 from rapt.privacy import seeded
-from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.streams import stream
 from rapt.reporting.sentences import sentences
 from rapt.text.tagging import Tagged, Tagger
@@ -36,10 +36,11 @@ def main() -> None:
 def _privatized(privatizer: Privatizer, tagged: list[Tagged], seed: int) -> list[list[str]]:
     return list(
         privatizer.privatize(
-            Words(
+            privatizer.text(
                 text.words,
-                privatizer.groups_of_text(text.pos),
-                partial(stream, seed, "examples", number),
+                text.pos,
+                text.identifiers,
+                stream=partial(stream, seed, "examples", number),
             )
             for number, text in enumerate(tagged)
         )

@@ -38,8 +38,9 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     )
     tagged = {s: files.read_parquet(paths.tagged(task) / f"{s}.parquet") for s in ("train", "test")}
     own = [[table.form(word) for word in text] for text in tagged["train"]["words"].to_pylist()]
-    words, pos = (tagged["test"][column].to_pylist() for column in ("words", "pos"))
-    victims = Victims(words, pos, privatizer.scheme, table.form)
+    texts = [privatizer.text(*row) for row in seeded.rows_of(tagged["test"], *seeded.TAGGED)]
+    words = tagged["test"]["words"].to_pylist()
+    victims = Victims(words, [text.groups for text in texts], table.form)
 
     def copy(k: int, split: str) -> Release:
         def noise(released: pa.Table) -> Iterator[NDArray[np.float64]]:

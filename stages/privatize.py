@@ -35,7 +35,6 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
             privatizer,
             eta=eta,
             **seeded.word_counts(privatizer, splits, p.seeds),
-            placeholders={},
             columns=["example_id", "segment", *(["label"] if label else [])],
             spacing="none is released",
             generator=GENERATOR,

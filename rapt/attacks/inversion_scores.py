@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rapt.attacks.base import Public, Release, Texts, Vectors
 from rapt.attacks.scores import Counts, Scores
-from rapt.privacy.categories import VERBATIM, Scheme
+from rapt.privacy.categories import VERBATIM
 from rapt.text.table import EmbeddingTable
 
 
@@ -21,21 +21,20 @@ class Victims:
 
     Args:
         words: the words of each text.
-        pos: their POS tags.
-        scheme: the release's category scheme, which says which words are protected.
+        groups: of each word the group that it is replaced in (`Privatizer.text`); VERBATIM: it is
+            not protected.
         form: maps a word to its spelling in the table; guessing that counts as guessing the word.
     """
 
     def __init__(
         self,
         words: Texts,
-        pos: Texts,
-        scheme: Scheme,
+        groups: Sequence[Sequence[int]],
         form: Callable[[str], str],
     ) -> None:
         self._texts = [[form(word) for word in text] for text in words]
         self._form = form
-        self._groups = [np.array([scheme.group_of(tag) for tag in text], int) for text in pos]
+        self._groups = [np.array(text, int) for text in groups]
         # Of each text, int64 (n,).
         self.words = np.array([len(text) for text in words])
         self.protected = np.array([(groups != VERBATIM).sum() for groups in self._groups])

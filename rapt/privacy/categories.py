@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from rapt.utils.errors import RaptError, not_allowed
 
-# RAPT, section on PCT2T: the first four are its default, the others are for its study.
+# RAPT, section on PCT2T, has those up to the conjunction. The order decides the group of a word
+# that has tags of several.
 CATEGORIES: dict[str, tuple[str, ...]] = {
     "noun": ("NOUN", "PROPN"),
     "verb": ("VERB", "AUX"),
@@ -20,15 +21,20 @@ CATEGORIES: dict[str, tuple[str, ...]] = {
     "symbol": ("SYM", "PUNCT"),
     "determiner": ("DET",),
     "conjunction": ("CCONJ", "SCONJ"),
-}
-# With these, "all" partitions the tags, each group searched within itself. Words tagged X or INTJ
-# in context share a group, as out of context hardly any word has these tags.
-REST: dict[str, tuple[str, ...]] = {
     "adverb": ("ADV", "PART"),
     "number": ("NUM",),
-    "other": ("INTJ", "X", "SPACE", ""),
 }
+# With it, "all" partitions the tags, each group searched within itself. Words tagged X or INTJ in
+# context share a group, as out of context hardly any word has these tags.
+REST: dict[str, tuple[str, ...]] = {"other": ("INTJ", "X", "SPACE", "")}
 ALL = "all"
+# Names that stand for several categories.
+SETS: dict[str, tuple[str, ...]] = {
+    # RAPT's default: adjectives, adverbs and numbers stay.
+    "paper": ("noun", "verb", "pronoun", "preposition"),
+    # Whatever carries content; what stays is determiners, conjunctions and punctuation.
+    "content": ("noun", "verb", "pronoun", "preposition", "adjective", "adverb", "number"),
+}
 VERBATIM = -1
 
 
@@ -36,6 +42,11 @@ def listed(given: Sequence[str]) -> list[str] | None:
     """Split categories given on a command line one by one or with commas; None: none given."""
     names = [name.strip() for several in given for name in several.split(",")]
     return [name for name in names if name] or None
+
+
+def expanded(categories: Sequence[str]) -> tuple[str, ...]:
+    """Put the categories of a set in the place of its name, if that is all that is given."""
+    return SETS.get(categories[0], tuple(categories)) if len(categories) == 1 else tuple(categories)
 
 
 @dataclass(frozen=True)
@@ -54,11 +65,11 @@ class Scheme:
             return
         for category in self.categories:
             if category not in (*CATEGORIES, ALL):
-                raise RaptError(not_allowed("categories", category, (*CATEGORIES, ALL)))
+                raise RaptError(not_allowed("categories", category, (*CATEGORIES, *SETS, ALL)))
         if not self.categories or (ALL in self.categories and len(self.categories) > 1):
             raise RaptError(
                 f"categories: got {list(self.categories)}, expected some of "
-                f"{', '.join(CATEGORIES)}, or 'all' alone."
+                f"{', '.join(CATEGORIES)}, or one of {', '.join((*SETS, ALL))} alone."
             )
 
     @property
@@ -109,10 +120,11 @@ class Scheme:
                 "The category of each word is released as it is: the guarantee holds given the "
                 "tags."
             )
-        if self.categories not in (None, (ALL,)):
+        left = [name for name in CATEGORIES | REST if name not in self._tags()]
+        if self.categories is not None and left:
             gaps.append(
-                "Words of other categories (numbers, symbols, addresses, names that the tagger "
-                "takes for something else) are released verbatim."
+                f"Words of the categories {', '.join(left)}, and whatever the tagger takes for "
+                "one, are released verbatim if the table has them."
             )
         return gaps
 

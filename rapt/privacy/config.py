@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from rapt.param_types import Etas, Section, problem, unique
+from rapt.privacy.categories import SETS
 from rapt.privacy.mechanisms import WORDWISE, parameters, wordwise_mechanism
 from rapt.utils.errors import RaptError
 
@@ -27,10 +28,10 @@ Category = Literal[
     "symbol",
     "determiner",
     "conjunction",
+    "adverb",
+    "number",
     "all",
 ]
-# RAPT, section on PCT2T; `categories: paper` stands for them.
-PAPER: tuple[Category, ...] = ("noun", "verb", "pronoun", "preposition")
 
 
 def _mechanism(value: Any) -> Any:
@@ -52,10 +53,10 @@ def _mechanism(value: Any) -> Any:
 
 
 def _several(value: Any) -> Any:
-    """Expand `paper` to its four categories, and a single category to a list."""
-    if value == "paper":
-        return list(PAPER)
-    return [value] if isinstance(value, str) else value
+    """Expand a set to its categories, and a single category to a list."""
+    if isinstance(value, str):
+        return list(SETS.get(value, (value,)))
+    return value
 
 
 def _scheme(values: list[Any]) -> list[Any]:
@@ -84,10 +85,13 @@ Categories = Annotated[
     list[Category],
     Field(
         min_length=1,
-        description="parts of speech that get noise, one or several, or `paper`: RAPT's four",
+        description="parts of speech that get noise, one or several, or a set: `paper` (RAPT's "
+        "four), `content`",
     ),
     AfterValidator(_scheme),
-    BeforeValidator(_several, json_schema_input_type=list[Category] | Category | Literal["paper"]),
+    BeforeValidator(
+        _several, json_schema_input_type=list[Category] | Category | Literal["paper", "content"]
+    ),
 ]
 
 
@@ -124,7 +128,7 @@ CURVE = (25, 50, 75, 100, 125, 150, 175, 200)
 class Calibrate(Section):
     """Calibration: replaced shares by η, the η of target shares, and distances between words."""
 
-    categories: Annotated[Categories, Field(description="of PCT2T's curve")] = list(PAPER)
+    categories: Annotated[Categories, Field(description="of PCT2T's curve")] = list(SETS["paper"])  # type: ignore[arg-type]
     etas: Annotated[
         Etas,
         Field(description="to show the replaced share at", json_schema_extra={"default": [*CURVE]}),

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import cached_property
+from itertools import islice, zip_longest
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.privacy.categories import VERBATIM, Scheme
-from rapt.privacy.mechanisms import Mechanism, Space, WordMechanism, Wordwise
+from rapt.privacy.categories import VERBATIM, Scheme, expanded
+from rapt.privacy.mechanisms import Mechanism, Sampler, Space, WordMechanism, Wordwise
 from rapt.privacy.neighbours.threads import beside, blas_threads
 from rapt.privacy.streams import fresh
+from rapt.text.identifiers import placeholder
 from rapt.text.table import EmbeddingTable, Vectors
 from rapt.utils.errors import RaptError, wrong_eta
 
@@ -22,9 +24,12 @@ WORDS = 1024  # words that a thread privatizes at a time: their noise is 6 MiB a
 
 @dataclass(frozen=True)
 class Words:
-    """One text to privatize: its words, the group of each, and its own random stream.
+    """One text to privatize; `Privatizer.text` makes it of tagged words.
 
-    Without a stream of its own a text gets noise that nobody can replay.
+    Attributes:
+        words: in order.
+        groups: the group of each; VERBATIM: it is released as it is.
+        stream: makes the text's random generator; by default nobody can replay its noise.
     """
 
     words: Sequence[str]
@@ -71,7 +76,8 @@ class Privatizer:
             table: the embedding table.
             mechanism: one of rapt.privacy.mechanisms.
             eta: the privacy parameter, above 0, relative to the table; smaller is more private.
-            categories: names of part-of-speech categories, or "all" alone; None: every word.
+            categories: names of part-of-speech categories, or of a set of them alone: "paper",
+                "content", "all"; None: every word.
             device: where neighbours are searched: "cpu", "cuda", "cuda:1", …
 
         Raises:
@@ -81,24 +87,38 @@ class Privatizer:
             raise RaptError(f"eta: {wrong_eta(eta)}")
         check_categories(mechanism, categories)
         self.table, self.mechanism, self.eta = table, mechanism, eta
-        self.scheme = Scheme(None if categories is None else tuple(categories))
-        self._groups = self.scheme.groups(table.pos)
-        self.candidates: NDArray[np.int64] = np.unique(np.concatenate(self._groups))
+        self.scheme = Scheme(None if categories is None else expanded(categories))
+        groups = self.scheme.groups(table.pos)
+        self.candidates: NDArray[np.int64] = np.unique(np.concatenate(groups))
+        # The last group is that of words which neither categories nor the table know.
+        self._unknown = len(groups)
+        self._groups = [*groups, np.arange(len(table.words))]
         self._words = [frozenset(table.words[row] for row in rows) for rows in self._groups]
-        spaces = [] if np.isinf(eta) else self.spaces(device)
+        self._device = device
+        spaces = [] if np.isinf(eta) else self.spaces()
         if isinstance(mechanism, WordMechanism):
             self._samplers = [mechanism.sampler(space, eta) for space in spaces]
         else:
             self._searches = [space.search() for space in spaces]
 
-    def spaces(self, device: str = "cpu") -> list[Space]:
-        """The candidates of each group."""
-        if self.scheme.categories is None:  # without a copy: the table may be memory-mapped
-            return [Space(self.table.vectors, self.table.frequency, device)]
+    def spaces(self) -> list[Space]:
+        """The candidates of each group of the scheme."""
+        if self.scheme.categories is None:
+            return [self._whole()]
         return [
-            Space(self.table.vectors[rows], self.table.frequency[rows], device)
-            for rows in self._groups
+            Space(self.table.vectors[rows], self.table.frequency[rows], self._device)
+            for rows in self._groups[: self._unknown]
         ]
+
+    def _whole(self) -> Space:
+        """The whole table, without a copy: it may be memory-mapped."""
+        return Space(self.table.vectors, self.table.frequency, self._device)
+
+    @cached_property
+    def _sampler_of_unknown(self) -> Sampler:
+        """The sampler of words that the table does not know, made for the first of them."""
+        assert isinstance(self.mechanism, WordMechanism)
+        return self.mechanism.sampler(self._whole(), self.eta)
 
     def words_of(self, group: int) -> frozenset[str]:
         """The words that a word of this group can become."""
@@ -108,14 +128,44 @@ class Privatizer:
         """The table rows that a word of this group can become, int64."""
         return self._groups[group]
 
-    def groups_of_text(self, pos: Iterable[str]) -> list[int]:
-        """The group of each word of a text, from its tags in context."""
-        return [self.scheme.group_of(tag) for tag in pos]
+    def text(
+        self,
+        words: Sequence[str],
+        pos: Sequence[str],
+        identifiers: Iterable[str | None] = (),
+        *,
+        stream: Callable[[], np.random.Generator] = fresh,
+        keep_identifiers: bool = False,
+    ) -> Words:
+        """Decide what becomes of each word of a tagged text.
+
+        A word of the scheme's categories gets noise within its group. Of the others, identifiers
+        become placeholders, and words that the table does not know get noise from the whole table:
+        other scripts, other languages, rare names. What is left stands as it is.
+
+        Args:
+            words: in order.
+            pos: the tag of each in its context.
+            identifiers: the kind of identifier that each is a part of; None: it is none.
+            stream: makes the text's random generator.
+            keep_identifiers: whether identifiers without noise stand as they are.
+        """
+        groups = [self.scheme.group_of(tag) for tag in pos]
+        shown = list(words)
+        if np.isfinite(self.eta):
+            for at, (word, kind) in enumerate(zip_longest(words, identifiers)):
+                if groups[at] != VERBATIM or (kind and keep_identifiers):
+                    continue
+                if kind:
+                    shown[at] = placeholder(kind)
+                elif not self.table.knows(word):
+                    groups[at] = self._unknown
+        return Words(shown, groups, stream)
 
     def groups_of_rows(self, rows: NDArray[np.int64]) -> list[int]:
         """The group that each of these table rows was drawn from: the first that holds it."""
         first = np.full(len(self.table.words), VERBATIM)
-        for group in reversed(range(len(self._groups))):
+        for group in reversed(range(self._unknown)):
             first[self._groups[group]] = group
         return [int(group) for group in first[rows]]
 
@@ -179,12 +229,13 @@ class Privatizer:
                 for text in batch
             ]
         )
-        for group, (rows, sampler) in enumerate(zip(self._groups, self._samplers, strict=True)):
+        for group in np.unique(groups[groups != VERBATIM]):
+            known = group != self._unknown
+            sampler = self._samplers[group] if known else self._sampler_of_unknown
             chosen = groups == group
-            if chosen.any():
-                at = slice(None) if chosen.all() else chosen  # a slice copies nothing
-                released = rows[sampler(vectors[at], draws[at])]
-                words[at] = [self.table.words[row] for row in released]
+            at = slice(None) if chosen.all() else chosen  # a slice copies nothing
+            released = self._groups[group][sampler(vectors[at], draws[at])]
+            words[at] = [self.table.words[row] for row in released]
 
     def replaced(self, before: Sequence[str], after: Sequence[str]) -> list[bool]:
         """Whether each word became another; its spelling in the vocabulary's form counts as it."""

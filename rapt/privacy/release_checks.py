@@ -157,21 +157,22 @@ class Copy:
         """
         privatizer = self.release.privatizer
         released_flag = "unchanged" if self.release.is_original else "released"
-        before = seeded.rows_of(self.release.tagged[split], "example_id", "words", "pos")
+        before = seeded.rows_of(self.release.tagged[split], "example_id", *seeded.TAGGED)
         plain = ("sequence", "plain") if self.plain else ()
         after = seeded.rows_of(self.splits[split], "example_id", "words", *plain)
         rows = []
         for one, other in zip_longest(before, after):
-            example, words, pos = one or (None, [], [])
+            example, *tagged = one or (None, [], [], [])
             example_after, released, *prefix = other or (None, [])
-            as_many = len(words) == len(released)
-            groups = privatizer.groups_of_text(pos)
+            text = privatizer.text(*tagged)
+            as_many = len(text.words) == len(released)
             flags = {
                 "example_id": example or example_after,
                 "in_order": example == example_after,
                 "as_many": as_many,
                 # If the numbers of words differ, only `as_many` reports it.
-                released_flag: not as_many or _possible(privatizer, groups, words, released),
+                released_flag: not as_many
+                or _possible(privatizer, text.groups, text.words, released),
             }
             rows.append(flags | ({"plain": self._is_plain(*prefix)} if self.plain else {}))
         return rows
@@ -233,7 +234,7 @@ class Copy:
             every += chain.from_iterable(flags)
             drawn = stream(seed, self.k, task, split, "gate-sample")
             rows = _sample([len(text) for text in flags], drawn)
-            sample = tagged.select(["example_id", "words", "pos"]).take(rows)
+            sample = tagged.select(["example_id", *seeded.TAGGED]).take(rows)
             replay = seeded.release(privatizer, sample, self.k, task, "gate", seed=seed)
             again = [text.words for text in replay]
             released += chain.from_iterable(flags[row] for row in rows)
@@ -350,10 +351,10 @@ def _replaced(
 ) -> list[list[bool]]:
     """Return for each protected word of each text whether it was replaced."""
     flags = []
-    for (words, pos), released in zip(seeded.rows_of(tagged, "words", "pos"), after, strict=True):
-        groups = privatizer.groups_of_text(pos)
-        changed = privatizer.replaced(words, released)
-        flags.append([c for c, group in zip(changed, groups, strict=True) if group != VERBATIM])
+    for row, released in zip(seeded.rows_of(tagged, *seeded.TAGGED), after, strict=True):
+        text = privatizer.text(*row)
+        each = zip(privatizer.replaced(text.words, released), text.groups, strict=True)
+        flags.append([changed for changed, group in each if group != VERBATIM])
     return flags
 
 

@@ -26,6 +26,9 @@ from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.progress import bar
 
+# What decides what becomes of each word of a tagged text: `Privatizer.text`.
+TAGGED = ("words", "pos", "identifier")
+
 
 def privatizer(
     embedding: str, how: Mapping[str, Any], categories: Sequence[str] | None, eta: str
@@ -55,8 +58,8 @@ def release(
         RaptError: as `Privatizer.release`.
     """
     return privatizer.release(
-        Words(words, privatizer.groups_of_text(pos), partial(stream, seed, *names, example))
-        for example, words, pos in rows_of(tagged, "example_id", "words", "pos")
+        privatizer.text(*text, stream=partial(stream, seed, *names, example))
+        for example, *text in rows_of(tagged, "example_id", *TAGGED)
     )
 
 
@@ -201,26 +204,31 @@ def plain_facts(privatizer: Privatizer, how: PlainTokensConfig | None) -> dict[s
 
 
 def word_counts(privatizer: Privatizer, splits: dict[str, pa.Table], copies: int) -> dict[str, Any]:
-    """Count the words of the texts that get noise, and the kinds of the others.
+    """Count the words of the texts that get noise, by kind the placeholders and other words.
 
     Plain tokens do not count: they are public, and no words of a text. Each copy spends anew what
     the longest text spends.
     """
     noise: list[int] = []
+    placeholders: Counter[str] = Counter()
     verbatim: Counter[str] = Counter()
     for tagged in splits.values():
-        for text in rows_of(tagged, "words", "pos", "identifier"):
-            stays = [
-                kind(word, identifier)
-                for word, pos, identifier in zip(*text, strict=True)
-                if np.isinf(privatizer.eta) or privatizer.scheme.group_of(pos) == VERBATIM
-            ]
-            noise.append(len(text[0]) - len(stays))
-            verbatim.update(stays)
+        for words, pos, identifiers in rows_of(tagged, *TAGGED):
+            text = privatizer.text(words, pos, identifiers)
+            noise.append(0)
+            rows = zip(words, identifiers, text.words, text.groups, strict=True)
+            for word, identifier, shown, group in rows:
+                if group != VERBATIM and np.isfinite(privatizer.eta):
+                    noise[-1] += 1
+                elif shown != word:
+                    placeholders[identifier] += 1
+                else:
+                    verbatim[kind(word, identifier)] += 1
     return {
         "documents": len(noise),
         "noise": sum(noise),
         "longest": copies * max(noise, default=0),
+        "placeholders": placeholders,
         "verbatim": verbatim,
     }
 

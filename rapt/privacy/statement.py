@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rapt.privacy.budget import budget, distances
+from rapt.privacy.categories import ALL
 from rapt.privacy.mechanisms import parameters
 from rapt.privacy.mechanisms.vectors import FLOATING_POINT
 from rapt.privacy.privatizer import Privatizer
@@ -17,12 +18,17 @@ WORDS_OF_VECTORS = (
     " M releases the word's noisy vector. The word that stands beside it is the table's nearest to "
     "that vector, found from it alone (post-processing), and costs nothing more."
 )
+WORDS_UNKNOWN = (
+    " A word of another category that the table does not know is released by M over the whole "
+    "table; whether the table knows it is not hidden."
+)
 # Kinds of words that get no noise, with their plural for statements.
 KINDS = {
     "number": "numbers",
     "email": "e-mail addresses",
     "url": "URLs",
     "handle": "handles",
+    "markup": "pieces of markup",
     "punctuation": "punctuation",
     "other": "other words",
 }
@@ -104,10 +110,12 @@ def guarantee(privatizer: Privatizer, eta: str) -> str:
     if not privatizer.mechanism.proven:
         return "None: no bound is known for this mechanism."
     scope = privatizer.scheme.scope()
-    within = "" if privatizer.scheme.categories is None else " of one category"
+    categories = privatizer.scheme.categories
+    within = "" if categories is None else " of one category"
     return (
         f"{scope[0].upper()}{scope[1:]} is released by a mechanism M with "
         f"{privatizer.mechanism.law(eta)}{within}; losses add up over words."
+        + (WORDS_UNKNOWN if categories not in (None, (ALL,)) else "")
         + (WORDS_OF_VECTORS if privatizer.mechanism.releases == "vectors" else "")
     )
 

@@ -15,13 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from spacy.tokens import Doc
 
-from rapt.privacy.categories import VERBATIM, Scheme
+from rapt.privacy.categories import VERBATIM, Scheme, expanded
 from rapt.privacy.mechanisms import word_mechanism
 from rapt.privacy.privatizer import Privatizer, Words, check_categories
 from rapt.privacy.statement import kind
 from rapt.privacy.streams import fresh, stream
 from rapt.table_cache import TAGGER, cached_table
-from rapt.text import identifiers
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagging import Tagged, Tagger, read
 from rapt.utils.errors import RaptError, not_allowed, wrong_eta
@@ -32,8 +31,6 @@ NOISE, PLACEHOLDER, VERBATIM_KIND = "noise", "placeholder ", "verbatim "
 
 # Cut after white space if there is any, so that only a word longer than a piece is cut.
 _PIECES = re.compile(rf"(?s).{{1,{PIECE}}}\Z|.{{0,{PIECE - 1}}}\s|.{{1,{PIECE}}}")
-# Control characters and unpaired surrogates, which separate words.
-_NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
 
 
 class Word(NamedTuple):
@@ -76,7 +73,8 @@ class TextPrivatizer:
         table: folder of an embedding table (docs/data.md); None: MiniLM's, made on first use.
         mechanism: its name; None: pct2t if there are categories, else t2t.
         parameters: parameters of the mechanism, by name; others have the paper's values.
-        categories: parts of speech whose words get noise, each within its own.
+        categories: parts of speech whose words get noise, each within its own, or the name of a
+            set of them alone: "paper", "content", "all"; None: every word.
         tagger: package of the spaCy model that splits texts into words and tags them.
         keep_identifiers: whether numbers, e-mail addresses, URLs and handles that get no noise
             are released unchanged, instead of as `<number>` and so on.
@@ -105,7 +103,7 @@ class TextPrivatizer:
         if not 0 < self.eta < math.inf:
             raise RaptError(f"eta: {wrong_eta(self.eta)}")
         self.eta = float(self.eta)
-        self.categories = None if self.categories is None else tuple(self.categories)
+        self.categories = None if self.categories is None else expanded(tuple(self.categories))
         self.mechanism = self.mechanism or ("t2t" if self.categories is None else "pct2t")
         made = word_mechanism(self.mechanism, **self.parameters)
         check_categories(made, self.categories)
@@ -155,36 +153,29 @@ class TextPrivatizer:
         return self._release([list(_split(read(doc))) for doc in docs])
 
     def _release(self, texts: Sequence[Sequence[Tagged]], *names: str | int) -> list[list[Word]]:
-        streams = (
-            (part, self._stream(*names, number, place))
+        prepared = [
+            [
+                self.privatizer.text(
+                    part.words,
+                    part.pos,
+                    part.identifiers,
+                    stream=self._stream(*names, number, place),
+                    keep_identifiers=self.keep_identifiers,
+                )
+                for place, part in enumerate(parts)
+            ]
             for number, parts in enumerate(texts)
-            for place, part in enumerate(parts)
-        )
-        privatized = self.privatizer.privatize(
-            Words(part.words, self.privatizer.groups_of_text(part.pos), stream)
-            for part, stream in streams
-        )
+        ]
+        privatized = self.privatizer.privatize(chain.from_iterable(prepared))
         return [
-            [word for part in text for word in self._released(part, next(privatized))]
-            for text in texts
+            [word for pair in zip(*text, strict=True) for word in _fates(*pair, next(privatized))]
+            for text in zip(texts, prepared, strict=True)
         ]
 
     def _stream(self, *names: str | int) -> Callable[[], np.random.Generator]:
         if self.insecure_seed is None:
             return fresh
         return partial(stream, self.insecure_seed, "privatize", *names)
-
-    def _released(self, part: Tagged, noisy: list[str]) -> Iterator[Word]:
-        groups = self.privatizer.groups_of_text(part.pos)
-        rows = zip(*part, groups, noisy, strict=True)
-        for word, _, space_after, identifier, group, new in rows:
-            if group != VERBATIM:
-                yield Word(word, new, NOISE, space_after)
-            elif identifier and not self.keep_identifiers:
-                placeholder = identifiers.placeholder(identifier)
-                yield Word(word, placeholder, PLACEHOLDER + identifier, space_after)
-            else:
-                yield as_it_is(word, identifier, space_after)
 
 
 @dataclass(frozen=True)
@@ -204,6 +195,17 @@ class Mapper:
         return dict(batch) | {column: self.privatizer(batch[column]) for column in self.columns}
 
 
+def _fates(part: Tagged, prepared: Words, released: list[str]) -> Iterator[Word]:
+    rows = zip(*part, prepared.words, prepared.groups, released, strict=True)
+    for word, _, space_after, identifier, shown, group, new in rows:
+        if group != VERBATIM:
+            yield Word(word, new, NOISE, space_after)
+        elif shown != word:
+            yield Word(word, new, f"{PLACEHOLDER}{identifier}", space_after)
+        else:
+            yield as_it_is(word, identifier, space_after)
+
+
 def _split(part: Tagged) -> Iterator[Tagged]:
     for start in range(0, len(part.words), PIECE):
         cut = slice(start, start + PIECE)
@@ -211,8 +213,8 @@ def _split(part: Tagged) -> Iterator[Tagged]:
 
 
 def tagged_pieces(tagger: Tagger, texts: Sequence[str]) -> list[list[Tagged]]:
-    """Tag each text, a long one in pieces that a tagger takes, without control characters."""
-    cut = [_PIECES.findall(_NO_TEXT.sub(" ", text)) for text in texts]
+    """Tag each text, a long one in pieces that a tagger takes."""
+    cut = [_PIECES.findall(text) for text in texts]
     tagged = tagger.texts(chain.from_iterable(cut))
     return [[next(tagged) for _ in pieces] for pieces in cut]
 

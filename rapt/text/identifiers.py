@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from spacy.tokens import Doc, Token
+if TYPE_CHECKING:  # the privatizer of texts that are tagged already needs no spaCy
+    from spacy.tokens import Doc, Token
 
-KINDS = ("number", "email", "url", "handle")
+KINDS = ("number", "email", "url", "handle", "markup")
 # spaCy may split a long address into several words; a pattern marks each of them. Possessive
 # quantifiers and boundaries keep matching linear in the length of a line.
 _PATTERNS = {
@@ -15,6 +17,7 @@ _PATTERNS = {
     "url": re.compile(
         r"(?:(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*+://|\bwww\.)\S*[^\s.,;:!?'\")\]}>»]", re.IGNORECASE
     ),
+    "markup": re.compile(r"<[/!?]?[a-z][^<>]*>", re.IGNORECASE),
 }
 
 

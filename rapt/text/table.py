@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import string
+import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -16,6 +19,7 @@ from rapt.utils.errors import RaptError
 Vectors = NDArray[np.float32]
 CHECKED = 1 << 10  # rows that are read at a time to be checked
 CACHED = 1 << 14  # forms, and vectors of rare words, kept at a time
+_LETTERS = re.compile(r"[^\W\d_]+")
 
 
 class EmbeddingTable:
@@ -57,6 +61,7 @@ class EmbeddingTable:
         self._rows = {word: row for row, word in enumerate(self.words)}
         self._cached_form = lru_cache(CACHED)(self._form)
         self._cached_mean = lru_cache(CACHED)(self._mean_of_tokens)
+        self._cached_knows = lru_cache(CACHED)(self._knows)
         self._check()
 
     def _check(self) -> None:
@@ -100,6 +105,18 @@ class EmbeddingTable:
         if word in self._rows or not normalizer:
             return word
         return str(normalizer.normalize_str(word))
+
+    def knows(self, word: str) -> bool:
+        """Whether a word is punctuation, or made of words of the table, as well-known is."""
+        return self._cached_knows(word)
+
+    def _knows(self, word: str) -> bool:
+        form = self.form(word)
+        rest = _LETTERS.sub("", form)
+        return form in self._rows or (
+            all(run in self._rows for run in _LETTERS.findall(form))
+            and all(c in string.punctuation or unicodedata.category(c)[0] == "P" for c in rest)
+        )
 
     def counts(self, texts: Iterable[Sequence[str]]) -> NDArray[np.int64]:
         """How often texts have each word of the table, written as the table has it, int64 (V,)."""

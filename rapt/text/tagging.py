@@ -10,9 +10,11 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from rapt.text import identifiers
+from rapt.text.characters import visible
 from rapt.utils.errors import RaptError
 
 CHARACTERS = 100_000  # tagged at a time
+UNSEEN = "\ufffd"
 
 
 class Tagged(NamedTuple):
@@ -70,7 +72,7 @@ class Tagger:
             texts: as they are.
             split: whether they are words already, with a space between, each to stay one.
         """
-        make = self._as_split if split else self._nlp.make_doc
+        make = self._as_split if split else self._visible
         for batch in _batches(texts):
             with self._nlp.memory_zone():
                 docs = map(make, batch)
@@ -81,6 +83,9 @@ class Tagger:
         """The most likely tag of each word out of context: the word is the whole document."""
         for doc in self._nlp.pipe(Doc(self._nlp.vocab, words=[word]) for word in words):
             yield doc[0].pos_
+
+    def _visible(self, text: str) -> Doc:
+        return self._nlp.make_doc(visible(text))
 
     def _as_split(self, text: str) -> Doc:
         words = text.split(" ")
@@ -107,12 +112,15 @@ def load(package: str, exclude: Sequence[str]) -> Language:
 
 
 def read(doc: Doc) -> Tagged:
-    """Take the words of a tagged document out of it; they outlive it."""
+    """Take the words of a tagged document out of it, as a reader sees them; they outlive it.
+
+    Every token but white space is a word: one that nobody sees is UNSEEN.
+    """
     text, found = doc.text, identifiers.kinds(doc)  # spaCy joins a text anew each time
     kept = [token for token in doc if not token.is_space]
     ends = [token.idx + len(token) for token in kept]
     return Tagged(
-        [token.text for token in kept],
+        ["".join(visible(token.text).split()) or UNSEEN for token in kept],
         [token.pos_ for token in kept],
         [text[end : end + 1].isspace() for end in ends],
         [found[token.i] for token in kept],

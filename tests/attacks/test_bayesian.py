@@ -18,7 +18,7 @@ from rapt.attacks.base import Pairs, Public, Release
 from rapt.attacks.bayesian import Bayesian, upper_bound
 from rapt.attacks.inversion_scores import Victims
 from rapt.attacks.nearest import NearestNeighbour
-from rapt.privacy.categories import VERBATIM, Scheme
+from rapt.privacy.categories import VERBATIM
 from rapt.privacy.channel import Channel, estimate
 from rapt.privacy.mechanisms import PCT2T, T2T
 from rapt.privacy.privatizer import Privatizer, Words
@@ -72,7 +72,7 @@ def test_it_reaches_the_best_success_that_there_is(
     matrix, n = np.array(CHANNELS[name]), 4000
     known = public(matrix)
     words = [known.table.words[w] for w in rng.choice(2, n, p=[share, 1 - share])]
-    victims = Victims([[w] for w in words], [["NOUN"]] * n, Scheme(None), known.table.form)
+    victims = Victims([[w] for w in words], [[0]] * n, known.table.form)
     released = draw(words, known, rng)
     recovered = victims.score(
         Bayesian(type="bayesian", prior=prior, copies=1)
@@ -104,9 +104,7 @@ def test_words_of_another_group_than_their_own_are_others(
     known = public(np.eye(8))
     words = ["nouna", "nounb", "verba", "unseen"]
     # In this text nounb is tagged as a verb, and verba, which is not replaced there, as a noun.
-    victims = Victims(
-        [words], [["NOUN", "VERB", "NOUN", "NOUN"]], Scheme(("noun", "verb")), known.table.form
-    )
+    victims = Victims([words], [[0, 1, 0, 0]], known.table.form)
     counts, others = victims.counts(known)
     assert (counts[0], counts.sum(), others) == (1, 1, 3)
 
@@ -145,8 +143,7 @@ def test_it_is_no_weaker_than_the_nearest_neighbour(
     share /= share.sum()
     rows = rng.choice(privatizer.candidates, 4000, p=share)
     words, groups = [table.words[row] for row in rows], known.groups[rows].tolist()
-    pos = [table.pos[row] for row in rows]
-    victims = Victims([[w] for w in words], pos, privatizer.scheme, table.form)
+    victims = Victims([[w] for w in words], [[group] for group in groups], table.form)
     (flat,) = privatizer.privatize([Words(words, groups, lambda: stream(2, "victims"))])
     released = [[word] for word in flat]
     attacks = (
@@ -215,7 +212,7 @@ def test_several_releases_of_a_text_tell_more(
     matrix, prior = np.array(CHANNELS["two words"]), np.array([2 / 3, 1 / 3])
     known = public(matrix)
     words = [known.table.words[w] for w in rng.choice(2, n, p=prior)]
-    victims = Victims([[w] for w in words], [["NOUN"]] * n, Scheme(None), known.table.form)
+    victims = Victims([[w] for w in words], [[0]] * n, known.table.form)
     how = Bayesian(type="bayesian", prior="public", copies=copies)
     assert how.takes == copies
     recovered = victims.score(

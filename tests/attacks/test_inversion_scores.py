@@ -4,15 +4,16 @@ import pytest
 from rapt.attacks.base import Release
 from rapt.attacks.inversion_scores import Victims
 from rapt.attacks.scores import intervals
-from rapt.privacy.categories import Scheme
+from rapt.privacy.categories import VERBATIM
 from rapt.text.table import EmbeddingTable
 
 WORDS = [["The", "cat", "sat"], ["the", "dog"]]
-POS = [["DET", "NOUN", "VERB"], ["DET", "NOUN"]]
+EVERY = [[0, 0, 0], [0, 0]]
+NOUNS = [[VERBATIM, 0, VERBATIM], [VERBATIM, 0]]
 
 
 def test_clean_text_is_recovered_whole() -> None:
-    victims = Victims(WORDS, POS, Scheme(None), str.lower)
+    victims = Victims(WORDS, EVERY, str.lower)
     recovered = victims.score(WORDS)
     assert recovered.metrics() == {
         "accuracy": 1,
@@ -23,7 +24,7 @@ def test_clean_text_is_recovered_whole() -> None:
 
 
 def test_only_protected_words_count_for_empirical_privacy() -> None:
-    victims = Victims(WORDS, POS, Scheme(("noun",)), str.lower)
+    victims = Victims(WORDS, NOUNS, str.lower)
     accuracies = victims.score([["the", "cat", "x"], ["the", "bird"]]).metrics()
     assert accuracies["accuracy"] == pytest.approx(3 / 5)
     assert accuracies["accuracy_protected"] == accuracies["empirical_privacy"] == 1 / 2
@@ -32,12 +33,12 @@ def test_only_protected_words_count_for_empirical_privacy() -> None:
 
 def test_a_guess_for_every_word() -> None:
     with pytest.raises(ValueError, match="zip"):
-        Victims(WORDS, POS, Scheme(None), str).score([["the"], ["the", "dog"]])
+        Victims(WORDS, EVERY, str).score([["the"], ["the", "dog"]])
 
 
 def test_the_spread_is_the_squared_error_of_the_mean(table: EmbeddingTable) -> None:
     words = [["nouna", "nounb"], ["nounb", "the"]]
-    victims = Victims(words, [["NOUN"] * 2, ["NOUN", "DET"]], Scheme(("noun",)), table.form)
+    victims = Victims(words, [[0, 0], [0, VERBATIM]], table.form)
     vectors = table.embed(["nouna", "nounb", "nounb"])
     mean = vectors.mean(axis=0)
     expected = ((vectors - mean) ** 2).mean()
@@ -52,7 +53,7 @@ def test_the_spread_is_the_squared_error_of_the_mean(table: EmbeddingTable) -> N
 
 
 def test_intervals_hold_the_metrics_of_all_seeds() -> None:
-    victims = Victims(WORDS, POS, Scheme(("noun",)), str.lower)
+    victims = Victims(WORDS, NOUNS, str.lower)
     seeds = [victims.score([["the", "cat", "x"], ["the", w]]) for w in ("dog", "bird", "bird")]
     found = intervals(seeds)
     low, high = found["accuracy_protected"]

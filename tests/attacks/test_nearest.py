@@ -11,7 +11,6 @@ from scipy.stats import binomtest
 from rapt.attacks.base import Public, Release
 from rapt.attacks.inversion_scores import Victims
 from rapt.attacks.nearest import NearestNeighbour
-from rapt.privacy.categories import Scheme
 from tests.attacks.test_bayesian import CHANNELS, FALSE_ALARM, NONE, Shares, draw
 from tests.attacks.test_bayesian import public as public
 
@@ -23,7 +22,7 @@ def test_it_recovers_the_words_that_stay(public: Callable[[Shares], Public], nam
     prior, matrix = np.array([2 / 3, 1 / 3]), np.array(CHANNELS[name])
     known = public(matrix)
     words = [known.table.words[w] for w in rng.choice(2, n, p=prior)]
-    victims = Victims([[w] for w in words], [["NOUN"]] * n, Scheme(None), known.table.form)
+    victims = Victims([[w] for w in words], [[0]] * n, known.table.form)
     attack = NearestNeighbour(type="nearest-neighbour").fit(known, NONE, 0)
     right = int(
         victims.score(attack.words([Release(draw(words, known, rng))])).ratios["accuracy"][0].sum()

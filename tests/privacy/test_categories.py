@@ -45,6 +45,7 @@ def test_all_is_a_partition_of_the_tags() -> None:
         (("determiner",), "categories: got 0 words of 'determiner'"),
         (("all", "noun"), "categories: got ['all', 'noun'], expected some of noun"),
         ((), "categories: got [], expected some of noun"),
+        (("content", "noun"), "categories: got 'content', expected one of adjective"),
     ],
 )
 def test_errors_say_what_is_allowed(categories: tuple[str, ...], line: str) -> None:

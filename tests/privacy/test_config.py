@@ -9,7 +9,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from rapt import params
-from rapt.privacy.config import PAPER
+from rapt.privacy.categories import SETS
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 
@@ -29,7 +29,7 @@ def test_a_mechanisms_name_stands_for_the_papers_parameters() -> None:
 
 
 def test_paper_stands_for_its_four_categories_and_a_name_for_a_list() -> None:
-    assert list(method(categories="paper").categories) == list(PAPER)
+    assert list(method(categories="paper").categories) == list(SETS["paper"])
     assert method(categories="noun").categories == ["noun"]
     with pytest.raises(RaptError, match="got noun, all, expected 'all' alone"):
         method(categories=["noun", "all"])

@@ -38,10 +38,8 @@ def released(
     tags: list[str] = TAGS,
 ) -> list[list[str]]:
     privatizer = made(table, how, eta)
-    groups = privatizer.groups_of_text(tags)
-    return list(
-        privatizer.privatize(Words(words, groups, partial(stream, 0, i)) for i in range(copies))
-    )
+    texts = (privatizer.text(words, tags, stream=partial(stream, 0, i)) for i in range(copies))
+    return list(privatizer.privatize(texts))
 
 
 @pytest.mark.parametrize("how", [T2T_ALL, PCT])
@@ -100,8 +98,7 @@ def test_batches_threads_and_order_do_not_matter(
     table: EmbeddingTable, size: int, threads: int
 ) -> None:
     privatizer = made(table, PCT, 2.0)
-    groups = privatizer.groups_of_text(TAGS)
-    texts = [Words(TEXT, groups, partial(stream, 7, i)) for i in range(12)]
+    texts = [privatizer.text(TEXT, TAGS, stream=partial(stream, 7, i)) for i in range(12)]
     whole = list(privatizer.privatize(texts))
     with pytest.MonkeyPatch.context() as patch, threadpool_limits(threads, user_api="blas"):
         patch.setattr(module, "WORDS", size)

@@ -36,7 +36,7 @@ def test_it_says_what_holds_and_what_does_not(table: EmbeddingTable) -> None:
     assert "exp(75 * d(w, w'))" in content["guarantee"]
     assert any("verbatim" in gap for gap in content["not_covered"])
     assert content["words"]["verbatim"] == dict.fromkeys(
-        ("email", "handle", "punctuation", "url"), 0
+        ("email", "handle", "markup", "punctuation", "url"), 0
     ) | {"number": 2, "other": 5}
     assert content["budget_of_the_longest"]["words"] == 20
 

@@ -69,7 +69,7 @@ def test_a_release_has_its_statement_beside_it(pct2t: TextPrivatizer) -> None:
     assert content["documents"] == counts.documents == 20
     assert counts.words == 20 * 15
     assert content["words"]["noise"] == 20 * 9
-    numbers = {"number": 20, "email": 0, "url": 0, "handle": 0}
+    numbers = {"number": 20, "email": 0, "url": 0, "handle": 0, "markup": 0}
     assert content["words"]["placeholders"] == numbers
     assert content["words"]["verbatim"]["punctuation"] == 20
     assert content["words"]["verbatim"]["other"] == 20 * 4

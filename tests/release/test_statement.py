@@ -25,7 +25,13 @@ def test_words_are_counted_by_their_fate_and_documents_by_their_noise() -> None:
     counts = counted()
     assert (counts.documents, counts.words, counts.most, counts.replaced) == (2, 11, 3, 3)
     assert counts.fates[NOISE] == 5
-    assert counts.kinds("placeholder ") == {"number": 3, "email": 0, "url": 0, "handle": 0}
+    assert counts.kinds("placeholder ") == {
+        "number": 3,
+        "email": 0,
+        "url": 0,
+        "handle": 0,
+        "markup": 0,
+    }
 
 
 def test_counts_are_the_same_after_a_restart_and_add_up() -> None:
