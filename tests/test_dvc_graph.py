@@ -55,6 +55,18 @@ def expected(p: params.Params) -> dict[str, set[Path]]:
     return stages
 
 
+def unprotected(p: params.Params) -> set[Path]:
+    """Return the outs that hold text as it is, or what was learned from it."""
+    tasks = {of(task) for of in (paths.raw, paths.tagged, clean) for task in p.sweep.tasks}
+    attackers = product(p.sweep.recognitions, p.sweep.recognize)
+    adapters = (c.cell for c in grid.plan(p) if c.factors["method"] == grid.CLEAN)
+    return tasks | {paths.attacker(*of) for of in attackers} | {paths.adapter(c) for c in adapters}
+
+
+def clean(task: str) -> Path:
+    return paths.release(task, grid.CLEAN)
+
+
 def compare(text: str) -> None:
     """Compare DVC's stages for a params.yaml with those that rapt expects."""
     shutil.copy(ROOT / "dvc.yaml", ".")
@@ -63,7 +75,11 @@ def compare(text: str) -> None:
         stages = repo.index.stages
         made = {s.addressing: {Path(out.def_path) for out in s.outs} for s in stages}
         assert all(stage.desc for stage in stages)
-    assert made == expected(params.validate(YAML(typ="safe").load(text)))
+        outs = [out for stage in stages for out in stage.outs]
+        kept = {Path(out.def_path) for out in outs if not out.can_push}
+    p = params.validate(YAML(typ="safe").load(text))
+    assert made == expected(p)
+    assert kept == unprotected(p) & set.union(*made.values())
 
 
 @pytest.mark.parametrize("name", PRESETS)

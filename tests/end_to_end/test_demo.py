@@ -16,6 +16,7 @@ import pytest
 from rapt import grid, params
 from rapt.data.config import Values
 from rapt.privacy import seeded
+from rapt.text.table import EmbeddingTable
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import Edit, Workspace, ran
 
@@ -216,6 +217,32 @@ def test_no_text_leaves_the_user_side_but_in_the_release(demo: Workspace) -> Non
         for path in found:
             content = path.read_bytes()
             assert not [phrase for phrase in phrases if phrase in content], path
+
+
+def test_a_plain_push_sends_no_canary(demo: Workspace, tmp_path: Path) -> None:
+    """Words that the table does not know are nowhere in what `dvc push` sends of any out."""
+    demo.dvc("remote", "add", "--local", "--default", "shared", str(tmp_path))
+    try:
+        demo.dvc("push")
+    finally:
+        demo.dvc("remote", "remove", "--local", "shared")
+    table = EmbeddingTable(demo.path / "models/tables/minilm")
+    tagged = [pq.read_table(path) for path in (demo.path / "data/tagged").rglob("*.parquet")]
+    words = {word for each in tagged for text in each["words"].to_pylist() for word in text}
+    long = {word for word in words if len(word) > 5 and word.isalpha()}
+    canaries = {word for word in long if not table.knows(word)}
+    assert len(canaries) > 50
+    sent = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(sent) > 100
+    assert not [path for path in sent if canaries & strings(path)]
+
+
+def strings(path: Path) -> set[str]:
+    """Return the words of a file, be it compressed Parquet."""
+    content = path.read_bytes()
+    if content[:4] == b"PAR1":
+        content = json.dumps(pq.read_table(path).to_pylist(), ensure_ascii=False).encode()
+    return set(re.findall(r"\w+", content.decode(errors="ignore")))
 
 
 # Edits: last, as they change the workspace
