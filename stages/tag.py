@@ -3,6 +3,7 @@
 import pyarrow as pa
 
 from rapt import params, paths
+from rapt.text import language
 from rapt.text.tagging import Tagger
 from rapt.utils import files
 from rapt.utils.progress import bar
@@ -11,10 +12,12 @@ from stages import run
 
 def main(task: str) -> None:
     """Tag both splits of TASK."""
-    tagger = Tagger(params.load().tagger)
+    p = params.load()
+    tagger = Tagger(p.tagger)
     with files.atomic(paths.tagged(task)) as folder:
         for split in ("train", "test"):
             raw = files.read_parquet(paths.raw(task) / f"{split}.parquet")
+            language.check(raw["text"].to_pylist(), language.of_tagger(p.tagger), p.language)
             files.write_parquet(
                 folder / f"{split}.parquet", _tagged(raw, tagger, f"{task} {split}")
             )

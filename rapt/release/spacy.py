@@ -69,6 +69,7 @@ def _check_tags(doc: Doc) -> None:
         "mechanism": None,
         "parameters": {},
         "categories": None,
+        "language": None,
         "keep_identifiers": False,
         "keep_spacing": False,
     },
@@ -81,6 +82,7 @@ def make_privatizer(
     mechanism: str | None,
     parameters: dict[str, float],
     categories: list[str] | None,
+    language: str | None,
     keep_identifiers: bool,
     keep_spacing: bool,
 ) -> Callable[[Doc], Doc]:
@@ -92,6 +94,7 @@ def make_privatizer(
             mechanism=mechanism,
             parameters=parameters,
             categories=categories,
+            language=language,
             keep_identifiers=keep_identifiers,
             keep_spacing=keep_spacing,
         )

@@ -15,6 +15,7 @@ from rapt.privacy.statement import KINDS
 from rapt.privacy.statement import statement as of_privatizer
 from rapt.release.text import NOISE, PLACEHOLDER, VERBATIM_KIND, TextPrivatizer, Word
 from rapt.text import identifiers
+from rapt.text.language import of_tagger
 
 FRESH = "ChaCha20, keyed by the operating system anew for every text: nobody can replay it"
 SEEDED = "INSECURE: seeded, for tests alone; whoever knows the seed can undo the noise"
@@ -86,6 +87,7 @@ def statement(privatizer: TextPrivatizer, columns: Sequence[str], counts: Counts
         generator=FRESH if privatizer.insecure_seed is None else SEEDED,
         rapt=__version__,
         tagger=privatizer.tagger,
+        language=privatizer.language or of_tagger(privatizer.tagger),
         privatized_columns=list(columns),
     )
     if privatizer.categories and not privatizer.keep_identifiers:

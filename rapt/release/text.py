@@ -21,6 +21,7 @@ from rapt.privacy.privatizer import Privatizer, Words, check_categories
 from rapt.privacy.statement import kind
 from rapt.privacy.streams import fresh, stream
 from rapt.table_cache import TAGGER, cached_table
+from rapt.text import language
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagging import Tagged, Tagger, read
 from rapt.utils.errors import RaptError, not_allowed, wrong_eta
@@ -76,6 +77,7 @@ class TextPrivatizer:
         categories: parts of speech whose words get noise, each within its own, or the name of a
             set of them alone: "paper", "content", "all"; None: every word.
         tagger: package of the spaCy model that splits texts into words and tags them.
+        language: code of the texts' language, or "any", which does not check it; None: the tagger's.
         keep_identifiers: whether numbers, e-mail addresses, URLs and handles that get no noise
             are released unchanged, instead of as `<number>` and so on.
         keep_spacing: whether the text's spacing between words is kept.
@@ -94,6 +96,7 @@ class TextPrivatizer:
     parameters: Mapping[str, float] = field(default_factory=dict)
     categories: Iterable[str] | None = None
     tagger: str = TAGGER
+    language: str | None = None
     keep_identifiers: bool = False
     keep_spacing: bool = False
     insecure_seed: int | None = None
@@ -145,11 +148,17 @@ class TextPrivatizer:
         Args:
             texts: raw texts; long ones are tagged and privatized in pieces.
             *names: names of these texts' random streams, if there is an insecure seed.
+
+        Raises:
+            RaptError: they are in another language than expected.
         """
+        language.check(texts, language.of_tagger(self.tagger), self.language)
         return self._release(tagged_pieces(self._tagger, texts), *names)
 
     def release_docs(self, docs: Sequence[Doc]) -> list[list[Word]]:
         """Privatize documents that another spaCy pipeline tagged, as `release` does texts."""
+        if docs:
+            language.check([doc.text for doc in docs], docs[0].lang_, self.language)
         return self._release([list(_split(read(doc))) for doc in docs])
 
     def _release(self, texts: Sequence[Sequence[Tagged]], *names: str | int) -> list[list[Word]]:

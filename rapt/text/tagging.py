@@ -106,7 +106,8 @@ def load(package: str, exclude: Sequence[str]) -> Language:
         model: Language = import_module(package).load(exclude=list(exclude))
     except (ImportError, AttributeError, OSError) as error:
         raise RaptError(
-            f"tagger: got {package!r}, expected an installed spaCy model. Install it."
+            f"tagger: got {package!r}, expected an installed spaCy model. Try: "
+            f"python -m spacy download {package}"
         ) from error
     return model
 

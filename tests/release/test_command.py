@@ -126,7 +126,8 @@ def test_a_folder_of_parquet(rapt: Rapt) -> None:
         ),
         (
             ["in.csv", "out.csv", "--eta", "1", "--column", "review", "--tagger", "nothing"],
-            "tagger: got 'nothing', expected an installed spaCy model. Install it.",
+            "tagger: got 'nothing', expected an installed spaCy model. Try: "
+            "python -m spacy download nothing",
         ),
     ],
 )
