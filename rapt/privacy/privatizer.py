@@ -63,7 +63,6 @@ class Privatizer:
         mechanism: Wordwise,
         eta: float,
         categories: Sequence[str] | None = None,
-        device: str = "cpu",
     ) -> None:
         """Prepare the mechanism in each group.
 
@@ -72,7 +71,6 @@ class Privatizer:
             mechanism: one of rapt.privacy.mechanisms.
             eta: the privacy parameter, above 0, relative to the table; smaller is more private.
             categories: names of part-of-speech categories, or "all" alone; None: every word.
-            device: where neighbours are searched: "cpu", "cuda", "cuda:1", …
 
         Raises:
             RaptError: eta is not above 0, or the categories do not fit mechanism or table.
@@ -85,19 +83,18 @@ class Privatizer:
         self._groups = self.scheme.groups(table.pos)
         self.candidates: NDArray[np.int64] = np.unique(np.concatenate(self._groups))
         self._words = [frozenset(table.words[row] for row in rows) for rows in self._groups]
-        spaces = [] if np.isinf(eta) else self.spaces(device)
+        spaces = [] if np.isinf(eta) else self.spaces()
         if isinstance(mechanism, WordMechanism):
             self._samplers = [mechanism.sampler(space, eta) for space in spaces]
         else:
             self._searches = [space.search() for space in spaces]
 
-    def spaces(self, device: str = "cpu") -> list[Space]:
+    def spaces(self) -> list[Space]:
         """The candidates of each group."""
         if self.scheme.categories is None:  # without a copy: the table may be memory-mapped
-            return [Space(self.table.vectors, self.table.frequency, device)]
+            return [Space(self.table.vectors, self.table.frequency)]
         return [
-            Space(self.table.vectors[rows], self.table.frequency[rows], device)
-            for rows in self._groups
+            Space(self.table.vectors[rows], self.table.frequency[rows]) for rows in self._groups
         ]
 
     def words_of(self, group: int) -> frozenset[str]:
