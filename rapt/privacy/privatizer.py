@@ -15,6 +15,7 @@ from rapt.privacy.mechanisms import Mechanism, Space, WordMechanism, Wordwise
 from rapt.privacy.neighbours.threads import beside, blas_threads
 from rapt.privacy.streams import fresh
 from rapt.text.table import EmbeddingTable, Vectors
+from rapt.utils.batches import by_size
 from rapt.utils.errors import RaptError, wrong_eta
 
 WORDS = 1024  # words that a thread privatizes at a time: their noise is 6 MiB at d = 768
@@ -133,7 +134,7 @@ class Privatizer:
         if np.isinf(self.eta) and self.mechanism.releases == "words":
             yield from (Released(list(text.words)) for text in texts)
             return
-        batches = _batches(texts)
+        batches = by_size(texts, lambda text: len(text.words), WORDS)
         while some := list(islice(batches, blas_threads())):
             for released in beside(self._release, some):
                 yield from released
@@ -201,16 +202,3 @@ def check_categories(mechanism: Mechanism, categories: Sequence[str] | None) -> 
         )
     if mechanism.categories == "required" and categories is None:
         raise RaptError(f"categories: got none, expected some with mechanism {mechanism.name}.")
-
-
-def _batches(texts: Iterable[Words]) -> Iterator[list[Words]]:
-    batch: list[Words] = []
-    size = 0
-    for text in texts:
-        batch.append(text)
-        size += len(text.words)
-        if size >= WORDS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
