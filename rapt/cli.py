@@ -94,9 +94,10 @@ def privatize(
 ) -> None:
     """Privatize a file of any size, or many; a run that was killed goes on where it stopped."""
     given = locals()
-    from rapt.release.command import privatize as privatized
+    from rapt.release.command import prepared, summary
 
-    typer.echo(privatized(**given), err=True)
+    job, privatizer = prepared(**given)
+    typer.echo(summary(out, job.run(privatizer)), err=True)
 
 
 app.command(rich_help_panel=TEXT)(predict)
@@ -277,9 +278,10 @@ def report(
     ] = False,
 ) -> None:
     """Write a copy of the report's page, of some cells or with a stamp; dvc repro makes its own."""
+    given = locals()
     from rapt.reporting.command import report as reported
 
-    typer.echo(reported(out, chosen=cells or (), stamp=stamp))
+    typer.echo(reported(**given))
 
 
 @app.command(rich_help_panel=EXPERIMENT)
