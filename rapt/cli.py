@@ -13,12 +13,15 @@ import typer
 from rapt import __version__
 from rapt.commands.audit import audit, mechanisms
 from rapt.commands.calibrate import calibrate
+from rapt.commands.clean import clean
 from rapt.options import FORMATS, AsJson, Categories, Mechanism, Table, Tagger, parsed_eta
 from rapt.serving.predict import predict
 from rapt.utils.errors import RaptError, disk_errors
 from rapt.utils.process import no_telemetry
 
 # Commands import what they need when they run: `rapt --help` takes no longer than Typer does.
+# Each option stands once: here, or with the longer commands in modules that import no more either.
+# `locals()` comes first in a command, where it holds the options alone.
 app = typer.Typer(
     help="Privacy-preserving fine-tuning on text.",
     no_args_is_help=True,
@@ -293,13 +296,7 @@ def sync() -> None:
     mlflow_mirror.sync(params.load())
 
 
-@app.command(rich_help_panel=EXPERIMENT)
-def clean() -> None:
-    """Remove the outs and the dvc.lock entries of stages that dvc.yaml no longer has."""
-    from rapt.commands.clean import clean
-
-    for path in clean():
-        typer.echo(f"removed {path}")
+app.command(rich_help_panel=EXPERIMENT)(clean)
 
 
 @app.command(rich_help_panel=PROVIDER)
