@@ -11,10 +11,17 @@ from typing import Annotated, Any
 import typer
 
 from rapt import __version__
-from rapt.utils.errors import RaptError, disk_errors, wrong_eta
+from rapt.commands.audit import audit, mechanisms
+from rapt.commands.calibrate import calibrate
+from rapt.commands.clean import clean
+from rapt.options import FORMATS, AsJson, Categories, Mechanism, Table, Tagger, parsed_eta
+from rapt.serving.predict import predict
+from rapt.utils.errors import RaptError, disk_errors
 from rapt.utils.process import no_telemetry
 
 # Commands import what they need when they run: `rapt --help` takes no longer than Typer does.
+# Each option stands once: here, or with the longer commands in modules that import no more either.
+# `locals()` comes first in a command, where it holds the options alone.
 app = typer.Typer(
     help="Privacy-preserving fine-tuning on text.",
     no_args_is_help=True,
@@ -23,41 +30,8 @@ app = typer.Typer(
 )
 TEXT, EXPERIMENT = "Your text", "An experiment"
 PROVIDER, INSIDE = "A provider", "Look inside"
-CATEGORIES = (
-    "noun, verb, pronoun, preposition, adjective, symbol, determiner, conjunction; or all alone"
-)
-MECHANISMS = (
-    "t2t, pct2t, mahalanobis, vickrey, rank-neighbours, tem, santext, santext-plus, custext, "
-    "truncated-gumbel, imola"
-)
-FORMATS = "text, csv, tsv, jsonl, parquet"
 # What rapt[tune] installs; any other package that is not here comes with rapt[pipeline].
 TUNE = ("fastapi", "peft", "seqeval", "sklearn", "torch", "transformers", "uvicorn")
-
-
-def _eta(text: str) -> float:
-    try:
-        eta = float(text)
-    except ValueError:
-        eta = 0.0
-    if not eta > 0:  # said before a table is made
-        raise RaptError(f"eta: {wrong_eta(text)}")
-    return eta
-
-
-# Options of more than one command.
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Categories = Annotated[
-    list[str] | None,
-    typer.Option(help=f"Parts of speech that get noise: {CATEGORIES}. Else every word."),
-]
-Mechanism = Annotated[
-    str | None, typer.Option(help=f"{MECHANISMS}. Else pct2t with categories, t2t without.")
-]
-Table = Annotated[
-    Path | None, typer.Option(help="Embedding table; else params.yaml's, or MiniLM's.")
-]
-Tagger = Annotated[str | None, typer.Option(help="spaCy model; else params.yaml's.")]
 
 
 def _print_json(content: Any) -> None:
@@ -91,7 +65,7 @@ def privatize(
     eta: Annotated[
         float,
         typer.Option(
-            parser=_eta, metavar="FLOAT", help="Privacy parameter: smaller is more private."
+            parser=parsed_eta, metavar="FLOAT", help="Privacy parameter: smaller is more private."
         ),
     ],
     categories: Categories = None,
@@ -122,108 +96,15 @@ def privatize(
     ] = None,
 ) -> None:
     """Privatize a file of any size, or many; a run that was killed goes on where it stopped."""
-    from rapt.release.command import privatize as privatized
+    given = locals()
+    from rapt.release.command import prepared, summary
 
-    done = privatized(
-        path,
-        out,
-        eta=eta,
-        categories=categories,
-        mechanism=mechanism,
-        parameter=parameter,
-        table=table,
-        tagger=tagger,
-        format=format,
-        column=column,
-        drop_others=drop_others,
-        keep_identifiers=keep_identifiers,
-        keep_spacing=keep_spacing,
-        keep_map=keep_map,
-        overwrite=overwrite,
-        seed=seed,
-        insecure_seed=insecure_seed,
-    )
-    typer.echo(done, err=True)
+    job, privatizer = prepared(**given)
+    typer.echo(summary(out, job.run(privatizer)), err=True)
 
 
-@app.command(rich_help_panel=TEXT)
-def predict(
-    text: Annotated[str, typer.Argument(help="A text, a file with one a line, or - for stdin.")],
-    adapter: Annotated[
-        str, typer.Option(help="A tuned seed's folder, or the address of `rapt serve`.")
-    ],
-    eta: Annotated[
-        float | None,
-        typer.Option(
-            parser=_eta, metavar="FLOAT", help="Privacy parameter; else that of the training data."
-        ),
-    ] = None,
-    pair: Annotated[
-        bool, typer.Option("--pair", help="Texts are two segments, a tab between them.")
-    ] = False,
-    placeholders: Annotated[
-        bool, typer.Option("--placeholders", help="For numbers, addresses, … that get no noise.")
-    ] = False,
-    table: Annotated[
-        Path | None, typer.Option(help="Embedding table; else the release's, or MiniLM's.")
-    ] = None,
-    tagger: Tagger = None,
-    release: Annotated[
-        Path | None, typer.Option(help="Your own release: refuse a provider that says otherwise.")
-    ] = None,
-    as_told: Annotated[
-        bool, typer.Option("--as-told", help="Without it: privatize as a provider elsewhere says.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="A JSON object for each text.")] = False,
-    show: Annotated[bool, typer.Option("--show", help="Print what is sent as well.")] = False,
-) -> None:
-    """Privatize texts as an adapter's training data was, and ask it for their classes."""
-    from rapt.serving.predict import predict as predicted
-
-    for line in predicted(
-        text,
-        adapter,
-        eta=eta,
-        pair=pair,
-        placeholders=placeholders,
-        table=table,
-        tagger=tagger,
-        release=release,
-        as_told=as_told,
-        as_json=json,
-        show=show,
-    ):
-        typer.echo(line)
-
-
-@app.command(rich_help_panel=TEXT)
-def calibrate(
-    replaced: Annotated[
-        float | None, typer.Option(help="Share of the words to replace, in the mean.")
-    ] = None,
-    worst_kept: Annotated[
-        float | None, typer.Option(help="Share of its draws that may keep any one word.")
-    ] = None,
-    table: Table = None,
-    categories: Categories = None,
-    mechanism: Mechanism = None,
-    words: Annotated[int, typer.Option(help="Words to draw from the table.", min=2)] = 300,
-    draws: Annotated[int, typer.Option(help="Noisy draws for each.", min=1)] = 200,
-) -> None:
-    """Find the largest eta that replaces words as often as you want."""
-    from rapt.commands.calibrate import calibrate
-
-    typer.echo(
-        calibrate(
-            replaced=replaced,
-            worst_kept=worst_kept,
-            folder=table,
-            mechanism=mechanism,
-            categories=categories or (),
-            words=words,
-            draws=draws,
-        )
-    )
+app.command(rich_help_panel=TEXT)(predict)
+app.command(rich_help_panel=TEXT)(calibrate)
 
 
 @app.command("table", rich_help_panel=TEXT)
@@ -263,23 +144,15 @@ def init(
     text: Annotated[str | None, typer.Option(help="Column with the text.")] = None,
     text_pair: Annotated[str | None, typer.Option(help="Column with a pair's second text.")] = None,
     label: Annotated[str | None, typer.Option(help="Column with the class.")] = None,
-    attribute: Annotated[
-        list[str] | None, typer.Option(help="A private attribute's column.")
+    attributes: Annotated[
+        list[str] | None, typer.Option("--attribute", help="A private attribute's column.")
     ] = None,
 ) -> None:
     """Start an experiment on your own data: params.yaml gets it, small enough to run at once."""
+    given = locals()
     from rapt.commands.init import task_block
 
-    typer.echo(
-        task_block(
-            path,
-            name=name,
-            text=text,
-            text_pair=text_pair,
-            label=label,
-            attributes=attribute or (),
-        )
-    )
+    typer.echo(task_block(**given))
 
 
 @app.command(rich_help_panel=EXPERIMENT)
@@ -356,12 +229,13 @@ def preview(
     tflops: Annotated[
         float | None, typer.Option(help="Useful TFLOP/s of your GPU; else measured, or 10.")
     ] = None,
-    json: AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say what a preset would run, and about what it would cost in hours and disk."""
+    given = locals()
     from rapt.commands.plan import preview as previewed
 
-    previewed(what, rows=rows or (), parameters=parameters or (), tflops=tflops, as_json=json)
+    previewed(**given)
 
 
 @app.command(
@@ -407,9 +281,10 @@ def report(
     ] = False,
 ) -> None:
     """Write a copy of the report's page, of some cells or with a stamp; dvc repro makes its own."""
+    given = locals()
     from rapt.reporting.command import report as reported
 
-    typer.echo(reported(out, chosen=cells or (), stamp=stamp))
+    typer.echo(reported(**given))
 
 
 @app.command(rich_help_panel=EXPERIMENT)
@@ -421,13 +296,7 @@ def sync() -> None:
     mlflow_mirror.sync(params.load())
 
 
-@app.command(rich_help_panel=EXPERIMENT)
-def clean() -> None:
-    """Remove the outs and the dvc.lock entries of stages that dvc.yaml no longer has."""
-    from rapt.commands.clean import clean
-
-    for path in clean():
-        typer.echo(f"removed {path}")
+app.command(rich_help_panel=EXPERIMENT)(clean)
 
 
 @app.command(rich_help_panel=PROVIDER)
@@ -443,12 +312,7 @@ def serve(
     served(adapter, port)
 
 
-@app.command(rich_help_panel=INSIDE)
-def mechanisms() -> None:
-    """List the mechanisms: what holds for each, what does not, and its parameters."""
-    from rapt.privacy.audit.command import print_mechanisms
-
-    print_mechanisms()
+app.command(rich_help_panel=INSIDE)(mechanisms)
 
 
 @app.command(rich_help_panel=INSIDE)
@@ -459,48 +323,7 @@ def attacks() -> None:
     print_attacks()
 
 
-@app.command(rich_help_panel=INSIDE)
-def audit(
-    mechanism: Annotated[
-        list[str] | None, typer.Option(help="Of `rapt mechanisms`, repeatable; else all.")
-    ] = None,
-    eta: Annotated[
-        list[float] | None,
-        typer.Option(parser=_eta, metavar="FLOAT", help="Repeatable; else 0.5 and 2."),
-    ] = None,
-    table: Annotated[
-        Path | None,
-        typer.Option(exists=True, file_okay=False, help="Embedding table; else built-in words."),
-    ] = None,
-    words: Annotated[
-        list[str] | None, typer.Option(help="Word of the space, repeatable; else frequent ones.")
-    ] = None,
-    pairs: Annotated[
-        list[str] | None, typer.Option(help="Two words, as in cat:dog, repeatable; else several.")
-    ] = None,
-    draws: Annotated[int, typer.Option(help="For each input.")] = 10_000,
-    dimensions: Annotated[int, typer.Option(help="Of the space, by principal components.")] = 2,
-    full: Annotated[
-        bool, typer.Option("--full", help="The whole table as it is, instead of a small space.")
-    ] = False,
-    seed: Annotated[int | None, typer.Option(help="For repeatable draws.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Write all findings to this file.")] = None,
-) -> None:
-    """Look for violations of what the mechanisms promise; exit with 1 if there are any."""
-    from rapt.privacy.audit.command import audit as audited
-
-    if audited(
-        mechanisms=mechanism or (),
-        etas=eta or (),
-        table=table,
-        words=words or (),
-        pairs=pairs or (),
-        draws=draws,
-        dimensions=None if full else dimensions,
-        seed=seed,
-        json=json,
-    ):
-        raise typer.Exit(1)
+app.command(rich_help_panel=INSIDE)(audit)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from typing import get_args
 
 import pytest
 
-from rapt import __version__, cli, params, speed
+from rapt import __version__, cli, options, params, speed
 from rapt.attacks import ATTACKS
 from rapt.privacy.channel import estimate
 from rapt.privacy.config import Category
@@ -54,10 +54,10 @@ def test_help_and_version_are_quick(workspace: Path) -> None:
 
 
 def test_help_names_what_is_allowed() -> None:
-    assert set(re.findall(r"[a-z]+", cli.CATEGORIES)) - {"or", "alone"} == {*get_args(Category)}
+    assert set(re.findall(r"[a-z]+", options.CATEGORIES)) - {"or", "alone"} == {*get_args(Category)}
     words = [name for name, kind in MECHANISMS.items() if kind.releases == "words"]
-    assert cli.MECHANISMS.split(", ") == words
-    assert cli.FORMATS.split(", ") == [*FORMATS]
+    assert options.MECHANISMS.split(", ") == words
+    assert options.FORMATS.split(", ") == [*FORMATS]
 
 
 def test_commands_stand_in_groups() -> None:

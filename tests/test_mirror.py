@@ -18,8 +18,8 @@ ELSEWHERE = {
     # Commands run as a user runs them.
     "rapt/commands/calibrate.py": "tests/test_cli.py",
     "rapt/commands/clean.py": "tests/test_cli.py",
-    # Both passes have the same tests.
-    "rapt/privacy/neighbours/torch_passes.py": "tests/privacy/neighbours/test_first_pass.py",
+    "rapt/options.py": "tests/test_cli.py",
+    "rapt/serving/repeater.py": "tests/serving/test_predict.py",
     # The places that dvc.yaml names.
     "rapt/paths.py": "tests/test_dvc_graph.py",
     # A stage that fails ends with one line.

@@ -61,10 +61,10 @@ def test_importing_the_package_imports_nothing_else() -> None:
     "module",
     [
         "rapt.cli",
-        "rapt.commands.calibrate",
-        "rapt.privacy.audit.command",
+        "rapt.privacy.audit",
+        "rapt.privacy.calibration",
         "rapt.release.command",
-        "rapt.serving.predict",
+        "rapt.serving.repeater",
         "rapt.text.embeddings",
     ],
 )

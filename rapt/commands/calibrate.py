@@ -3,42 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from rapt import defaults
-from rapt.privacy.calibration import Calibrated, Curve, curve
-from rapt.privacy.categories import listed
-from rapt.privacy.mechanisms import word_mechanism
-from rapt.text.table import EmbeddingTable
+import typer
+
+from rapt.options import Categories, Mechanism, Table
 from rapt.utils.errors import RaptError
+
+if TYPE_CHECKING:
+    from rapt.privacy.calibration import Calibrated, Curve
 
 SEED = 0  # equal calls give equal lines
 
 
 def calibrate(
-    *,
-    replaced: float | None,
-    worst_kept: float | None,
-    folder: Path | None,
-    mechanism: str | None,
-    categories: Sequence[str],
-    words: int,
-    draws: int,
-) -> str:
-    """Find the largest η that protects as wanted, and say so with its interval.
+    replaced: Annotated[
+        float | None, typer.Option(help="Share of the words to replace, in the mean.")
+    ] = None,
+    worst_kept: Annotated[
+        float | None, typer.Option(help="Share of its draws that may keep any one word.")
+    ] = None,
+    table: Table = None,
+    categories: Categories = None,
+    mechanism: Mechanism = None,
+    words: Annotated[int, typer.Option(help="Words to draw from the table.", min=2)] = 300,
+    draws: Annotated[int, typer.Option(help="Noisy draws for each.", min=1)] = 200,
+) -> None:
+    """Find the largest eta that replaces words as often as you want."""
+    from rapt import defaults
+    from rapt.privacy.calibration import curve
+    from rapt.privacy.categories import listed
+    from rapt.privacy.mechanisms import word_mechanism
+    from rapt.text.table import EmbeddingTable
 
-    Args:
-        replaced: mean probability that a word becomes another; or
-        worst_kept: probability that the least protected word stays as it is, at most.
-        folder: of the embedding table; None: the project's, else MiniLM's (rapt.defaults).
-        mechanism: its type, with the paper's parameters; None: PCT2T with categories, else T2T.
-        categories: one at a time, or several with commas between them; none: every word.
-        words: how many words of the table to draw.
-        draws: noisy draws of each.
-
-    Raises:
-        RaptError: something is missing or not allowed, or no η protects as wanted.
-    """
     wanted = {"replaced": replaced, "worst-kept": worst_kept}
     if sum(share is not None for share in wanted.values()) != 1:
         got = "both" if replaced else "neither"
@@ -48,17 +45,17 @@ def calibrate(
     for name, share in wanted.items():
         if share is not None and not 0 < share < 1:
             raise RaptError(f"--{name}: got {share}, expected a number above 0 and below 1.")
-    folder = folder or defaults.table()
-    table, among = EmbeddingTable(folder), listed(categories)
+    folder = table or defaults.table()
+    opened, among = EmbeddingTable(folder), listed(categories or ())
     mechanism = mechanism or ("pct2t" if among else "t2t")
-    found = curve(table, word_mechanism(mechanism), among, words=words, draws=draws, seed=SEED)
+    found = curve(opened, word_mechanism(mechanism), among, words=words, draws=draws, seed=SEED)
     if replaced is not None:
         claim = f"{mechanism} replaces {replaced:.1%} of the words of {folder}"
         said = _mean(found, replaced, claim)
     else:
         claim = f"{mechanism} keeps no word drawn from {folder} in over {worst_kept:.1%} of draws"
-        said = _worst(found, worst_kept or 0, claim, table.words)
-    return (
+        said = _worst(found, worst_kept or 0, claim, opened.words)
+    typer.echo(
         f"{said}\n({len(found.rows)} words, drawn uniformly from its candidates, {found.draws} "
         "draws each; interval of 95 %.)"
     )

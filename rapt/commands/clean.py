@@ -7,18 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ruamel.yaml import YAML
+import typer
 
 from rapt.utils.errors import RaptError
 
 
-def clean() -> list[str]:
-    """Remove the outs and entries of stages in dvc.lock that dvc.yaml no longer has.
-
-    DVC keeps both for ever. Returns the removed paths.
-    """
+def clean() -> None:
+    """Remove the outs and the dvc.lock entries of stages that dvc.yaml no longer has."""
     # DVC's own writer leaves dvc.lock byte for byte as DVC would write it.
     from dvc.utils.serialize import modify_yaml
+    from ruamel.yaml import YAML
 
     if not Path("dvc.lock").is_file():
         raise RaptError("dvc.lock: got no such file, expected that of a run. Next: dvc repro")
@@ -42,7 +40,8 @@ def clean() -> list[str]:
     with modify_yaml("dvc.lock") as lock:
         for stage in dead:
             del lock["stages"][stage]
-    return removed
+    for path in removed:
+        typer.echo(f"removed {path}")
 
 
 def _stages() -> set[str]:

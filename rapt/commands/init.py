@@ -60,25 +60,18 @@ def task_block(
     text: str | None = None,
     text_pair: str | None = None,
     label: str | None = None,
-    attributes: Sequence[str] = (),
+    attributes: Sequence[str] | None = None,
     params_path: str | Path = "params.yaml",
 ) -> str:
     """Inspect a file, or a folder of train and test files, and add it to params.yaml as a task.
+
+    See `rapt init --help` for the options.
 
     A params.yaml that is an unedited preset becomes a small experiment on this task alone. An
     edited one keeps its content, byte for byte, and gets the task in addition.
 
     Columns that are not given are guessed if they are obvious: by the usual names, or for the text
     as the only column of sentences.
-
-    Args:
-        path: CSV, TSV, JSONL or Parquet; or a folder with train and test or validation files.
-        name: The task's name; None: made from the file's name.
-        text: The text column.
-        text_pair: The second text column of pairs.
-        label: The column of the class to predict.
-        attributes: The columns of private attributes.
-        params_path: Path of params.yaml.
 
     Returns:
         What was read, and what to do next, for the user.
@@ -101,7 +94,7 @@ def task_block(
         text, guessed_pair = table.guess_texts()
         text_pair = text_pair or guessed_pair
     label = label or table.guess_label({text, text_pair})
-    task = _source(table) + _columns(table, text, text_pair, label, attributes)
+    task = _source(table) + _columns(table, text, text_pair, label, attributes or ())
 
     def entered(rows: str) -> tuple[str, params.Params]:
         block = f"{name}:\n{indent(task + rows, '  ')}"

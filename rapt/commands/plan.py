@@ -37,19 +37,12 @@ FACTORS = ("task", "backbone", "tuner")
 def preview(
     what: str | None,
     *,
-    rows: Sequence[str],
-    parameters: Sequence[str],
-    tflops: float | None,
+    rows: Sequence[str] | None = None,
+    parameters: Sequence[str] | None = None,
+    tflops: float | None = None,
     as_json: bool = False,
 ) -> None:
-    """Print cells, runs, hours and disk space, with the basis of each estimate.
-
-    Args:
-        what: a preset or a params file; None: params.yaml.
-        rows: training rows of tasks that are not here, such as `sst2=67349`, or `67349` for all.
-        parameters: sizes of backbones that are not here, such as `qwen=3B`, or `3B` for all.
-        tflops: useful TFLOP/s of a GPU; None: measured here, else assumed.
-        as_json: print JSON for programs, with null for unknown values.
+    """Print cells, runs, hours and disk space; see `rapt plan --help` for the options.
 
     Raises:
         RaptError: there is no such preset or file, it is invalid, or a number cannot be read.
@@ -58,7 +51,7 @@ def preview(
         raise RaptError(f"--tflops: got {tflops:g}, expected a number above 0.")
     p = _params(what)
     estimate = Estimate(
-        p, _given("rows", rows, p.tasks), _given("parameters", parameters, p.backbones)
+        p, _given("rows", rows or (), p.tasks), _given("parameters", parameters or (), p.backbones)
     )
     speed = measured(estimate.width)
     if tflops is not None:

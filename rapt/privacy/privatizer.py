@@ -17,6 +17,7 @@ from rapt.privacy.neighbours.threads import beside, blas_threads
 from rapt.privacy.streams import fresh
 from rapt.text.identifiers import placeholder
 from rapt.text.table import EmbeddingTable, Vectors
+from rapt.utils.batches import by_size
 from rapt.utils.errors import RaptError, wrong_eta
 
 WORDS = 1024  # words that a thread privatizes at a time: their noise is 6 MiB at d = 768
@@ -68,7 +69,6 @@ class Privatizer:
         mechanism: Wordwise,
         eta: float,
         categories: Sequence[str] | None = None,
-        device: str = "cpu",
     ) -> None:
         """Prepare the mechanism in each group.
 
@@ -78,7 +78,6 @@ class Privatizer:
             eta: the privacy parameter, above 0, relative to the table; smaller is more private.
             categories: names of part-of-speech categories, or of a set of them alone: "paper",
                 "content", "all"; None: every word.
-            device: where neighbours are searched: "cpu", "cuda", "cuda:1", …
 
         Raises:
             RaptError: eta is not above 0, or the categories do not fit mechanism or table.
@@ -94,7 +93,6 @@ class Privatizer:
         self._unknown = len(groups)
         self._groups = [*groups, np.arange(len(table.words))]
         self._words = [frozenset(table.words[row] for row in rows) for rows in self._groups]
-        self._device = device
         spaces = [] if np.isinf(eta) else self.spaces()
         if isinstance(mechanism, WordMechanism):
             self._samplers = [mechanism.sampler(space, eta) for space in spaces]
@@ -106,13 +104,13 @@ class Privatizer:
         if self.scheme.categories is None:
             return [self._whole()]
         return [
-            Space(self.table.vectors[rows], self.table.frequency[rows], self._device)
+            Space(self.table.vectors[rows], self.table.frequency[rows])
             for rows in self._groups[: self._unknown]
         ]
 
     def _whole(self) -> Space:
         """The whole table, without a copy: it may be memory-mapped."""
-        return Space(self.table.vectors, self.table.frequency, self._device)
+        return Space(self.table.vectors, self.table.frequency)
 
     @cached_property
     def _sampler_of_unknown(self) -> Sampler:
@@ -186,7 +184,7 @@ class Privatizer:
         if np.isinf(self.eta) and self.mechanism.releases == "words":
             yield from (Released(list(text.words)) for text in texts)
             return
-        batches = _batches(texts)
+        batches = by_size(texts, lambda text: len(text.words), WORDS)
         while some := list(islice(batches, blas_threads())):
             for released in beside(self._release, some):
                 yield from released
@@ -255,16 +253,3 @@ def check_categories(mechanism: Mechanism, categories: Sequence[str] | None) -> 
         )
     if mechanism.categories == "required" and categories is None:
         raise RaptError(f"categories: got none, expected some with mechanism {mechanism.name}.")
-
-
-def _batches(texts: Iterable[Words]) -> Iterator[list[Words]]:
-    batch: list[Words] = []
-    size = 0
-    for text in texts:
-        batch.append(text)
-        size += len(text.words)
-        if size >= WORDS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch

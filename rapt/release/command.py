@@ -15,19 +15,6 @@ from rapt.release.text import NOISE, PLACEHOLDER, TextPrivatizer
 from rapt.utils.errors import RaptError
 
 
-def privatize(path: Path, out: Path, **options: Any) -> str:
-    """Privatize a file or a folder of Parquet files; see `rapt privatize --help` for the options.
-
-    Returns:
-        a summary in one line; only for the user, as it reveals more than the release.
-
-    Raises:
-        RaptError: an option is not allowed.
-    """
-    job, privatizer = prepared(path, out, **options)
-    return summary(out, job.run(privatizer))
-
-
 def prepared(
     path: Path,
     out: Path,

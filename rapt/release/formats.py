@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rapt.data.read import missing_column
+from rapt.utils.batches import by_size
 from rapt.utils.errors import RaptError, not_allowed, one_of
 
-T = TypeVar("T")
 Texts = Mapping[str, Sequence[str | None]]  # column -> its values, null where there is none
 
 CHUNK = 200_000  # characters (bytes, in Parquet) of the rows read at a time; a row may be longer
@@ -134,7 +134,7 @@ class Records(Format):
         first = next(lines, None)
         bom = BOM if first and first.startswith(BOM) else ""
         records = self._records(chain([first.removeprefix(bom)], lines) if first else lines)
-        for number, rows in enumerate(_grouped(records, _size, CHUNK)):
+        for number, rows in enumerate(by_size(records, _size, CHUNK)):
             head = ""
             if number == 0:
                 names, end = list(rows[0].values), rows[0].end
@@ -285,7 +285,7 @@ class Parquet(Format):
                 names = [name for name in schema.names if self._is_kept(name)]
                 bare = pa.schema([_without_metadata(schema.field(name)) for name in names])
                 batches = file.iter_batches(ROWS, columns=names if self.drop_others else None)
-                groups = _grouped(batches, lambda batch: batch.nbytes, CHUNK)
+                groups = by_size(batches, lambda batch: 1 + batch.nbytes, CHUNK)
                 for number, group in enumerate(groups):
                     table = pa.Table.from_batches(group).cast(bare)
                     texts = {name: table[name].to_pylist() for name in self.columns}
@@ -299,7 +299,7 @@ class Parquet(Format):
         """Write the rows of all parts in larger row groups."""
         tables = (pq.ParquetFile(part).read() for part in parts)
         first = next(tables)
-        groups = _grouped(chain([first], tables), lambda table: table.nbytes, ROW_GROUP)
+        groups = by_size(chain([first], tables), lambda table: 1 + table.nbytes, ROW_GROUP)
         with pq.ParquetWriter(out, first.schema, compression="zstd") as writer:
             for group in groups:
                 writer.write_table(pa.concat_tables(group))
@@ -336,22 +336,8 @@ def format_name(path: Path, out: Path, given: str | None) -> str:
     return name
 
 
-def _grouped(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """Items in order, as many at a time as make up this size."""
-    group: list[T] = []
-    total = 0
-    for item in items:
-        group.append(item)
-        total += 1 + size(item)
-        if total >= most:
-            yield group
-            group, total = [], 0
-    if group:
-        yield group
-
-
 def _size(row: Record) -> int:
-    return sum(len(str(value)) for value in row.values.values())
+    return 1 + sum(len(str(value)) for value in row.values.values())
 
 
 def _encode(table: pa.Table, texts: Texts) -> bytes:

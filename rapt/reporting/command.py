@@ -25,13 +25,8 @@ END = "</main>"
 ADAPTED = ("train", "probe", "denoise", "membership")
 
 
-def report(out: Path, *, chosen: Sequence[str], stamp: bool) -> str:
-    """Write a copy of the page outside DVC.
-
-    Args:
-        out: where; not below reports, which belongs to `dvc repro report`.
-        chosen: cells as KIND/CELL, with * and ?, or the paths of their JSON; none: all.
-        stamp: whether to add commit, machine, times and costs.
+def report(out: Path, *, cells: Sequence[str] | None = None, stamp: bool = False) -> str:
+    """Write a copy of the page outside DVC; see `rapt report --help` for the options.
 
     Returns:
         Where it lies, for the user.
@@ -42,7 +37,7 @@ def report(out: Path, *, chosen: Sequence[str], stamp: bool) -> str:
     if Path("reports").resolve() in out.resolve().parents:
         raise RaptError(f"{out}: reports belongs to dvc repro report, give a path outside it")
     p = params.load()
-    results = reader.load(narrowed(p, chosen) if chosen else p, p)
+    results = reader.load(narrowed(p, cells) if cells else p, p)
     html = render(results, figures(results))
     if stamp:
         benchmarks = files.read_json(BENCHMARKS) if BENCHMARKS.is_file() else None

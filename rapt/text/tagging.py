@@ -11,6 +11,7 @@ from spacy.tokens import Doc
 
 from rapt.text import identifiers
 from rapt.text.characters import visible
+from rapt.utils.batches import by_size
 from rapt.utils.errors import RaptError
 
 CHARACTERS = 100_000  # tagged at a time
@@ -73,7 +74,7 @@ class Tagger:
             split: whether they are words already, with a space between, each to stay one.
         """
         make = self._as_split if split else self._visible
-        for batch in _batches(texts):
+        for batch in by_size(texts, len, CHARACTERS):
             with self._nlp.memory_zone():
                 docs = map(make, batch)
                 taken = [read(doc) for doc in (self._nlp.pipe(docs) if self._tags else docs)]
@@ -126,16 +127,3 @@ def read(doc: Doc) -> Tagged:
         [text[end : end + 1].isspace() for end in ends],
         [found[token.i] for token in kept],
     )
-
-
-def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    batch: list[str] = []
-    size = 0
-    for text in texts:
-        batch.append(text)
-        size += len(text)
-        if size >= CHARACTERS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch

@@ -18,12 +18,12 @@ from tests.conftest import ROOT
 
 
 def test_a_copy_without_choice_or_stamp_is_the_page(whole: Params, tmp_path: Path) -> None:
-    report(tmp_path / "new" / "copy.html", chosen=(), stamp=False)
+    report(tmp_path / "new" / "copy.html")
     assert (tmp_path / "new" / "copy.html").read_bytes() == paths.REPORT.read_bytes()
 
 
 def test_a_copy_of_some_cells_has_no_others(whole: Params, tmp_path: Path) -> None:
-    report(tmp_path / "copy.html", chosen=["infer/*-50"], stamp=False)
+    report(tmp_path / "copy.html", cells=["infer/*-50"])
     html = (tmp_path / "copy.html").read_text()
     assert "mlp infers the author of tweets" in html
     assert "minilm tuned with" not in html and "3 of 3 planned cells have run" in html
@@ -55,9 +55,9 @@ def test_several_cells_bring_what_their_tables_need(whole: Params) -> None:
 
 def test_what_is_no_cell_and_what_is_dvcs_is_refused(whole: Params, tmp_path: Path) -> None:
     with pytest.raises(RaptError, match=r"got 'trian/\*', expected KIND/CELL, .*\. Did you mean"):
-        report(tmp_path / "copy.html", chosen=["trian/*"], stamp=False)
+        report(tmp_path / "copy.html", cells=["trian/*"])
     with pytest.raises(RaptError, match=r"copy.html: reports belongs to dvc repro report"):
-        report(Path("reports/copy.html"), chosen=(), stamp=False)
+        report(Path("reports/copy.html"))
     assert not list(tmp_path.iterdir())
 
 

@@ -21,8 +21,8 @@ from rapt import defaults
 from rapt.cli import app, main
 from rapt.release.text import TAGGER
 from rapt.serving.model import Adapted
-from rapt.serving.predict import Repeater
 from rapt.serving.protocol import contract_of
+from rapt.serving.repeater import Repeater
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.inference_spec import Contract
 from rapt.tuning.inputs import read_split

@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoTokenizer, BertModel
 
 from rapt.release.text import TAGGER
 from rapt.serving.model import Adapted
-from rapt.serving.predict import Repeater
+from rapt.serving.repeater import Repeater
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from rapt.utils.errors import RaptError

@@ -25,16 +25,14 @@ class Space:
     Attributes:
         vectors: float32 (V, d).
         frequency: float64 (V,), public relative frequency of each word, 0 if unknown.
-        device: PyTorch device of the neighbour search.
     """
 
     vectors: NDArray[np.float32]
     frequency: NDArray[np.float64]
-    device: str = "cpu"
 
     def search(self) -> ExactSearch:
         """Return the exact search of nearest candidates."""
-        return ExactSearch(self.vectors, device=self.device)
+        return ExactSearch(self.vectors)
 
     def rows(self, vectors: Vectors) -> Rows:
         """Return the row of the candidate nearest to each vector."""

@@ -14,7 +14,7 @@ Float = TypeVar("Float", np.float32, np.float64)
 
 ALL = 1 << 18  # pairs held at a time, where all rows are measured: few queries, or a small table
 NUMBERS = 1 << 16  # of a chunk of vectors: 512 KiB in float64
-CROWDED = 1024  # candidates of one query, above which a pass leaves it to the next pass
+CROWDED = 1024  # candidates of one query, above which all its distances are measured
 
 
 class Pairs(NamedTuple):
@@ -111,12 +111,6 @@ def _places(mask: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int6
     return line, column
 
 
-def _best(maxima: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return index and value of the greatest entry of each row of `maxima`, (n, groups)."""
-    groups = maxima.argmax(axis=1)
-    return groups, maxima[np.arange(len(groups)), groups]
-
-
 def _rank(sorted_queries: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the rank of each pair among those of its query, from 0 on."""
     first = np.searchsorted(sorted_queries, sorted_queries)
@@ -127,9 +121,7 @@ def _greatest(top: NDArray[np.float32], maxima: NDArray[np.float32]) -> NDArray[
     """Return the k greatest entries of each row of both arrays, float32 (n, k)."""
     k = top.shape[1]
     if k == 1:  # Several times faster, and the common case.
-        # numpy's max is slow along short contiguous rows, its argmax is not.
-        best = _best(maxima)[1] if maxima.flags.c_contiguous else maxima.max(axis=1)
-        return np.maximum(top, best[:, None])
+        return np.maximum(top, maxima.max(axis=1)[:, None])
     return np.partition(np.concatenate([top, maxima], axis=1), -k, axis=1)[:, -k:]
 
 

@@ -1,4 +1,4 @@
-"""First passes: approximate scores of all rows, in tiles, with error bounds.
+"""The first pass: approximate scores of all rows, in tiles, with error bounds.
 
 The score of row k for the query q is E_k·q − ½‖E_k‖² = ½(‖q‖² − ‖E_k − q‖²). The nearest row has
 the greatest score, and a matrix product computes many scores at once.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,20 +18,24 @@ from rapt.utils.memmap import walk
 GROUP = 32
 # Beyond it products may overflow float32, whose greatest number is 3.4e38.
 OVERFLOW = 1e37
-# Of Float32Pass: at most 8 MiB of scores at a time, which are read once more while they are in
+# At most 8 MiB of scores at a time, which are read once more while they are in
 # cache. Larger products are no faster, and of fewer queries they are slower.
 ROWS = 1024
 QUERIES = 2048
 
 
-class Tile(Protocol):
+class Tile:
     """The scores of some consecutive rows, in groups of GROUP.
 
     Attributes:
         maxima: float32 (n, groups), the greatest score of each group.
     """
 
-    maxima: NDArray[np.float32]
+    def __init__(self, start: int, scores: NDArray[np.float32]) -> None:
+        """Take the scores, float32 (rows, n), of the rows from `start` on."""
+        self._start = start
+        self._groups = scores.reshape(-1, GROUP, scores.shape[1])
+        self.maxima: NDArray[np.float32] = self._groups.max(axis=1).T
 
     def of_groups(
         self, queries: NDArray[np.int64], groups: NDArray[np.int64]
@@ -41,9 +44,11 @@ class Tile(Protocol):
 
         Rows beyond the table, which pad the last group, have the score −inf.
         """
+        return self._groups[groups, :, queries]
 
     def rows(self, groups: NDArray[np.int64], members: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the table rows of these members of these groups."""
+        return self._start + GROUP * groups + members
 
 
 @dataclass(frozen=True)
@@ -57,16 +62,6 @@ class Scores:
 
     error: NDArray[np.float64]
     tiles: Iterator[Tile]
-
-
-class FirstPass(Protocol):
-    """A way to score every row of a table."""
-
-    batch: int  # queries to score at a time, at most
-    concurrent: bool  # whether several threads score a batch each; else one batch uses all cores
-
-    def scores(self, queries: NDArray[np.float64]) -> Scores:
-        """Score all rows for the queries, float64 (n, d)."""
 
 
 def float32_error(
@@ -117,35 +112,12 @@ def squares_of(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     return np.einsum("vd,vd->v", vectors, vectors, dtype=np.float64)
 
 
-class Float32Tile:
-    """Scores with a line for each row of the table: a group is GROUP lines."""
-
-    def __init__(self, start: int, scores: NDArray[np.float32]) -> None:
-        """Take the scores, float32 (rows, n), of the rows from `start` on."""
-        self._start = start
-        self._groups = scores.reshape(-1, GROUP, scores.shape[1])
-        self.maxima: NDArray[np.float32] = self._groups.max(axis=1).T
-
-    def of_groups(
-        self, queries: NDArray[np.int64], groups: NDArray[np.int64]
-    ) -> NDArray[np.float32]:
-        """See Tile."""
-        return self._groups[groups, :, queries]
-
-    def rows(self, groups: NDArray[np.int64], members: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See Tile."""
-        return self._start + GROUP * groups + members
-
-
 class Float32Pass:
-    """Scores of every machine: float32 products by numpy, each within float32_error.
+    """Scores every row of a table: float32 products, each within float32_error.
 
     The pages of a memory-mapped table are given back after each tile: it never lies in memory as a
     whole. np.asarray(table) keeps them.
     """
-
-    batch = QUERIES
-    concurrent = True
 
     def __init__(self, vectors: NDArray[np.float32]) -> None:
         """Take the table to search, float32 (V, d): not copied."""
@@ -155,7 +127,7 @@ class Float32Pass:
         self._longest = float(np.sqrt(squares.max()))
 
     def scores(self, queries: NDArray[np.float64]) -> Scores:
-        """See FirstPass."""
+        """Score all rows for the queries, float64 (n, d)."""
         lengths = lengths_of(queries)
         error = float32_error(lengths, self._longest, queries.shape[1])
         # Columns, as products of these are faster, with 1 below each for −½‖E‖².
@@ -164,7 +136,7 @@ class Float32Pass:
         columns[:-1, ~np.isfinite(error)] = 0
         return Scores(error, self._tiles(columns))
 
-    def _tiles(self, queries: NDArray[np.float32]) -> Iterator[Float32Tile]:
+    def _tiles(self, queries: NDArray[np.float32]) -> Iterator[Tile]:
         whole_groups = -(-min(ROWS, len(self._vectors)) // GROUP) * GROUP
         scores = np.empty((whole_groups, queries.shape[1]), np.float32)
         # A copy of each part beside its −½‖E‖² costs less than to subtract that from all scores.
@@ -175,4 +147,4 @@ class Float32Pass:
             table[:, -1] = -self._half_squares[start : start + len(part)]
             np.matmul(table, queries, out=scores[: len(part)])
             scores[len(part) :] = -np.inf
-            yield Float32Tile(start, scores)
+            yield Tile(start, scores)

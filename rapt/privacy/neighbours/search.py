@@ -1,4 +1,4 @@
-"""The exact search: first passes, from the fastest on, each for what the last left open."""
+"""The exact search: a first pass in float32, and float64 for what it leaves open."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rapt.privacy.neighbours import candidates
-from rapt.privacy.neighbours.first_pass import GROUP, FirstPass, Float32Pass
+from rapt.privacy.neighbours.first_pass import GROUP, QUERIES, Float32Pass
 from rapt.privacy.neighbours.threads import beside, blas_threads
 from rapt.utils.memmap import is_mapped
 
@@ -17,21 +17,15 @@ class ExactSearch:
     """The rows of a table nearest to queries by the distance in float64, the lower row at a tie.
 
     A first pass scores all rows, with a bound on its error. Rows that the bound cannot separate
-    are decided in float64, so the result depends neither on the device nor the number of threads.
+    are decided in float64, so the result does not depend on the number of threads.
     """
 
-    def __init__(
-        self,
-        vectors: NDArray[np.float32],
-        *,
-        device: str = "cpu",
-    ) -> None:
+    def __init__(self, vectors: NDArray[np.float32]) -> None:
         """Take the table to search.
 
         Args:
             vectors: float32 (V, d), finite, at least one row. Not copied; read from the disk tile
                 by tile where it is memory-mapped (np.asarray of it lets it stay in memory).
-            device: where the scores are computed; other than "cpu", torch is imported.
 
         Raises:
             ValueError: there is no row.
@@ -40,7 +34,7 @@ class ExactSearch:
             raise ValueError("vectors: got 0 rows, expected 1 or more.")
         if not is_mapped(vectors):
             vectors = np.ascontiguousarray(vectors, dtype=np.float32)
-        self._passes = _passes(vectors, device)
+        self._first_pass = Float32Pass(vectors)
         self._vectors = vectors
 
     def __call__(self, queries: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
@@ -57,13 +51,10 @@ class ExactSearch:
             raise ValueError(f"k: got {k}, expected 1 to {len(self._vectors)}, the table's rows.")
         if not len(queries):
             return np.empty((0, k), np.int64)
-        first = self._passes[0]
-        workers = blas_threads() if first.concurrent else 1
-        # Every worker gets some even of few queries.
-        size = min(first.batch, -(-len(queries) // workers))
+        # Every thread gets some even of few queries.
+        size = min(QUERIES, -(-len(queries) // blas_threads()))
         parts = [queries[i : i + size] for i in range(0, len(queries), size)]
-        compute = beside if first.concurrent else map
-        return np.concatenate(list(compute(lambda part: self._nearest(part, k), parts)))
+        return np.concatenate(beside(lambda part: self._nearest(part, k), parts))
 
     def _nearest(self, part: NDArray[np.floating[Any]], k: int) -> NDArray[np.int64]:
         queries = np.asarray(part, dtype=np.float64)
@@ -71,20 +62,10 @@ class ExactSearch:
         left = np.arange(len(queries))
         # A bound that overflows leaves its queries to the distances.
         with np.errstate(over="ignore", invalid="ignore"):
-            # Where most groups hold one of the k, first passes would leave all rows.
-            for first_pass in self._passes if k * GROUP <= len(self._vectors) else []:
-                if not len(left):
-                    break
-                scores = first_pass.scores(queries[left])
-                rows[left], decided = candidates.nearest(self._vectors, queries[left], scores, k)
+            # Where most groups hold one of the k, the first pass would leave all rows.
+            if k * GROUP <= len(self._vectors):
+                scores = self._first_pass.scores(queries)
+                rows, decided = candidates.nearest(self._vectors, queries, scores, k)
                 left = left[~decided]
             rows[left] = candidates.nearest_of_all(self._vectors, queries[left], k)
         return rows
-
-
-def _passes(vectors: NDArray[np.float32], device: str) -> list[FirstPass]:
-    if device != "cpu":
-        from rapt.privacy.neighbours.torch_passes import TorchPass
-
-        return [TorchPass(vectors, device)]
-    return [Float32Pass(vectors)]

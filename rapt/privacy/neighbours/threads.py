@@ -1,13 +1,11 @@
-"""Parts of a computation beside each other, each on one thread of numpy's and torch's products."""
+"""Parts of a computation beside each other, each on one thread of numpy's products."""
 
 from __future__ import annotations
 
 import os
-import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
 
@@ -41,13 +39,8 @@ def beside(function: Callable[[Part], Result], parts: Sequence[Part]) -> list[Re
         return [function(part) for part in parts]
     with _ONE_AT_A_TIME:
         pool = _pool(blas_threads())
-        with _single_threaded() as start:
-
-            def alone(part: Part) -> Result:
-                start()
-                return function(part)
-
-            running = [pool.submit(alone, part) for part in parts]
+        with _blas().limit(limits=1):
+            running = [pool.submit(function, part) for part in parts]
             wait(running)  # also where one raises: none runs on while another computation begins
             return [part.result() for part in running]
 
@@ -60,22 +53,3 @@ def _pool(workers: int) -> ThreadPoolExecutor:
 
 if hasattr(os, "register_at_fork"):  # a forked process has none of these threads
     os.register_at_fork(after_in_child=_pool.cache_clear)
-
-
-@contextmanager
-def _single_threaded() -> Iterator[Callable[[], None]]:
-    """One thread for each product; what is given is for each thread to run first.
-
-    BLAS has one number for the process. Torch has one for each thread, which threads started later
-    begin with.
-    """
-    torch = sys.modules.get("torch")
-    with _blas().limit(limits=1):
-        if torch is None:
-            yield lambda: None
-            return
-        before = torch.get_num_threads()
-        try:
-            yield lambda: torch.set_num_threads(1)
-        finally:
-            torch.set_num_threads(before)

@@ -1,45 +1,21 @@
-"""Every path of the search against a plain search in float64, and the bounds themselves."""
+"""The search against a plain search in float64, and the bounds themselves."""
 
 from __future__ import annotations
 
 import multiprocessing
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from rapt.privacy.neighbours import ExactSearch, first_pass, torch_passes
-from rapt.privacy.neighbours.first_pass import (
-    Float32Pass,
-)
-from rapt.privacy.neighbours.torch_passes import TorchPass
+from rapt.privacy.neighbours import ExactSearch, first_pass
+from rapt.privacy.neighbours import search as searches
 from tests.privacy.neighbours.tables import KINDS, table
-
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
-Search = Callable[[np.ndarray], ExactSearch]
-
-
-def by_torch(vectors: np.ndarray, device: str = "cpu") -> ExactSearch:
-    """The path of a GPU, on any device."""
-    search = ExactSearch(vectors)
-    search._passes = [TorchPass(vectors, device)]
-    return search
-
-
-PATHS = [
-    pytest.param(ExactSearch, id="float32"),
-    pytest.param(by_torch, id="torch"),
-    pytest.param(
-        lambda v: ExactSearch(v, device="cuda"), id="cuda", marks=[pytest.mark.gpu, needs_gpu]
-    ),
-]
 
 
 def plain(vectors: np.ndarray, queries: np.ndarray, k: int = 1) -> np.ndarray:
@@ -52,7 +28,6 @@ def plain(vectors: np.ndarray, queries: np.ndarray, k: int = 1) -> np.ndarray:
     return np.array(rows, np.int64).reshape(len(queries), k)
 
 
-@pytest.mark.parametrize("path", PATHS)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from([1, 2, 31, 33, 700, 2100]),
@@ -63,18 +38,19 @@ def plain(vectors: np.ndarray, queries: np.ndarray, k: int = 1) -> np.ndarray:
 )
 @settings(max_examples=60, deadline=None)
 def test_equals_the_plain_search_in_float64(
-    path: Search, seed: int, size: int, dimension: int, kind: str, noise: float, k: int
+    seed: int, size: int, dimension: int, kind: str, noise: float, k: int
 ) -> None:
     rng = np.random.default_rng(seed)
     vectors = table(rng, size, dimension, kind)
     queries = vectors[rng.integers(0, size, 20)] + noise * rng.standard_normal((20, dimension))
     k = min(k, size)
-    np.testing.assert_array_equal(path(vectors).nearest(queries, k), plain(vectors, queries, k))
+    np.testing.assert_array_equal(
+        ExactSearch(vectors).nearest(queries, k), plain(vectors, queries, k)
+    )
 
 
-@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("k", [1, 2])
-def test_ties_between_two_rows_are_exact(path: Search, k: int) -> None:
+def test_ties_between_two_rows_are_exact(k: int) -> None:
     """Queries half-way between two rows, up to a few of float64's last bits."""
     rng = np.random.default_rng(1)
     vectors = rng.standard_normal((1500, 64)).astype(np.float32)
@@ -85,66 +61,58 @@ def test_ties_between_two_rows_are_exact(path: Search, k: int) -> None:
     # Both of a pair win somewhere, though float32 sees no difference.
     lower = expected[:, 0] == pairs.min(axis=1)
     assert 50 < lower.sum() < 250
-    np.testing.assert_array_equal(path(vectors).nearest(queries, k), expected[:, :k])
+    np.testing.assert_array_equal(ExactSearch(vectors).nearest(queries, k), expected[:, :k])
 
 
-@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("scale", [1e-42, 1e-38, 1e-22, 1e-8, 1e8, 1e15, 1e18, 1e22, 1e37])
-def test_norms_that_float32_cannot_multiply(path: Search, scale: float) -> None:
+def test_norms_that_float32_cannot_multiply(scale: float) -> None:
     rng = np.random.default_rng(2)
     with np.errstate(under="ignore"):
         vectors = (scale * rng.standard_normal((200, 12))).astype(np.float32)
     queries = scale * rng.standard_normal((30, 12))
-    np.testing.assert_array_equal(path(vectors)(queries), plain(vectors, queries)[:, 0])
+    np.testing.assert_array_equal(ExactSearch(vectors)(queries), plain(vectors, queries)[:, 0])
 
 
-@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("far", [1e10, 1e25, 1e40, 1e300])
-def test_far_queries_beside_near_ones(path: Search, far: float) -> None:
+def test_far_queries_beside_near_ones(far: float) -> None:
     """Where the distances of the definition are themselves rounded: the same rows win."""
     rng = np.random.default_rng(3)
     vectors = rng.standard_normal((400, 9)).astype(np.float32)
     queries = rng.standard_normal((40, 9))
     queries[::3] *= far
-    np.testing.assert_array_equal(path(vectors)(queries), plain(vectors, queries)[:, 0])
+    np.testing.assert_array_equal(ExactSearch(vectors)(queries), plain(vectors, queries)[:, 0])
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_a_true_tie_goes_to_the_lower_row(path: Search) -> None:
+def test_a_true_tie_goes_to_the_lower_row() -> None:
     """Also where so many rows tie that a first pass gives up."""
     for size in (4, 3000):
         vectors = np.ones((size, 5), dtype=np.float32)
         vectors[0] = 2
-        assert path(vectors).nearest(np.zeros((3, 5)), 2).tolist() == [[1, 2]] * 3
+        assert ExactSearch(vectors).nearest(np.zeros((3, 5)), 2).tolist() == [[1, 2]] * 3
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_batches_and_threads_do_not_matter(path: Search, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_and_threads_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(5)
     vectors = rng.standard_normal((2500, 32)).astype(np.float32)
     queries = 4 * rng.standard_normal((1300, 32))
     whole = plain(vectors, queries)[:, 0]
-    search = path(vectors)
+    search = ExactSearch(vectors)
     for threads in (1, 2, 3):
         with threadpool_limits(threads, user_api="blas"):
             np.testing.assert_array_equal(search(queries), whole)
     parts = np.concatenate([search(queries[i : i + 7]) for i in range(0, len(queries), 7)])
     np.testing.assert_array_equal(parts, whole)
-    for module, name in [
-        *[(first_pass, "ROWS"), (torch_passes, "CPU_ROWS"), (torch_passes, "GPU_ROWS")],
-        *[(torch_passes, "CPU_QUERIES"), (Float32Pass, "batch")],
-    ]:
-        monkeypatch.setattr(module, name, 64)
-    np.testing.assert_array_equal(path(vectors)(queries), whole)
+    monkeypatch.setattr(first_pass, "ROWS", 64)
+    monkeypatch.setattr(searches, "QUERIES", 64)
+    np.testing.assert_array_equal(ExactSearch(vectors)(queries), whole)
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_the_process_keeps_its_threads(path: Search) -> None:
+def test_the_process_keeps_its_threads() -> None:
     vectors = np.eye(40, dtype=np.float32)
     with threadpool_limits(2, user_api="blas"):
-        before = [library["num_threads"] for library in threadpool_info()], torch.get_num_threads()
-        path(vectors)(np.zeros((2000, 40)))
-        after = [library["num_threads"] for library in threadpool_info()], torch.get_num_threads()
+        before = [library["num_threads"] for library in threadpool_info()]
+        ExactSearch(vectors)(np.zeros((2000, 40)))
+        after = [library["num_threads"] for library in threadpool_info()]
     assert after == before
 
 
@@ -198,9 +166,8 @@ print(int(maps.split("Rss:")[1].split()[0]) / 1024, "torch" in sys.modules)
     assert mapped["mapped"] == 0
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_no_queries(path: Search) -> None:
-    search = path(np.ones((2, 3), dtype=np.float32))
+def test_no_queries() -> None:
+    search = ExactSearch(np.ones((2, 3), dtype=np.float32))
     assert search(np.empty((0, 3))).shape == (0,)
     assert search.nearest(np.empty((0, 3)), 2).shape == (0, 2)
 

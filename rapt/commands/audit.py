@@ -3,59 +3,77 @@
 from __future__ import annotations
 
 import json as json_format
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
+import typer
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Column, Table
 
-from rapt.privacy import audit as audits
-from rapt.privacy.audit import FALSE_ALARM, Audit, Finding, Verdict
-from rapt.privacy.audit.cases import ETAS, Choice, Pairs
-from rapt.privacy.audit.draws import Texts
-from rapt.privacy.mechanisms import MECHANISMS, Mechanism
+from rapt.options import parsed_eta
 from rapt.utils.errors import RaptError
+
+if TYPE_CHECKING:
+    from rapt.privacy.audit import Audit, Finding, Verdict
+    from rapt.privacy.audit.cases import Pairs
+    from rapt.privacy.audit.draws import Texts
+    from rapt.privacy.mechanisms import Mechanism
 
 COLUMNS = ("mechanism", "loss shown", "allowed", "where", "verdict")  # of 80 characters
 
 
 def audit(
-    *,
-    mechanisms: Sequence[str],
-    etas: Sequence[float],
-    table: Path | None,
-    words: Sequence[str],
-    pairs: Sequence[str],
-    draws: int,
-    dimensions: int | None,
-    seed: int | None,
-    json: Path | None,
-) -> bool:
-    """Audit, print and write the verdicts; whether a law that rapt vouches for is violated.
+    mechanism: Annotated[
+        list[str] | None, typer.Option(help="Of `rapt mechanisms`, repeatable; else all.")
+    ] = None,
+    eta: Annotated[
+        list[float] | None,
+        typer.Option(parser=parsed_eta, metavar="FLOAT", help="Repeatable; else 0.5 and 2."),
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(exists=True, file_okay=False, help="Embedding table; else built-in words."),
+    ] = None,
+    words: Annotated[
+        list[str] | None, typer.Option(help="Word of the space, repeatable; else frequent ones.")
+    ] = None,
+    pairs: Annotated[
+        list[str] | None, typer.Option(help="Two words, as in cat:dog, repeatable; else several.")
+    ] = None,
+    draws: Annotated[int, typer.Option(help="For each input.")] = 10_000,
+    dimensions: Annotated[int, typer.Option(help="Of the space, by principal components.")] = 2,
+    full: Annotated[
+        bool, typer.Option("--full", help="The whole table as it is, instead of a small space.")
+    ] = False,
+    seed: Annotated[int | None, typer.Option(help="For repeatable draws.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write all findings to this file.")] = None,
+) -> None:
+    """Look for violations of what the mechanisms promise; exit with 1 if there are any."""
+    from rapt.privacy import audit as audits
+    from rapt.privacy.audit.cases import ETAS, Choice
 
-    Raises:
-        RaptError: an option is not allowed.
-    """
     choice = Choice(
-        mechanisms=mechanisms,
-        etas=etas or ETAS,
+        mechanisms=mechanism or (),
+        etas=eta or ETAS,
         table=table,
-        words=words,
-        pairs=_pairs(pairs),
+        words=words or (),
+        pairs=_pairs(pairs or ()),
         draws=draws,
-        dimensions=dimensions,
+        dimensions=None if full else dimensions,
     )
     found = audits.audit(audits.cases_of(choice), seed)
-    print_audit(found)
+    print_audit(found, audits.FALSE_ALARM)
     if json:
-        content = json_format.dumps(as_json(found), indent=1, ensure_ascii=False, allow_nan=False)
-        json.write_text(content + "\n")
-    return found.violated
+        content = as_json(found, audits.FALSE_ALARM)
+        written = json_format.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+        json.write_text(written + "\n")
+    if found.violated:
+        raise typer.Exit(1)
 
 
 def _pairs(pairs: Sequence[str]) -> Pairs:
@@ -68,7 +86,7 @@ def _pairs(pairs: Sequence[str]) -> Pairs:
     return split
 
 
-def print_audit(audit: Audit) -> None:
+def print_audit(audit: Audit, false_alarm: float) -> None:
     """Print the verdicts, and the evidence against what does not hold."""
     console = Console(markup=False, highlight=False)  # words may look like markup
     table = Table(
@@ -87,14 +105,14 @@ def print_audit(audit: Audit) -> None:
             console.print(f"{verdict.mechanism.name}, not tested: {reason}")
     console.print(
         f"{audit.events} events tested. Every lower bound holds at once, with probability at least "
-        f"1 - {FALSE_ALARM:g}: an audit shows violations, never their absence."
+        f"1 - {false_alarm:g}: an audit shows violations, never their absence."
     )
 
 
-def as_json(audit: Audit) -> dict[str, Any]:
+def as_json(audit: Audit, false_alarm: float) -> dict[str, Any]:
     """The verdicts with all findings; infinite bounds are null: nothing is promised."""
     return {
-        "false_alarm": FALSE_ALARM,
+        "false_alarm": false_alarm,
         "events": audit.events,
         "verdicts": [
             {
@@ -114,8 +132,10 @@ def as_json(audit: Audit) -> dict[str, Any]:
     }
 
 
-def print_mechanisms() -> None:
-    """Print what every mechanism is, and its parameters."""
+def mechanisms() -> None:
+    """List the mechanisms: what holds for each, what does not, and its parameters."""
+    from rapt.privacy.mechanisms import MECHANISMS
+
     console = Console(highlight=False)
     for name, kind in MECHANISMS.items():
         console.print(f"[bold]{name}[/] {(kind.__doc__ or '').splitlines()[0]}")
@@ -164,4 +184,4 @@ def _text(texts: Texts) -> str:
 
 
 def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not np.isfinite(value) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,207 @@
+"""Repeats a release's privatization with fresh noise, for the texts of `rapt predict`."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Iterator, Sequence
+from itertools import chain, repeat
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rapt import defaults
+from rapt.privacy.budget import text_loss
+from rapt.privacy.categories import VERBATIM
+from rapt.privacy.mechanisms import wordwise_mechanism
+from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.statement import KINDS
+from rapt.privacy.streams import fresh
+from rapt.release.statement import Counts
+from rapt.release.text import (
+    NOISE,
+    PLACEHOLDER,
+    VERBATIM_KIND,
+    TextPrivatizer,
+    Word,
+    as_it_is,
+    tagged_pieces,
+)
+from rapt.serving.protocol import Text
+from rapt.text.table import EmbeddingTable
+from rapt.text.tagging import Tagged, Tagger
+from rapt.tuning.inference_spec import Contract
+from rapt.utils.errors import RaptError
+
+Vectors = NDArray[np.float32]
+NO_VECTORS: Vectors = np.empty((0, 0), np.float32)
+
+
+class Repeater:
+    """Privatizes texts like the release that an adapter was tuned on, with fresh noise."""
+
+    def __init__(
+        self, contract: Contract, eta: float, table: Path | None, tagger: str, placeholders: bool
+    ) -> None:
+        """Open the table.
+
+        Args:
+            contract: the adapter's contract.
+            eta: the privacy parameter; inf: words stay unchanged, and a table is needed only if
+                the model takes vectors.
+            table: folder of the embedding table; None: the project's, else MiniLM's.
+            tagger: package of the spaCy model.
+            placeholders: whether numbers, addresses and handles that get no noise are replaced by
+                placeholders, as in `rapt privatize`. The pipeline's releases keep them.
+
+        Raises:
+            RaptError: the table is not the release's, or an option is not allowed.
+        """
+        self.contract, self.eta, self._tagger = contract, eta, tagger
+        self._privatizer: TextPrivatizer | None = None
+        self._of_vectors: Privatizer | None = None
+        statement = contract.statement
+        if eta == math.inf and placeholders:
+            raise RaptError("placeholders: got them with eta inf, expected a lower eta.")
+        if eta == math.inf and not statement.vectors:
+            return
+        table = table or defaults.table(statement.embedding)
+        if statement.vectors:
+            how = wordwise_mechanism(statement.mechanism, **statement.parameters)
+            self._of_vectors = Privatizer(
+                table=EmbeddingTable(table),
+                mechanism=how,
+                eta=eta,
+                categories=statement.categories,
+            )
+            self._check(self._of_vectors.table)
+            return
+        self._privatizer = TextPrivatizer(
+            table=table,
+            eta=eta,
+            mechanism=statement.mechanism,
+            parameters=statement.parameters,
+            categories=statement.categories,
+            tagger=tagger,
+            keep_identifiers=not placeholders,
+        )
+        self._check(self._privatizer.privatizer.table)
+        self._plain = _groups_of_plain(self._privatizer.privatizer, contract.plain)
+
+    def _check(self, table: EmbeddingTable) -> None:
+        statement = self.contract.statement
+        if table.sha256 != statement.table_sha256:
+            raise RaptError(
+                f"table: {str(table.folder)!r} has sha256 {table.sha256}, the adapter was tuned on "
+                f"words of {statement.embedding} with {statement.table_sha256}"
+            )
+
+    def __call__(self, texts: Sequence[Sequence[str]]) -> tuple[list[Text], Counts]:
+        """Privatize [k; x] for each text x, of one segment or two.
+
+        Words beyond the model's length limit are not sent, as they would spend privacy for nothing.
+
+        Returns:
+            the texts to send, and the counts of their words.
+        """
+        released = iter(self._release([segment for text in texts for segment in text]))
+        sent, counts = [], Counts()
+        for text, plain in zip(texts, self._plain_copies(len(texts)), strict=True):
+            parts = [next(released) for _ in text]
+            most = self._most([len(words) for words, _ in parts])
+            words = [words[:n] for (words, _), n in zip(parts, most, strict=True)]
+            vectors = [vectors[:n].tobytes() for (_, vectors), n in zip(parts, most, strict=True)]
+            sent.append(
+                Text(
+                    words=[word.released for part in words for word in part],
+                    segment=[(0, 1)[number] for number, part in enumerate(words) for _ in part],
+                    plain=plain,
+                    vectors=b"".join(vectors) if self._of_vectors else None,
+                )
+            )
+            counts.add(words)
+        return sent, counts
+
+    def _most(self, sizes: Sequence[int]) -> list[int]:
+        """Bound the words of each segment that the model can read, at one token or more per word.
+
+        A pair shares the tokens equally; a segment that is shorter than its half leaves the rest to
+        the other.
+        """
+        most = self.contract.max_tokens
+        if len(sizes) == 1:
+            return [most]
+        return [most - min(other, most // 2) for other in reversed(sizes)]
+
+    def said(self, counts: Counts) -> Iterator[str]:
+        """Yield the messages for the user: which words are protected, and the privacy loss."""
+        if self.eta == math.inf:
+            yield "unprotected: eta is inf, every word goes to the model as it is"
+            return
+        statement, most = self.contract.statement, counts.most
+        scope = ", ".join(statement.categories or ["every word"])
+        kinds = counts.kinds(VERBATIM_KIND).items()
+        verbatim = ", ".join(f"{count} {KINDS[name]}" for name, count in kinds if count)
+        yield (
+            f"{statement.mechanism} at eta {self.eta:g} ({scope}): of {counts.words} words "
+            f"{counts.fates[NOISE]} get noise, {sum(counts.kinds(PLACEHOLDER).values())} become "
+            f"placeholders; as they are: {verbatim or 'none'}"
+        )
+        mechanism = wordwise_mechanism(statement.mechanism, **statement.parameters)
+        loss = text_loss(mechanism, self.eta, most, 1.0)
+        bound = f"{self.eta:g} · {most} words = {loss:g}" if math.isfinite(loss) else "no bound"
+        yield (
+            "each prediction spends privacy, also of a text that was asked about before: eta for "
+            f"each word with noise and unit of distance, here at most {bound} for one text"
+        )
+
+    def _release(self, texts: Sequence[str]) -> list[tuple[list[Word], Vectors]]:
+        """Privatize each text, with its words' vectors (n, d), of which most models take none."""
+        if self._privatizer:
+            return [(words, NO_VECTORS) for words in self._privatizer.release(texts)]
+        tagged = tagged_pieces(Tagger(self._tagger), texts)
+        whole = [[word for piece in pieces for word in _as_they_are(piece)] for pieces in tagged]
+        if self._of_vectors is None:
+            return [(words, NO_VECTORS) for words in whole]
+        return [_represented(self._of_vectors, words) for words in whole]
+
+    def _plain_copies(self, count: int) -> Iterator[list[str]]:
+        """Draw a sequence of plain words for each text, privatized anew."""
+        plain = self.contract.plain
+        if not plain:
+            return repeat([], count)
+        chosen = [secrets.randbelow(len(plain)) for _ in range(count)]
+        if self._privatizer is None:
+            return (plain[number] for number in chosen)
+        return self._privatizer.privatizer.privatize(
+            Words(plain[number], self._plain[number], fresh) for number in chosen
+        )
+
+
+def _groups_of_plain(privatizer: Privatizer, plain: Sequence[Sequence[str]]) -> list[list[int]]:
+    """The group of each plain word, that of its row in the table."""
+    rows = {word: row for row, word in enumerate(privatizer.table.words)}
+    of_rows = [*privatizer.groups_of_rows(np.arange(len(rows))), VERBATIM]
+    groups = [[of_rows[rows.get(word, -1)] for word in sequence] for sequence in plain]
+    if VERBATIM in chain.from_iterable(groups):
+        raise RaptError("adapter: a plain word of it is none that its mechanism releases")
+    return groups
+
+
+def _represented(privatizer: Privatizer, words: list[Word]) -> tuple[list[Word], Vectors]:
+    """Release the noisy vectors of a text's words, and the words nearest to them."""
+    originals = [word.original for word in words]
+    (made,) = privatizer.release([Words(originals, [0] * len(words), fresh)])
+    assert made.vectors is not None
+    if privatizer.eta < math.inf:
+        words = [
+            word._replace(released=new, fate=NOISE)
+            for word, new in zip(words, made.words, strict=True)
+        ]
+    return words, made.vectors.astype("<f4")
+
+
+def _as_they_are(part: Tagged) -> list[Word]:
+    rows = zip(part.words, part.identifiers, part.space_after, strict=True)
+    return [as_it_is(*row) for row in rows]
