@@ -14,7 +14,16 @@ from rapt import __version__
 from rapt.commands.audit import audit, mechanisms
 from rapt.commands.calibrate import calibrate
 from rapt.commands.clean import clean
-from rapt.options import FORMATS, AsJson, Categories, Mechanism, Table, Tagger, parsed_eta
+from rapt.options import (
+    FORMATS,
+    AsJson,
+    Categories,
+    Language,
+    Mechanism,
+    Table,
+    Tagger,
+    parsed_eta,
+)
 from rapt.serving.predict import predict
 from rapt.utils.errors import RaptError, disk_errors
 from rapt.utils.process import no_telemetry
@@ -75,6 +84,7 @@ def privatize(
     ] = None,
     table: Table = None,
     tagger: Tagger = None,
+    language: Language = None,
     format: Annotated[str | None, typer.Option(help=f"{FORMATS}; else by the suffix.")] = None,
     column: Annotated[list[str] | None, typer.Option(help="Text column, repeatable.")] = None,
     drop_others: Annotated[

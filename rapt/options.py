@@ -10,7 +10,8 @@ import typer
 from rapt.utils.errors import RaptError, wrong_eta
 
 CATEGORIES = (
-    "noun, verb, pronoun, preposition, adjective, symbol, determiner, conjunction; or all alone"
+    "noun, verb, pronoun, preposition, adjective, symbol, determiner, conjunction, adverb, number; "
+    "or content, paper or all alone"
 )
 MECHANISMS = (
     "t2t, pct2t, mahalanobis, vickrey, rank-neighbours, tem, santext, santext-plus, custext, "
@@ -46,3 +47,7 @@ Table = Annotated[
     Path | None, typer.Option(help="Embedding table; else params.yaml's, or MiniLM's.")
 ]
 Tagger = Annotated[str | None, typer.Option(help="spaCy model; else params.yaml's.")]
+Language = Annotated[
+    str | None,
+    typer.Option(help="Code of the texts' language, or any: not checked. Else the tagger's."),
+]

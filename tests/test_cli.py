@@ -16,6 +16,7 @@ import pytest
 
 from rapt import __version__, cli, options, params, speed
 from rapt.attacks import ATTACKS
+from rapt.privacy.categories import SETS
 from rapt.privacy.channel import estimate
 from rapt.privacy.config import Category
 from rapt.privacy.mechanisms import MECHANISMS, T2T
@@ -54,7 +55,10 @@ def test_help_and_version_are_quick(workspace: Path) -> None:
 
 
 def test_help_names_what_is_allowed() -> None:
-    assert set(re.findall(r"[a-z]+", options.CATEGORIES)) - {"or", "alone"} == {*get_args(Category)}
+    assert set(re.findall(r"[a-z]+", options.CATEGORIES)) - {"or", "alone"} == {
+        *get_args(Category),
+        *SETS,
+    }
     words = [name for name, kind in MECHANISMS.items() if kind.releases == "words"]
     assert options.MECHANISMS.split(", ") == words
     assert options.FORMATS.split(", ") == [*FORMATS]

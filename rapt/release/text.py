@@ -77,7 +77,7 @@ class TextPrivatizer:
         categories: parts of speech whose words get noise, each within its own, or the name of a
             set of them alone: "paper", "content", "all"; None: every word.
         tagger: package of the spaCy model that splits texts into words and tags them.
-        language: code of the texts' language, or "any", which does not check it; None: the tagger's.
+        language: code of the texts' language, or "any": it is not checked; None: the tagger's.
         keep_identifiers: whether numbers, e-mail addresses, URLs and handles that get no noise
             are released unchanged, instead of as `<number>` and so on.
         keep_spacing: whether the text's spacing between words is kept.

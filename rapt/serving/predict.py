@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rapt.options import Tagger, parsed_eta
+from rapt.options import Language, Tagger, parsed_eta
 from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
@@ -38,13 +38,11 @@ def predict(
     pair: Annotated[
         bool, typer.Option("--pair", help="Texts are two segments, a tab between them.")
     ] = False,
-    placeholders: Annotated[
-        bool, typer.Option("--placeholders", help="For numbers, addresses, … that get no noise.")
-    ] = False,
     table: Annotated[
         Path | None, typer.Option(help="Embedding table; else the release's, or MiniLM's.")
     ] = None,
     tagger: Tagger = None,
+    language: Language = None,
     release: Annotated[
         Path | None, typer.Option(help="Your own release: refuse a provider that says otherwise.")
     ] = None,
@@ -83,7 +81,7 @@ def predict(
         _eta(contract, eta, elsewhere=is_url(adapter)),
         table,
         tagger or defaults.tagger(),
-        placeholders,
+        language,
     )
     sent, counts = privatize(segments)
     for line in privatize.said(counts):

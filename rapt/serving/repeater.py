@@ -42,7 +42,12 @@ class Repeater:
     """Privatizes texts like the release that an adapter was tuned on, with fresh noise."""
 
     def __init__(
-        self, contract: Contract, eta: float, table: Path | None, tagger: str, placeholders: bool
+        self,
+        contract: Contract,
+        eta: float,
+        table: Path | None,
+        tagger: str,
+        language: str | None = None,
     ) -> None:
         """Open the table.
 
@@ -52,8 +57,7 @@ class Repeater:
                 the model takes vectors.
             table: folder of the embedding table; None: the project's, else MiniLM's.
             tagger: package of the spaCy model.
-            placeholders: whether numbers, addresses and handles that get no noise are replaced by
-                placeholders, as in `rapt privatize`. The pipeline's releases keep them.
+            language: code of the texts' language, or "any"; None: the tagger's.
 
         Raises:
             RaptError: the table is not the release's, or an option is not allowed.
@@ -62,8 +66,6 @@ class Repeater:
         self._privatizer: TextPrivatizer | None = None
         self._of_vectors: Privatizer | None = None
         statement = contract.statement
-        if eta == math.inf and placeholders:
-            raise RaptError("placeholders: got them with eta inf, expected a lower eta.")
         if eta == math.inf and not statement.vectors:
             return
         table = table or defaults.table(statement.embedding)
@@ -84,7 +86,7 @@ class Repeater:
             parameters=statement.parameters,
             categories=statement.categories,
             tagger=tagger,
-            keep_identifiers=not placeholders,
+            language=language,
         )
         self._check(self._privatizer.privatizer.table)
         self._plain = _groups_of_plain(self._privatizer.privatizer, contract.plain)

@@ -75,8 +75,8 @@ def rapt(
     defaults.project.cache_clear()
 
 
-def repeater(contract: Contract, folder: Path, eta: float = 0.1, **options: Any) -> Repeater:
-    return Repeater(contract, eta, folder, TAGGER, options.get("placeholders", False))
+def repeater(contract: Contract, folder: Path, eta: float = 0.1) -> Repeater:
+    return Repeater(contract, eta, folder, TAGGER)
 
 
 def test_a_local_adapter_and_its_server_give_the_same(
@@ -114,7 +114,7 @@ def test_texts_of_a_file_or_of_stdin_a_line_each(adapter: Path, rapt: Rapt) -> N
     from_stdin = rapt("--adapter", adapter, "-", "--json", stdin=lines.encode())
     assert len(from_file.out.splitlines()) == len(from_stdin.out.splitlines()) == 60
     assert all(line.split("\t")[0] in ("no", "yes") for line in from_file.out.splitlines())
-    assert "20 numbers" in from_file.said
+    assert "20 become placeholders" in from_file.said
     assert "sent" not in json.loads(from_stdin.out.splitlines()[0])
 
 
@@ -200,13 +200,9 @@ def test_a_contract_of_vectors_that_cannot_be_is_one_line(
     assert "\n" not in str(error.value)
 
 
-def test_identifiers_stand_as_in_training_or_become_placeholders(
-    model: Adapted, folder: Path
-) -> None:
-    texts = [["in 2019"]]
-    assert repeater(model.contract, folder)(texts)[0][0].words[-1] == "2019"
-    hidden = repeater(model.contract, folder, placeholders=True)
-    sent, counts = hidden(texts)
+def test_identifiers_become_placeholders(model: Adapted, folder: Path) -> None:
+    hidden = repeater(model.contract, folder)
+    sent, counts = hidden([["in 2019"]])
     assert sent[0].words[-1] == "<number>"
     assert "1 become placeholders" in next(hidden.said(counts))
 
@@ -289,10 +285,6 @@ def test_any_of_the_plain_sequences_is_taken(model: Adapted, folder: Path) -> No
         (["film", "--adapter", "ADAPTER", "--pair"], "pair: got pairs, expected single texts"),
         (["film", "--adapter", "ADAPTER", "--eta", "0"], "eta: got '0', expected a number above 0"),
         (["film", "--adapter", "ADAPTER", "--eta", "nan"], "eta: got 'nan', expected a number"),
-        (
-            ["film", "--adapter", "ADAPTER", "--eta", "inf", "--placeholders"],
-            "placeholders: got them with eta inf, expected a lower eta.",
-        ),
         (["missing.txt", "--adapter", "ADAPTER"], "missing.txt: no such file"),
         (["empty", "--adapter", "ADAPTER"], "empty: holds no lines"),
         (

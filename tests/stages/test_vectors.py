@@ -194,7 +194,7 @@ def test_from_the_release_to_a_prediction(
     adapter = "models/adapters/cell/seed-1"
     model = Adapted(Path(adapter))
     assert model.contract.statement.vectors
-    privatize = Repeater(model.contract, 2.0, Path("models/tables/minilm"), TAGGER, False)
+    privatize = Repeater(model.contract, 2.0, Path("models/tables/minilm"), TAGGER)
     sent, counts = privatize([["The doctor met Alice in Paris, and then what happened?"], [""]])
     assert [len(text.words) for text in sent] == [8, 0]
     assert [len(text.vectors or b"") for text in sent] == [8 * 8 * 4, 0]
