@@ -196,7 +196,8 @@ def _with_options_of(other: Any, own: Any) -> inspect.Signature:
     """The parameters of both, for typer."""
     theirs, ours = (inspect.signature(function, eval_str=True) for function in (other, own))
     named = (p for p in ours.parameters.values() if p.kind is p.KEYWORD_ONLY)
-    kept = (p.replace(kind=p.KEYWORD_ONLY) for p in theirs.parameters.values())
+    shared = (p for name, p in theirs.parameters.items() if name != "preview")
+    kept = (p.replace(kind=p.KEYWORD_ONLY) for p in shared)
     return ours.replace(parameters=[*kept, *named])
 
 

@@ -100,6 +100,9 @@ def privatize(
         Path | None, typer.Option(help="Write what restores the originals; keep it to yourself.")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT.")] = False,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Write nothing: show which words would stay.")
+    ] = False,
     seed: Annotated[int | None, typer.Option(hidden=True)] = None,
     insecure_seed: Annotated[
         int | None, typer.Option(help="Repeatable noise, which anyone can undo: for tests.")
@@ -108,8 +111,13 @@ def privatize(
     """Privatize a file of any size, or many; a run that was killed goes on where it stopped."""
     given = locals()
     from rapt.release.command import prepared, summary
+    from rapt.release.preview import shown
 
+    del given["preview"]
     job, privatizer = prepared(**given)
+    if preview:
+        typer.echo(shown(job, privatizer))
+        return
     typer.echo(summary(out, job.run(privatizer)), err=True)
 
 

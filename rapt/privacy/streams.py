@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 
 import numpy as np
 
@@ -17,6 +18,9 @@ def stream(seed: int, *names: str | int) -> np.random.Generator:
     """
     key = hashlib.sha256("\0".join(map(str, (seed, *names))).encode()).digest()[:16]
     return np.random.Generator(np.random.Philox(key=np.frombuffer(key, np.uint64)))
+
+
+Stream = Callable[[], np.random.Generator]  # makes the generator of a text
 
 
 def fresh() -> np.random.Generator:

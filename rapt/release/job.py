@@ -127,6 +127,12 @@ class Job:
         if self.is_folder and self.out.exists():
             _check_parquet(self.out, os.listdir(self.out))  # nothing else is ever removed
 
+    def texts(self) -> Iterator[str]:
+        """Yield every text to privatize, as it is."""
+        for name in self.names:
+            for chunk in self._source(name).chunks():
+                yield from (text or "" for texts in chunk.texts.values() for text in texts)
+
     def run(self, privatizer: TextPrivatizer) -> Counts:
         """Privatize the files, one after the other, and write the statement beside the release.
 

@@ -12,14 +12,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from spacy.tokens import Doc
 
 from rapt.privacy.categories import VERBATIM, Scheme, expanded
 from rapt.privacy.mechanisms import word_mechanism
 from rapt.privacy.privatizer import Privatizer, Words, check_categories
 from rapt.privacy.statement import kind
-from rapt.privacy.streams import fresh, stream
+from rapt.privacy.streams import Stream, fresh, stream
 from rapt.table_cache import TAGGER, cached_table
 from rapt.text import language
 from rapt.text.table import EmbeddingTable
@@ -152,8 +151,22 @@ class TextPrivatizer:
         Raises:
             RaptError: they are in another language than expected.
         """
+        return self._release(self.tagged(texts), *names)
+
+    def tagged(self, texts: Sequence[str]) -> list[list[Tagged]]:
+        """Check the language of texts, and split each into tagged words, a long one in pieces."""
         language.check(texts, language.of_tagger(self.tagger), self.language)
-        return self._release(tagged_pieces(self._tagger, texts), *names)
+        return tagged_pieces(self._tagger, texts)
+
+    def prepared(self, part: Tagged, stream: Stream = fresh) -> Words:
+        """Decide what becomes of each word of a tagged text; see `Privatizer.text`."""
+        return self.privatizer.text(
+            part.words,
+            part.pos,
+            part.identifiers,
+            stream=stream,
+            keep_identifiers=self.keep_identifiers,
+        )
 
     def release_docs(self, docs: Sequence[Doc]) -> list[list[Word]]:
         """Privatize documents that another spaCy pipeline tagged, as `release` does texts."""
@@ -164,13 +177,7 @@ class TextPrivatizer:
     def _release(self, texts: Sequence[Sequence[Tagged]], *names: str | int) -> list[list[Word]]:
         prepared = [
             [
-                self.privatizer.text(
-                    part.words,
-                    part.pos,
-                    part.identifiers,
-                    stream=self._stream(*names, number, place),
-                    keep_identifiers=self.keep_identifiers,
-                )
+                self.prepared(part, self._stream(*names, number, place))
                 for place, part in enumerate(parts)
             ]
             for number, parts in enumerate(texts)
@@ -181,7 +188,7 @@ class TextPrivatizer:
             for text in zip(texts, prepared, strict=True)
         ]
 
-    def _stream(self, *names: str | int) -> Callable[[], np.random.Generator]:
+    def _stream(self, *names: str | int) -> Stream:
         if self.insecure_seed is None:
             return fresh
         return partial(stream, self.insecure_seed, "privatize", *names)

@@ -190,7 +190,8 @@ def _logged(database: Path) -> str:
 
 def test_it_takes_the_options_of_rapt_privatize(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = inspect.signature(privatize.main).parameters
-    assert set(taken) == {*inspect.signature(cli.privatize).parameters, "workers", "scheduler"}
+    shared = set(inspect.signature(cli.privatize).parameters) - {"preview"}
+    assert set(taken) == {*shared, "workers", "scheduler"}
     given: dict[str, Any] = {}
     monkeypatch.setattr(privatize, "start", lambda workers, scheduler, **rest: given.update(rest))
     app = typer.Typer()
@@ -212,6 +213,7 @@ def test_files_and_streams_are_for_rapt_privatize(tmp_path: Path, table: Embeddi
     path = tmp_path / "in.txt"
     path.write_text("nouna\n")
     options: dict[str, object] = dict.fromkeys(inspect.signature(cli.privatize).parameters)
+    del options["preview"]
     options |= {"path": path, "out": tmp_path / "out.txt", "eta": 1.0, "table": table.folder}
     options |= {"drop_others": False, "overwrite": False}
     with pytest.raises(RaptError, match=r"in.txt: got a file, expected a folder of Parquet"):

@@ -1,0 +1,66 @@
+"""`rapt privatize --preview`: which of the user's own words would stay, for their eyes alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+
+from rapt.privacy.categories import ALL, VERBATIM, Scheme
+from rapt.release.job import Job
+from rapt.release.text import TextPrivatizer, joined
+
+TEXTS, FREQUENT, SHOWN, WIDTH = 1000, 20, 3, 300
+
+
+def shown(job: Job, privatizer: TextPrivatizer) -> str:
+    """Describe what a job would leave unprotected of its first texts; nothing is written.
+
+    Returns:
+        lines with counts by category, the most frequent words that stay, and texts before and
+        after. They show raw text.
+
+    Raises:
+        RaptError: the input is not what it should be.
+    """
+    texts = list(islice(job.texts(), TEXTS))
+    stay: Counter[tuple[str, str]] = Counter()
+    words = noise = 0
+    for category, word, group in _fates(privatizer, texts):
+        words += 1
+        noise += group != VERBATIM
+        if group == VERBATIM and word:
+            stay[category, word.lower()] += 1
+    by_category, by_word = Counter[str](), Counter[str]()
+    for (category, word), count in stay.items():
+        by_category[category] += count
+        by_word[word] += count
+    hidden = words - noise - stay.total()
+    some = texts[:SHOWN]
+    after = (joined(released, privatizer.keep_spacing) for released in privatizer.release(some))
+    return "\n".join(
+        [
+            f"Nothing is written. This shows your text: keep it to yourself. Of the {words} words "
+            f"of the first {len(texts)} texts, {noise} get noise, {hidden} become placeholders, "
+            f"{stay.total()} stay:",
+            *(f"  {category}: {count}" for category, count in by_category.most_common()),
+            "Most often: "
+            + (", ".join(f"{word} ({n})" for word, n in by_word.most_common(FREQUENT)) or "none"),
+            *(
+                f"{name}: {' '.join(text.split())[:WIDTH]}"
+                for pair in zip(some, after, strict=True)
+                for name, text in zip(("before", "after"), pair, strict=True)
+            ),
+        ]
+    )
+
+
+def _fates(privatizer: TextPrivatizer, texts: list[str]) -> Iterator[tuple[str, str, int]]:
+    """Yield of each word its category, itself if it is released at all, and its group."""
+    every = Scheme((ALL,))
+    for pieces in privatizer.tagged(texts):
+        for part in pieces:
+            text = privatizer.prepared(part)
+            rows = zip(part.words, part.pos, text.words, text.groups, strict=True)
+            for word, tag, shown, group in rows:
+                yield every.names[every.group_of(tag)], word if shown == word else "", group
