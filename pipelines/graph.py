@@ -8,7 +8,7 @@ from pathlib import Path
 import networkx as nx
 
 from pipelines.dvc_api import DvcException, LockError, PipelineStage, Repo
-from pipelines.repair_locks import mend
+from pipelines.repair_locks import repair
 from rapt.utils.errors import RaptError, not_allowed
 
 
@@ -52,7 +52,7 @@ def plan(root: Path) -> Plan:
             misspelled.
     """
     try:
-        if writers := mend(root):
+        if writers := repair(root):
             raise RaptError(BUSY.format(f" (pid {', '.join(map(str, sorted(writers)))})"))
         with Repo(str(root)) as repo:
             graph = repo.index.graph  # edges point from a stage to what it depends on

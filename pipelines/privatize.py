@@ -1,9 +1,8 @@
 """Privatize a folder of Parquet files by many processes: `python -m pipelines.privatize IN OUT …`.
 
-Takes the options of `rapt privatize` and leaves what it leaves. Every file is one Prefect task on a
-Dask worker, which reads and writes the folders itself: what passes through Prefect and Dask are the
-names of files and numbers of documents. A file whose worker was killed goes on where it stopped,
-in another worker.
+Takes the options of `rapt privatize` and writes the same files. Every file is one Prefect task on a
+Dask worker, which reads and writes the folders itself. Only the names of files and the numbers of
+documents pass through Prefect and Dask. If a worker is killed, another one continues its file.
 """
 
 from __future__ import annotations

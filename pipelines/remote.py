@@ -1,9 +1,9 @@
 """Reproduce the DVC graph on several machines: `rapt flow --pool provider`.
 
 The provider's stages (`meta: {side: provider}` in dvc.yaml) run on the workers of a Prefect work
-pool (see pipelines.worker), all others here, in slots. What crosses over is the snapshot, by git,
-and the outs that a provider's stage needs or makes, by DVC's remote; what is `push: false` and
-releases that are unprotected stay here. The bytes left are those of `dvc repro` alone.
+pool (see pipelines.worker), all others here, in slots. Git carries the snapshot to the workers.
+DVC's remote carries the outs that a provider's stage needs or makes. Outs with `push: false` and
+unprotected releases stay here. The results are the same bytes as those of `dvc repro` alone.
 """
 
 from __future__ import annotations
@@ -174,10 +174,10 @@ class Sides(Slots):
         return self
 
     def reproduce(self, lease: Lease) -> float | None:
-        """Reproduce a stage, unless somebody has; what it makes is in the cache here then.
+        """Reproduce a stage, unless its outs exist already; then they are in the cache here.
 
         Returns:
-            the seconds that it ran; None: somebody had made it.
+            the seconds that it ran; None: its outs existed already.
 
         Raises:
             RaptError: it failed.

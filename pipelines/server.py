@@ -33,7 +33,7 @@ FEW_RETRIES = 1  # a server on this machine that is gone stays gone
 def running(begun: Begun | None = None) -> Iterator[None]:
     """Use the server that PREFECT_API_URL names, or this project's, else one for this flow alone.
 
-    Prefect would start one by itself, but that one outlives a killed flow, and Ctrl-C in the
+    Prefect would start one by itself, but that one outlives a killed flow. And Ctrl-C in the
     terminal ends it before the flow, which then waits minutes for it.
 
     Args:

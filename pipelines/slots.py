@@ -1,8 +1,9 @@
 """Slots: git worktrees of one snapshot that share DVC's cache, so that stages run side by side.
 
-One workspace cannot run two stages at once: DVC's lock gives up after seconds, and a file edited
-while a stage runs would be recorded as the version that made its outs. A slot has its own lock
-and its own, unchanging files; what it makes reaches the others through the cache.
+One workspace cannot run two stages at once, as DVC waits only seconds for its lock. And if a file
+is edited while a stage runs, DVC records the new version as the one that made the outs. A slot has
+its own lock and its own files, which do not change. Its outs reach the other slots through the
+cache.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ from rapt.utils.errors import RaptError
 CODE = ("stages", "pipelines", "rapt", "dvc.yaml", "params.yaml")
 LINES_SHOWN = 20
 HALFWAY = (
-    "interrupted while collecting: dvc.lock and what else git tracks are as before, other outs may "
-    "be new already; start again to go on, or go back by `dvc checkout`"
+    "interrupted while collecting: dvc.lock and the other files in git are as before, but some "
+    "outs may be new. Start again to go on, or go back by `dvc checkout`."
 )
 # DVC's line for a stage whose outs it restores from an earlier run.
 RESTORED = "Stage '{}' is cached - skipping run"

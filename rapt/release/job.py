@@ -95,8 +95,8 @@ class Job:
         """Check the paths, and of each file in a folder its columns and its first rows.
 
         Raises:
-            RaptError: the input does not exist or is not what it should be, or something to write
-                is there, or would lie in what is read.
+            RaptError: the input does not exist or has another form than expected. Or an output
+                exists already, or would lie within the input.
         """
         if self.path != STREAM and not self.path.exists():
             raise RaptError(f"{self.path}: no such file")
@@ -215,7 +215,7 @@ class Job:
         return documents
 
     def _release(self, name: str, privatizer: TextPrivatizer, progress: Progress) -> Counts:
-        """Privatize a file in parts, and join them; the note that it is done is written first."""
+        """Privatize a file in parts, write its digest and counts, then join the parts."""
         source, parts, documents = self._source(name), self._parts_of(name), 0
         digest = self._sha256(name)
         with parts.opened({"input": digest}, source.is_file):

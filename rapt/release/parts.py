@@ -103,8 +103,8 @@ class Parts:
         changed = [key for key in identity if begun.get(key) != identity[key]]
         if changed:
             raise RaptError(
-                f"{self.folder}: begun with another {', '.join(changed)}; give the same to go on, "
-                "or remove the folder (and the map's .parts, if there was one) to begin anew"
+                f"{self.folder}: got another {', '.join(changed)}, expected that of the begun "
+                "release. Remove this folder, and the map's .parts if any, to begin anew."
             )
 
     def _numbers(self) -> range:

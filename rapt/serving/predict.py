@@ -219,8 +219,9 @@ class Repeater:
         loss = text_loss(mechanism, self.eta, most, 1.0)
         bound = f"{self.eta:g} · {most} words = {loss:g}" if math.isfinite(loss) else "no bound"
         yield (
-            "each prediction spends privacy, also of a text that was asked about before: eta for "
-            f"each word with noise and unit of distance, here at most {bound} for one text"
+            "each prediction spends privacy, also of a text that was asked about before. The "
+            "privacy loss is at most eta for each word with noise and each unit of distance, here "
+            f"at most {bound} for one text"
         )
 
     def _release(self, texts: Sequence[str]) -> list[tuple[list[Word], Vectors]]:

@@ -47,8 +47,8 @@ def train_seed(run: Run) -> SeedResult:
     """Tune on the release's training split, write the adapter, score on its test split.
 
     Raises:
-        RaptError: the loss or a score is not a number, memory does not suffice, the texts are too
-            long for the backbone, or their vectors have another dimension.
+        RaptError: the loss or a score is not a number, or memory does not suffice. Or the texts are
+            too long for the backbone, or their vectors have another dimension.
     """
     (trained,) = train_seeds([run])
     trained.checkpoint.unlink()

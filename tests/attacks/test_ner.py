@@ -71,7 +71,7 @@ def test_finds_none_whose_words_are_replaced(backbone: Path, fitted: Path) -> No
 def test_reaches_the_best_f1_that_there_is(backbone: Path, often: tuple[float, float]) -> None:
     """A film and a plot are persons so often; best is to tag every word that mostly is one.
 
-    How many of these are right is tested exactly. Where words tell nothing, that is the floor.
+    How many of these are right is tested exactly. Where words tell nothing, that is the baseline.
     """
     rng, chance = np.random.default_rng(0), dict(zip(("film", "plot"), often, strict=True))
     words = [[str(word) for word in rng.choice(["film", "plot"], 6)] for _ in range(300)]

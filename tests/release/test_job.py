@@ -174,7 +174,7 @@ def test_a_run_does_not_go_on_with_another_input(
 ) -> None:
     made = interrupted(2)
     Path("in.csv").write_text(rows(20).replace("Bob", "Eve", 1))
-    with pytest.raises(RaptError, match=r"^out.csv.parts: begun with another input;"):
+    with pytest.raises(RaptError, match=r"^out.csv.parts: got another input,"):
         made.run(pct2t)
     Path("in.csv").write_text(rows(20))
     made.run(pct2t)
@@ -185,7 +185,7 @@ def test_a_run_does_not_go_on_with_other_options(
     interrupted: Callable[[int], Job], make: Callable[..., TextPrivatizer]
 ) -> None:
     made = interrupted(2)
-    with pytest.raises(RaptError, match="begun with another eta, keep_spacing;"):
+    with pytest.raises(RaptError, match="got another eta, keep_spacing,"):
         made.run(make(eta=0.2, categories=FOUR, keep_spacing=True))
 
 

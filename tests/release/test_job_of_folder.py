@@ -179,10 +179,10 @@ def test_a_run_does_not_go_on_with_another_input_or_other_options(
     pct2t: TextPrivatizer, make: Callable[..., TextPrivatizer]
 ) -> None:
     interrupted(pct2t, 6)
-    with pytest.raises(RaptError, match=r"^out.parts: begun with another eta;"):
+    with pytest.raises(RaptError, match=r"^out.parts: got another eta,"):
         given().run(make(eta=0.2, categories=FOUR))
     write("d.parquet", [SENTENCE])
-    with pytest.raises(RaptError, match=r"^out.parts: begun with another list of files;"):
+    with pytest.raises(RaptError, match=r"^out.parts: got another list of files,"):
         given().run(pct2t)
     Path("in/d.parquet").unlink()
     write("a.parquet", [SENTENCE] * 19)
