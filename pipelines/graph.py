@@ -62,7 +62,7 @@ def plan(root: Path) -> Plan:
     except LockError as error:
         raise RaptError(BUSY.format("")) from error
     except DvcException as error:
-        raise RaptError(f"dvc: {' '.join(str(error).split())}") from error
+        raise RaptError(_of_dvc(error)) from error
     stale = changed.union(*(nx.ancestors(graph, stage) for stage in changed))
     return {
         stage.addressing: Stage(
@@ -112,8 +112,13 @@ def provider_side(root: Path) -> dict[str, Needs]:
         try:
             repo.cloud.get_remote()
         except DvcException as error:
-            raise RaptError(f"dvc: {' '.join(str(error).split())}") from error
+            raise RaptError(_of_dvc(error)) from error
     return found
+
+
+def _of_dvc(error: DvcException) -> str:
+    """Format an error of DVC as one line."""
+    return f"dvc: got an error, expected none. Its message: {' '.join(str(error).split())}"
 
 
 def _side(stage: PipelineStage) -> str:

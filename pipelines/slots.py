@@ -203,8 +203,8 @@ class Slots:
         """
         if changed := [*_edited(self.root, self.commit), *_untracked(self.root)]:
             raise RaptError(
-                f"changed while the flow ran: {_listed(changed)}; what ran is in the cache, and "
-                "nothing else was touched: start again"
+                f"workspace: got changes while the flow ran ({_listed(changed)}), expected none. "
+                "What ran is in the cache, nothing else was touched. Start again."
             )
         with rollback.kept(self.root, ["dvc.lock", *graph.uncached(self.root)]):
             forget_lost(self.root / "dvc.lock", self.cache)
@@ -214,8 +214,8 @@ class Slots:
                 raise Stopped(HALFWAY) from None
             if changed := [*_edited(self.root, self.commit, *CODE), *_untracked(self.root)]:
                 raise RaptError(
-                    f"changed while the flow collected: {_listed(changed)}; dvc.lock is as it was, "
-                    "what ran is in the cache: start again"
+                    f"workspace: got changes while the flow collected ({_listed(changed)}), "
+                    "expected none. dvc.lock is as it was, what ran is in the cache. Start again."
                 )
 
     def finish(self) -> None:

@@ -63,7 +63,9 @@ class Parts:
                 write_bytes(self._manifest, [content])
                 yield self
         except Timeout:
-            raise RaptError(f"{self.folder}: another run is writing it") from None
+            raise RaptError(
+                f"{self.folder}: got another run that writes it, expected none. Wait for its end."
+            ) from None
 
     def __contains__(self, number: int) -> bool:
         return self._counts(number).exists()

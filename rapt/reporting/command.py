@@ -40,7 +40,9 @@ def report(out: Path, *, chosen: Sequence[str], stamp: bool) -> str:
         RaptError: `out` is DVC's, or something chosen is no cell of the plan.
     """
     if Path("reports").resolve() in out.resolve().parents:
-        raise RaptError(f"{out}: reports belongs to dvc repro report, give a path outside it")
+        raise RaptError(
+            f"{out}: got a path in reports, expected one outside it, as `dvc repro report` owns it."
+        )
     p = params.load()
     results = reader.load(narrowed(p, chosen) if chosen else p, p)
     html = render(results, figures(results))

@@ -364,7 +364,8 @@ def experiment_id(client: MlflowClient) -> str:
         return client.create_experiment(EXPERIMENT, artifact_location=location)
     if experiment.artifact_location != location:
         raise RaptError(
-            "mlflow.db: made in another folder; remove mlflow.db and mlartifacts, then rapt sync"
+            "mlflow.db: got the database of another folder, expected one of this folder. Remove "
+            "mlflow.db and mlartifacts, then run rapt sync."
         )
     if experiment.lifecycle_stage == "deleted":
         client.restore_experiment(experiment.experiment_id)

@@ -160,8 +160,8 @@ class Repeater:
         statement = self.contract.statement
         if table.sha256 != statement.table_sha256:
             raise RaptError(
-                f"table: {str(table.folder)!r} has sha256 {table.sha256}, the adapter was tuned on "
-                f"words of {statement.embedding} with {statement.table_sha256}"
+                f"table: got {str(table.folder)!r} with sha256 {table.sha256}, expected "
+                f"{statement.embedding} with {statement.table_sha256}, as in the adapter's tuning."
             )
 
     def __call__(self, texts: Sequence[Sequence[str]]) -> tuple[list[Text], Counts]:
@@ -253,7 +253,10 @@ def _groups_of_plain(privatizer: Privatizer, plain: Sequence[Sequence[str]]) -> 
     of_rows = [*privatizer.groups_of_rows(np.arange(len(rows))), VERBATIM]
     groups = [[of_rows[rows.get(word, -1)] for word in sequence] for sequence in plain]
     if VERBATIM in chain.from_iterable(groups):
-        raise RaptError("adapter: a plain word of it is none that its mechanism releases")
+        raise RaptError(
+            "adapter: got a plain word that its mechanism cannot release, expected words of its "
+            "table. Ask its provider for another one."
+        )
     return groups
 
 
@@ -282,9 +285,9 @@ def _texts(given: str) -> list[str]:
         lines = Lines(Path(given), (TEXT,))
         texts = [text or "" for chunk in lines.chunks() for text in chunk.texts[TEXT]]
         if not texts:
-            raise RaptError(f"{lines.where}: holds no lines")
+            raise RaptError(f"{lines.where}: got no lines, expected one or more.")
     elif Path(given).suffix in SUFFIXES and not any(c.isspace() for c in given):
-        raise RaptError(f"{given}: no such file")
+        raise RaptError(f"{given}: got no such file, expected a file of texts.")
     try:
         "".join(texts).encode()
     except UnicodeEncodeError:
@@ -306,7 +309,9 @@ def _eta(contract: Contract, given: float | None, *, elsewhere: bool) -> float:
     try:
         tuned = float(contract.statement.eta)
     except ValueError:
-        raise RaptError("adapter: its eta is no number") from None
+        raise RaptError(
+            "adapter: got an eta that is not a number, expected one. Ask its provider for another."
+        ) from None
     if given is not None:
         if given != tuned:
             print(f"eta {given:g} given, the adapter was tuned at {tuned:g}", file=sys.stderr)
@@ -329,7 +334,10 @@ def _hold(contract: Contract, release: Path) -> None:
     own = files.read_json(path)
     for field in HELD:
         if own.get(field) != getattr(contract.statement, field):
-            raise RaptError(f"{field}: the adapter's is another than that of {release}")
+            raise RaptError(
+                f"{field}: got another one in the adapter than in {release}, expected the same. "
+                "Name the release that it was tuned on."
+            )
 
 
 def _as_json(text: Text, chances: dict[str, float], show: bool) -> str:

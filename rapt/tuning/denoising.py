@@ -87,7 +87,10 @@ def load_denoised(adapter: Path) -> WordVectors:
     """
     folder = adapter / FOLDER
     if not (folder / VECTORS).is_file():
-        raise RaptError(f"adapter: {str(folder)!r} holds no denoised words, copy it with the rest")
+        raise RaptError(
+            f"adapter: got {str(folder)!r} without denoised words, expected them. Copy it with the "
+            "rest of the adapter."
+        )
     words = json.loads((folder / WORDS).read_text(encoding="utf-8"))
     rows = {word: row for row, word in enumerate(words)}
     return WordVectors(rows, load_file(folder / VECTORS)["vectors"])
