@@ -90,17 +90,19 @@ def _clean_again(results: Results) -> Iterator[str]:
         paired = [own[seed] - baseline[seed] for seed in sorted(own.keys() & baseline.keys())]
         low, high = tables.interval(paired) or (nan, nan)
         plain = results.params.methods[factors["method"]].plain_tokens
+        first = ", plain tokens first" if plain else ""
         parts.append(
-            f"{factors['tuner']} with {factors['method']}{', plain tokens first,' if plain else ''}"
-            f" {100 * fmean(paired):+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+            f"- {factors['tuner']} with {factors['method']}{first}: "
+            f"{100 * fmean(paired):+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
         )
     if ran:
         yield (
             f"\nClean text is one baseline. {len(parts)} further cells tuned on it, and "
-            f"{len(attacks)} that attacked it, ran for single methods and are in no table. "
-            f"Accuracy against the baseline, in points, paired by seed: {'; '.join(parts)}. The "
+            f"{len(attacks)} that attacked it, ran for single methods and are in no table. The "
             f"attacks found {span(attacks)} % of the words."
         )
+        yield "\nAccuracy of the tuned ones against the baseline, in points, paired by seed:\n"
+        yield from parts
 
 
 def _pairs(results: Results) -> list[tuple[str, str]]:

@@ -64,7 +64,7 @@ def start(slots: int, pool: str | None, repository: str | None) -> None:
 
 
 def told(start: Callable[[], None]) -> None:
-    """Start a flow from the command line: what a user can mend ends with one line, and status 2."""
+    """Start a flow from the command line: an error that the user can fix is one line, status 2."""
     try:
         with disk_errors():
             start()

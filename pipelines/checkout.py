@@ -35,7 +35,10 @@ def git(root: Path, *arguments: str, check: bool = True) -> str:
         text=True,
     )
     if check and done.returncode:
-        raise RaptError(f"git {arguments[0]}: {' '.join(done.stderr.split())}")
+        raise RaptError(
+            f"git {arguments[0]}: got an error, expected none. Its message: "
+            f"{' '.join(done.stderr.split())}"
+        )
     return done.stdout.strip()
 
 

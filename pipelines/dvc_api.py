@@ -8,11 +8,15 @@ DVC, as it runs beside the code of another snapshot:
     python dvc_api.py bring STAGE       fetch the outs of a stage that the remote knows
     python dvc_api.py give|take OUT …   push or fetch outs that dvc.lock names
 
-`dvc push --run-cache` ends well when it could not send an entry of the run-cache, and sends the
-entries before the outs, those of other stages too; `dvc repro --pull` runs what it cannot find, and
-passes over the remote's entries where one is here already, though its outs may be lost. By default
-DVC trusts what a remote gives; here everything is read again as it arrives, and what is damaged
-leaves the remote. DVC looks for paths in the working folder, so this is a program.
+DVC's own commands differ in four points:
+
+- `dvc push --run-cache` succeeds even if it could not send an entry of the run-cache. It sends the
+  entries before the outs, those of other stages too.
+- `dvc repro --pull` runs a stage that it cannot find. Where an entry is here already, it ignores
+  those of the remote, though the outs of the local one may be lost.
+- DVC trusts the content of a remote by default. Here everything is read again as it arrives, and
+  damaged files are removed from the remote.
+- DVC looks for paths in the working folder, so this is a program.
 """
 
 import json
@@ -56,9 +60,8 @@ def opened_record(root: Path) -> Iterator[Path]:
 def serve() -> None:
     """Run the commands that come in until the input ends, as DVC takes seconds to import.
 
-    Each line of the input is a JSON object with `arguments` for `dvc`, the path of a `log` for all
-    that they print, and an `environment` for the stages. The answer is the exit code, one line
-    each.
+    Each line of the input is a JSON object. It has the `arguments` for `dvc`, the path of a `log`
+    for its output, and an `environment` for the stages. The answer is one line: the exit code.
     """
     # Copies, which no stage inherits: its output goes to the log, its input is empty.
     asked, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")

@@ -8,7 +8,7 @@ from pathlib import Path
 import networkx as nx
 
 from pipelines.dvc_api import DvcException, LockError, PipelineStage, Repo
-from pipelines.repair_locks import mend
+from pipelines.repair_locks import repair
 from rapt.utils.errors import RaptError, not_allowed
 
 
@@ -52,7 +52,7 @@ def plan(root: Path) -> Plan:
             misspelled.
     """
     try:
-        if writers := mend(root):
+        if writers := repair(root):
             raise RaptError(BUSY.format(f" (pid {', '.join(map(str, sorted(writers)))})"))
         with Repo(str(root)) as repo:
             graph = repo.index.graph  # edges point from a stage to what it depends on
@@ -62,7 +62,7 @@ def plan(root: Path) -> Plan:
     except LockError as error:
         raise RaptError(BUSY.format("")) from error
     except DvcException as error:
-        raise RaptError(f"dvc: {' '.join(str(error).split())}") from error
+        raise RaptError(_of_dvc(error)) from error
     stale = changed.union(*(nx.ancestors(graph, stage) for stage in changed))
     return {
         stage.addressing: Stage(
@@ -112,8 +112,13 @@ def provider_side(root: Path) -> dict[str, Needs]:
         try:
             repo.cloud.get_remote()
         except DvcException as error:
-            raise RaptError(f"dvc: {' '.join(str(error).split())}") from error
+            raise RaptError(_of_dvc(error)) from error
     return found
+
+
+def _of_dvc(error: DvcException) -> str:
+    """Format an error of DVC as one line."""
+    return f"dvc: got an error, expected none. Its message: {' '.join(str(error).split())}"
 
 
 def _side(stage: PipelineStage) -> str:

@@ -1,9 +1,8 @@
 """Privatize a folder of Parquet files by many processes: `python -m pipelines.privatize IN OUT …`.
 
-Takes the options of `rapt privatize` and leaves what it leaves. Every file is one Prefect task on a
-Dask worker, which reads and writes the folders itself: what passes through Prefect and Dask are the
-names of files and numbers of documents. A file whose worker was killed goes on where it stopped,
-in another worker.
+Takes the options of `rapt privatize` and writes the same files. Every file is one Prefect task on a
+Dask worker, which reads and writes the folders itself. Only the names of files and the numbers of
+documents pass through Prefect and Dask. If a worker is killed, another one continues its file.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def release(job: Job, privatizer: TextPrivatizer, runner: DaskTaskRunner) -> Non
         except RaptError:
             raise
         except Exception as error:  # whose text may quote the file's
-            raise RaptError(f"{job.path / name}: {type(error).__name__}") from None
+            raise RaptError(_crashed(job.path / name, error)) from None
 
     @flow(name="privatize", task_runner=runner)  # type: ignore[arg-type]
     def privatize(names: list[str]) -> None:
@@ -72,7 +71,10 @@ def release(job: Job, privatizer: TextPrivatizer, runner: DaskTaskRunner) -> Non
                 _forget(future)
                 progress.advance(line)
         if failed:
-            raise RaptError(f"failed: {len(failed)} of {len(names)} files; the others are done")
+            raise RaptError(
+                f"{job.path}: got {len(failed)} of {len(names)} files that failed, expected none. "
+                "The others are done."
+            )
 
     privatize(job.names)
 
@@ -98,8 +100,12 @@ def _problem(future: PrefectFuture[int], path: Path) -> str | None:
     except RaptError as error:
         return str(error)
     except Exception as error:  # Dask's own: a file that killed its worker again and again
-        return f"{path}: {type(error).__name__}"
+        return _crashed(path, error)
     return None
+
+
+def _crashed(path: Path, error: Exception) -> str:
+    return f"{path}: got an error of the program, {type(error).__name__}, expected none."
 
 
 def _forget(future: PrefectFuture[int]) -> None:
@@ -117,7 +123,9 @@ def task_runner(workers: int, scheduler: str | None) -> DaskTaskRunner:
     try:
         from prefect_dask import DaskTaskRunner
     except ImportError:
-        raise RaptError("Dask needs one more package: pip install 'rapt[scale]'") from None
+        raise RaptError(
+            "dask: got no package prefect-dask, expected it. Next: pip install 'rapt[scale]'"
+        ) from None
     if scheduler:
         _check(scheduler)
         return DaskTaskRunner(address=scheduler)

@@ -1,9 +1,9 @@
 """Reproduce the DVC graph on several machines: `rapt flow --pool provider`.
 
 The provider's stages (`meta: {side: provider}` in dvc.yaml) run on the workers of a Prefect work
-pool (see pipelines.worker), all others here, in slots. What crosses over is the snapshot, by git,
-and the outs that a provider's stage needs or makes, by DVC's remote; what is `push: false` and
-releases that are unprotected stay here. The bytes left are those of `dvc repro` alone.
+pool (see pipelines.worker), all others here, in slots. Git carries the snapshot to the workers.
+DVC's remote carries the outs that a provider's stage needs or makes. Outs with `push: false` and
+unprotected releases stay here. The results are the same bytes as those of `dvc repro` alone.
 """
 
 from __future__ import annotations
@@ -174,10 +174,10 @@ class Sides(Slots):
         return self
 
     def reproduce(self, lease: Lease) -> float | None:
-        """Reproduce a stage, unless somebody has; what it makes is in the cache here then.
+        """Reproduce a stage, unless its outs exist already; then they are in the cache here.
 
         Returns:
-            the seconds that it ran; None: somebody had made it.
+            the seconds that it ran; None: its outs existed already.
 
         Raises:
             RaptError: it failed.
@@ -201,7 +201,10 @@ class Sides(Slots):
 
     def _bring(self, stage: str) -> None:
         if not self._desk.fetch(stage):
-            raise RaptError(f"{stage}: done, but the remote has nothing of it")
+            raise RaptError(
+                f"{stage}: got none of its outs from the remote, expected all, as it has run. "
+                "Check that its worker has the same remote."
+            )
 
     def _run(self, stage: str, lock: Lock) -> float:
         """Have the pool run a stage; again where its process died, not where the stage failed.
@@ -224,7 +227,8 @@ class Sides(Slots):
             if state.is_completed():
                 return run.total_run_time.total_seconds()
             if not state.is_crashed() or not pauses:
-                raise RaptError(f"{stage}: {' '.join((state.message or state.name or '').split())}")
+                said = " ".join((state.message or state.name or "").split())
+                raise RaptError(f"{stage}: got a failed run, expected one that succeeds. {said}")
             self._pause(pauses.pop(0))
 
     def _ended(self, run: FlowRun) -> tuple[FlowRun, State[Any]]:
@@ -340,8 +344,10 @@ def _look(pool: str) -> None:
                 f"pool: got {pool!r}, expected one with a deployment. Try: prefect deploy --all"
             ) from None
         except httpx.HTTPError:
-            text = f"no Prefect server answers at {PREFECT_API_URL.value()}"
-            raise RaptError(f"{text}: prefect server start") from None
+            raise RaptError(
+                f"PREFECT_API_URL: got no answer at {PREFECT_API_URL.value()}, expected a Prefect "
+                "server there. Try: prefect server start"
+            ) from None
     if not any(worker.status == "ONLINE" for worker in workers):
         console.print(f"warning: no worker serves {pool!r}: prefect worker start --pool {pool}")
 

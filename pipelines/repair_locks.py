@@ -13,7 +13,7 @@ from rapt.utils import files
 from rapt.utils.process import no_telemetry
 
 
-def mend(root: Path) -> set[int]:
+def repair(root: Path) -> set[int]:
     """Remove killed processes from DVC's record of which process reads and writes what.
 
     DVC itself drops a process that is gone. It waits for a zombie, as in a container whose first
@@ -57,6 +57,6 @@ def _runs(pid: int, written: float) -> bool:
 if __name__ == "__main__":
     no_telemetry()
     try:
-        mend(Path())
+        repair(Path())
     except DvcException as error:
         sys.exit(f"dvc: {' '.join(str(error).split())}")

@@ -1,10 +1,10 @@
 """Reproduce the DVC graph in parallel: `rapt flow --slots 2`.
 
 Leaves the same bytes, dvc.lock included, as `dvc repro` alone. Every stage that is not up to
-date is one Prefect task that runs in a slot (see pipelines.slots), or on a work pool (see
-pipelines.remote); when all succeeded, one plain `dvc repro` in the main workspace collects them
-from the cache. When one failed, what does not depend on it still runs and stays cached, and
-dvc.lock stays as it was. Ctrl-C once lets the stages that run end, twice stops them.
+date is one Prefect task. It runs in a slot (see pipelines.slots), or on a work pool (see
+pipelines.remote). If all succeed, one plain `dvc repro` in the main workspace collects them from
+the cache. If one fails, the stages that do not depend on it still run and stay cached, and dvc.lock
+does not change. Ctrl-C once waits for the running stages, twice stops them.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ FEW_RETRIES = 1  # a server on this machine that is gone stays gone
 def running(begun: Begun | None = None) -> Iterator[None]:
     """Use the server that PREFECT_API_URL names, or this project's, else one for this flow alone.
 
-    Prefect would start one by itself, but that one outlives a killed flow, and Ctrl-C in the
+    Prefect would start one by itself, but that one outlives a killed flow. And Ctrl-C in the
     terminal ends it before the flow, which then waits minutes for it.
 
     Args:
@@ -66,7 +66,8 @@ def needed() -> Iterator[None]:
         yield
     except httpx.TransportError as error:
         raise RaptError(
-            "Prefect's server is lost; what is finished stays in the cache: start again"
+            "prefect: got no answer of its server any more, expected one. Finished stages are in "
+            "the cache. Start again."
         ) from error
 
 
@@ -136,7 +137,10 @@ def _wait(server: subprocess.Popen[bytes], port: int) -> str:
         if _healthy(address):
             return address
         time.sleep(0.1)
-    raise RaptError(f"Prefect's server did not start on port {port}: try `prefect server start`")
+    raise RaptError(
+        f"prefect: got no server on port {port}, expected one within {SECONDS_TO_START} s. "
+        "Try: prefect server start"
+    )
 
 
 def _healthy(address: str) -> bool:

@@ -1,8 +1,9 @@
 """Slots: git worktrees of one snapshot that share DVC's cache, so that stages run side by side.
 
-One workspace cannot run two stages at once: DVC's lock gives up after seconds, and a file edited
-while a stage runs would be recorded as the version that made its outs. A slot has its own lock
-and its own, unchanging files; what it makes reaches the others through the cache.
+One workspace cannot run two stages at once, as DVC waits only seconds for its lock. And if a file
+is edited while a stage runs, DVC records the new version as the one that made the outs. A slot has
+its own lock and its own files, which do not change. Its outs reach the other slots through the
+cache.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ from rapt.utils.errors import RaptError
 CODE = ("stages", "pipelines", "rapt", "dvc.yaml", "params.yaml")
 LINES_SHOWN = 20
 HALFWAY = (
-    "interrupted while collecting: dvc.lock and what else git tracks are as before, other outs may "
-    "be new already; start again to go on, or go back by `dvc checkout`"
+    "interrupted while collecting: dvc.lock and the other files in git are as before, but some "
+    "outs may be new. Start again to go on, or go back by `dvc checkout`."
 )
 # DVC's line for a stage whose outs it restores from an earlier run.
 RESTORED = "Stage '{}' is cached - skipping run"
@@ -202,8 +203,8 @@ class Slots:
         """
         if changed := [*_edited(self.root, self.commit), *_untracked(self.root)]:
             raise RaptError(
-                f"changed while the flow ran: {_listed(changed)}; what ran is in the cache, and "
-                "nothing else was touched: start again"
+                f"workspace: got changes while the flow ran ({_listed(changed)}), expected none. "
+                "What ran is in the cache, nothing else was touched. Start again."
             )
         with rollback.kept(self.root, ["dvc.lock", *graph.uncached(self.root)]):
             forget_lost(self.root / "dvc.lock", self.cache)
@@ -213,8 +214,8 @@ class Slots:
                 raise Stopped(HALFWAY) from None
             if changed := [*_edited(self.root, self.commit, *CODE), *_untracked(self.root)]:
                 raise RaptError(
-                    f"changed while the flow collected: {_listed(changed)}; dvc.lock is as it was, "
-                    "what ran is in the cache: start again"
+                    f"workspace: got changes while the flow collected ({_listed(changed)}), "
+                    "expected none. dvc.lock is as it was, what ran is in the cache. Start again."
                 )
 
     def finish(self) -> None:

@@ -26,7 +26,7 @@ The eta at which T2T replaces half of the table's words, with its confidence int
     >>> half.low <= half.eta <= half.high
     True
 
-What a user can mend is a RaptError:
+An error that the user can fix is a RaptError:
 
     >>> from rapt import RaptError, load_params
     >>> try:

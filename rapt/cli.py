@@ -345,7 +345,7 @@ app.command(rich_help_panel=INSIDE)(audit)
 
 
 def main() -> None:
-    """Run the command; what a user can mend ends with one line, and status 2."""
+    """Run the command; an error that the user can fix ends with one line, and status 2."""
     no_telemetry()
     try:
         with disk_errors():

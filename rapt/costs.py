@@ -1,8 +1,8 @@
 """Rough cost estimates of an experiment, from its params and the files on this machine.
 
 A training run sees rows x epochs x tokens of a text. The parameters that multiply each token are
-counted on the adapted model itself, on PyTorch's meta device: it has shapes and no values. Each of
-them costs a token 2 flops forward, 2 backward to the activations, and 2 more if it learns (Kaplan
+counted on the adapted model itself, on PyTorch's meta device: it has shapes and no values. For each
+token a parameter costs 2 flops forward, 2 backward to the activations, and 2 if it learns (Kaplan
 et al., 2020, section 2.1). A linear probe reads each text once, forward. Not counted: attention
 over long texts, heads, padding, and in `flops` scoring the test split.
 

@@ -14,7 +14,7 @@ no_telemetry()  # before a stage imports its libraries, some of which read their
 
 
 def run(main: Callable[..., None]) -> None:
-    """Run a stage's main with its command line; what a user can mend ends it with a line."""
+    """Run a stage's main with its command line; an error that the user can fix is one line."""
     die_with_parent()
     app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
     app.command()(main)

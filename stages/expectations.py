@@ -66,7 +66,10 @@ def _context() -> gx.data_context.EphemeralDataContext:
 
 def _finding(rule: Rule, split: str, passed: bool, result: dict[str, Any]) -> Finding:
     if not result:  # Great Expectations failed; its message has values of the data
-        raise RaptError(f"{split}: the expectation {rule.name!r} could not be checked")
+        raise RaptError(
+            f"{split}: got no result of the expectation {rule.name!r}, expected one. Look for "
+            "values of another type."
+        )
     offenders = [row["example_id"] for row in result.get("unexpected_index_list") or []]
     by_row = "element_count" in result  # else of the whole table: it fails once, without ids
     return {

@@ -18,7 +18,7 @@ from stages import run
 def main(attack: str, task: str, backbone: str, tuner: str, method: str, eta: str) -> None:
     """Tell the train split of TASK from its test split by an adapter that was tuned on the first.
 
-    The attacker has the texts as they were written: whether these were there is to be protected.
+    The attacker has the original texts. The secret is whether they were in the training data.
     """
     # As in training: with more threads the sums depend on how many there are.
     torch.set_num_threads(1)

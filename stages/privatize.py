@@ -13,8 +13,8 @@ from stages import run
 
 # One stream for each text, so that methods and etas are compared on the same noise.
 GENERATOR = (
-    "Philox, seeded by params.yaml, for experiments: whoever knows the seed can undo it, and "
-    "releases of one text by several methods or at several etas share its noise"
+    "Philox, seeded by params.yaml, for experiments: whoever knows the seed can undo it. "
+    "Releases of one text by several methods or at several etas share its noise"
 )
 
 

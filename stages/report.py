@@ -18,7 +18,9 @@ def main() -> None:
         mlflow_mirror.sync(p)
     except Exception as error:  # the mirror is no part of the result
         reason = " ".join(str(error).split())
-        print(f"warning: MLflow is not up to date ({reason}); rapt sync mends it", file=sys.stderr)
+        print(
+            f"warning: MLflow is not up to date ({reason}); rapt sync repairs it", file=sys.stderr
+        )
 
 
 if __name__ == "__main__":

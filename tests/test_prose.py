@@ -17,7 +17,7 @@ PAGES = [
     *sorted(ROOT.glob("evidence/*.md")),
 ]
 # Folders whose Python files are checked, too. Add one that `python docs/prose.py FOLDER` accepts.
-CLEAN = ["benchmarks", "docs", "evidence"]
+CLEAN = ["benchmarks", "docs", "evidence", "pipelines", "rapt", "stages"]
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())

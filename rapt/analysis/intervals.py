@@ -18,10 +18,10 @@ def interval(
 ) -> tuple[float, float]:
     """A 95 % confidence interval of a share, as if texts and seeds had been drawn anew.
 
-    The words of a text belong together, and so do a text's copies of different seeds: what varies
-    is the text. What all texts of a seed have in common (an attacker's training) varies with the
-    seed, beside them: of two seeds little is known of it, which Student's t with Welch's degrees of
-    freedom (Satterthwaite, 1946) says. Of one seed nothing is, and it is not in the interval.
+    The unit that varies is the text, with all its words and its copies of all seeds. What the texts
+    of a seed share, such as an attacker's training, varies with the seed. Both variances add up.
+    Student's t with Welch's degrees of freedom (Satterthwaite, 1946) allows for the few seeds. One
+    seed has no variance, so the interval then covers the texts alone.
 
     Args:
         right: of each text, over all seeds, int64 (n,).
@@ -53,8 +53,8 @@ def mean_interval(
 def auc_interval(members: NDArray[np.float64], others: NDArray[np.float64]) -> tuple[float, float]:
     """A 95 % confidence interval of an area under the ROC curve, likewise.
 
-    The variance over texts is that of DeLong et al. (1988): an AUC is the mean of what each text
-    contributes, of the members and of the others alike.
+    The variance over texts is that of DeLong et al. (1988). They write an AUC as the mean of one
+    contribution for each text, over the members and over the others.
 
     Args:
         members: for each seed and member the share of the others that it scores above, (k, m).
@@ -109,8 +109,8 @@ def _of_share(
 ) -> tuple[float, float]:
     """The interval around a share, from parts of its variance with their degrees of freedom.
 
-    None or all of some texts has no variance, and yet another text might be the first that is
-    otherwise: its bound is that of Clopper and Pearson (1934).
+    A share of exactly 0 or 1 has no variance, although the next text may differ. Its bound is that
+    of Clopper and Pearson (1934).
     """
     share = float(share)
     if reach := _reach(parts, seeds):

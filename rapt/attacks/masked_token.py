@@ -14,8 +14,8 @@ from rapt.attacks.language_model import LanguageModel
 class MaskedToken(LanguageModel, Inversion):
     """The word that fits best among the released words around it, whichever was released.
 
-    That of a word that stays as it is by its category is guessed, too: in a text it may have
-    another category than in the table, and the attack is not to be credited with copying it.
+    Words whose category is not protected are guessed, too, although they stay as they are. A word
+    may have another category in a text than in the table, and copying it is no merit of the attack.
     """
 
     source: ClassVar[str] = "Yue et al., 2021 (arXiv 2106.01221)"

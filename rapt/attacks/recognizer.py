@@ -183,8 +183,10 @@ class Recognizer:
                 for rows in shuffled(lengths, how.batch_size, order):
                     loss = self.model(**pad([examples[row] for row in rows])).loss
                     if not torch.isfinite(loss):
-                        why = f"lower learning_rate ({how.learning_rate})"
-                        raise RaptError(f"the recognizer's loss is not a number, {why}")
+                        raise RaptError(
+                            "recognizer: got a loss that is not a number, expected a finite one. "
+                            f"Lower learning_rate ({how.learning_rate})."
+                        )
                     optimizer.zero_grad()
                     loss.backward()
                     optimizer.step()

@@ -29,8 +29,8 @@ ROUNDING = 1e-5
 class SeedReplay(Inversion):
     """The original words that the release's own noise turns into the released ones.
 
-    Of several such words it takes the most frequent, if possible from the released word's own
-    group, as a word may be tagged otherwise in a text. From released vectors the noise is simply
+    Of several such words it takes the most frequent one, if possible from the released word's own
+    group. A text may tag a word differently than the table. From released vectors the noise is
     subtracted. This is why releases are not seeded.
     """
 

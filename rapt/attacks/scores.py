@@ -20,8 +20,8 @@ class Scores:
     """The scores of one seed: metrics that are ratios of sums over n texts.
 
     Attributes:
-        ratios: for each metric what is right in each text, int64 (n,), and what counts, int64 (n,);
-            of a mean that is no share the sums over each text are float64.
+        ratios: for each metric the numerator of each text, int64 (n,), and its denominator, int64
+            (n,). The numerators of a mean that is no share are float64.
         complements: for each metric of empirical privacy the metric that it is 1 minus of.
     """
 

@@ -77,7 +77,7 @@ def task_block(
         What was read, and what to do next, for the user.
 
     Raises:
-        RaptError: One line: no such file or column, no obvious text column, rows without a class,
+        RaptError: One line: no such file or column, no text column, rows without a class,
             too few rows, or a task of this name exists. params.yaml is then unchanged.
     """
     path, params_path = Path(path), Path(params_path)
@@ -150,7 +150,7 @@ class _Table:
         if len(sentences) == 1:
             return sentences[0], None
         raise RaptError(
-            f"{self.where}: got no column that is obviously the text, expected "
+            f"{self.where}: got no single text column, expected "
             f"{one_of(sentences or self.names)}. Name it with --text."
         )
 

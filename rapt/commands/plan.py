@@ -187,9 +187,9 @@ def _disk(estimate: Estimate) -> str:
     adapters = _sum(map(estimate.weights, estimate.tuned), _size)
     return (
         f"Disk: adapters {adapters}; releases {_size(estimate.releases())}; "
-        f"embedding tables {_size(estimate.tables())}; twice that where the disk has no "
-        "reflinks, as DVC's cache then holds copies; checkpoints of the largest cell up to "
-        f"{_size(estimate.checkpoints())} while it trains; backbones come on top."
+        f"embedding tables {_size(estimate.tables())}. Twice that where the disk has no "
+        "reflinks, as DVC's cache then holds copies. While the largest cell trains, its "
+        f"checkpoints take up to {_size(estimate.checkpoints())}. Backbones come on top."
     )
 
 

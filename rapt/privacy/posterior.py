@@ -202,12 +202,12 @@ def _leads(channel: Channel, group: NDArray[np.int64]) -> csr_array:
 
 
 def _discounted(channel: Channel) -> csr_array:
-    """Draws less what chance adds to those that were drawn, float64 (n, V).
+    """Discount the counts of the draws for chance, float64 (n, V).
 
-    Absolute discounting (Ney, Essen and Kneser, 1994) takes D = n1 / (n1 + 2·n2) from each count of
-    a word of which n1 words were drawn once and n2 twice. A channel that is drawn from until each
-    word was often met loses nothing. Nor does the word itself: its own release is no accident among
-    thousands. With few draws D is most of that count.
+    Absolute discounting (Ney, Essen and Kneser, 1994) subtracts D = n1 / (n1 + 2·n2) from each
+    count of a word. Here n1 and n2 are the numbers of words that were drawn once and twice for it.
+    With many draws n1 is 0, and so is D. With few draws D is most of a count. The count of the word
+    itself keeps its value, as its own release is no accident among thousands.
     """
     counts = channel.counts
     words = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))

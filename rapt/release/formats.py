@@ -103,7 +103,7 @@ class Format(ABC):
 
     def _check_columns(self, names: Sequence[str]) -> None:
         if len(set(names)) < len(names):
-            raise self._error("two columns have one name")
+            raise self._error("got two columns of one name, expected a name for each. Rename one.")
         for column in self.columns:
             if column not in names:
                 raise self._error(missing_column("column", column, list(names)))
@@ -155,14 +155,15 @@ class Records(Format):
                     yield line.decode()
                 except UnicodeDecodeError:
                     raise self._error(
-                        f"line {number} is not UTF-8; save the file as UTF-8"
+                        f"line {number}: got another encoding, expected UTF-8. Save it as UTF-8."
                     ) from None
 
     def _opened(self) -> BinaryIO:
         try:
             return self.path.open("rb")
         except OSError as error:
-            raise self._error(error.strerror or "cannot be read") from None
+            got = (error.strerror or "an error").lower()
+            raise self._error(f"got {got}, expected a file to read.") from None
 
     def _encode(self, head: str, rows: Sequence[Record], texts: Texts) -> bytes:
         """The records, one for one; a value that is not there stays away."""
@@ -226,7 +227,9 @@ class Csv(Records):
                     )
                 yield Record(dict(zip(names, fields, strict=True)), end)
         except csv.Error as error:
-            raise self._error(f"line {reader.line_num}: {error}") from None
+            raise self._error(
+                f"line {reader.line_num}: got broken CSV ({error}), expected a row. See its quotes."
+            ) from None
 
     def _line(self, values: dict[str, Any]) -> str:
         written = io.StringIO(newline="")
@@ -252,7 +255,9 @@ class Jsonl(Records):
             try:
                 values = json.loads(line)
             except (ValueError, RecursionError):  # whose messages may quote the line
-                raise self._error(f"line {number} is not JSON") from None
+                raise self._error(
+                    f"line {number}: got what is not JSON, expected an object on each line."
+                ) from None
             if not isinstance(values, dict):
                 raise self._error(f"line {number}: got no JSON object, expected one on each line.")
             for column in self.columns:
@@ -273,7 +278,9 @@ class Parquet(Format):
     def chunks(self) -> Iterator[Chunk]:
         """Read the row groups."""
         if not self.is_file:
-            raise self._error("format parquet needs a file, it cannot be read from a stream")
+            raise self._error(
+                "format: got parquet for a stream, expected a file. Give its path as IN."
+            )
         try:
             with pq.ParquetFile(self.path, pre_buffer=False) as file:
                 schema = file.schema_arrow
@@ -291,9 +298,9 @@ class Parquet(Format):
                     texts = {name: table[name].to_pylist() for name in self.columns}
                     yield Chunk(number, texts, self._others(names), partial(_encode, table))
         except UnicodeDecodeError:
-            raise self._error("its text is not UTF-8") from None
+            raise self._error("got text that is not UTF-8, expected UTF-8.") from None
         except (pa.ArrowException, OSError):
-            raise self._error("not a Parquet file, or a broken one") from None
+            raise self._error("got another format or a broken file, expected Parquet.") from None
 
     def join(self, parts: Iterable[Path], out: Path) -> None:
         """Write the rows of all parts in larger row groups."""

@@ -88,18 +88,18 @@ class Job:
         names = sorted(n for n in os.listdir(self.path) if not n.startswith(IGNORED))
         _check_parquet(self.path, names)
         if not names:
-            raise RaptError(f"{self.path}: holds no Parquet files")
+            raise RaptError(f"{self.path}: got an empty folder, expected Parquet files.")
         return names
 
     def check(self) -> None:
         """Check the paths, and of each file in a folder its columns and its first rows.
 
         Raises:
-            RaptError: the input does not exist or is not what it should be, or something to write
-                is there, or would lie in what is read.
+            RaptError: the input does not exist or has another form than expected. Or an output
+                exists already, or would lie within the input.
         """
         if self.path != STREAM and not self.path.exists():
-            raise RaptError(f"{self.path}: no such file")
+            raise RaptError(f"{self.path}: got no such file, expected a file or a folder.")
         if self.is_folder and self.out == STREAM:
             raise RaptError(f"OUT: got -, expected a folder, as {self.path} is one.")
         named = [place for place in (self.path, self.out, self.map) if place and place != STREAM]
@@ -113,7 +113,7 @@ class Job:
         if self.is_folder:
             for name in self.names:
                 if not any(self._source(name).chunks()):
-                    raise RaptError(f"{self.path / name}: holds no rows")
+                    raise RaptError(f"{self.path / name}: got no rows, expected one or more.")
 
     def _check_overwriting(self) -> None:
         places = [] if self.out == STREAM or self._is_moved() else [self.out]
@@ -123,7 +123,11 @@ class Job:
         for place in places:
             is_alike = place.is_dir() if self.is_folder else place.is_file()
             if place.exists() and not (self.overwrite and is_alike):
-                raise RaptError(f"{place}: exists; give --overwrite to replace it (a {kind} only)")
+                got = "folder" if place.is_dir() else "file"
+                raise RaptError(
+                    f"{place}: got an existing {got}, expected a new path. --overwrite replaces a "
+                    f"{kind} only."
+                )
         if self.is_folder and self.out.exists():
             _check_parquet(self.out, os.listdir(self.out))  # nothing else is ever removed
 
@@ -183,8 +187,8 @@ class Job:
             return self._release(name, privatizer, progress)
         if not self._is_done(name):
             raise RaptError(
-                f"{source.where}: changed since it was privatized; remove {self._parts.folder} to "
-                "begin anew"
+                f"{source.where}: got another content than when it was privatized, expected the "
+                f"same. Remove {self._parts.folder} to begin anew."
             )
         self._parts_of(name).remove()  # killed before it could
         counts = self._done(name).counts
@@ -221,7 +225,7 @@ class Job:
         return documents
 
     def _release(self, name: str, privatizer: TextPrivatizer, progress: Progress) -> Counts:
-        """Privatize a file in parts, and join them; the note that it is done is written first."""
+        """Privatize a file in parts, write its digest and counts, then join the parts."""
         source, parts, documents = self._source(name), self._parts_of(name), 0
         digest = self._sha256(name)
         with parts.opened({"input": digest}, source.is_file):
@@ -235,7 +239,9 @@ class Job:
                 parts.remove()
                 if not self.is_folder:
                     self._parts.remove()
-                raise RaptError(f"{source.where}: changed while it was read; try again")
+                raise RaptError(
+                    f"{source.where}: got changes while it was read, expected none. Try again."
+                )
             counts = parts.counts()
             write_bytes(self._note(name), [DONE.dump_json(Done(digest, counts))])
             parts.join_map()
@@ -343,7 +349,7 @@ class Job:
 
 def _check_rows(source: Format, documents: int) -> None:
     if not documents:
-        raise RaptError(f"{source.where}: holds no rows")
+        raise RaptError(f"{source.where}: got no rows, expected one or more.")
 
 
 def _check_parquet(folder: Path, names: Iterable[str]) -> None:

@@ -63,7 +63,9 @@ class Parts:
                 write_bytes(self._manifest, [content])
                 yield self
         except Timeout:
-            raise RaptError(f"{self.folder}: another run is writing it") from None
+            raise RaptError(
+                f"{self.folder}: got another run that writes it, expected none. Wait for its end."
+            ) from None
 
     def __contains__(self, number: int) -> bool:
         return self._counts(number).exists()
@@ -103,8 +105,8 @@ class Parts:
         changed = [key for key in identity if begun.get(key) != identity[key]]
         if changed:
             raise RaptError(
-                f"{self.folder}: begun with another {', '.join(changed)}; give the same to go on, "
-                "or remove the folder (and the map's .parts, if there was one) to begin anew"
+                f"{self.folder}: got another {', '.join(changed)}, expected that of the begun "
+                "release. Remove this folder, and the map's .parts if any, to begin anew."
             )
 
     def _numbers(self) -> range:

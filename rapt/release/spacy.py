@@ -56,8 +56,8 @@ class PrivatizerComponent:
 def _check_tags(doc: Doc) -> None:
     if any(not token.is_space and not token.pos for token in doc):
         raise RaptError(
-            f"{NAME}: a word has no part of speech, which categories need; add a tagger and an "
-            "attribute_ruler, or a morphologizer, before it"
+            f"{NAME}: got a word without a part of speech, expected one for each, as categories "
+            "need it. Add a tagger and an attribute_ruler, or a morphologizer, before it."
         )
 
 

@@ -154,9 +154,9 @@ class Figure:
         title: above the panel.
         caption: below it, on the page.
         spoken: the heading of its description for screen readers.
-        rows: `series`, `x`, `y`; optional are `x_low`, `x_high`, `y_low`, `y_high` (the ends of
-            error bars), `x_sd`, `y_sd`, `at` (the point's name in the description and tooltip),
-            `text` (beside the point) and `line` (for several lines of one series).
+        rows: `series`, `x`, `y`. Optional are the ends of error bars, `x_low`, `x_high`, `y_low`
+            and `y_high`, and `x_sd` and `y_sd`. `at` is the point's name in the description and
+            tooltip, `text` stands beside the point, and `line` tells lines of one series apart.
         looks: of each series, in the order of the legend.
         x: the horizontal axis.
         y: the vertical axis.

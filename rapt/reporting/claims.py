@@ -223,9 +223,8 @@ def _categories(results: Results) -> Claim:
     for more, less in pairs:
         own = [Pair(setting, by[more], by[less]) for setting, by in settings.items()]
         effect = (
-            f"protected words recovered with {more} less {less}, by attacks that work on clean "
-            f"text, the surest of {len(pairs) // 2} pairs, with an interval that holds for all of "
-            "them together"
+            f"protected words recovered with {more} minus {less}, by attacks that work on clean "
+            f"text, the surest of {len(pairs) // 2} pairs (one interval for all of them)"
         )
         confidence = 1 - FALSE_ALARMS / (len(pairs) / 2)
         judged.append(_test(claim, effect, own, confidence))

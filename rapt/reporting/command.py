@@ -35,7 +35,9 @@ def report(out: Path, *, cells: Sequence[str] | None = None, stamp: bool = False
         RaptError: `out` is DVC's, or something chosen is no cell of the plan.
     """
     if Path("reports").resolve() in out.resolve().parents:
-        raise RaptError(f"{out}: reports belongs to dvc repro report, give a path outside it")
+        raise RaptError(
+            f"{out}: got a path in reports, expected one outside it, as `dvc repro report` owns it."
+        )
     p = params.load()
     results = reader.load(narrowed(p, cells) if cells else p, p)
     html = render(results, figures(results))

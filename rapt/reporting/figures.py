@@ -140,15 +140,15 @@ def privacies(privacy: Sequence[Privacy]) -> Iterator[Figure]:
             if row.unprotected:
                 level = _share("y", row.empirical_privacy, row.empirical_privacy_sd)
                 rows.append({"series": CLEAN_TEXT} | level)
-        # An inversion's floor differs by method, as the words that they protect do.
-        floors = sorted({row.majority for row in own if row.majority is not None})
-        rows += [{"series": NOTHING} | _share("y", 1 - floor) for floor in floors]
+        # An inversion's baseline differs by method, as the words that they protect do.
+        baselines = sorted({row.majority for row in own if row.majority is not None})
+        rows += [{"series": NOTHING} | _share("y", 1 - baseline) for baseline in baselines]
         yield Figure(
             section="privacy",
             name="privacy-" + "-".join(map(slug, group)),
             title=attack_text(*group),
-            caption=f"Empirical privacy by η, {attack_text(*group)}. Dotted: the floor, where the "
-            "attack does no better than an answer without looking." + unproven(tables.doubt(every)),
+            caption=f"Empirical privacy by η, {attack_text(*group)}. Dotted: the baseline, an "
+            "attack that always answers the most frequent class." + unproven(tables.doubt(every)),
             spoken="Empirical privacy by η",
             rows=rows,
             looks=_looks(methods) | LEVELS,
@@ -238,8 +238,8 @@ def geometries(results: Results) -> Iterator[Figure]:
             section="geometry",
             name=f"geometry-{embedding}",
             title=f"noise and neighbours · {embedding}",
-            caption="How long the noise of T2T and PCT2T is in the mean, against the mean distance "
-            f"of a word of {embedding} to its k-th nearest, over {content['sampled']} words.",
+            caption="Mean length of the noise of T2T and PCT2T, and mean distance of a word to its "
+            f"k-th nearest, over {content['sampled']} words of {embedding}.",
             spoken="Mean noise norm, and mean distance to the k-th nearest word",
             rows=[
                 *(
@@ -448,7 +448,7 @@ def _at_eta(series: str, eta: str) -> dict[str, Any]:
 
 
 def _levels(clean: Utility | None, majority: float | None) -> list[Row]:
-    """Return the accuracy on clean text and the floor, where they are known."""
+    """Return the accuracy on clean text and the baseline, where they are known."""
     levels: list[Row] = []
     if clean is not None:
         levels.append({"series": CLEAN_TEXT, **_share("y", clean.accuracy, clean.accuracy_sd)})

@@ -202,8 +202,8 @@ def _attacks(results: Results, cell: Cell) -> dict[str, Cell]:
     """Find the attacks on a cell's release and on its adapters, by their prefix.
 
     They are of the cell's task, but inferences of any task. If the release was not attacked, the
-    attacks on one of a method that privatizes alike count, as in the report: otherwise RAPT would
-    seem more private for want of attacks.
+    attacks on the same words released by another method count, as in the report. Otherwise RAPT
+    would seem more private for want of attacks.
     """
     every = [
         one
@@ -364,7 +364,8 @@ def experiment_id(client: MlflowClient) -> str:
         return client.create_experiment(EXPERIMENT, artifact_location=location)
     if experiment.artifact_location != location:
         raise RaptError(
-            "mlflow.db: made in another folder; remove mlflow.db and mlartifacts, then rapt sync"
+            "mlflow.db: got the database of another folder, expected one of this folder. Remove "
+            "mlflow.db and mlartifacts, then run rapt sync."
         )
     if experiment.lifecycle_stage == "deleted":
         client.restore_experiment(experiment.experiment_id)

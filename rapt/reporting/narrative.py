@@ -63,7 +63,7 @@ def _clean(rows: Sequence[Utility]) -> str:
 
 
 def _accuracies(rows: Sequence[Utility]) -> str:
-    """Report accuracy by η and method, with the floor."""
+    """Report accuracy by η and method, with the baseline."""
     parts = [
         f"{eta_text(eta)}: "
         + ", ".join(
@@ -75,12 +75,12 @@ def _accuracies(rows: Sequence[Utility]) -> str:
     ]
     if not parts:
         return ""
-    floor = f"{percent(rows[0].majority)}{NBSP}%"
-    return f"Accuracy at {'; at '.join(parts)}. Most frequent class: {floor}."
+    baseline = f"{percent(rows[0].majority)}{NBSP}%"
+    return f"Accuracy at {'; at '.join(parts)}. Most frequent class: {baseline}."
 
 
 def _attacked(rows: Sequence[Privacy]) -> Iterator[str]:
-    """Report, for each kind, the attack furthest above its floor, over all methods."""
+    """Report, for each kind, the attack furthest above its baseline, over all methods."""
     verbs = {
         "invert": "recovers",
         "infer": "infers",
@@ -99,7 +99,7 @@ def _attacked(rows: Sequence[Privacy]) -> Iterator[str]:
             yield (
                 f"{first.attack} {verb} the {first.target} of {first.task}: {listing(parts)}, over "
                 f"the methods; {percent(first.clean_accuracy)}{NBSP}% on clean text "
-                f"(floor {span(r.majority for r in own)}{NBSP}%)."
+                f"(baseline {span(r.majority for r in own)}{NBSP}%)."
             )
         elif handed_no_more := [row for row in ran if row.given is None]:
             names = listing(list(dict.fromkeys(row.attack for row in handed_no_more)))

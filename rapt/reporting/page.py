@@ -47,8 +47,8 @@ class Grid:
         every = [row for row in (*chain(*self.rows.values()), self.clean) if row]
         return next((row for row in every if row.seeds), every[0])
 
-    def floor(self, method: str) -> float | None:
-        """Return a method's floor, a trivial answer's score; methods protect different words."""
+    def baseline(self, method: str) -> float | None:
+        """Return the score of the most frequent answer; methods protect different words."""
         return next((row.majority for row in self.rows[method] if row.seeds), None)
 
     @property

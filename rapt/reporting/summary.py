@@ -34,9 +34,12 @@ def print_results(params: Params) -> None:
     utility, privacy = tables.utility(results), tables.privacy(results)
     for group in tables.groups(utility):
         own = [row for row in utility if row.on_grid and row.group == group]
-        floor = span(row.majority for row in own)
+        baseline = span(row.majority for row in own)
         clean = next((_value(row, "accuracy") for row in own if row.unprotected), "not planned")
-        title = f"{group_text(group)}: accuracy, % (floor {floor}; clean text, unprotected {clean})"
+        title = (
+            f"{group_text(group)}: accuracy, % "
+            f"(baseline {baseline}; clean text, unprotected {clean})"
+        )
         _print(console, title, own, "accuracy")
     for row in utility:
         if not row.on_grid:
@@ -46,11 +49,11 @@ def print_results(params: Params) -> None:
             )
     for group in tables.groups(privacy):
         own_attack = [row for row in privacy if row.group == group]
-        floor = span(row.majority for row in own_attack)
+        baseline = span(row.majority for row in own_attack)
         doubt = tables.doubt(own_attack)
         title = (
-            f"{attack_text(*group)}: empirical privacy, % (attack's floor {floor}, on clean text "
-            f"{percent(own_attack[0].clean_accuracy)}{f'; {doubt}' if doubt else ''})"
+            f"{attack_text(*group)}: empirical privacy, % (baseline {baseline}, attack on clean "
+            f"text {percent(own_attack[0].clean_accuracy)}{f'; {doubt}' if doubt else ''})"
         )
         _print(console, title, own_attack, "empirical_privacy")
     if missing := results.missing():

@@ -111,13 +111,13 @@ class Privacy:
     tpr_at_1_high: float | None
     majority: float | None
     clean_accuracy: float | None
-    # Whether it does not beat its floor beyond chance on clean text, and so measures nothing; None:
-    # unknown.
+    # Whether it does not beat its baseline beyond chance on clean text, and so measures nothing;
+    # None: unknown.
     broken: bool | None
     # Upper bound on the expected accuracy of any attack on single words, if known.
     accuracy_ceiling: float | None
     # For inversions that guess vectors: the squared error per component, that of always guessing
-    # the mean (floor), and that on clean text.
+    # the mean (baseline), and that on clean text.
     squared_error: float | None
     squared_error_low: float | None
     squared_error_high: float | None
@@ -192,12 +192,12 @@ class Difference:
 
 
 class Target(NamedTuple):
-    """An attack's target, and the names of its accuracy, privacy and floor in the cell."""
+    """An attack's target, and the names of its accuracy, privacy and baseline in the cell."""
 
     name: str
     accuracy: str
     privacy: str
-    floor: str
+    baseline: str
 
 
 def utility(results: Results) -> list[Utility]:
@@ -338,7 +338,7 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         **_parts("attack_accuracy", accuracy, "sd"),
         attack_accuracy_all_words=_mean(cell.metric("accuracy")) if kind == "invert" else None,
         **_parts("tpr_at_1", cell.metric("tpr_at_1") if kind == "membership" else None, *ENDS),
-        majority=cell.baseline(target.floor),
+        majority=cell.baseline(target.baseline),
         clean_accuracy=1.0 if by_identity else _mean(baseline),
         broken=False if by_identity else _broken(clean, target),
         accuracy_ceiling=cell.upper_bound(target.accuracy),
@@ -352,11 +352,11 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
 def _broken(clean: Cell | None, target: Target) -> bool | None:
     """Whether an attack fails on clean text; None: not known.
 
-    It has to beat its floor beyond chance, as half of the attacks without any skill are above it.
+    It has to beat its baseline beyond chance, as half of the attacks without skill are above it.
     """
     found = clean.metric(target.accuracy) if clean else None
-    floor = clean.baseline(target.floor) if clean else None
-    return None if found is None or found.low is None or floor is None else found.low <= floor
+    baseline = clean.baseline(target.baseline) if clean else None
+    return None if found is None or found.low is None or baseline is None else found.low <= baseline
 
 
 def differences(results: Results) -> list[Difference]:

@@ -69,7 +69,7 @@ def _tables(results: Results) -> dict[str, str]:
 
 def _utility_tex(rows: Sequence[Utility]) -> str:
     return to_tex(
-        ["task", "backbone", "tuner", "method", "η", "accuracy", "seeds", "floor", "replaced"],
+        ["task", "backbone", "tuner", "method", "η", "accuracy", "seeds", "baseline", "replaced"],
         [
             [
                 *(row.task, row.backbone, row.tuner, row.label, row.eta),
@@ -97,7 +97,7 @@ def _privacy_tex(rows: Sequence[Privacy]) -> str:
             "95 % interval",
             "attack",
             "clean",
-            "floor",
+            "baseline",
         ],
         [
             [
@@ -111,7 +111,7 @@ def _privacy_tex(rows: Sequence[Privacy]) -> str:
             for row in rows
         ],
         above="Empirical privacy, and what the attack learns, on clean text too, in percent.\n"
-        "Broken: on clean text the attack does not beat its floor. Unproven: it has not run there.",
+        "Broken: on clean text the attack does not beat its baseline. Unproven: not run there.",
         left=5,
     )
 

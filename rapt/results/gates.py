@@ -62,6 +62,6 @@ def _line(path: str, finding: Finding) -> str:
     found = f"got {finding['checked']}"  # by a rule on the whole table
     if ids:
         shown = ", ".join(ids[:SHOWN]) + (", …" if failed > SHOWN else "")
-        found = f"failed for {failed} of {finding['checked']} rows ({shown})"
+        found = f"got {failed} of {finding['checked']} rows that fail ({shown})"
     where = f"{path}: {finding['split']}: {finding['expectation']}"
     return f"{where}: {found}, expected {finding['allowed']}."

@@ -75,7 +75,10 @@ class Remote:
             or len(answer.probabilities) != len(texts)
             or sizes != {len(answer.labels)}
         ):
-            raise RaptError(f"adapter {self._url}: answers for other texts or labels")
+            raise RaptError(
+                f"adapter {self._url}: got an answer for other texts or labels, expected one for "
+                "these. Check the server."
+            )
         return answer.probabilities
 
     def _ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
@@ -91,9 +94,13 @@ class Remote:
                 connection.close()
         except (OSError, ValueError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or type(error).__name__
-            raise RaptError(f"adapter {self._url}: cannot be reached ({reason})") from None
+            raise RaptError(
+                f"adapter {self._url}: got no answer ({reason}), expected `rapt serve` there. "
+                "Start it, or correct the address."
+            ) from None
         if response.status != 200 or len(content) > BYTES:
-            raise RaptError(f"adapter {self._url}: {_refusal(response.status, content)}")
+            refusal = _refusal(response.status, content)
+            raise RaptError(f"adapter {self._url}: got status {refusal}, expected 200.")
         return content
 
 
@@ -102,5 +109,5 @@ def _refusal(status: int, content: bytes) -> str:
     try:
         line = str(json.loads(content)["error"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        line = "no answer of `rapt serve`"
-    return f"{status}, {line[:200] if line.isprintable() else '…'}"
+        line = "not from `rapt serve`"
+    return f"{status} ({line[:200] if line.isprintable() else '…'})"

@@ -47,8 +47,8 @@ class Adapted:
                 self._denoised = denoising.load_denoised(folder)
         except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
             raise RaptError(
-                f"adapter {folder}: cannot be loaded on {self.contract.backbone} "
-                f"({type(error).__name__})"
+                f"adapter {folder}: got {type(error).__name__} on loading it with "
+                f"{self.contract.backbone}, expected files that fit. Copy the whole folder again."
             ) from error
 
     def probabilities(self, texts: list[Text]) -> list[list[float]]:

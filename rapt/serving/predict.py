@@ -103,9 +103,9 @@ def _texts(given: str) -> list[str]:
         lines = Lines(Path(given), (TEXT,))
         texts = [text or "" for chunk in lines.chunks() for text in chunk.texts[TEXT]]
         if not texts:
-            raise RaptError(f"{lines.where}: holds no lines")
+            raise RaptError(f"{lines.where}: got no lines, expected one or more.")
     elif Path(given).suffix in SUFFIXES and not any(c.isspace() for c in given):
-        raise RaptError(f"{given}: no such file")
+        raise RaptError(f"{given}: got no such file, expected a file of texts.")
     try:
         "".join(texts).encode()
     except UnicodeEncodeError:
@@ -127,7 +127,9 @@ def _eta(contract: Contract, given: float | None, *, elsewhere: bool) -> float:
     try:
         tuned = float(contract.statement.eta)
     except ValueError:
-        raise RaptError("adapter: its eta is no number") from None
+        raise RaptError(
+            "adapter: got an eta that is not a number, expected one. Ask its provider for another."
+        ) from None
     if given is not None:
         if given != tuned:
             print(f"eta {given:g} given, the adapter was tuned at {tuned:g}", file=sys.stderr)
@@ -152,7 +154,10 @@ def _hold(contract: Contract, release: Path) -> None:
     own = files.read_json(path)
     for field in HELD:
         if own.get(field) != getattr(contract.statement, field):
-            raise RaptError(f"{field}: the adapter's is another than that of {release}")
+            raise RaptError(
+                f"{field}: got another one in the adapter than in {release}, expected the same. "
+                "Name the release that it was tuned on."
+            )
 
 
 def _as_json(text: Text, chances: dict[str, float], show: bool) -> str:

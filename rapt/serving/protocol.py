@@ -84,10 +84,16 @@ def read(kind: TypeAdapter[T], content: bytes, where: str) -> T:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         if first["type"] == "json_invalid":
-            raise RaptError(f"{where}: not JSON") from None
+            raise RaptError(f"{where}: got what is not JSON, expected JSON.") from None
         # An unknown field's name may be anything, so it is not quoted.
         place = first["loc"][: -1 if first["type"] == "extra_forbidden" else None]
-        raise RaptError(": ".join([where, ".".join(map(str, place)), first["msg"]])) from None
+        line = ": ".join([where, *([".".join(map(str, place))] if place else [])])
+        if first["type"] == "missing":
+            raise RaptError(f"{line}: got nothing, expected a value.") from None
+        if first["type"] == "extra_forbidden":
+            raise RaptError(f"{line}: got an unknown field, expected no others.") from None
+        expected = re.sub(r"^\w+ should (be |have )?", "", first["msg"])
+        raise RaptError(f"{line}: got an invalid value, expected {expected}.") from None
 
 
 def contract_of(folder: Path) -> Contract:

@@ -95,8 +95,8 @@ class Repeater:
         statement = self.contract.statement
         if table.sha256 != statement.table_sha256:
             raise RaptError(
-                f"table: {str(table.folder)!r} has sha256 {table.sha256}, the adapter was tuned on "
-                f"words of {statement.embedding} with {statement.table_sha256}"
+                f"table: got {str(table.folder)!r} with sha256 {table.sha256}, expected "
+                f"{statement.embedding} with {statement.table_sha256}, as in the adapter's tuning."
             )
 
     def __call__(self, texts: Sequence[Sequence[str]]) -> tuple[list[Text], Counts]:
@@ -154,8 +154,9 @@ class Repeater:
         loss = text_loss(mechanism, self.eta, most, 1.0)
         bound = f"{self.eta:g} · {most} words = {loss:g}" if math.isfinite(loss) else "no bound"
         yield (
-            "each prediction spends privacy, also of a text that was asked about before: eta for "
-            f"each word with noise and unit of distance, here at most {bound} for one text"
+            "each prediction spends privacy, also of a text that was asked about before. The "
+            "privacy loss is at most eta for each word with noise and each unit of distance, here "
+            f"at most {bound} for one text"
         )
 
     def _release(self, texts: Sequence[str]) -> list[tuple[list[Word], Vectors]]:
@@ -187,7 +188,10 @@ def _groups_of_plain(privatizer: Privatizer, plain: Sequence[Sequence[str]]) -> 
     of_rows = [*privatizer.groups_of_rows(np.arange(len(rows))), VERBATIM]
     groups = [[of_rows[rows.get(word, -1)] for word in sequence] for sequence in plain]
     if VERBATIM in chain.from_iterable(groups):
-        raise RaptError("adapter: a plain word of it is none that its mechanism releases")
+        raise RaptError(
+            "adapter: got a plain word that its mechanism cannot release, expected words of its "
+            "table. Ask its provider for another one."
+        )
     return groups
 
 

@@ -102,8 +102,9 @@ class Checkpoint:
                 return tensors, json.loads(file.metadata()["facts"])
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             raise RaptError(
-                f"{self._run.cell}, seed {self._run.k}: its checkpoint of {self.step()} is "
-                f"damaged ({error}), remove it to train from the first step: {self.path}"
+                f"{self._run.cell}, seed {self._run.k}: got a damaged checkpoint of {self.step()} "
+                f"({error}), expected a whole one. Remove it to train from the first step: "
+                f"{self.path}"
             ) from None
 
 

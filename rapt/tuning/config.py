@@ -188,8 +188,8 @@ class TrainConfig(Section):
     weight_decay: float = Field(0.0, ge=0, description="of AdamW")
     precision: Precision = Field(
         "float32",
-        description="of the backbone's matrix products, and of its weights where they are frozen; "
-        "bf16 is much faster on a GPU, on a CPU only where it knows bfloat16",
+        description="of the backbone's matrix products, and of its frozen weights; bf16 is much "
+        "faster on a GPU, and on a CPU with bfloat16 instructions",
     )
 
 

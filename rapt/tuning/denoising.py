@@ -1,11 +1,11 @@
 """Denoised words: a released word's embedding is replaced by those of its possible originals.
 
-With P(w|y) the posterior of a released word y, and E(w) the mean of the backbone's input embeddings
-of w's pieces, y takes one position with the vector
+P(w|y) is the posterior of a released word y. E(w) is the mean of the backbone's input embeddings of
+the pieces of w. Then y takes one position, with the vector
 
     D(y) = Σ_w P(w|y)·E(w)
 
-or, as augmentation during training, with E(w) of a w that is drawn from P(·|y) at each step. E is
+Or, as augmentation during training, the vector is E(w) of a w drawn from P(·|y) at each step. E is
 taken from the backbone before tuning, also in full fine-tuning: D and E do not learn. A word
 without a posterior keeps its own tokens.
 """
@@ -87,7 +87,10 @@ def load_denoised(adapter: Path) -> WordVectors:
     """
     folder = adapter / FOLDER
     if not (folder / VECTORS).is_file():
-        raise RaptError(f"adapter: {str(folder)!r} holds no denoised words, copy it with the rest")
+        raise RaptError(
+            f"adapter: got {str(folder)!r} without denoised words, expected them. Copy it with the "
+            "rest of the adapter."
+        )
     words = json.loads((folder / WORDS).read_text(encoding="utf-8"))
     rows = {word: row for row, word in enumerate(words)}
     return WordVectors(rows, load_file(folder / VECTORS)["vectors"])

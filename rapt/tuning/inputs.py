@@ -152,9 +152,9 @@ def tokenized(
     """Tokenize privatized texts, given by the columns of a release; see `read_split`.
 
     Args:
-        columns: those of the release and, if words have vectors, `row` and `plain_row`: for each
-            word of `words` and of `plain` the row of its vector, which takes one position instead
-            of the word's tokens, or NO_ROW.
+        columns: those of the release. If words have vectors, also `row` and `plain_row`: for each
+            word of `words` and of `plain` the row of its vector, or NO_ROW. A vector takes one
+            position instead of the word's tokens.
         tokenizer: as in `read_split`.
         max_tokens: as in `read_split`.
         vectors: float32 (R, h), to which the rows refer.

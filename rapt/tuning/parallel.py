@@ -32,10 +32,10 @@ def train_cell(runs: Sequence[Run]) -> list[Trained]:
         with _processes(count) as pool:
             trained = list(chain.from_iterable(pool.map(_train_share, shares)))
     except BrokenProcessPool:
-        fewer = f"set RAPT_WORKERS below {count}, or " if count > 1 else ""
+        lower = f"Set RAPT_WORKERS below {count}, or lower" if count > 1 else "Lower"
         raise RaptError(
-            f"{runs[0].cell}: a process was killed, by the machine if memory did not suffice: "
-            f"{fewer}lower batch_size or max_tokens; {_saved(runs)}"
+            f"{runs[0].cell}: got a killed process, as when memory does not suffice, expected all "
+            f"to end by themselves. {lower} batch_size or max_tokens. {_saved(runs)}"
         ) from None
     return sorted(trained, key=lambda one: one.result.seed)
 
@@ -47,8 +47,11 @@ def _saved(runs: Sequence[Run]) -> str:
     found = {run.k: Checkpoint(run, device_name()).step() for run in runs}
     steps = ", ".join(f"seed {k} from {step}" for k, step in found.items() if step)
     if not steps:
-        return "it begins at its first step, none was saved"
-    return f"with the same parameters it goes on with {steps}, with others at its first step"
+        return "The next run begins at the first step, as none was saved."
+    return (
+        f"The next run goes on with {steps} if the parameters are the same, else it begins at the "
+        "first step."
+    )
 
 
 def _processes(count: int) -> ProcessPoolExecutor:

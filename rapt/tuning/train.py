@@ -47,8 +47,8 @@ def train_seed(run: Run) -> SeedResult:
     """Tune on the release's training split, write the adapter, score on its test split.
 
     Raises:
-        RaptError: the loss or a score is not a number, memory does not suffice, the texts are too
-            long for the backbone, or their vectors have another dimension.
+        RaptError: the loss or a score is not a number, or memory does not suffice. Or the texts are
+            too long for the backbone, or their vectors have another dimension.
     """
     (trained,) = train_seeds([run])
     trained.checkpoint.unlink()
@@ -71,8 +71,11 @@ def train_seeds(runs: Sequence[Run]) -> list[Trained]:
 
 
 def _trained_within_memory(run: Run, frozen: Frozen | None) -> Trained:
-    why = "out of memory before or between steps: a smaller backbone, bf16 or RAPT_WORKERS=1"
-    with _memory_lacks(RaptError(f"{run.cell}, seed {run.k}: {why}")):  # a step handles its own
+    line = RaptError(
+        f"{run.cell}, seed {run.k}: got a device out of memory before or between steps, expected "
+        "room for the model. Take a smaller backbone, bf16 or RAPT_WORKERS=1."
+    )
+    with _memory_lacks(line):  # a step handles its own
         return _trained(run, frozen)
 
 
@@ -116,8 +119,10 @@ def _accuracy(trainer: Trainer, test: Split) -> float:
     except RaptError as error:
         raise trainer.failed(trainer.steps, f"scoring: {error}") from None
     if not torch.isfinite(scores).all():
-        rate = f", lower learning_rate ({run.learning_rate})" if run.learning_rate else ""
-        raise trainer.failed(trainer.steps, f"a score is not a number{rate}")
+        rate = f" Lower learning_rate ({run.learning_rate})." if run.learning_rate else ""
+        raise trainer.failed(
+            trainer.steps, f"got a score that is not a number, expected a finite one.{rate}"
+        )
     return (scores.argmax(1) == torch.tensor(test.labels)).double().mean().item()
 
 
@@ -201,7 +206,11 @@ class Trainer:
         except RaptError as error:
             raise self.failed(1, f"reading: {error}") from None
         if not torch.isfinite(read).all():
-            raise self.failed(1, "an activation is not a number, take precision float32")
+            raise self.failed(
+                1,
+                "got an activation that is not a number, expected finite ones. Take precision "
+                "float32.",
+            )
         probe.fit(head, read, torch.tensor(split.labels), strength)
         checkpoint.save(head.state_dict(), {"at": {"step": 1}})
 
@@ -276,11 +285,18 @@ class Trainer:
                     raise
                 self.micro_batch = min(self.micro_batch, len(rows)) // 2
                 if not self.micro_batch:
-                    why = "out of memory at one text: lower max_tokens, or set RAPT_WORKERS=1"
-                    raise self.failed(step + 1, why) from None
+                    raise self.failed(
+                        step + 1,
+                        "got a device out of memory at one text, expected room for it. Lower "
+                        "max_tokens, or set RAPT_WORKERS=1.",
+                    ) from None
             torch.cuda.empty_cache()  # once the failed parts' tensors are gone with the exception
-        why = "out of memory for the optimizer's state: tune fewer weights (lora)"
-        with _memory_lacks(self.failed(step + 1, why)):
+        line = self.failed(
+            step + 1,
+            "got a device out of memory for the optimizer's state, expected room for it. Tune "
+            "fewer weights (lora).",
+        )
+        with _memory_lacks(line):
             self.optimizer.step()
         self.schedule.step()
         return losses
@@ -296,9 +312,11 @@ class Trainer:
             if self.run.reconstruction:
                 loss = loss + self.run.reconstruction.weight * losses["reconstruction_loss"]
             if not torch.isfinite(loss):
-                rate = self.run.learning_rate
-                why = f"the loss is not a number, lower learning_rate ({rate})"
-                raise self.failed(step + 1, why)
+                raise self.failed(
+                    step + 1,
+                    "got a loss that is not a number, expected a finite one. Lower learning_rate "
+                    f"({self.run.learning_rate}).",
+                )
             share = len(part) / len(rows)
             (share * loss).backward()
             for name, value in losses.items():
@@ -370,6 +388,8 @@ def _part(
         if not _out_of_memory(error):
             raise
         if len(rows) == 1:
-            raise RaptError("out of memory at one text: lower max_tokens") from None
+            raise RaptError(
+                "got a device out of memory at one text, expected room for it. Lower max_tokens."
+            ) from None
     half = len(rows) // 2
     return torch.cat([_part(model, split, pad, part, of) for part in (rows[:half], rows[half:])])

@@ -1,7 +1,7 @@
 """Memory-mapped tables that never lie in memory as a whole.
 
-A page of a mapped file that is read counts as the process's memory until it is given back, and the
-system may map megabytes around it: rows here and there are read from the file instead.
+A page of a mapped file counts as the process's memory from its first reading until it is released.
+The system may map megabytes around it. So single rows are read from the file instead.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def test_finds_none_whose_words_are_replaced(backbone: Path, fitted: Path) -> No
 def test_reaches_the_best_f1_that_there_is(backbone: Path, often: tuple[float, float]) -> None:
     """A film and a plot are persons so often; best is to tag every word that mostly is one.
 
-    How many of these are right is tested exactly. Where words tell nothing, that is the floor.
+    How many of these are right is tested exactly. Where words tell nothing, that is the baseline.
     """
     rng, chance = np.random.default_rng(0), dict(zip(("film", "plot"), often, strict=True))
     words = [[str(word) for word in rng.choice(["film", "plot"], 6)] for _ in range(300)]
@@ -90,7 +90,7 @@ def test_what_cannot_be_trained_is_one_line(backbone: Path, tmp_path: Path) -> N
     own = drawn(16, 6, seed=0)
     with pytest.raises(RaptError, match=r"^max_tokens: got 65, expected at most 64\.$"):
         ner(backbone, max_tokens=65).fit(*own, seed=0)
-    with pytest.raises(RaptError, match=r"not a number, lower learning_rate \(1e\+30\)$"):
+    with pytest.raises(RaptError, match=r"not a number, .* Lower learning_rate \(1e\+30\)\.$"):
         ner(backbone, learning_rate=1e30).fit(*own, seed=0)
     GPT2Model(GPT2Config(n_embd=8, n_layer=1, n_head=1, vocab_size=9)).save_pretrained(tmp_path)
     with pytest.raises(RaptError, match="model_type: got 'gpt2', expected one of bert, "):

@@ -181,7 +181,7 @@ def test_too_few_rows_name_their_key(texts: int) -> None:
         (
             "a.csv",
             ["x,y", "secret,1"],
-            r"got no column that is obviously the text, expected one of x, y\. Name it with --text",
+            r"got no single text column, expected one of x, y\. Name it with --text",
         ),
         ("a.doc", ["secret"], "got '.doc', expected one of .csv, .jsonl"),
     ],

@@ -59,7 +59,7 @@ def test_a_preview_says_what_it_rests_on(
     assert "bert; give --parameters" not in unknown  # its size on the hub is known
     assert "adapters about 110 GB; releases unknown; embedding" in unknown
     # Five seeds of full fine-tuning: 109 million weights, each with two moments.
-    assert "checkpoints of the largest cell up to about 6.7 GB while" in unknown
+    assert "While the largest cell trains, its checkpoints take up to about 6.7 GB." in unknown
     rows = ["sst2=1000", "qqp=1000", "happydb=1K"]
     given = shown(capsys, "paper-nlu-bert", rows=rows, parameters=["0.1B"], tflops=1.0)
     # Per task and tuner: 16 cells x 5 seeds x 4 epochs, five of them with 40 plain tokens.

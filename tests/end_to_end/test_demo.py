@@ -28,7 +28,7 @@ STARS = {"A moving": 5, "A dull": 1}
 
 def test_the_report_holds_the_results(demo: Workspace) -> None:
     page = demo.read("reports/report.html")
-    for words in ("strike a nerve", "unprotected", "movies", "Floor"):
+    for words in ("strike a nerve", "unprotected", "movies", "Baseline"):
         assert words in page
     metrics = json.loads(demo.read("reports/metrics.json"))
     assert {"train", "invert", "infer"} <= set(metrics)

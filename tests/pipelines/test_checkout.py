@@ -28,7 +28,9 @@ def test_a_worktree_has_the_commit_and_the_projects_cache(tmp_path: Path) -> Non
 
 
 def test_what_git_says_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(RaptError, match=r"^git rev-parse: fatal: not a git repository[^\n]*$"):
+    with pytest.raises(
+        RaptError, match=r"^git rev-parse: got .* Its message: fatal: not a git repository[^\n]*$"
+    ):
         checkout.git(tmp_path, "rev-parse", "HEAD")
     assert checkout.git(tmp_path, "rev-parse", "HEAD", check=False) == ""
 

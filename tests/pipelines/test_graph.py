@@ -29,7 +29,10 @@ def test_what_may_not_leave_is_not_the_provider_s(
             "privatize@1: got data/raw, which is `push: false`, for the provider's side, expected "
             "what may leave this machine.",
         ),
-        (given, "dvc: config file error: no remote specified"),
+        (
+            given,
+            "dvc: got an error, expected none. Its message: config file error: no remote specified",
+        ),
     ):
         toy = make(tmp_path / str(len(wrong)), "", SIDES | {"dvc.yaml": wrong})
         monkeypatch.chdir(toy.root)

@@ -149,8 +149,13 @@ def test_a_broken_file_is_one_line_and_the_others_are_done(work: Work) -> None:
     flow = work.start()
     said = flow.communicate(timeout=SECONDS)[0]
     assert flow.returncode == 1
-    assert f"{work.root / 'in/b.parquet'}: its text is not UTF-8" in said.splitlines()
-    assert said.strip().endswith("failed: 1 of 3 files; the others are done")
+    assert (
+        f"{work.root / 'in/b.parquet'}: got text that is not UTF-8, expected UTF-8."
+        in said.splitlines()
+    )
+    assert said.strip().endswith(
+        "in: got 1 of 3 files that failed, expected none. The others are done."
+    )
     assert "Traceback" not in said
     assert SECRET not in said
     assert SECRET.encode() not in work.known()
@@ -173,13 +178,14 @@ def test_an_error_that_quotes_the_text_is_named_without_it(
     (tmp_path / "a.parquet").touch()
     failing = Failing(tmp_path, tmp_path / "out", Parquet, ("text",))
     privatizer = TextPrivatizer(table=table.folder, eta=1)
-    with pytest.raises(RaptError, match=r"^failed: 1 of 1 files"):
+    with pytest.raises(RaptError, match="got 1 of 1 files that failed"):
         privatize.release(failing, privatizer, privatize.task_runner(1, None))
     said = "".join(capfd.readouterr())
-    assert f"{tmp_path / 'a.parquet'}: ValueError" in said.splitlines()
+    line = f"{tmp_path / 'a.parquet'}: got an error of the program, ValueError, expected none."
+    assert line in said.splitlines()
     assert SECRET not in said
     database = Path(PREFECT_API_DATABASE_CONNECTION_URL.value().partition("///")[2])
-    wait_until(lambda: "a.parquet: ValueError" in _logged(database))
+    wait_until(lambda: "a.parquet: got an error of the program, ValueError" in _logged(database))
     assert SECRET not in _logged(database)
 
 

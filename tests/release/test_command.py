@@ -109,7 +109,10 @@ def test_a_folder_of_parquet(rapt: Rapt) -> None:
         (["in.csv", "out.csv", "--eta", "1", "--column", "rewiew"], "Did you mean 'review'?"),
         (["in.csv", "out.csv", "--eta", "1"], "column: got 'text', expected review"),
         (["in.csv", "in.csv", "--eta", "1"], "one file twice"),
-        (["no.csv", "out.csv", "--eta", "1"], "no.csv: no such file"),
+        (
+            ["no.csv", "out.csv", "--eta", "1"],
+            "no.csv: got no such file, expected a file or a folder.",
+        ),
         (
             ["table", "out.csv", "--eta", "1", "--format", "csv"],
             "table: got a folder, expected a file with format csv.",
@@ -172,11 +175,11 @@ def test_outside_a_project_the_table_is_the_user_s(
 
 def test_a_stream_that_ends_early_leaves_no_release(rapt: Rapt) -> None:
     done = rapt("-", "out.txt", "--eta", "1", stdin=b"fine\nZanzibar \xff\n")
-    assert done.error == "stdin: line 2 is not UTF-8; save the file as UTF-8"
+    assert done.error == "stdin: line 2: got another encoding, expected UTF-8. Save it as UTF-8."
     assert not Path("out.txt").exists()
     assert rapt("-", "out.txt", "--eta", "1", stdin=b"fine\nBob\n").error == ""
     assert len(Path("out.txt").read_text().splitlines()) == 2
-    assert rapt("-", "none.txt", "--eta", "1").error == "stdin: holds no rows"
+    assert rapt("-", "none.txt", "--eta", "1").error == "stdin: got no rows, expected one or more."
 
 
 def test_seeded_releases_are_equal(rapt: Rapt) -> None:

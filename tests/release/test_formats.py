@@ -201,31 +201,31 @@ def test_other_columns_can_be_dropped(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("text", b"fine\nZanzibar \xff\n", "line 2 is not UTF-8; save the file as UTF-8"),
-        ("csv", b"text\nfine\nZanzibar \xff\n", "line 3 is not UTF-8; save the file as UTF-8"),
-        ("csv", "text\nZanzibar\n".encode("utf-16"), "line 1 is not UTF-8; save the file as UTF-8"),
+        ("text", b"fine\nZanzibar \xff\n", "line 2: got another encoding"),
+        ("csv", b"text\nfine\nZanzibar \xff\n", "line 3: got another encoding"),
+        ("csv", "text\nZanzibar\n".encode("utf-16"), "line 1: got another encoding"),
         (
             "csv",
             b"txet,b\nZanzibar,b\n",
             "column: got 'text', expected one of b, txet. Did you",
         ),
         ("csv", b"I went to Zanzibar on monday,1\nb,2\n", "does not read like column names"),
-        ("csv", b"text,text\nZanzibar,b\n", "two columns have one name"),
+        ("csv", b"text,text\nZanzibar,b\n", "got two columns of one name"),
         ("csv", b"text,b\nfine,1\nZanzibar\n", "line 3: got 1 fields, expected 2, "),
         ("csv", b'text,b\n"Zanzibar" x,b\n', "line 2: "),
-        ("csv", b'text,b\n"Zanzibar', "line 2: unexpected end of data"),
+        ("csv", b'text,b\n"Zanzibar', "line 2: got broken CSV (unexpected end of data), expected"),
         ("jsonl", b'{"txet": "Zanzibar"}\n', "column: got 'text', expected txet. Did you mean"),
-        ("jsonl", b'{"text": "a"}\n{"text": Zanzibar}\n', "line 2 is not JSON"),
-        ("jsonl", b'{"text": "\\Zanzibar"}\n', "line 1 is not JSON"),
-        ("jsonl", b"[" * 100_000, "line 1 is not JSON"),
+        ("jsonl", b'{"text": "a"}\n{"text": Zanzibar}\n', "line 2: got what is not JSON, expected"),
+        ("jsonl", b'{"text": "\\Zanzibar"}\n', "line 1: got what is not JSON, expected"),
+        ("jsonl", b"[" * 100_000, "line 1: got what is not JSON, expected"),
         ("jsonl", b'["Zanzibar"]\n', "line 1: got no JSON object, expected"),
         (
             "jsonl",
             b'{"text": ["Zanzibar"]}\n',
             "line 1: got a list in column 'text', expected text",
         ),
-        ("parquet", b"Zanzibar", "not a Parquet file"),
-        ("parquet", b"", "not a Parquet file"),
+        ("parquet", b"Zanzibar", "got another format or a broken file, expected"),
+        ("parquet", b"", "got another format or a broken file, expected"),
     ],
 )
 def test_bad_input_is_one_line_without_text(
@@ -302,5 +302,5 @@ def test_formats_that_do_not_fit(path: str, out: str, given: str | None, message
 
 
 def test_parquet_is_not_read_from_a_stream() -> None:
-    with pytest.raises(RaptError, match="stdin: format parquet needs a file"):
+    with pytest.raises(RaptError, match="stdin: format: got parquet for a stream, expected a file"):
         list(source("parquet", STREAM).chunks())

@@ -171,7 +171,7 @@ def test_a_run_killed_before_it_removed_its_parts_is_complete(
     given(overwrite=overwrite).run(pct2t)
     assert content() == first
     assert left() == {"in", "out", "out.privacy.json", "out.privacy.txt"}
-    with pytest.raises(RaptError, match="exists; give --overwrite"):
+    with pytest.raises(RaptError, match="got an existing folder"):
         given()
 
 
@@ -179,14 +179,14 @@ def test_a_run_does_not_go_on_with_another_input_or_other_options(
     pct2t: TextPrivatizer, make: Callable[..., TextPrivatizer]
 ) -> None:
     interrupted(pct2t, 6)
-    with pytest.raises(RaptError, match=r"^out.parts: begun with another eta;"):
+    with pytest.raises(RaptError, match=r"^out.parts: got another eta,"):
         given().run(make(eta=0.2, categories=FOUR))
     write("d.parquet", [SENTENCE])
-    with pytest.raises(RaptError, match=r"^out.parts: begun with another list of files;"):
+    with pytest.raises(RaptError, match=r"^out.parts: got another list of files,"):
         given().run(pct2t)
     Path("in/d.parquet").unlink()
     write("a.parquet", [SENTENCE] * 19)
-    with pytest.raises(RaptError, match=r"^in/a.parquet: changed since it was privatized; remove "):
+    with pytest.raises(RaptError, match=r"^in/a.parquet: got another content than when"):
         given().run(pct2t)
     write("a.parquet", [SENTENCE] * 20)
     given().run(pct2t)
@@ -244,10 +244,10 @@ def remove_all() -> None:
     [
         (add_folder, "in/year=2020: got a folder, expected files with suffix .parquet, .pq in in."),
         (add_csv, "in/z.csv: got no Parquet file, expected files with suffix .parquet, .pq in in."),
-        (add_broken, "in/z.parquet: not a Parquet file, or a broken one"),
-        (add_empty, "in/z.parquet: holds no rows"),
+        (add_broken, "in/z.parquet: got another format or a broken file, expected Parquet."),
+        (add_empty, "in/z.parquet: got no rows"),
         (add_other_column, "in/z.parquet: column: got 'text', expected texts"),
-        (remove_all, "in: holds no Parquet files"),
+        (remove_all, "in: got an empty folder"),
     ],
 )
 def test_what_does_not_belong_there_is_one_line_before_anything_is_done(
@@ -277,7 +277,7 @@ def test_a_folder_does_not_go_to_a_stream() -> None:
 def test_what_stands_is_replaced_only_where_it_is_a_release(pct2t: TextPrivatizer) -> None:
     Path("out").mkdir()
     Path("out/old.parquet").touch()
-    with pytest.raises(RaptError, match="exists; give --overwrite"):
+    with pytest.raises(RaptError, match="got an existing folder"):
         given()
     Path("out/mine.txt").touch()
     with pytest.raises(RaptError, match=r"^out/mine.txt: got no Parquet file"):

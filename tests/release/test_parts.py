@@ -47,7 +47,7 @@ def test_other_options_are_refused_by_name(tmp_path: Path) -> None:
     with parts.opened({"eta": 1, "columns": ("a",)}, resumable=True):
         pass
     with (
-        pytest.raises(RaptError, match="begun with another eta; give the same to go on"),
+        pytest.raises(RaptError, match="got another eta, expected that of the begun release"),
         parts.opened({"eta": 2, "columns": ("a",)}, resumable=True),
     ):
         pass

@@ -78,7 +78,7 @@ def write_cell(cell: PlannedCell, **changes: Any) -> dict[str, Any]:
 
 
 def break_attack(clean: PlannedCell) -> None:
-    """An attack's cell on clean text, a little above its floor and not beyond chance."""
+    """An attack's cell on clean text, a little above its baseline and not beyond chance."""
     content = write_cell(clean)
     (floor,) = (v for name, v in content["floors"].items() if not name.startswith("tpr"))
     weak = {"mean": floor + 0.01, "sd": 0.0, "n": SEEDS, "low": floor - 0.02, "high": floor + 0.04}

@@ -103,7 +103,7 @@ def plant(preset: str, kind: str, level: Level, effect: float, seeds: int = 5) -
     for cell in plan(p):
         if is_unprotected(cell.factors["eta"]):
             if kind in ATTACKED and cell.kind == kind:
-                synthetic.write_cell(cell)  # where every attack is above its floor
+                synthetic.write_cell(cell)  # where every attack is above its baseline
         elif cell.kind == kind:
             write(cell, 0.5 + effect * level(cell) + noise.normal(0, 0.01, seeds))
     return p

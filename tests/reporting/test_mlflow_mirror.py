@@ -262,7 +262,7 @@ def test_a_moved_database_says_what_to_do(
     moved.mkdir()
     Path("mlflow.db").rename(moved / "mlflow.db")
     monkeypatch.setenv("RAPT_HOME", str(moved))
-    with pytest.raises(RaptError, match="made in another folder"):
+    with pytest.raises(RaptError, match="got the database of another folder"):
         mlflow_mirror.sync(experiment)
 
 

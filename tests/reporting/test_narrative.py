@@ -65,7 +65,7 @@ def test_an_attack_that_is_not_known_to_work_never_comforts(
     print_results(experiment)
     terminal = " ".join(capsys.readouterr().out.split())
     found = {"broken": "7.0", "unproven": "–"}[word]
-    said = f"empirical privacy, % (attack's floor 4.0 to 6.0, on clean text {found}; {word})"
+    said = f"empirical privacy, % (baseline 4.0 to 6.0, attack on clean text {found}; {word})"
     assert said in terminal
 
 

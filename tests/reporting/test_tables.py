@@ -46,14 +46,14 @@ def test_unprotected_cells_are_marked_everywhere(whole: Params) -> None:
             assert (row["protection"] == "unprotected") == (row["eta"] == "inf")
 
 
-def test_privacy_table_shows_attack_floor_and_clean_baseline(whole: Params) -> None:
+def test_privacy_table_shows_baseline_and_clean_baseline(whole: Params) -> None:
     row = next(r for r in rows("reports/tables/privacy.csv") if r["cell"] == "mlp-tweets-t2t-50")
     privacy, attack = float(row["empirical_privacy"]), float(row["attack_accuracy"])
     assert privacy == pytest.approx(1 - attack, abs=1e-5)
     assert (row["target"], row["majority"], row["broken"]) == ("author", "0.55", "False")
     page = Page(paths.REPORT.read_text()).text
     assert "nearest recovers the protected words of movies" in page
-    assert "100.0 % on clean text (floor 4.0 to 6.0 %)" in page
+    assert "100.0 % on clean text (baseline 4.0 to 6.0 %)" in page
     clean = files.read_json("reports/cells/infer/mlp-tweets-clean.json")
     assert float(row["clean_accuracy"]) == pytest.approx(
         clean["metrics"]["accuracy_author"]["mean"], abs=1e-6

@@ -27,7 +27,7 @@ def test_an_answer_about_something_else_is_one_line(
 
     wrong = Served(Wrong())
     try:
-        with pytest.raises(RaptError, match=r"answers for other texts or labels$"):
+        with pytest.raises(RaptError, match=r"got an answer for other texts or labels, expected"):
             Remote(wrong.url).probabilities([Text(words=["film"], segment=[0], plain=PLAIN)])
     finally:
         wrong.stop()

@@ -186,7 +186,7 @@ def test_without_noise_vectors_are_the_words_own(
             "mechanism token-representation: got 'size', expected grid",
         ),
         ({"categories": ["noun"]}, "categories: got some, expected none with mechanism token-repr"),
-        ({"table_sha256": "0" * 64}, "has sha256 "),
+        ({"table_sha256": "0" * 64}, " with sha256 "),
     ],
 )
 def test_a_contract_of_vectors_that_cannot_be_is_one_line(
@@ -275,25 +275,25 @@ def test_any_of_the_plain_sequences_is_taken(model: Adapted, folder: Path) -> No
 @pytest.mark.parametrize(
     ("args", "line"),
     [
-        (["film", "--adapter", "http://127.0.0.1:1"], "cannot be reached (Connection refused)"),
-        (["film", "--adapter", "http://127.0.0.1:x"], "cannot be reached (ValueError)"),
-        (["film", "--adapter", "http://[::1"], "cannot be reached (ValueError)"),
+        (["film", "--adapter", "http://127.0.0.1:1"], "got no answer (Connection refused)"),
+        (["film", "--adapter", "http://127.0.0.1:x"], "got no answer (ValueError), expected"),
+        (["film", "--adapter", "http://[::1"], "got no answer (ValueError), expected"),
         (["film", "--adapter", "nothing"], "adapter: got 'nothing', which holds no rapt.json"),
-        (["film", "--adapter", "URL/elsewhere"], "404, Not Found"),
+        (["film", "--adapter", "URL/elsewhere"], "got status 404 (Not Found), expected 200."),
         (["film", "--adapter", "ADAPTER", "--table", "no"], "table: got 'no', expected a folder"),
-        (["film", "--adapter", "ADAPTER", "--table", "other"], "table: 'other' has sha256 "),
+        (["film", "--adapter", "ADAPTER", "--table", "other"], "table: got 'other' with sha256 "),
         (["film", "--adapter", "ADAPTER", "--pair"], "pair: got pairs, expected single texts"),
         (["film", "--adapter", "ADAPTER", "--eta", "0"], "eta: got '0', expected a number above 0"),
         (["film", "--adapter", "ADAPTER", "--eta", "nan"], "eta: got 'nan', expected a number"),
-        (["missing.txt", "--adapter", "ADAPTER"], "missing.txt: no such file"),
-        (["empty", "--adapter", "ADAPTER"], "empty: holds no lines"),
+        (["missing.txt", "--adapter", "ADAPTER"], "missing.txt: got no such file"),
+        (["empty", "--adapter", "ADAPTER"], "empty: got no lines"),
         (
             ["film", "--adapter", "ADAPTER", "--release", "no"],
             "release: got 'no', expected a release",
         ),
         (
             ["film", "--adapter", "URL", "--release", "release"],
-            "categories: the adapter's is another than that of release",
+            "categories: got another one in the adapter than in release, expected the same.",
         ),
     ],
 )

@@ -11,8 +11,8 @@ from rapt.utils.errors import RaptError
 @pytest.mark.parametrize(
     ("content", "line"),
     [
-        ("{}", "rapt.json: statement: Field required"),
-        ("{", "rapt.json: not JSON"),
+        ("{}", "rapt.json: statement: got nothing, expected a value."),
+        ("{", "rapt.json: got what is not JSON, expected JSON."),
         (None, "holds no rapt.json, expected the folder of a tuned seed"),
     ],
 )

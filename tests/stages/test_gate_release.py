@@ -114,7 +114,7 @@ def test_half_the_noise_is_stopped_by_a_sample_of_the_words(
     statement = (RELEASE / "statement.json").read_text()
     privatize_anew("4")
     (RELEASE / "statement.json").write_text(statement)
-    with pytest.raises(RaptError, match=r"replaced share: failed for 2 of 2 .*seed-0, seed-1"):
+    with pytest.raises(RaptError, match=r"replaced share: got 2 of 2 .*seed-0, seed-1"):
         gate()
 
 

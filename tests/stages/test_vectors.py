@@ -141,7 +141,7 @@ def test_other_columns_of_vectors_are_stopped(workspace: Path, spoil: str) -> No
     if spoil == "type":
         table = table.append_column("vectors", pa.array([[[0.0] * 8] * 8] * 100))
     files.write_parquet(path, table)
-    with pytest.raises(RaptError, match=r"a vector for each word: failed for 100 of 100"):
+    with pytest.raises(RaptError, match=r"a vector for each word: got 100 of 100"):
         gate_release.main(out, GATE)
 
 

@@ -244,5 +244,7 @@ def test_an_adapter_is_served_on_denoised_words(run: Run, denoised: Denoised) ->
     assert np.mean(found == test["label"]) == result.metrics["accuracy"]
     for path in (run.adapter / "denoised").iterdir():
         path.unlink()
-    with pytest.raises(RaptError, match=r"^adapter: '.*denoised' holds no denoised words, copy it"):
+    with pytest.raises(
+        RaptError, match=r"^adapter: got '.*denoised' without denoised words, expected them. Copy"
+    ):
         Adapted(run.adapter)

@@ -48,7 +48,7 @@ def test_a_killed_process_ends_the_cell_with_a_line(
     monkeypatch.setenv("RAPT_WORKERS", "1")
     with pytest.raises(
         RaptError,
-        match=r"^movies-tiny: a process was killed, .*: lower batch_.*; it begins .*$",
+        match=r"^movies-tiny: got a killed process, .* expected .* Lower batch_.* begins .*$",
     ):
         parallel.train_cell([run])
     facts = {"at": {"step": 12}}
@@ -56,6 +56,6 @@ def test_a_killed_process_ends_the_cell_with_a_line(
     monkeypatch.setenv("RAPT_WORKERS", "2")
     with pytest.raises(
         RaptError,
-        match=r"^movies-tiny: .*: set RAPT_WORKERS below 2, or .* with seed 0 from step 12, .*$",
+        match=r"^movies-tiny: .* Set RAPT_WORKERS below 2, or .* with seed 0 from step 12 .*$",
     ):
         parallel.train_cell([run, replace(run, k=1)])

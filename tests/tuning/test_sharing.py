@@ -87,7 +87,7 @@ def test_a_run_that_fails_leaves_the_shared_weights_as_they_were(seeds: Pair, tu
     frozen = load_backbone(first.backbone)
     before = {name: value.clone() for name, value in frozen[0].state_dict().items()}
     modules = [type(part) for part in frozen[0].modules()]
-    with pytest.raises(RaptError, match="the loss is not a number"):
+    with pytest.raises(RaptError, match="got a loss that is not a number"):
         module._trained_within_memory(wild, frozen)
     result = module._trained_within_memory(second, frozen)
     result.checkpoint.unlink()

@@ -20,8 +20,8 @@ def papers(results: Results, benchmarks: Json | None = None) -> list[PaperTable]
 
     Args:
         results: the plan and its cells.
-        benchmarks: the content of reports/benchmarks.json, which belongs to a machine and so to no
-            page that must not vary; None: RAPT's Table X stands with the published numbers alone.
+        benchmarks: the content of reports/benchmarks.json. It depends on the machine, so a page
+            that must not vary has none. None: RAPT's Table X shows the published numbers alone.
     """
     return [paper_table(results, name, benchmarks) for name in layouts()]
 

@@ -73,7 +73,7 @@ def test_batches_and_order_do_not_matter(name: str, plane: Space) -> None:
     assert release(vectors[:0], draws[:0]).shape == (0,)
 
 
-# The others do not by their definition, or by the solver's floor.
+# The others do not by their definition, or by the solver's least probability.
 CHANGING = {"vickrey", "santext-plus", "imola", "truncated-gumbel"}
 
 
