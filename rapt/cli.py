@@ -16,6 +16,7 @@ from rapt.commands.calibrate import calibrate
 from rapt.commands.clean import clean
 from rapt.options import (
     FORMATS,
+    AllowWeak,
     AsJson,
     Categories,
     Language,
@@ -100,6 +101,7 @@ def privatize(
         Path | None, typer.Option(help="Write what restores the originals; keep it to yourself.")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT.")] = False,
+    allow_weak: AllowWeak = False,
     preview: Annotated[
         bool, typer.Option("--preview", help="Write nothing: show which words would stay.")
     ] = False,

@@ -51,3 +51,6 @@ Language = Annotated[
     str | None,
     typer.Option(help="Code of the texts' language, or any: not checked. Else the tagger's."),
 ]
+AllowWeak = Annotated[
+    bool, typer.Option("--allow-weak", help="Release at an eta that replaces hardly a word.")
+]

@@ -16,7 +16,9 @@ QUANTILES = {
     "a random word (median)": 0.5,
     "a random word (farthest 5 %)": 0.95,
 }
+FARTHEST = "the farthest word"
 PAIRS = 4_000
+SWEEPS = 2
 
 
 def distances(
@@ -31,7 +33,8 @@ def distances(
         pairs: number of pairs to draw, with a fixed seed, as the table is public.
 
     Returns:
-        the median distance to the nearest word, and QUANTILES of those to random words, by name.
+        the median distance to the nearest word, QUANTILES of those to random words, and that of
+        the two words farthest from each other, by name.
     """
     rng = np.random.default_rng(0)
     words = sum(len(space.vectors) for space in spaces)
@@ -43,7 +46,12 @@ def distances(
     # By order statistics, as infinite distances cannot be interpolated.
     found = np.quantile(random, list(QUANTILES.values()), method="lower").tolist()
     median = float(np.quantile(nearest, 0.5, method="lower"))
-    return {"its nearest word": median, **dict(zip(QUANTILES, found, strict=True))}
+    finite = np.isfinite(random).all()
+    return {
+        "its nearest word": median,
+        **dict(zip(QUANTILES, found, strict=True)),
+        FARTHEST: max(_farthest(mechanism, s) for s in spaces) if finite else np.inf,
+    }
 
 
 def _distances(
@@ -58,6 +66,17 @@ def _distances(
     near = space.search().nearest(some, 2)
     first, second = (take(space.vectors, rows) for rows in near.T)
     return random, mechanism.distance(space, first, second)
+
+
+def _farthest(mechanism: Mechanism, space: Space) -> float:
+    """Return the largest distance found: from each word on to the one farthest from it."""
+    row, largest = 0, 0.0
+    for _ in range(SWEEPS):
+        here = np.broadcast_to(space.vectors[row], space.vectors.shape)
+        distances = mechanism.distance(space, here, space.vectors)
+        row = int(distances.argmax())
+        largest = max(largest, float(distances[row]))
+    return largest
 
 
 def text_loss(mechanism: Mechanism, eta: float, words: int, distance: float) -> float:

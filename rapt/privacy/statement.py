@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from rapt.privacy import strength
 from rapt.privacy.budget import budget, distances
 from rapt.privacy.categories import ALL
 from rapt.privacy.mechanisms import parameters
@@ -102,6 +104,7 @@ def statement(
         "spacing": spacing,
         "generator": generator,
         "budget_of_the_longest": _budget(privatizer, longest) if protected else None,
+        "strength": asdict(strength.replaced(privatizer)) if protected else None,
     }
 
 
@@ -135,7 +138,8 @@ def plain_words(content: Mapping[str, Any]) -> str:
     scope = (
         f"within their part of speech ({', '.join(categories)})" if categories else "all of them"
     )
-    longest = content["budget_of_the_longest"]
+    longest, replaced = content["budget_of_the_longest"], content["strength"]
+    weak = ["WEAK: this level protects next to nothing.", ""] if is_weak(content) else []
     losses = [
         f"- {name}: at distance {loss['distance']:.3g} at most exp({loss['at_most']:.4g})"
         if loss["at_most"] is not None
@@ -144,6 +148,7 @@ def plain_words(content: Mapping[str, Any]) -> str:
     ]
     return "\n".join(
         [
+            *weak,
             "PRIVACY STATEMENT",
             "",
             f"{content['documents']} documents with {total} words were privatized by "
@@ -166,6 +171,10 @@ def plain_words(content: Mapping[str, Any]) -> str:
             f"d is the {content['metric']} in the table with sha256 {content['table_sha256']}; "
             "eta means nothing without it.",
             "",
+            f"Of public text's protected words {replaced['value']:.0%} ({replaced['low']:.0%} to "
+            f"{replaced['high']:.0%}) become another. Whoever takes each word as it stands is "
+            "right for the others, and a Bayesian attacker for at least as many.",
+            "",
             f"Losses add up. In the longest document {longest['words']} words got noise. How much "
             "likelier its release is from it than from a text in which each of them is another "
             "word:",
@@ -177,6 +186,12 @@ def plain_words(content: Mapping[str, Any]) -> str:
             "",
         ]
     )
+
+
+def is_weak(content: Mapping[str, Any]) -> bool:
+    """Whether a statement is of a release that replaces hardly a word."""
+    replaced = content["strength"]
+    return replaced is not None and replaced["value"] < strength.FLOOR
 
 
 def _listing(counts: Mapping[str, int]) -> str:

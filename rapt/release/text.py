@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from spacy.tokens import Doc
 
+from rapt.privacy import strength
 from rapt.privacy.categories import VERBATIM, Scheme, expanded
 from rapt.privacy.mechanisms import word_mechanism
 from rapt.privacy.privatizer import Privatizer, Words, check_categories
@@ -81,12 +82,13 @@ class TextPrivatizer:
             are released unchanged, instead of as `<number>` and so on.
         keep_spacing: whether the text's spacing between words is kept.
         insecure_seed: seed of the noise, for tests: anyone who knows it can undo the release.
+        allow_weak: whether η may be so large that hardly a word is replaced.
 
     Attributes:
         privatizer: the mechanism at η over the table.
 
     Raises:
-        RaptError: an option is not allowed, or there is no such table.
+        RaptError: an option is not allowed, there is no such table, or η protects next to nothing.
     """
 
     eta: float
@@ -99,6 +101,7 @@ class TextPrivatizer:
     keep_identifiers: bool = False
     keep_spacing: bool = False
     insecure_seed: int | None = None
+    allow_weak: bool = False
 
     def __post_init__(self) -> None:
         """Check the options, then open the table; the tagger is loaded with the first text."""
@@ -111,12 +114,15 @@ class TextPrivatizer:
         check_categories(made, self.categories)
         Scheme(self.categories)
         self.table = str(cached_table(tagger=self.tagger) if self.table is None else self.table)
-        self.privatizer = Privatizer(
+        make = partial(
+            Privatizer,
             table=EmbeddingTable(self.table),
             mechanism=made,
-            eta=self.eta,
             categories=self.categories,
         )
+        self.privatizer = make(eta=self.eta)
+        if not self.allow_weak:
+            strength.check(self.privatizer, lambda eta: make(eta=eta))
 
     def __reduce__(self) -> tuple[Callable[..., TextPrivatizer], tuple[str]]:
         return _opened, (json.dumps(asdict(self)),)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rapt.options import Language, Tagger, parsed_eta
+from rapt.options import AllowWeak, Language, Tagger, parsed_eta
 from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def predict(
     ] = None,
     tagger: Tagger = None,
     language: Language = None,
+    allow_weak: AllowWeak = False,
     release: Annotated[
         Path | None, typer.Option(help="Your own release: refuse a provider that says otherwise.")
     ] = None,
@@ -82,6 +83,7 @@ def predict(
         table,
         tagger or defaults.tagger(),
         language,
+        allow_weak,
     )
     sent, counts = privatize(segments)
     for line in privatize.said(counts):

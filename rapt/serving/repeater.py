@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rapt import defaults
+from rapt.privacy import strength
 from rapt.privacy.budget import text_loss
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.mechanisms import wordwise_mechanism
@@ -48,6 +50,7 @@ class Repeater:
         table: Path | None,
         tagger: str,
         language: str | None = None,
+        allow_weak: bool = False,
     ) -> None:
         """Open the table.
 
@@ -58,6 +61,7 @@ class Repeater:
             table: folder of the embedding table; None: the project's, else MiniLM's.
             tagger: package of the spaCy model.
             language: code of the texts' language, or "any"; None: the tagger's.
+            allow_weak: whether η may be so large that hardly a word is replaced.
 
         Raises:
             RaptError: the table is not the release's, or an option is not allowed.
@@ -71,12 +75,15 @@ class Repeater:
         table = table or defaults.table(statement.embedding)
         if statement.vectors:
             how = wordwise_mechanism(statement.mechanism, **statement.parameters)
-            self._of_vectors = Privatizer(
+            make = partial(
+                Privatizer,
                 table=EmbeddingTable(table),
                 mechanism=how,
-                eta=eta,
                 categories=statement.categories,
             )
+            self._of_vectors = make(eta=eta)
+            if not allow_weak and math.isfinite(eta):
+                strength.check(self._of_vectors, lambda eta: make(eta=eta))
             self._check(self._of_vectors.table)
             return
         self._privatizer = TextPrivatizer(
@@ -87,6 +94,7 @@ class Repeater:
             categories=statement.categories,
             tagger=tagger,
             language=language,
+            allow_weak=allow_weak,
         )
         self._check(self._privatizer.privatizer.table)
         self._plain = _groups_of_plain(self._privatizer.privatizer, contract.plain)

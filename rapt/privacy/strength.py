@@ -1,0 +1,70 @@
+"""How much a privatizer changes: measured on its public table, before any text is released."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rapt.privacy.channel import NORMAL_95, Rows, Share
+from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.streams import stream
+from rapt.utils.errors import RaptError
+
+WORDS = 500  # tokens of public text, each privatized once
+FLOOR = 0.1  # below this share of replaced words a release is weak
+ROUNDS = 14  # of the search for an η that is not weak, over LEAST to the given one
+LEAST = 1e-3
+
+
+def replaced(privatizer: Privatizer) -> Share:
+    """Measure the share of protected words that a privatizer replaces, with a 95 % interval.
+
+    The words are drawn from its table by their public frequency, as texts have them, with fixed
+    noise: the same privatizer has the same share. Wilson's interval (1927).
+    """
+    table, candidates = privatizer.table, privatizer.candidates
+    rows = public_words(table.frequency[candidates], candidates, WORDS)
+    words = [table.words[row] for row in rows]
+    text = Words(words, privatizer.groups_of_rows(rows), lambda: stream(0, "strength"))
+    (released,) = privatizer.privatize([text])
+    share = float(np.mean([one != other for one, other in zip(words, released, strict=True)]))
+    n, z = len(words), NORMAL_95
+    middle, scale = share + z**2 / (2 * n), 1 + z**2 / n
+    reach = z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return Share(share, float((middle - reach) / scale), float((middle + reach) / scale))
+
+
+def public_words(frequency: NDArray[np.float64], rows: Rows, count: int) -> Rows:
+    """Draw words by their public frequency, uniformly where there is none, int64 (count,)."""
+    total = frequency.sum()
+    return stream(0, "public words").choice(rows, count, p=frequency / total if total else None)
+
+
+def check(privatizer: Privatizer, again: Callable[[float], Privatizer]) -> None:
+    """Refuse a level that protects next to nothing.
+
+    Args:
+        privatizer: of the release.
+        again: makes the same one at another η.
+
+    Raises:
+        RaptError: fewer than FLOOR of the words would be replaced; it names an η that does.
+    """
+    found = replaced(privatizer)
+    if found.value >= FLOOR:
+        return
+    low, high = np.log(LEAST), np.log(privatizer.eta)
+    for _ in range(ROUNDS):
+        middle = (low + high) / 2
+        try:
+            enough = replaced(again(float(np.exp(middle)))).value >= FLOOR
+        except RaptError:  # some mechanisms have a least η
+            enough = True
+        low, high = (middle, high) if enough else (low, middle)
+    eta = float(f"{np.exp(low):.3g}")
+    raise RaptError(
+        f"eta: got {privatizer.eta:g}, which replaces {found.value:.0%} of the protected words of "
+        f"public text, expected {FLOOR:.0%} or more. Try eta {eta:g}, or --allow-weak."
+    )
