@@ -19,11 +19,12 @@ STAGES: dict[str, dict[str, Any]] = {
 PROVIDER = [name for name, s in STAGES.items() if s.get("meta", {}).get("side") == "provider"]
 # Computed only from public vocabularies and the mechanism.
 PUBLIC = ("models/tables/", "models/channels/")
-# Modules that cannot change a result: the package's lazy names, the device, reading params, mapping
-# and writing files, progress, mirroring.
+# Modules that cannot change a result: the package's lazy names, batches, the device, reading
+# params, mapping and writing files, progress, mirroring.
 NO_DEPENDENCY = {
     "rapt/__init__.py",
-    *(f"rapt/utils/{m}.py" for m in ("device", "errors", "files", "memmap", "process", "progress")),
+    *(f"rapt/utils/{m}.py" for m in ("batches", "device", "errors", "files")),
+    *(f"rapt/utils/{m}.py" for m in ("memmap", "process", "progress")),
     *("rapt/param_errors.py", "rapt/param_types.py", "rapt/params.py", "rapt/paths.py"),
     "rapt/reporting/mlflow_mirror.py",
 }
