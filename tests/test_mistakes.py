@@ -226,7 +226,7 @@ MISTAKES = {
     ),
     "unwritable folder": (
         nothing,
-        ("privatize", "my.csv", "/sys/out.csv", "--eta", "75", "--table", "tiny"),
+        ("privatize", "my.csv", "/sys/out.csv", "--eta", "1", "--table", "tiny"),
         "/sys/…: got …, expected a place that you may read and write. Change its permissions, or "
         "choose another.",
     ),

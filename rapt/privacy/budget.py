@@ -33,8 +33,8 @@ def distances(
         pairs: number of pairs to draw, with a fixed seed, as the table is public.
 
     Returns:
-        the median distance to the nearest word, QUANTILES of those to random words, and that of
-        the two words farthest from each other, by name.
+        by name the median distance to the nearest word, QUANTILES of those to random words, and the
+        largest distance found.
     """
     rng = np.random.default_rng(0)
     words = sum(len(space.vectors) for space in spaces)

@@ -138,7 +138,7 @@ class Privatizer:
         """Decide what becomes of each word of a tagged text.
 
         A word of the scheme's categories gets noise within its group. Of the others, identifiers
-        become placeholders, and words that the table does not know get noise from the whole table:
+        become placeholders. Words that the table does not know get noise from the whole table:
         other scripts, other languages, rare names. What is left stands as it is.
 
         Args:

@@ -21,8 +21,8 @@ WORDS_OF_VECTORS = (
     "that vector, found from it alone (post-processing), and costs nothing more."
 )
 WORDS_UNKNOWN = (
-    " A word of another category that the table does not know is released by M over the whole "
-    "table; whether the table knows it is not hidden."
+    " M releases a word of another category over the whole table if the table does not know it. "
+    "Whether it does is not hidden."
 )
 # Kinds of words that get no noise, with their plural for statements.
 KINDS = {
@@ -191,7 +191,7 @@ def plain_words(content: Mapping[str, Any]) -> str:
 def is_weak(content: Mapping[str, Any]) -> bool:
     """Whether a statement is of a release that replaces hardly a word."""
     replaced = content["strength"]
-    return replaced is not None and replaced["value"] < strength.FLOOR
+    return replaced is not None and replaced["value"] < strength.ENOUGH
 
 
 def _listing(counts: Mapping[str, int]) -> str:

@@ -13,7 +13,7 @@ from rapt.privacy.streams import stream
 from rapt.utils.errors import RaptError
 
 WORDS = 500  # tokens of public text, each privatized once
-FLOOR = 0.1  # below this share of replaced words a release is weak
+ENOUGH = 0.1  # of the protected words have to become another, else a release is weak
 ROUNDS = 14  # of the search for an η that is not weak, over LEAST to the given one
 LEAST = 1e-3
 
@@ -50,21 +50,21 @@ def check(privatizer: Privatizer, again: Callable[[float], Privatizer]) -> None:
         again: makes the same one at another η.
 
     Raises:
-        RaptError: fewer than FLOOR of the words would be replaced; it names an η that does.
+        RaptError: fewer than ENOUGH of the words would be replaced; it names an η that does.
     """
     found = replaced(privatizer)
-    if found.value >= FLOOR:
+    if found.value >= ENOUGH:
         return
     low, high = np.log(LEAST), np.log(privatizer.eta)
     for _ in range(ROUNDS):
         middle = (low + high) / 2
         try:
-            enough = replaced(again(float(np.exp(middle)))).value >= FLOOR
+            enough = replaced(again(float(np.exp(middle)))).value >= ENOUGH
         except RaptError:  # some mechanisms have a least η
             enough = True
         low, high = (middle, high) if enough else (low, middle)
-    eta = float(f"{np.exp(low):.3g}")
+    eta = float(f"{0.99 * np.exp(low):.2g}")  # rounded it is not weak either
     raise RaptError(
         f"eta: got {privatizer.eta:g}, which replaces {found.value:.0%} of the protected words of "
-        f"public text, expected {FLOOR:.0%} or more. Try eta {eta:g}, or --allow-weak."
+        f"public text, expected {ENOUGH:.0%} or more. Try eta {eta:g}, or --allow-weak."
     )

@@ -74,8 +74,8 @@ class TextPrivatizer:
         table: folder of an embedding table (docs/data.md); None: MiniLM's, made on first use.
         mechanism: its name; None: pct2t if there are categories, else t2t.
         parameters: parameters of the mechanism, by name; others have the paper's values.
-        categories: parts of speech whose words get noise, each within its own, or the name of a
-            set of them alone: "paper", "content", "all"; None: every word.
+        categories: parts of speech whose words get noise, each within its own. A set of them goes
+            by its name: "paper", "content", "all". None: every word.
         tagger: package of the spaCy model that splits texts into words and tags them.
         language: code of the texts' language, or "any": it is not checked; None: the tagger's.
         keep_identifiers: whether numbers, e-mail addresses, URLs and handles that get no noise
