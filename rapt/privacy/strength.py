@@ -63,7 +63,7 @@ def check(privatizer: Privatizer, again: Callable[[float], Privatizer]) -> None:
         except RaptError:  # some mechanisms have a least η
             enough = True
         low, high = (middle, high) if enough else (low, middle)
-    eta = float(f"{0.99 * np.exp(low):.2g}")  # rounded it is not weak either
+    eta = float(f"{0.99 * np.exp(low):.3g}")  # rounded it is not weak either
     raise RaptError(
         f"eta: got {privatizer.eta:g}, which replaces {found.value:.0%} of the protected words of "
         f"public text, expected {ENOUGH:.0%} or more. Try eta {eta:g}, or --allow-weak."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from rapt.release.formats import FORMATS, STREAM, TEXT, format_name
 from rapt.release.job import FOLDER, Job
 from rapt.release.statement import Counts
 from rapt.release.text import NOISE, PLACEHOLDER, TextPrivatizer
+from rapt.text.language import TEXTS
 from rapt.utils.errors import RaptError
 
 
@@ -53,6 +55,8 @@ def prepared(
         parameters=dict(_parameter(given) for given in parameter or ()),
         **options,
     )
+    # Before anything is written; what follows, or comes by a stream, is checked as it is read.
+    privatizer.check([] if path == STREAM else list(islice(job.texts(), TEXTS)))
     return job, privatizer
 
 

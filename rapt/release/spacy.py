@@ -70,6 +70,7 @@ def _check_tags(doc: Doc) -> None:
         "parameters": {},
         "categories": None,
         "language": None,
+        "allow_weak": False,
         "keep_identifiers": False,
         "keep_spacing": False,
     },
@@ -83,6 +84,7 @@ def make_privatizer(
     parameters: dict[str, float],
     categories: list[str] | None,
     language: str | None,
+    allow_weak: bool,
     keep_identifiers: bool,
     keep_spacing: bool,
 ) -> Callable[[Doc], Doc]:
@@ -95,6 +97,7 @@ def make_privatizer(
             parameters=parameters,
             categories=categories,
             language=language,
+            allow_weak=allow_weak,
             keep_identifiers=keep_identifiers,
             keep_spacing=keep_spacing,
         )

@@ -161,8 +161,17 @@ class TextPrivatizer:
 
     def tagged(self, texts: Sequence[str]) -> list[list[Tagged]]:
         """Check the language of texts, and split each into tagged words, a long one in pieces."""
-        language.check(texts, language.of_tagger(self.tagger), self.language)
+        self.check(texts)
         return tagged_pieces(self._tagger, texts)
+
+    def check(self, texts: Sequence[str]) -> None:
+        """Check that there is a tagger, and that texts are in the language that is expected.
+
+        Raises:
+            RaptError: there is none, or they are in another one.
+        """
+        assert self._tagger
+        language.check(texts, language.of_tagger(self.tagger), self.language)
 
     def prepared(self, part: Tagged, stream: Stream = fresh) -> Words:
         """Decide what becomes of each word of a tagged text; see `Privatizer.text`."""

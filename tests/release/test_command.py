@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import sys
 from collections.abc import Callable
@@ -132,18 +133,45 @@ def test_a_folder_of_parquet(rapt: Rapt) -> None:
             "tagger: got 'nothing', expected an installed spaCy model. Try: "
             "python -m spacy download nothing",
         ),
+        (
+            ["in.csv", "out.csv", "--eta", "1e9", "--column", "review"],
+            "eta: got 1e+09, which replaces 0% of the protected words of public text, expected 10%",
+        ),
+        (["fr.txt", "out.txt", "--eta", "0.1"], "language: got texts in 'fr', expected 'en'."),
+        (
+            ["fr.txt", "out.txt", "--eta", "0.1", "--language", "de"],
+            "got texts in 'fr', expected 'de'",
+        ),
     ],
 )
 def test_what_is_not_allowed_is_one_line_and_leaves_nothing(
     rapt: Rapt, args: list[str], line: str
 ) -> None:
     Path("in.csv").write_text("review\nZanzibar\n")
+    Path("fr.txt").write_text("La terre de Zanzibar était informe et vide dans les ténèbres.\n" * 9)
+    before = set(Path().iterdir())
     done = rapt(*args)
     assert line in done.error
     assert "\n" not in done.error
     assert "Zanzibar" not in done.error
-    assert not Path("out.csv").exists()
+    assert set(Path().iterdir()) == before
     assert Path("in.csv").read_text() == "review\nZanzibar\n"
+
+
+def test_what_is_overridden_is_said_first(rapt: Rapt) -> None:
+    Path("fr.txt").write_text("La terre de Zanzibar était informe et vide dans les ténèbres.\n" * 9)
+    options = ["--eta", "1e9", "--allow-weak", "--language", "fr"]
+    assert rapt("fr.txt", "out.txt", *options).error == ""
+    assert Path("out.txt.privacy.txt").read_text().startswith("WEAK: this level protects next to")
+    assert json.loads(Path("out.txt.privacy.json").read_text())["language"] == "fr"
+
+
+def test_a_preview_writes_nothing(rapt: Rapt) -> None:
+    Path("in.txt").write_text("Bob met Alice at 7, very slow\n")
+    before = set(Path().iterdir())
+    done = rapt("in.txt", "out.txt", "--eta", "0.1", *CATEGORIES, "--preview")
+    assert "Most often: ," in done.out.decode() and "very (1)" in done.out.decode()
+    assert set(Path().iterdir()) == before
 
 
 def test_table_and_tagger_come_from_params(rapt: Rapt) -> None:
