@@ -22,7 +22,13 @@ def main(embedding: str) -> None:
     how, table = p.calibrate, EmbeddingTable(paths.table(embedding))
     curves = {
         mechanism.name: calibration.curve(
-            table, mechanism, categories, words=how.words, draws=how.draws, seed=p.seed
+            table,
+            mechanism,
+            categories,
+            words=how.words,
+            draws=how.draws,
+            seed=p.seed,
+            by_frequency=True,
         )
         for mechanism, categories in ((T2T(), None), (PCT2T(), how.categories))
     }
@@ -58,7 +64,7 @@ def points(curve: Curve, how: Calibrate) -> list[dict[str, Any]]:
             "replaced": (share := curve.replaced(float(eta))).value,
             "replaced_low": share.low,
             "replaced_high": share.high,
-            "n_w": float(np.median(PER * curve.kept(float(eta)) / curve.draws)),
+            "n_w": float(np.median(PER * (1 - curve.shares(float(eta))))),
         }
         for eta in how.etas
     ]

@@ -48,16 +48,24 @@ def calibrate(
     folder = table or defaults.table()
     opened, among = EmbeddingTable(folder), listed(categories or ())
     mechanism = mechanism or ("pct2t" if among else "t2t")
-    found = curve(opened, word_mechanism(mechanism), among, words=words, draws=draws, seed=SEED)
+    found = curve(
+        opened,
+        word_mechanism(mechanism),
+        among,
+        words=words,
+        draws=draws,
+        seed=SEED,
+        by_frequency=replaced is not None,
+    )
     if replaced is not None:
         claim = f"{mechanism} replaces {replaced:.1%} of the words of {folder}"
-        said = _mean(found, replaced, claim)
+        said, drawn = _mean(found, replaced, claim), "by public frequency"
     else:
         claim = f"{mechanism} keeps no word drawn from {folder} in over {worst_kept:.1%} of draws"
-        said = _worst(found, worst_kept or 0, claim, opened.words)
+        said, drawn = _worst(found, worst_kept or 0, claim, opened.words), "uniformly"
     typer.echo(
-        f"{said}\n({len(found.rows)} words, drawn uniformly from its candidates, {found.draws} "
-        "draws each; interval of 95 %.)"
+        f"{said}\n({len(found.shares(1.0))} words, drawn {drawn} from its candidates, "
+        f"{found.draws} draws of each; interval of 95 %.)"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -50,16 +50,18 @@ class Curve:
         draws: of each word; a draw's noise is the same at every η but for its scale.
         etas: float64, ascending, the η among which `largest` chooses.
         kept: for an η, the draws that leave each word as it is, int64 (n,).
+        times: how often each word was drawn as a word to measure, int64 (n,); None: once.
     """
 
     rows: Rows
     draws: int
     etas: NDArray[np.float64]
     kept: Callable[[float], Rows]
+    times: Rows | None = None
 
     def shares(self, eta: float) -> NDArray[np.float64]:
-        """The share of each word's draws that replace it, float64 (n,)."""
-        return 1 - self.kept(eta) / self.draws
+        """The share of the draws that replace it, of each word as often as it was drawn."""
+        return np.repeat(1 - self.kept(eta) / self.draws, 1 if self.times is None else self.times)
 
     def replaced(self, eta: float) -> Share:
         """The mean probability that a word is replaced, its interval over words."""
@@ -149,17 +151,37 @@ def curve(
     words: int,
     draws: int,
     seed: int,
+    by_frequency: bool = False,
 ) -> Curve:
-    """The curve of a mechanism over `words` candidates, drawn uniformly."""
+    """The curve of a mechanism over words of its table.
+
+    Args:
+        table: the embedding table.
+        mechanism: the mechanism.
+        categories: POS categories; None: every word.
+        words: how many candidates are drawn.
+        draws: of each word.
+        seed: of both.
+        by_frequency: whether words are drawn, again and again, by their public frequency, as texts
+            have them; else uniformly, each once.
+    """
 
     def at(eta: float) -> Privatizer:
         return Privatizer(table=table, mechanism=mechanism, eta=eta, categories=categories)
 
     anywhere = at(np.inf)
-    rows = np.sort(stream(seed, "calibrate", "words").permutation(anywhere.candidates)[:words])
+    candidates, rng = anywhere.candidates, stream(seed, "calibrate", "words")
+    frequency = table.frequency[candidates]
+    if by_frequency and frequency.any():
+        drawn = rng.choice(candidates, words, p=frequency / frequency.sum())
+    else:
+        drawn = rng.permutation(candidates)[:words]
+    rows, times = np.unique(drawn, return_counts=True)
     if isinstance(mechanism, T2T):
-        return critical_curve(rows, critical_etas(anywhere, rows, draws, seed))
-    return simulated_curve(at, rows, draws, seed)
+        found = critical_curve(rows, critical_etas(anywhere, rows, draws, seed))
+    else:
+        found = simulated_curve(at, rows, draws, seed)
+    return replace(found, times=times)
 
 
 def critical_etas(privatizer: Privatizer, rows: Rows, draws: int, seed: int) -> NDArray[np.float64]:

@@ -138,7 +138,9 @@ class Calibrate(Section):
         Field(min_length=1, description="shares of the words to find the η for"),
         AfterValidator(unique),
     ] = [0.9, 0.5, 0.1]
-    words: Annotated[int, Field(ge=2, description="drawn from the table")] = 300
+    words: Annotated[
+        int, Field(ge=2, description="drawn from the table by their public frequency")
+    ] = 300
     draws: Annotated[PositiveInt, Field(description="noisy draws of each word")] = 20
     distances: Annotated[
         int, Field(ge=2, description="words of the table that distances are taken over")

@@ -138,6 +138,20 @@ def test_bisection_over_simulations_finds_the_same_eta(table: EmbeddingTable) ->
         assert searched.eta_for_replaced(0.3) == other
 
 
+def test_words_are_drawn_as_public_text_has_them(table: EmbeddingTable) -> None:
+    common = EmbeddingTable(table.folder)
+    common.frequency = np.where(np.arange(18) == 4, 0.5, 0.5 / 17)
+    found = curve(common, T2T(), None, words=400, draws=DRAWS, seed=0, by_frequency=True)
+    assert found.times is not None and found.times.sum() == len(found.shares(1.0)) == 400
+    own = found.times[found.rows == 4][0]
+    assert binom.cdf(own, 400, 0.5) > 1e-6 and binom.sf(own - 1, 400, 0.5) > 1e-6
+    uniform = curve(table, T2T(), None, words=18, draws=DRAWS, seed=0)
+    one = uniform.kept(1.0)[4] / DRAWS
+    rest = np.delete(uniform.kept(1.0), 4).mean() / DRAWS
+    share = own / 400
+    assert found.replaced(1.0).value == pytest.approx(1 - share * one - (1 - share) * rest, abs=0.1)
+
+
 def test_a_mechanism_without_closed_form_is_calibrated_too(table: EmbeddingTable) -> None:
     found = curve(table, Vickrey(), None, words=18, draws=DRAWS, seed=0)
     eta = found.eta_for_replaced(0.8).eta
