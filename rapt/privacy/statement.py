@@ -11,7 +11,7 @@ import numpy as np
 from rapt.privacy import strength
 from rapt.privacy.budget import budget, distances
 from rapt.privacy.categories import ALL
-from rapt.privacy.mechanisms import parameters
+from rapt.privacy.mechanisms import WordMechanism, parameters
 from rapt.privacy.mechanisms.vectors import FLOATING_POINT
 from rapt.privacy.privatizer import Privatizer
 
@@ -81,7 +81,7 @@ def statement(
     protected = not np.isinf(privatizer.eta)
     protection = (D_X if mechanism.proven else UNKNOWN) if protected else UNPROTECTED
     gaps = [*scheme.not_covered(), *([mechanism.caveat] if mechanism.caveat else [])]
-    gaps += [FLOATING_POINT] if mechanism.releases == "vectors" else []
+    gaps += [_precision(privatizer)] if mechanism.proven else []
     return facts | {
         "mechanism": mechanism.name,
         "parameters": parameters(mechanism),
@@ -120,6 +120,24 @@ def guarantee(privatizer: Privatizer, eta: str) -> str:
         f"{privatizer.mechanism.law(eta)}{within}; losses add up over words."
         + (WORDS_UNKNOWN if categories not in (None, (ALL,)) else "")
         + (WORDS_OF_VECTORS if privatizer.mechanism.releases == "vectors" else "")
+    )
+
+
+def _precision(privatizer: Privatizer) -> str:
+    """Say how far the law holds for what a computer draws.
+
+    An outcome of the exponential mechanism is a step between two partial sums of V weights. Each
+    step is rounded by at most 2^-53 of the whole, and so is the uniform number.
+    """
+    mechanism = privatizer.mechanism
+    if not isinstance(mechanism, WordMechanism):
+        return FLOATING_POINT
+    if not mechanism.uniforms:
+        return "The law holds for real numbers: what noise of 53 bits cannot reach never occurs."
+    delta = max(len(space.vectors) for space in privatizer.spaces()) * 2.0**-52
+    return (
+        f"The law holds up to a probability of δ = {delta:.1g} for each word: numbers of 53 bits "
+        "never give rarer outcomes."
     )
 
 

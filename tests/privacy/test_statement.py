@@ -69,6 +69,12 @@ def test_a_caveat_and_a_missing_bound_are_said(table: EmbeddingTable) -> None:
     assert "distance" in plain_words(content)
 
 
+@pytest.mark.parametrize(("name", "says"), [("santext", "δ = 2e-15"), ("t2t", "53 bits")])
+def test_what_a_computer_cannot_draw_is_said(table: EmbeddingTable, name: str, says: str) -> None:
+    content = of(table, 3.0, name)
+    assert any("The law holds" in gap and says in gap for gap in content["not_covered"])
+
+
 def test_a_mechanism_without_a_law_claims_none(table: EmbeddingTable) -> None:
     content = of(table, 1e4, "truncated-gumbel")
     assert content["protection"] == "none known"
