@@ -93,10 +93,10 @@ def released(method: str, eta: str) -> str:
     return method if method == CLEAN else f"{method}-{eta}"
 
 
-def releases(params: Params) -> list[str]:
-    """Return the names of each task's releases in the sweep."""
+def releases(params: Params) -> list[tuple[str, str, str]]:
+    """Return name, method and η of each task's releases in the sweep."""
     grid = product(params.sweep.methods, params.sweep.etas)
-    return [CLEAN, *(released(*names) for names in grid)]
+    return [(released(*of), *of) for of in [(CLEAN, UNPROTECTED_ETA), *grid]]
 
 
 def sorted_etas(etas: list[str]) -> list[str]:

@@ -8,6 +8,8 @@ from great_expectations import expectations as gxe
 
 from rapt import params, paths
 from rapt.grid import releases
+from rapt.privacy import seeded
+from rapt.privacy.mechanisms import parameters
 from rapt.privacy.release_checks import Release, Replaced, Rows
 from rapt.results.gates import report, write
 from rapt.utils import files
@@ -18,6 +20,8 @@ from stages.expectations import Rule, check, flagged
 WORDS = "every word is one that the mechanism releases"
 # What each flag of rapt.privacy.release_checks says, and what is allowed.
 FLAGS = {
+    "promised": ("the statement is that of params.yaml", "the same mechanism, eta and contents"),
+    "law": ("law of the outcomes", "that of an independent replay (false alarms: 1e-6 a seed)"),
     "drawn": ("plain tokens are public words", "those that params.yaml draws"),
     "in_order": ("same examples", "the same ids in the same order"),
     "as_many": ("same number of words", "as many as before"),
@@ -33,14 +37,29 @@ FLAGS = {
 def main(task: str) -> None:
     """Write reports/gates/private/TASK/RELEASE.json for each release; stop if one fails."""
     p = params.load()
-    reports = {name: compare(paths.release(task, name), p.seed) for name in releases(p)}
+    reports = {}
+    for name, method, eta in releases(p):
+        reports[name] = compare(paths.release(task, name), p, task, method, eta, p.embedding)
     write(paths.GATES / "private" / task, reports)
 
 
-def compare(folder: Path, seed: int) -> dict[str, Any]:
+def compare(
+    folder: Path, p: params.Params, task: str, method: str, eta: str, embedding: str
+) -> dict[str, Any]:
     """Compare a release with the tagged text that it came from; returns the gate's JSON."""
-    release = Release(folder, seed)
-    findings = check(release.parts(), "release", [_contract(release)])
+    how, label = p.method(method), p.tasks[task].label
+    privatizer = seeded.privatizer(embedding, how.mechanism, how.categories, eta)
+    promised = {
+        **{"task": task, "method": method, "eta": eta, "embedding": embedding, "seeds": p.seeds},
+        "mechanism": privatizer.mechanism.name,
+        "parameters": parameters(privatizer.mechanism),
+        "categories": how.categories,
+        "labels": label.names if label else None,
+        **seeded.plain_facts(privatizer, how.plain_tokens if label else None),
+    }
+    release = Release(folder, p.seed, privatizer, promised)
+    findings = check(release.facts(), "statement.json", [flagged(*FLAGS["promised"], "promised")])
+    findings += check(release.parts(), "release", [_contract(release)])
     for copy in release.copies:
         for where, rows in copy.checks():
             findings += check(rows, where, _rules(rows))
@@ -50,6 +69,12 @@ def compare(folder: Path, seed: int) -> dict[str, Any]:
         within = [s.replay.passed for s in shares]
         rows = [{"example_id": f"seed-{k}", "within": each} for k, each in enumerate(within)]
         findings += check(rows, "release", [_share_rule(release, shares)])
+        laws = [
+            {"example_id": f"seed-{k}: {law.name}", "law": law.passed}
+            for k, share in enumerate(shares)
+            for law in share.laws
+        ]
+        findings += check(laws, "release", [flagged(*FLAGS["law"], "law")]) if laws else []
     facts = {key: release.statement[key] for key in ("task", "method", "eta")}
     facts["sha256"] = files.sha256(folder)
     facts["replaced"] = [share.as_json(k) for k, share in enumerate(shares)]

@@ -1,17 +1,17 @@
-"""Check one release: `python -m stages.gate_release data/private/studies/NAME OUT.json`."""
+"""Check the release of a study: `python -m stages.gate_release NAME`."""
 
-from pathlib import Path
-
-from rapt import params
+from rapt import params, paths
 from rapt.results.gates import stop
 from rapt.utils import files
 from stages import run
 from stages.gate_private import compare
 
 
-def main(release: Path, out: Path) -> None:
-    """Compare RELEASE with the tagged text that it came from; write OUT, stop if it fails."""
-    report = compare(release, params.load().seed)
+def main(name: str) -> None:
+    """Compare the release of study NAME with the text that it came from; stop if it fails."""
+    p = params.load()
+    of, out = p.studies[name], paths.private_gate(f"studies/{name}")
+    report = compare(paths.study_release(name), p, of.task, of.method, of.eta, of.embedding)
     files.write_json(out, report)
     stop({str(out): report})
 

@@ -118,7 +118,8 @@ def test_clean_text_is_one_baseline() -> None:
         "movies-minilm-lora-clean"
     )
     p = params.validate(content(**FILLED))
-    assert releases(p) == [CLEAN, *(f"{m}-{e}" for m in p.sweep.methods for e in p.sweep.etas)]
+    named = [(f"{m}-{e}", m, e) for m in p.sweep.methods for e in p.sweep.etas]
+    assert releases(p) == [(CLEAN, CLEAN, "inf"), *named]
 
 
 def test_probes_are_tuned_at_every_eta_and_tuners_at_theirs() -> None:

@@ -7,7 +7,8 @@ decides which of them must hold. No row contains a word of a text.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import chain, repeat, zip_longest
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ from rapt import paths
 from rapt.privacy import seeded
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.mechanisms import parameters
-from rapt.privacy.privatizer import Privatizer
+from rapt.privacy.privatizer import Privatizer, Released, Words
+from rapt.privacy.replay import SignTest, compare
 from rapt.privacy.streams import stream
 from rapt.utils import files
 
@@ -36,30 +38,38 @@ Rows = list[dict[str, Any]]
 
 
 class Release:
-    """A release of a task's two splits, and the mechanism that its statement names.
+    """A release of a task's two splits, and the mechanism that should have made it.
 
     Attributes:
         folder: the release's folder.
         statement: its statement.json.
+        promised: what it should say by params.yaml, of which none is taken from it.
         seed: the experiment's seed.
         privatizer: the mechanism.
         tagged: the original splits.
-        copies: one for each seed.
     """
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(
+        self, folder: Path, seed: int, privatizer: Privatizer, promised: dict[str, Any]
+    ) -> None:
         """Read a release and its tagged originals."""
-        self.folder, self.seed = folder, seed
-        told = self.statement = files.read_json(folder / "statement.json")
-        self.privatizer = seeded.privatizer(
-            told["embedding"],
-            {"type": told["mechanism"], **told["parameters"]},
-            told["categories"],
-            told["eta"],
-        )
-        tagged = paths.tagged(told["task"])
+        self.folder, self.seed, self.privatizer, self.promised = folder, seed, privatizer, promised
+        self.statement = files.read_json(folder / "statement.json")
+        tagged = paths.tagged(promised["task"])
         self.tagged = {split: files.read_parquet(tagged / f"{split}.parquet") for split in SPLITS}
-        self.copies = [Copy(self, k) for k in range(told["seeds"])]
+
+    @cached_property
+    def copies(self) -> list[Copy]:
+        """One for each seed."""
+        return [Copy(self, k) for k in range(self.promised["seeds"])]
+
+    def facts(self) -> Rows:
+        """Compare what the statement says with what it should say: `promised`."""
+        told = self.statement
+        return [
+            {"example_id": name, "promised": told.get(name) == value}
+            for name, value in self.promised.items()
+        ]
 
     @property
     def has_vectors(self) -> bool:
@@ -229,17 +239,25 @@ class Copy:
         every: list[bool] = []
         released: list[bool] = []
         replayed: list[bool] = []
+        texts: list[Words] = []
+        ours: list[Released] = []
+        theirs: list[Released] = []
         for split, tagged in self.release.tagged.items():
             flags = _replaced(privatizer, tagged, self.splits[split]["words"].to_pylist())
             every += chain.from_iterable(flags)
             drawn = stream(seed, self.k, task, split, "gate-sample")
             rows = _sample([len(text) for text in flags], drawn)
             sample = tagged.select(["example_id", *seeded.TAGGED]).take(rows)
-            replay = seeded.release(privatizer, sample, self.k, task, "gate", seed=seed)
-            again = [text.words for text in replay]
+            replay = list(seeded.release(privatizer, sample, self.k, task, "gate", seed=seed))
             released += chain.from_iterable(flags[row] for row in rows)
-            replayed += chain.from_iterable(_replaced(privatizer, sample, again))
-        return Replaced(len(every), sum(every), replay_test(released, replayed))
+            replayed += chain.from_iterable(
+                _replaced(privatizer, sample, [text.words for text in replay])
+            )
+            texts += [privatizer.text(*row) for row in seeded.rows_of(sample, *seeded.TAGGED)]
+            ours += _released(self.splits[split].take(rows))
+            theirs += replay
+        laws = [] if self.release.is_original else compare(privatizer, texts, ours, theirs)
+        return Replaced(len(every), sum(every), replay_test(released, replayed), laws)
 
 
 @dataclass(frozen=True)
@@ -291,12 +309,14 @@ class Replaced:
     Attributes:
         words: number of protected words, over all texts.
         replaced: number of replaced ones among them.
-        replay: the test on the replayed texts.
+        replay: the test of their number on the replayed texts.
+        laws: the tests of their law there.
     """
 
     words: int
     replaced: int
     replay: ReplayTest
+    laws: Sequence[SignTest]
 
     def as_json(self, k: int) -> dict[str, Any]:
         """Return seed k's entry of the field `replaced` (docs/data.md)."""
@@ -314,6 +334,7 @@ class Replaced:
                 "low": replay.low / words,
                 "high": replay.high / words,
             },
+            "laws": [asdict(law) | {"passed": law.passed} for law in self.laws],
         }
 
 
@@ -356,6 +377,16 @@ def _replaced(
         each = zip(privatizer.replaced(text.words, released), text.groups, strict=True)
         flags.append([changed for changed, group in each if group != VERBATIM])
     return flags
+
+
+def _released(rows: pa.Table) -> list[Released]:
+    """Read the words of some released texts, and their vectors if there are any."""
+    words = rows["words"].to_pylist()
+    if "vectors" not in rows.column_names:
+        return [Released(text) for text in words]
+    vectors = files.vectors_of_column(rows["vectors"])
+    ends = np.cumsum([len(text) for text in words])[:-1]
+    return [Released(*pair) for pair in zip(words, np.split(vectors, ends), strict=True)]
 
 
 def _sample(words: Sequence[int], rng: np.random.Generator) -> list[int]:

@@ -156,7 +156,7 @@ def load(params: Params, whole: Params | None = None) -> Results:
     """
     planned = plan(params)
     sweep = params.sweep
-    gated = [f"{task}/{name}" for task in sweep.tasks for name in releases(params)]
+    gated = [f"{task}/{name}" for task in sweep.tasks for name, *_ in releases(params)]
     gated += [f"studies/{name}" for name in params.studies]
     channels = [
         f"{embedding}/{method}-{eta}"

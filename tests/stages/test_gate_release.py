@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from rapt.privacy import release_checks
 from rapt.utils import files
 from rapt.utils.errors import RaptError
-from stages import gate_release, privatize
+from stages import privatize
 from tests.conftest import NOUNS, VERBS
 from tests.stages.releases import GATE, RELEASE, gate, privatize_anew
 from tests.stages.releases import workspace as workspace
@@ -87,7 +88,7 @@ def test_one_word_of_inf_that_is_not_the_original_is_stopped(workspace: Path) ->
     columns["words"][5][0] = "other"
     files.write_parquet(path, pa.table(columns))
     with pytest.raises(RaptError, match=r"every word .*test-000005.* the words as before"):
-        gate_release.main(out, GATE)
+        gate(out)
 
 
 def test_a_release_with_too_little_noise_is_stopped(workspace: Path) -> None:
@@ -116,6 +117,42 @@ def test_half_the_noise_is_stopped_by_a_sample_of_the_words(
     (RELEASE / "statement.json").write_text(statement)
     with pytest.raises(RaptError, match=r"replaced share: got 2 of 2 .*seed-0, seed-1"):
         gate()
+
+
+def test_a_table_of_neighbours_in_the_place_of_noise_is_stopped(workspace: Path) -> None:
+    """As many words are replaced as by the mechanism, by what anyone inverts."""
+    share, rng = gate()["replaced"][1]["share"], np.random.default_rng(0)
+    following = {
+        word: words[(number + 1) % len(words)]
+        for words in (NOUNS, VERBS)
+        for number, word in enumerate(words)
+    }
+    for split in ("train", "test"):
+        originals = files.read_parquet(f"data/tagged/movies/{split}.parquet")["words"].to_pylist()
+
+        def invertible(
+            columns: dict[str, list[Any]], originals: list[list[str]] = originals
+        ) -> None:
+            columns["words"] = [
+                [
+                    after if w not in following else following[w] if rng.random() < share else w
+                    for w, after in zip(*pair, strict=True)
+                ]
+                for pair in zip(originals, columns["words"], strict=True)
+            ]
+
+        spoil(invertible, split)
+    with pytest.raises(RaptError, match=r"law of the outcomes: .*seed-1: "):
+        gate()
+
+
+def test_a_statement_of_another_mechanism_is_stopped(workspace: Path) -> None:
+    path = RELEASE / "statement.json"
+    told = json.loads(path.read_text())
+    for key, value in (("mechanism", "t2t"), ("categories", None), ("seeds", 1)):
+        path.write_text(json.dumps(told | {key: value}))
+        with pytest.raises(RaptError, match=rf"the statement is that of params.yaml: .*{key}"):
+            gate()
 
 
 def test_an_additional_file_is_stopped(workspace: Path) -> None:

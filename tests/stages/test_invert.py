@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from rapt.utils import files
-from stages import gate_release, invert, privatize
-from tests.stages.releases import RELEASE
+from stages import invert, privatize
+from tests.stages.releases import GATE, RELEASE, gate
 from tests.stages.releases import workspace as workspace
 
 
 def test_inf_is_unprotected_and_recovered_whole(workspace: Path) -> None:
     out = Path("data/private/movies/rapt-inf")
     privatize.main("movies", "rapt", "inf", "minilm", out)
-    gate_release.main(out, Path("gate.json"))
-    assert json.loads(Path("gate.json").read_text())["replaced"][0]["replaced"] == 0
+    gate(out)
+    assert json.loads(GATE.read_text())["replaced"][0]["replaced"] == 0
     invert.main("nearest", "movies", "rapt", "inf")
     cell = json.loads(Path("reports/cells/invert/nearest-movies-rapt-inf.json").read_text())
     assert cell["protection"] == "unprotected"

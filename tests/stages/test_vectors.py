@@ -19,13 +19,13 @@ from rapt.serving.repeater import Repeater
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from rapt.utils.errors import RaptError
-from stages import gate_release, invert, privatize, train
+from stages import invert, privatize, train
 from tests.conftest import NOUNS, VERBS
+from tests.stages.releases import GATE, gate
 from tests.stages.releases import workspace as workspace
 from tests.tuning.conftest import backbone as backbone
 
 GRID = 2.0**-10
-GATE = Path("gate.json")
 
 
 def release(eta: str, method: str = "vectors", grid: float = GRID) -> Path:
@@ -53,7 +53,7 @@ def copy(of: Path, split: str = "test", k: int = 1) -> tuple[list[list[str]], li
 @pytest.mark.parametrize("eta", ["2", "inf"])
 def test_a_release_of_vectors_passes_its_gate(workspace: Path, eta: str) -> None:
     out = release(eta)
-    gate_release.main(out, GATE)
+    gate(out)
     found = json.loads(GATE.read_text())
     assert found["passed"]
     assert "a vector for each word" in {each["expectation"] for each in found["expectations"]}
@@ -121,7 +121,7 @@ def test_a_spoilt_release_is_stopped_by_name(workspace: Path) -> None:
     files.write_parquet(path, table.set_column(3, "vectors", spoilt))
     rules = r"a vector for each word: .*\n.*every word is the nearest to its vector: "
     with pytest.raises(RaptError, match=rules) as error:
-        gate_release.main(out, GATE)
+        gate(out)
     assert not any(word in str(error.value) for word in NOUNS + VERBS)
     failed = {
         finding["expectation"]: {int(example[-6:]) for example in finding["examples"]}
@@ -142,7 +142,7 @@ def test_other_columns_of_vectors_are_stopped(workspace: Path, spoil: str) -> No
         table = table.append_column("vectors", pa.array([[[0.0] * 8] * 8] * 100))
     files.write_parquet(path, table)
     with pytest.raises(RaptError, match=r"a vector for each word: got 100 of 100"):
-        gate_release.main(out, GATE)
+        gate(out)
 
 
 def test_other_vectors_than_the_words_own_are_stopped(workspace: Path) -> None:
@@ -154,7 +154,7 @@ def test_other_vectors_than_the_words_own_are_stopped(workspace: Path) -> None:
     column = files.column_of_vectors(spoilt, np.array([8] * 100))
     files.write_parquet(path, table.set_column(3, "vectors", column))
     with pytest.raises(RaptError, match=r"every vector is that of its word: .*1 .*test-000003"):
-        gate_release.main(out, GATE)
+        gate(out)
 
 
 def test_what_reads_words_works_as_it_is(workspace: Path) -> None:
@@ -186,7 +186,7 @@ def test_from_the_release_to_a_prediction(
     content["sweep"] |= {"channels": [], "channel_inversions": []}
     content["train"] |= {"epochs": 1, "max_tokens": 8}
     yaml.dump(content, Path("params.yaml"))
-    gate_release.main(out, GATE)
+    gate(out)
     train.main("cell", "movies", "minilm", "lora", "vectors", "2")
     cell = json.loads(Path("reports/cells/train/cell.json").read_text())
     assert cell["metrics"]["accuracy"]["n"] == 2
