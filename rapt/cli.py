@@ -14,6 +14,7 @@ from rapt import __version__
 from rapt.commands.audit import audit, mechanisms
 from rapt.commands.calibrate import calibrate
 from rapt.commands.clean import clean
+from rapt.commands.ledger import ledger
 from rapt.options import (
     FORMATS,
     AllowWeak,
@@ -102,6 +103,9 @@ def privatize(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT.")] = False,
     allow_weak: AllowWeak = False,
+    budget: Annotated[
+        float | None, typer.Option(help="Nats that a text may lose over all its releases.")
+    ] = None,
     preview: Annotated[
         bool, typer.Option("--preview", help="Write nothing: show which words would stay.")
     ] = False,
@@ -125,6 +129,7 @@ def privatize(
 
 app.command(rich_help_panel=TEXT)(predict)
 app.command(rich_help_panel=TEXT)(calibrate)
+app.command(rich_help_panel=TEXT)(ledger)
 
 
 @app.command("table", rich_help_panel=TEXT)

@@ -48,6 +48,12 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingTable:
     return EmbeddingTable(folder)
 
 
+@pytest.fixture(autouse=True)
+def own_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep tests away from the user's own ledger."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data-home"))
+
+
 @pytest.fixture
 def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
     """A whole synthetic experiment in an empty working folder."""

@@ -11,6 +11,7 @@ from rapt import defaults
 from rapt.privacy.categories import listed
 from rapt.release.formats import FORMATS, STREAM, TEXT, format_name
 from rapt.release.job import FOLDER, Job
+from rapt.release.ledger import Ledger
 from rapt.release.statement import Counts
 from rapt.release.text import NOISE, PLACEHOLDER, TextPrivatizer
 from rapt.text.language import TEXTS
@@ -31,6 +32,7 @@ def prepared(
     seed: int | None,
     categories: Sequence[str] | None,
     parameter: Sequence[str] | None,
+    budget: float | None,
     **options: Any,
 ) -> tuple[Job, TextPrivatizer]:
     """Build and check the job and the privatizer from the options of `rapt privatize`.
@@ -46,7 +48,22 @@ def prepared(
     if path.is_dir() and format not in (None, FOLDER):
         raise RaptError(f"{path}: got a folder, expected a file with format {format}.")
     kind = FORMATS[FOLDER if path.is_dir() else format_name(path, out, format)]
-    job = Job(path, out, kind, tuple(column or (TEXT,)), drop_others, keep_map, overwrite)
+    if budget is not None and not budget > 0:
+        raise RaptError(f"budget: got {budget:g}, expected nats above 0.")
+    if budget is not None and options.get("insecure_seed") is not None:
+        raise RaptError("budget: got one with an insecure seed, expected none: it counts nothing.")
+    job = Job(
+        path,
+        out,
+        kind,
+        tuple(column or (TEXT,)),
+        drop_others,
+        keep_map,
+        overwrite,
+        # A seeded release is for tests: its noise is the same each time.
+        ledger=Ledger() if options.get("insecure_seed") is None else None,
+        budget=budget,
+    )
     job.check()
     privatizer = TextPrivatizer(
         table=table or defaults.table(),
@@ -75,8 +92,14 @@ def summary(out: Path, counts: Counts) -> str:
     noise, placeholders = counts.fates[NOISE], sum(counts.kinds(PLACEHOLDER).values())
     share = f" ({counts.replaced / noise:.0%} became another word)" if noise else ""
     where = "above" if out == STREAM else f"{out}.privacy.txt"
+    again = (
+        f" The ledger knows {counts.again} of the texts from earlier releases: losses add up, to "
+        f"{counts.nats:.4g} nats for one of them (rapt ledger)."
+        if counts.again
+        else ""
+    )
     return (
         f"{counts.documents} documents, {counts.words} words: {noise} got noise{share}, "
         f"{placeholders} became placeholders, {counts.words - noise - placeholders} stand as they "
-        f"were. What that means: {where}"
+        f"were. What that means: {where}{'.' + again if again else ''}"
     )

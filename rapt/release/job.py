@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import permutations
 from pathlib import Path
 from typing import Any, BinaryIO
+from uuid import uuid4
 
 import pyarrow.parquet as pq
 from pydantic import TypeAdapter
@@ -20,9 +21,10 @@ from pydantic import TypeAdapter
 from rapt import __version__
 from rapt.privacy.statement import plain_words
 from rapt.release.formats import STREAM, SUFFIXES, Chunk, Format
+from rapt.release.ledger import Ledger, Loss
 from rapt.release.parts import PRIVATE, Parts, beside
 from rapt.release.statement import Counts, statement
-from rapt.release.text import TextPrivatizer, Word, joined
+from rapt.release.text import NOISE, TextPrivatizer, Word, joined
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.files import write_bytes
@@ -61,6 +63,8 @@ class Job:
         map: where the map goes that restores the originals, of a folder one for each file; None:
             no map.
         overwrite: whether `out` and `map` may exist.
+        ledger: where the texts' losses add up; None: nowhere.
+        budget: the most that a text may lose over all its releases, in nats; None: any.
     """
 
     path: Path
@@ -70,6 +74,8 @@ class Job:
     drop_others: bool = False
     map: Path | None = None
     overwrite: bool = False
+    ledger: Ledger | None = None
+    budget: float | None = None
 
     @cached_property
     def is_folder(self) -> bool:
@@ -170,7 +176,12 @@ class Job:
             self._files.mkdir(exist_ok=True)
             if self.is_folder and self.map:
                 self.map.mkdir(mode=0o700, parents=True, exist_ok=True)
-            yield
+            try:
+                yield
+            except RaptError:
+                if not any(self._parts.folder.rglob("[0-9]*.json")):  # nothing is done yet
+                    self._parts.remove()
+                raise
 
     def release(
         self, name: str, privatizer: TextPrivatizer, progress: Progress = lambda _: None
@@ -280,6 +291,10 @@ class Job:
         counts = Counts(others=set(chunk.others))
         for document in zip(*released.values(), strict=True):
             counts.add(document)
+        if self.ledger:
+            losses = list(_losses(privatizer, chunk, released, f"{name}/", start))
+            spent = self.ledger.spend(self._id, losses, self.budget)
+            counts.again, counts.nats = spent.again, spent.most
         new = {
             column: [
                 None if before is None else joined(after, privatizer.keep_spacing)
@@ -289,6 +304,11 @@ class Job:
         }
         map = _map_lines(released, start) if self.map else ""
         return chunk.encode(new), map.encode(), counts
+
+    @cached_property
+    def _id(self) -> str:
+        """The release's id in the ledger: as long as its parts are there, the same."""
+        return uuid4().hex if self.out == STREAM else self._parts.id
 
     def _settings(self, privatizer: TextPrivatizer) -> dict[str, object]:
         """Return all that determines a release, as JSON; its parts must share it.
@@ -368,6 +388,20 @@ def write_statement(out: Path, content: dict[str, Any]) -> None:
     text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     write_bytes(beside(out, ".privacy.json"), [text.encode()])
     write_bytes(beside(out, ".privacy.txt"), [plain_words(content).encode()])
+
+
+def _losses(
+    privatizer: TextPrivatizer,
+    chunk: Chunk,
+    released: Mapping[str, list[list[Word]]],
+    place: str,
+    start: int,
+) -> Iterator[Loss]:
+    """Yield what each text of a chunk loses, of those in which a word got noise."""
+    for column, texts in chunk.texts.items():
+        for number, (text, words) in enumerate(zip(texts, released[column], strict=True), start):
+            if noisy := sum(word.fate == NOISE for word in words):
+                yield Loss(text or "", f"{place}{column}/{number}", noisy * privatizer.nats)
 
 
 def _map_lines(released: Mapping[str, list[list[Word]]], start: int) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
@@ -36,6 +37,11 @@ class Parts:
         """Whether there is an unfinished run."""
         return self._manifest.exists()
 
+    @property
+    def id(self) -> str:
+        """The id of the begun release."""
+        return (self.folder / "id").read_text()
+
     @contextmanager
     def opened(self, identity: Mapping[str, Any], resumable: bool) -> Iterator[Parts]:
         """Start a release or resume it, one run at a time.
@@ -60,6 +66,8 @@ class Parts:
                     self._check(json.loads(content))
                 if self._maps:
                     self._maps.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if not self.begun:
+                    write_bytes(self.folder / "id", [uuid4().hex.encode()])
                 write_bytes(self._manifest, [content])
                 yield self
         except Timeout:

@@ -31,6 +31,8 @@ class Counts:
         fates: number of words by their fate (rapt.release.text).
         replaced: number of words that noise turned into another word; not for the statement.
         others: names of the columns that are released unchanged.
+        again: texts that were in another release before; not for the statement.
+        nats: the most that one text has lost over all its releases; not for the statement.
     """
 
     documents: int = 0
@@ -38,6 +40,8 @@ class Counts:
     fates: Counter[str] = field(default_factory=Counter)
     replaced: int = 0
     others: set[str] = field(default_factory=set)
+    again: int = 0
+    nats: float = 0.0
 
     def add(self, document: Sequence[Sequence[Word]]) -> None:
         """Count one document, given the words of its texts, one text for each column."""
@@ -57,6 +61,8 @@ class Counts:
         self.fates += other.fates
         self.replaced += other.replaced
         self.others |= other.others
+        self.again += other.again
+        self.nats = max(self.nats, other.nats)
 
     @property
     def words(self) -> int:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from spacy.tokens import Doc
 
 from rapt.privacy import strength
+from rapt.privacy.budget import FARTHEST, distances
 from rapt.privacy.categories import VERBATIM, Scheme, expanded
 from rapt.privacy.mechanisms import word_mechanism
 from rapt.privacy.privatizer import Privatizer, Words, check_categories
@@ -126,6 +127,13 @@ class TextPrivatizer:
 
     def __reduce__(self) -> tuple[Callable[..., TextPrivatizer], tuple[str]]:
         return _opened, (json.dumps(asdict(self)),)
+
+    @cached_property
+    def nats(self) -> float:
+        """The most that a word with noise loses, against any other word of the table."""
+        made = self.privatizer
+        apart = distances(made.mechanism, made.spaces())[FARTHEST]
+        return made.mechanism.bound(self.eta, apart)
 
     @cached_property
     def _tagger(self) -> Tagger:

@@ -1,0 +1,22 @@
+"""`rapt ledger`: what has been released of the user's own texts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def ledger(
+    reset: Annotated[bool, typer.Option("--reset", help="Forget all releases.")] = False,
+) -> None:
+    """Show how many texts were released how often, and what they lost."""
+    from rapt.release.ledger import Ledger
+
+    known = Ledger()
+    if reset:
+        known.reset()
+    texts, releases, most = known.total()
+    typer.echo(
+        f"{texts} texts in {releases} releases; one has lost {most:.4g} nats in all ({known.path})"
+    )
