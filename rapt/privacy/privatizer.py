@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rapt.privacy.budget import distances
 from rapt.privacy.categories import VERBATIM, Scheme, expanded
 from rapt.privacy.mechanisms import Mechanism, Sampler, Space, WordMechanism, Wordwise
 from rapt.privacy.neighbours.threads import beside, blas_threads
@@ -117,6 +118,11 @@ class Privatizer:
         """The sampler of words that the table does not know, made for the first of them."""
         assert isinstance(self.mechanism, WordMechanism)
         return self.mechanism.sampler(self._whole(), self.eta)
+
+    @cached_property
+    def distances(self) -> dict[str, float]:
+        """Typical and largest distances between candidates: `rapt.privacy.budget.distances`."""
+        return distances(self.mechanism, self.spaces())
 
     def words_of(self, group: int) -> frozenset[str]:
         """The words that a word of this group can become."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rapt.privacy import strength
-from rapt.privacy.budget import budget, distances
+from rapt.privacy.budget import budget
 from rapt.privacy.categories import ALL
 from rapt.privacy.mechanisms import WordMechanism, parameters
 from rapt.privacy.mechanisms.vectors import FLOATING_POINT
@@ -143,8 +143,7 @@ def _precision(privatizer: Privatizer) -> str:
 
 def _budget(privatizer: Privatizer, words: int) -> dict[str, Any]:
     """Return the budget of a document in which `words` got noise, with typical distances."""
-    mechanism = privatizer.mechanism
-    return budget(mechanism, privatizer.eta, words, distances(mechanism, privatizer.spaces()))
+    return budget(privatizer.mechanism, privatizer.eta, words, privatizer.distances)
 
 
 def plain_words(content: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from spacy.tokens import Doc
 
 from rapt.privacy import strength
-from rapt.privacy.budget import FARTHEST, distances
+from rapt.privacy.budget import FARTHEST
 from rapt.privacy.categories import VERBATIM, Scheme, expanded
 from rapt.privacy.mechanisms import word_mechanism
 from rapt.privacy.privatizer import Privatizer, Words, check_categories
@@ -131,9 +131,8 @@ class TextPrivatizer:
     @cached_property
     def nats(self) -> float:
         """The most that a word with noise loses, against any other word of the table."""
-        made = self.privatizer
-        apart = distances(made.mechanism, made.spaces())[FARTHEST]
-        return made.mechanism.bound(self.eta, apart)
+        apart = self.privatizer.distances[FARTHEST]
+        return self.privatizer.mechanism.bound(self.eta, apart)
 
     @cached_property
     def _tagger(self) -> Tagger:

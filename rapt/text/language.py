@@ -51,7 +51,7 @@ def check(texts: Sequence[str], of_tagger: str, language: str | None) -> None:
     if found not in (expected, NONE) and likely[expected] < UNLIKELY:
         raise RaptError(
             f"language: got texts in {found!r}, expected {expected!r}. Take a tagger and a table "
-            f"of that language, or give --language {found}."
+            f"of that language, or override it: --language {found}, or language in params.yaml."
         )
 
 
