@@ -12,7 +12,7 @@ PACKAGES = ("rapt", "stages", "pipelines")
 ELSEWHERE = {
     "rapt/__init__.py": "tests/test_package.py",
     "rapt/attacks/__init__.py": "tests/attacks/test_registry.py",
-    "rapt/privacy/audit/__init__.py": "tests/privacy/audit/test_audit.py",
+    "rapt/audit/__init__.py": "tests/audit/test_audit.py",
     "rapt/privacy/mechanisms/__init__.py": "tests/privacy/mechanisms/test_registry.py",
     "rapt/reporting/papers/__init__.py": "tests/reporting/papers/test_papers.py",
     # Commands run as a user runs them.

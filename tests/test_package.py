@@ -66,7 +66,7 @@ def test_importing_the_package_imports_nothing_else() -> None:
     "module",
     [
         "rapt.cli",
-        "rapt.privacy.audit",
+        "rapt.audit",
         "rapt.privacy.calibration",
         "rapt.release.command",
         "rapt.serving.repeater",

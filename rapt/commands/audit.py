@@ -19,9 +19,9 @@ from rapt.options import parsed_eta
 from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
-    from rapt.privacy.audit import Audit, Finding, Verdict
-    from rapt.privacy.audit.cases import Pairs
-    from rapt.privacy.audit.draws import Texts
+    from rapt.audit import Audit, Finding, Verdict
+    from rapt.audit.cases import Pairs
+    from rapt.audit.draws import Texts
     from rapt.privacy.mechanisms import Mechanism
 
 COLUMNS = ("mechanism", "loss shown", "allowed", "where", "verdict")  # of 80 characters
@@ -54,8 +54,8 @@ def audit(
     json: Annotated[Path | None, typer.Option(help="Write all findings to this file.")] = None,
 ) -> None:
     """Look for violations of what the mechanisms promise; exit with 1 if there are any."""
-    from rapt.privacy import audit as audits
-    from rapt.privacy.audit.cases import ETAS, Choice
+    from rapt import audit as audits
+    from rapt.audit.cases import ETAS, Choice
 
     choice = Choice(
         mechanisms=mechanism or (),

@@ -10,7 +10,7 @@ from scipy.stats import binom, binomtest, norm
 
 from rapt.attacks.averaging import Averaging
 from rapt.attacks.base import Public, Release
-from rapt.privacy.audit.cases import small_table
+from rapt.audit.cases import small_table
 from rapt.text.table import EmbeddingTable
 from tests.attacks.test_bayesian import CHANNELS, FALSE_ALARM, NONE, Shares, draw
 from tests.attacks.test_bayesian import public as public

@@ -7,7 +7,7 @@ import pytest
 
 from rapt.attacks.base import Public
 from rapt.attacks.black_box import BlackBox
-from rapt.privacy.audit.cases import small_table
+from rapt.audit.cases import small_table
 from rapt.privacy.categories import VERBATIM
 from tests.attacks.two_words import ATTACKER, AUTOENCODER, texts
 

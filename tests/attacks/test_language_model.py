@@ -9,7 +9,7 @@ import numpy as np
 from rapt.attacks.base import Public
 from rapt.attacks.masked_token import MaskedToken
 from rapt.attacks.predictor import WordPredictor
-from rapt.privacy.audit.cases import small_table
+from rapt.audit.cases import small_table
 from tests.attacks.test_predictor import FREQUENCY, WORDS
 from tests.attacks.test_predictor import model as model
 from tests.attacks.test_predictor import tokenizer as tokenizer

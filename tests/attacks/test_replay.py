@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 
 from rapt.attacks.base import Public, Release
 from rapt.attacks.replay import SeedReplay
-from rapt.privacy.audit.cases import small_table
+from rapt.audit.cases import small_table
 from rapt.privacy.mechanisms import PCT2T, T2T, TokenRepresentation
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.streams import stream

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from rapt.privacy.audit.cases import Case, Choice, cases_of
-from rapt.privacy.audit.draws import VIEWS, Draws, Texts, draws_of, streams
-from rapt.privacy.audit.evidence import EVENTS, best_evidence
+from rapt.audit.cases import Case, Choice, cases_of
+from rapt.audit.draws import VIEWS, Draws, Texts, draws_of, streams
+from rapt.audit.evidence import EVENTS, best_evidence
 from rapt.privacy.mechanisms import Mechanism
 from rapt.privacy.mechanisms.vectors import mean
 from rapt.utils.errors import RaptError

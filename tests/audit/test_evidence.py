@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from rapt.privacy.audit import FALSE_ALARM
-from rapt.privacy.audit.evidence import View, best_evidence, loss_bound
+from rapt.audit import FALSE_ALARM
+from rapt.audit.evidence import View, best_evidence, loss_bound
 
 
 def test_the_bound_on_a_loss_is_clopper_and_pearsons() -> None:

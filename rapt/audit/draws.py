@@ -10,8 +10,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.privacy.audit.cases import Case
-from rapt.privacy.audit.evidence import Codes, View
+from rapt.audit.cases import Case
+from rapt.audit.evidence import Codes, View
 from rapt.privacy.mechanisms import Space, VectorMechanism, WordMechanism
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.streams import fresh, stream

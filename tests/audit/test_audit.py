@@ -5,10 +5,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from rapt.privacy import audit as module
-from rapt.privacy.audit import FALSE_ALARM, Case, Choice, Finding, Verdict, audit, cases_of, draws
-from rapt.privacy.audit.cases import BUILT_IN, UNKNOWN, built_in
-from rapt.privacy.audit.evidence import Evidence, View, best_evidence, loss_bound
+from rapt import audit as module
+from rapt.audit import FALSE_ALARM, Case, Choice, Finding, Verdict, audit, cases_of, draws
+from rapt.audit.cases import BUILT_IN, UNKNOWN, built_in
+from rapt.audit.evidence import Evidence, View, best_evidence, loss_bound
 from rapt.privacy.mechanisms import MECHANISMS, T2T, Mechanism, Sampler, Space
 from rapt.privacy.mechanisms.noise import spherical_noise
 from rapt.privacy.mechanisms.vectors import TokenRepresentation

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from rapt.privacy.audit import Choice, audit, cases_of
+from rapt.audit import Choice, audit, cases_of
 
 
 def test_draws_are_those_of_a_release() -> None:

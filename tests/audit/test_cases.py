@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from rapt.privacy.audit import Choice, cases_of
-from rapt.privacy.audit.cases import BUILT_IN, space
+from rapt.audit import Choice, cases_of
+from rapt.audit.cases import BUILT_IN, space
 from rapt.utils.errors import RaptError
 
 
