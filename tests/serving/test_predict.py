@@ -266,6 +266,12 @@ def test_the_halves_of_a_pair_share_the_words_that_the_model_can_see(
     assert counts.words == sum(most)
 
 
+def test_a_level_that_protects_nothing_is_refused(model: Adapted, folder: Path) -> None:
+    """A provider may claim any η: --as-told does not send words as they are."""
+    with pytest.raises(RaptError, match=r"^eta: got 1e\+09, which replaces 0% of the protected"):
+        repeater(model.contract, folder, eta=1e9)
+
+
 def test_any_of_the_plain_sequences_is_taken(model: Adapted, folder: Path) -> None:
     contract = replace(model.contract, plain=[["film"], ["saw"]])
     sent, _ = repeater(contract, folder, eta=1e6, language="any", allow_weak=True)([["film"]] * 60)
