@@ -51,7 +51,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingTable:
 @pytest.fixture(autouse=True)
 def own_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep tests away from the user's own ledger."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data-home"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path.with_name(f"{tmp_path.name}-data-home")))
 
 
 @pytest.fixture
