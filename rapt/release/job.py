@@ -179,7 +179,8 @@ class Job:
             try:
                 yield
             except RaptError:
-                if not any(self._parts.folder.rglob("[0-9]*.json")):  # nothing is done yet
+                done = {path.name for path in self._parts.folder.rglob("*.json")}
+                if done <= {"manifest.json"}:  # nothing is
                     self._parts.remove()
                 raise
 

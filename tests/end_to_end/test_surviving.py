@@ -121,7 +121,7 @@ def test_after_a_kill_repro_completes_with_the_same_bytes(
     # The next start takes it up: it says so where the checkpoint is damaged.
     whole = checkpoint.read_bytes()
     checkpoint.write_bytes(whole[:-1])
-    assert "its checkpoint of step" in workspace.dvc("repro", CELL, fails=True)
+    assert "got a damaged checkpoint of step" in workspace.dvc("repro", CELL, fails=True)
     checkpoint.write_bytes(whole)
     workspace.dvc("repro", "-q", CELL)
     assert not checkpoint.exists()
