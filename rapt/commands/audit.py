@@ -119,7 +119,7 @@ def as_json(audit: Audit, false_alarm: float) -> dict[str, Any]:
                 "mechanism": verdict.mechanism.name,
                 "source": verdict.mechanism.source,
                 "metric": verdict.mechanism.metric,
-                "caveat": verdict.mechanism.caveat,
+                "caveat": _caveat(verdict.mechanism),
                 "verdict": verdict.text,
                 "not_tested": list(verdict.not_tested),
                 "findings": [
@@ -148,13 +148,25 @@ def _facts(kind: type[Mechanism]) -> Table:
     grid.add_row("source", mechanism.source)
     grid.add_row("releases", mechanism.releases)
     grid.add_row("categories", mechanism.categories)
-    grid.add_row("metric", mechanism.metric)
-    grid.add_row("law", mechanism.law("eta"))
-    if mechanism.caveat:
-        grid.add_row("caveat", f"[yellow]{mechanism.caveat}[/]")
+    claim = mechanism.claim
+    grid.add_row("law", claim.law("eta"))
+    if claim.proof:
+        grid.add_row("d", mechanism.metric)
+        grid.add_row("of", claim.unit)
+        if claim.delta:
+            grid.add_row("delta", f"{claim.delta:.2g} for each candidate")
+        grid.add_row("if", " ".join(claim.conditions))
+        grid.add_row("proof", ", ".join(claim.places))
+    if caveat := _caveat(mechanism):
+        grid.add_row("caveat", f"[yellow]{caveat}[/]")
     for field in fields(mechanism):
         grid.add_row(f"{field.name} = {field.default}", field.metadata["help"])
     return grid
+
+
+def _caveat(mechanism: Mechanism) -> str | None:
+    published = mechanism.claim.published
+    return published.caveat if published else None
 
 
 def _row(verdict: Verdict) -> tuple[str, ...]:

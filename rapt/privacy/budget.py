@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rapt.privacy.mechanisms import Mechanism, Space
+from rapt.privacy.mechanisms.claim import Bound
 from rapt.utils.memmap import take
 
 QUANTILES = {
@@ -79,36 +80,26 @@ def _farthest(mechanism: Mechanism, space: Space) -> float:
     return largest
 
 
-def text_loss(mechanism: Mechanism, eta: float, words: int, distance: float) -> float:
-    """Bound the privacy loss of a text: the log-likelihood ratio of its release against another.
+def budget(bound: Bound, eta: float, words: int, distances: Mapping[str, float]) -> dict[str, Any]:
+    """Return the budget of a text as JSON: its loss at each distance; infinite ones are null.
 
-    For two texts with the same number of words it is at most η·Σ d(wᵢ, w'ᵢ) (d_X-privacy). This
-    means nothing without the distances, and is not the ε of differential privacy.
+    It means nothing without the distances, and is not the ε of differential privacy.
 
     Args:
-        mechanism: the mechanism of the release.
+        bound: of a word.
         eta: the privacy parameter.
         words: number of words that got noise, over all releases of the text.
-        distance: between each of these words and the one in its place in the other text.
+        distances: between each of these words and the one in its place in the other text.
     """
-    # 0 words lose nothing, even if the distance is infinite.
-    return words * mechanism.bound(eta, distance) if words else 0.0
-
-
-def budget(
-    mechanism: Mechanism, eta: float, words: int, distances: Mapping[str, float]
-) -> dict[str, Any]:
-    """Return the budget of a text as JSON: its loss at each distance; infinite ones are null."""
+    text = words * bound
     return {
         "kind": "d_X-privacy",
-        "metric": mechanism.metric,
+        "metric": bound.metric,
         "words": words,
         "eta_per_word": eta,
+        "delta": text.delta,
         "loss": {
-            name: {
-                "distance": _finite(distance),
-                "at_most": _finite(text_loss(mechanism, eta, words, distance)),
-            }
+            name: {"distance": _finite(distance), "at_most": _finite(text.loss(distance))}
             for name, distance in distances.items()
         },
     }

@@ -115,11 +115,6 @@ class Scheme:
     def not_covered(self) -> list[str]:
         """Describe what is released unchanged, a sentence each."""
         gaps = ["The number of words of each text is released as it is."]
-        if self.categories is not None:
-            gaps.append(
-                "The category of each word is released as it is: the guarantee holds given the "
-                "tags."
-            )
         left = [name for name in CATEGORIES | REST if name not in self._tags()]
         if self.categories is not None and left:
             gaps.append(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rapt.privacy.budget import distances
 from rapt.privacy.categories import VERBATIM, Scheme, expanded
 from rapt.privacy.mechanisms import Mechanism, Sampler, Space, WordMechanism, Wordwise
+from rapt.privacy.mechanisms.claim import Bound, Claim
 from rapt.privacy.neighbours.threads import beside, blas_threads
 from rapt.privacy.streams import fresh
 from rapt.text.identifiers import placeholder
@@ -123,6 +124,17 @@ class Privatizer:
     def distances(self) -> dict[str, float]:
         """Typical and largest distances between candidates: `rapt.privacy.budget.distances`."""
         return distances(self.mechanism, self.spaces())
+
+    @property
+    def claim(self) -> Claim:
+        """The mechanism's claim, within the scheme."""
+        own = self.mechanism.claim
+        return own if self.scheme.categories is None else own.within_categories()
+
+    @cached_property
+    def bound(self) -> Bound:
+        """The bound of a word; unknown words may become any of the table."""
+        return self.claim.at(self.eta, self.mechanism.metric, len(self.table.words))
 
     def words_of(self, group: int) -> frozenset[str]:
         """The words that a word of this group can become."""

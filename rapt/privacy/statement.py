@@ -11,11 +11,11 @@ import numpy as np
 from rapt.privacy import strength
 from rapt.privacy.budget import budget
 from rapt.privacy.categories import ALL
-from rapt.privacy.mechanisms import WordMechanism, parameters
-from rapt.privacy.mechanisms.vectors import FLOATING_POINT
+from rapt.privacy.mechanisms import parameters
+from rapt.privacy.mechanisms.claim import NO_GUARANTEE
 from rapt.privacy.privatizer import Privatizer
 
-D_X, UNPROTECTED, UNKNOWN = "d_X-privacy", "unprotected", "none known"
+D_X, UNPROTECTED = "d_X-privacy", "unprotected"
 WORDS_OF_VECTORS = (
     " M releases the word's noisy vector. The word that stands beside it is the table's nearest to "
     "that vector, found from it alone (post-processing), and costs nothing more."
@@ -23,6 +23,10 @@ WORDS_OF_VECTORS = (
 WORDS_UNKNOWN = (
     " M releases a word of another category over the whole table if the table does not know it. "
     "Whether it does is not hidden."
+)
+FINITE = (
+    "The law holds up to a probability of δ = {delta:.1g} for each word: numbers of 53 bits never "
+    "give rarer outcomes."
 )
 # Kinds of words that get no noise, with their plural for statements.
 KINDS = {
@@ -77,11 +81,12 @@ def statement(
         generator: description of the noise's generator, and whether it is repeatable.
         **facts: fields that the release itself decides (task, method, embedding, …).
     """
-    mechanism, scheme = privatizer.mechanism, privatizer.scheme
-    protected = not np.isinf(privatizer.eta)
-    protection = (D_X if mechanism.proven else UNKNOWN) if protected else UNPROTECTED
-    gaps = [*scheme.not_covered(), *([mechanism.caveat] if mechanism.caveat else [])]
-    gaps += [_precision(privatizer)] if mechanism.proven else []
+    mechanism, scheme, claim = privatizer.mechanism, privatizer.scheme, privatizer.claim
+    protected, delta = not np.isinf(privatizer.eta), privatizer.bound.delta
+    gaps = [*scheme.not_covered(), *claim.conditions]
+    gaps += [claim.published.caveat] if claim.published else []
+    gaps += [FINITE.format(delta=delta)] if 0 < delta < 1 else []
+    protection = (D_X if claim.proof else NO_GUARANTEE) if protected else UNPROTECTED
     return facts | {
         "mechanism": mechanism.name,
         "parameters": parameters(mechanism),
@@ -90,6 +95,15 @@ def statement(
         "table_sha256": privatizer.table.sha256,
         "metric": mechanism.metric,
         "protection": protection,
+        "claim": {
+            "domain": claim.domain,
+            "unit": claim.unit,
+            "delta": delta,
+            "conditions": list(claim.conditions),
+            "proof": claim.places,
+        }
+        if protection == D_X
+        else None,
         "guarantee": guarantee(privatizer, eta)
         if protected
         else "None: the words are the originals.",
@@ -103,47 +117,27 @@ def statement(
         "columns": sorted(columns),
         "spacing": spacing,
         "generator": generator,
-        "budget_of_the_longest": _budget(privatizer, longest) if protected else None,
+        "budget_of_the_longest": budget(
+            privatizer.bound, privatizer.eta, longest, privatizer.distances
+        )
+        if protected
+        else None,
         "strength": asdict(strength.replaced(privatizer)) if protected else None,
     }
 
 
 def guarantee(privatizer: Privatizer, eta: str) -> str:
     """State the bound for a word and for a text, in one sentence."""
-    if not privatizer.mechanism.proven:
-        return "None: no bound is known for this mechanism."
-    scope = privatizer.scheme.scope()
-    categories = privatizer.scheme.categories
-    within = "" if categories is None else " of one category"
+    claim, scheme = privatizer.claim, privatizer.scheme
+    if not claim.proof:
+        return f"{NO_GUARANTEE.capitalize()}: none is proven for this mechanism."
+    scope = scheme.scope()
     return (
-        f"{scope[0].upper()}{scope[1:]} is released by a mechanism M with "
-        f"{privatizer.mechanism.law(eta)}{within}; losses add up over words."
-        + (WORDS_UNKNOWN if categories not in (None, (ALL,)) else "")
+        f"{scope[0].upper()}{scope[1:]} is released by a mechanism M with {claim.law(eta)}; losses "
+        "add up over words."
+        + (WORDS_UNKNOWN if scheme.categories not in (None, (ALL,)) else "")
         + (WORDS_OF_VECTORS if privatizer.mechanism.releases == "vectors" else "")
     )
-
-
-def _precision(privatizer: Privatizer) -> str:
-    """Say how far the law holds for what a computer draws.
-
-    An outcome of the exponential mechanism is a step between two partial sums of V weights. Each
-    step is rounded by at most 2^-53 of the whole, and so is the uniform number.
-    """
-    mechanism = privatizer.mechanism
-    if not isinstance(mechanism, WordMechanism):
-        return FLOATING_POINT
-    if not mechanism.uniforms:
-        return "The law holds for real numbers: what noise of 53 bits cannot reach never occurs."
-    delta = max(len(space.vectors) for space in privatizer.spaces()) * 2.0**-52
-    return (
-        f"The law holds up to a probability of δ = {delta:.1g} for each word: numbers of 53 bits "
-        "never give rarer outcomes."
-    )
-
-
-def _budget(privatizer: Privatizer, words: int) -> dict[str, Any]:
-    """Return the budget of a document in which `words` got noise, with typical distances."""
-    return budget(privatizer.mechanism, privatizer.eta, words, privatizer.distances)
 
 
 def plain_words(content: Mapping[str, Any]) -> str:
@@ -185,7 +179,7 @@ def plain_words(content: Mapping[str, Any]) -> str:
                 else "."
             ),
             content["guarantee"],
-            f"d is the {content['metric']} in the table with sha256 {content['table_sha256']}; "
+            f"d is the {content['metric']}, in the table with sha256 {content['table_sha256']}; "
             "eta means nothing without it.",
             "",
             f"Of public text's protected words {replaced['value']:.0%} ({replaced['low']:.0%} to "

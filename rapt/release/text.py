@@ -131,8 +131,7 @@ class TextPrivatizer:
     @cached_property
     def nats(self) -> float:
         """The most that a word with noise loses, against any other word of the table."""
-        apart = self.privatizer.distances[FARTHEST]
-        return self.privatizer.mechanism.bound(self.eta, apart)
+        return self.privatizer.bound.loss(self.privatizer.distances[FARTHEST])
 
     @cached_property
     def _tagger(self) -> Tagger:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from rapt import defaults
 from rapt.privacy import strength
-from rapt.privacy.budget import text_loss
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.mechanisms import wordwise_mechanism
 from rapt.privacy.privatizer import Privatizer, Words
@@ -158,8 +157,9 @@ class Repeater:
             f"{counts.fates[NOISE]} get noise, {sum(counts.kinds(PLACEHOLDER).values())} become "
             f"placeholders; as they are: {verbatim or 'none'}"
         )
-        mechanism = wordwise_mechanism(statement.mechanism, **statement.parameters)
-        loss = text_loss(mechanism, self.eta, most, 1.0)
+        how = self._of_vectors or (self._privatizer and self._privatizer.privatizer)
+        assert how
+        loss = (most * how.bound).loss(1.0)
         bound = f"{self.eta:g} · {most} words = {loss:g}" if math.isfinite(loss) else "no bound"
         yield (
             "each prediction spends privacy, also of a text that was asked about before. The "

@@ -17,6 +17,8 @@ from tests.conftest import ROOT
 class WithoutTheWord(T2T):
     """Never the word itself, as Vickrey is often coded."""
 
+    claim = T2T.claim
+
     def sampler(self, space: Space, eta: float) -> Sampler:
         search = space.search()
 
@@ -81,10 +83,14 @@ def test_the_command_audits_chosen_words_of_a_table(run: Callable, table) -> Non
 def test_all_mechanisms_are_listed_with_their_parameters(run: Callable) -> None:
     code, printed = run("mechanisms")
     assert code == 0
+    sections = {part.split()[0]: part for part in re.split(r"\n\s*\n", printed) if part.strip()}
     for name, kind in MECHANISMS.items():
         assert name in printed
         assert kind.source in printed
-        assert (kind.caveat or "")[:40] in printed
+        claim, shown = kind.claim, " ".join(sections[name].split())
+        assert ("no guarantee" in shown) == (not claim.proof)
+        assert all(place in shown for place in claim.places)
+        assert not claim.published or claim.published.caveat in shown
     assert "beta = 0.001" in printed
     assert "probability of a word beyond the truncation" in printed
 
@@ -102,5 +108,5 @@ def test_the_documented_verdicts_are_those_of_every_mechanism() -> None:
     found = dict(documented())
     assert list(found) == list(MECHANISMS)
     for name, text in found.items():
-        expected = "refuted" if mechanism(name).caveat else "holds"
+        expected = "refuted" if mechanism(name).claim.published else "holds"
         assert text.startswith(expected)

@@ -1,17 +1,26 @@
 import json
+from typing import Any
 
 import numpy as np
 import pytest
 
-from rapt.privacy.budget import QUANTILES, budget, distances, text_loss
-from rapt.privacy.mechanisms import T2T, Space, mechanism
+from rapt.privacy.budget import QUANTILES, budget, distances
+from rapt.privacy.mechanisms import T2T, Mechanism, Space, mechanism
 from tests.privacy.mechanisms.conftest import space_of
 
 SPACE = space_of(np.random.default_rng(0).standard_normal((200, 5)))
 
 
+def budget_of(made: Mechanism, eta: float, words: int) -> dict[str, Any]:
+    bound = made.claim.at(eta, made.metric, len(SPACE.vectors))
+    return budget(bound, eta, words, distances(made, [SPACE]))
+
+
 def test_losses_add_up_over_words() -> None:
-    assert text_loss(T2T(), 2.0, 12, 0.5) == 12.0
+    one, many = (budget_of(T2T(), 2.0, words)["loss"] for words in (1, 12))
+    for name in QUANTILES:
+        assert many[name]["at_most"] == pytest.approx(12 * one[name]["at_most"])
+    assert budget_of(mechanism("santext"), 2.0, 12)["delta"] == 12 * 200 * 2.0**-51
 
 
 def test_distances_are_those_of_the_table() -> None:
@@ -25,7 +34,7 @@ def test_distances_are_those_of_the_table() -> None:
 
 
 def test_its_json_is_never_an_epsilon() -> None:
-    content = budget(T2T(), 75.0, 12, distances(T2T(), [SPACE]))
+    content = budget_of(T2T(), 75.0, 12)
     assert json.loads(json.dumps(content, allow_nan=False)) == content
     assert content["kind"] == "d_X-privacy"
     assert content["loss"]["its nearest word"]["at_most"] == pytest.approx(
@@ -35,9 +44,10 @@ def test_its_json_is_never_an_epsilon() -> None:
 
 def test_no_bound_is_said_so() -> None:
     made = mechanism("custext")
-    content = budget(made, 3.0, 2, distances(made, [SPACE]))
+    content = budget_of(made, 3.0, 2)
     assert content["loss"]["a random word (farthest 5 %)"]["at_most"] is None
-    assert text_loss(made, 3.0, 0, np.inf) == 0
+    nothing = budget_of(made, 3.0, 0)["loss"]
+    assert nothing["a random word (farthest 5 %)"]["at_most"] == 0
 
 
 def test_the_metric_is_the_mechanisms() -> None:

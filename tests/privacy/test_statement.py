@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from rapt.privacy.mechanisms import PCT2T, T2T, word_mechanism
+from rapt.privacy.mechanisms.claim import TABLE, TAGS
 from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.statement import kind, plain_words, statement
 from rapt.text.table import EmbeddingTable
@@ -69,7 +70,7 @@ def test_a_caveat_and_a_missing_bound_are_said(table: EmbeddingTable) -> None:
     assert "distance" in plain_words(content)
 
 
-@pytest.mark.parametrize(("name", "says"), [("santext", "δ = 2e-15"), ("t2t", "53 bits")])
+@pytest.mark.parametrize(("name", "says"), [("santext", "δ = 8e-15"), ("t2t", "53 bits")])
 def test_what_a_computer_cannot_draw_is_said(table: EmbeddingTable, name: str, says: str) -> None:
     content = of(table, 3.0, name)
     assert any("The law holds" in gap and says in gap for gap in content["not_covered"])
@@ -77,11 +78,36 @@ def test_what_a_computer_cannot_draw_is_said(table: EmbeddingTable, name: str, s
 
 def test_a_mechanism_without_a_law_claims_none(table: EmbeddingTable) -> None:
     content = of(table, 1e4, "truncated-gumbel")
-    assert content["protection"] == "none known"
-    assert content["guarantee"] == "None: no bound is known for this mechanism."
+    assert content["protection"] == "no guarantee"
+    assert content["guarantee"] == "No guarantee: none is proven for this mechanism."
+    assert content["claim"] is None
     text = plain_words(content)
     assert "d_X" not in text.split("Not covered:")[0]
     assert "no bound" in text
+
+
+class Louder(T2T):
+    """A mechanism that states no claim."""
+
+
+def test_a_subclass_inherits_no_claim(table: EmbeddingTable) -> None:
+    content = statement(Privatizer(table=table, mechanism=Louder(), eta=3.0), eta="3", **FOUND)
+    assert content["protection"] == "no guarantee"
+    assert content["claim"] is None
+    losses = content["budget_of_the_longest"]["loss"].values()
+    assert {loss["at_most"] for loss in losses} == {None}
+    assert "Protection: no guarantee.\nNo guarantee: none is proven" in plain_words(content)
+
+
+def test_the_claim_is_told_with_its_proof(table: EmbeddingTable) -> None:
+    claim = of(table, 3.0, "santext")["claim"]
+    assert claim == {
+        "domain": "words w, w' of one category",
+        "unit": "one word",
+        "delta": 18 * 2.0**-51,
+        "conditions": [TABLE, TAGS],
+        "proof": [f"docs/proofs.md#{n}" for n in ("exponential", "finite-precision", "categories")],
+    }
 
 
 def test_losses_without_a_bound_are_listed(table: EmbeddingTable) -> None:

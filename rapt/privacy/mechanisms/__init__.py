@@ -57,7 +57,11 @@ MECHANISMS: dict[str, type[Mechanism]] = {
 }
 # Names of those that release words; of those whose release has a word for each word.
 WORDS = [name for name, kind in MECHANISMS.items() if kind.releases == "words"]
-WORDWISE = [name for name, kind in MECHANISMS.items() if not kind.pooled]
+WORDWISE = [
+    name
+    for name, kind in MECHANISMS.items()
+    if issubclass(kind, WordMechanism | TokenRepresentation)
+]
 
 
 def mechanism(type: str, **given: Any) -> Mechanism:

@@ -1,4 +1,4 @@
-"""Base classes of the mechanisms: parameters, metric, privacy guarantee and release."""
+"""Base classes of the mechanisms: parameters, claim and release."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rapt.privacy.mechanisms.claim import Claim
 from rapt.privacy.neighbours import ExactSearch
 from rapt.utils.errors import RaptError
 
@@ -64,41 +65,29 @@ class Mechanism(ABC):
 
     name: ClassVar[str]
     source: ClassVar[str]
-    metric: ClassVar[str] = "Euclidean distance of word embeddings"
+    # What it promises. A class that states no claim of its own has none: it inherits nothing.
+    claim: ClassVar[Claim] = Claim()
     # What it releases; the word nearest to a released vector stands beside it (post-processing).
     releases: ClassVar[Literal["words", "vectors"]]
-    # Whether a text is released as one vector: the guarantee is then about its words' mean.
-    pooled: ClassVar[bool] = False
-    # Its guarantee as a formula, with {eta}.
-    formula: ClassVar[str] = (
-        "P[M(w)=y] <= exp({eta} * d(w, w')) * P[M(w')=y] for all words w, w', y"
-    )
-    # Why its published claim fails; None: it holds.
-    caveat: ClassVar[str | None] = None
-    # Whether any privacy guarantee is proven.
-    proven: ClassVar[bool] = True
     # Whether it is defined with categories ("required"), without ("none") or either way ("any").
     categories: ClassVar[str] = "any"
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.claim = vars(cls).get("claim", Claim())
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
         """Draw the randomness for a text of n words, float64, independent of η and the words."""
 
+    @property
+    def metric(self) -> str:
+        """The name of its claim's metric."""
+        return self.claim.metric.name.format(**vars(self))
+
     def distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
-        """Compute the distances in the guarantee's metric between vectors (n, d): float64 (n,)."""
-        return euclidean(one, other)
-
-    def claimed_distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
-        """Compute the distances in the published claim; `distance` unless there is a caveat."""
-        return self.distance(space, one, other)
-
-    def bound(self, eta: float, distance: float) -> float:
-        """Bound log P[M(w)=y] − log P[M(w')=y] for words at this distance."""
-        return eta * distance
-
-    def law(self, eta: str) -> str:
-        """Return the bound as a formula."""
-        return self.formula.format(eta=eta)
+        """Compute the distances in its claim's metric between vectors (n, d): float64 (n,)."""
+        return self.claim.metric.between(self, space, one, other)
 
 
 class WordMechanism(Mechanism):
@@ -137,11 +126,6 @@ class VectorMechanism(Mechanism):
 def parameter(default: Any, help: str) -> Any:
     """Declare a parameter of a mechanism, with the paper's value as default."""
     return field(default=default, metadata={"help": help})
-
-
-def euclidean(one: Vectors, other: Vectors) -> Distances:
-    """Compute ‖one − other‖ row by row, float64 (n,)."""
-    return np.linalg.norm(np.asarray(one, np.float64) - other, axis=1)
 
 
 def check(name: str, value: float, expected: str, holds: bool) -> None:

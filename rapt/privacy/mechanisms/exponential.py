@@ -19,13 +19,15 @@ from rapt.privacy.mechanisms.base import (
     Vectors,
     WordMechanism,
     check,
-    euclidean,
     parameter,
 )
+from rapt.privacy.mechanisms.claim import EUCLIDEAN, Claim, Metric, Published, euclidean
 
 ENTRIES = 1 << 21  # distances held at a time: 16 MiB
 # Where rounding could decide, the words are weighed again, one by one and in one order.
 ROUNDING = 1e-9
+# How far rounding takes the law, for each candidate: lemma `finite-precision`.
+STEP = 2.0**-51
 
 Weights = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -92,6 +94,7 @@ class SanText(WordMechanism):
 
     name: ClassVar[str] = "santext"
     source: ClassVar[str] = "Yue et al., 2021"
+    claim: ClassVar[Claim] = Claim(EUCLIDEAN, ("exponential", "finite-precision"), delta=STEP)
 
     def sampler(self, space: Space, eta: float) -> Sampler:
         """The exponential mechanism over all candidates."""
@@ -108,6 +111,9 @@ class Tem(SanText):
 
     name: ClassVar[str] = "tem"
     source: ClassVar[str] = "Carvalho et al., 2021, arXiv 2107.07928"
+    claim: ClassVar[Claim] = Claim(
+        EUCLIDEAN, ("exponential", "truncation", "finite-precision"), delta=STEP
+    )
     beta: float = parameter(0.001, "β, the most probability of a word beyond the truncation")
 
     def __post_init__(self) -> None:
@@ -120,6 +126,12 @@ class Tem(SanText):
         return Exponential(space.vectors, decay(eta / 2, gamma))
 
 
+def _of_rare(made: SanTextPlus, space: Space, one: Vectors, other: Vectors) -> Distances:
+    is_rare = made.is_rare(space)
+    both = is_rare[space.rows(one)] & is_rare[space.rows(other)]
+    return np.where(both, euclidean(one, other), np.inf)
+
+
 @dataclass(frozen=True)
 class SanTextPlus(WordMechanism):
     """SanText over the rare words; a frequent word becomes one of them with probability p.
@@ -129,14 +141,16 @@ class SanTextPlus(WordMechanism):
 
     name: ClassVar[str] = "santext-plus"
     source: ClassVar[str] = "Yue et al., 2021"
-    metric: ClassVar[str] = "Euclidean distance of the embeddings of rare words"
-    formula: ClassVar[str] = (
-        "P[M(w)=y] <= exp({eta} * d(w, w')) * P[M(w')=y] for all rare words w, w' and all y, and "
-        "nothing for frequent words"
-    )
-    caveat: ClassVar[str] = (
-        "Frequent words are released as they are with probability 1 - p: a frequent word in the "
-        "release is the original. d_X-privacy holds among the rare words alone."
+    claim: ClassVar[Claim] = Claim(
+        Metric("Euclidean distance of the embeddings of rare words ({rare:g} of all)", _of_rare),
+        ("exponential", "finite-precision"),
+        domain="rare words w, w'",
+        delta=STEP,
+        published=Published(
+            EUCLIDEAN,
+            "Frequent words are released as they are with probability 1 - p: a frequent word in "
+            "the release is the original. d_X-privacy holds among the rare words alone.",
+        ),
     )
     uniforms: ClassVar[int] = 2
     rare: float = parameter(0.5, "share of the candidates, least frequent in public, protected")
@@ -148,7 +162,7 @@ class SanTextPlus(WordMechanism):
 
     def sampler(self, space: Space, eta: float) -> Sampler:
         """The exponential mechanism over the rare candidates, past which frequent words slip."""
-        is_rare = self._rare(space)
+        is_rare = self.is_rare(space)
         rows, search = np.flatnonzero(is_rare), space.search()
         choose = Exponential(space.vectors[rows], decay(eta / 2))
 
@@ -160,17 +174,8 @@ class SanTextPlus(WordMechanism):
 
         return release
 
-    def distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
-        """Euclidean among rare words, else infinite: nothing is promised."""
-        is_rare = self._rare(space)
-        both = is_rare[space.rows(one)] & is_rare[space.rows(other)]
-        return np.where(both, euclidean(one, other), np.inf)
-
-    def claimed_distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
-        """Euclidean for all words."""
-        return euclidean(one, other)
-
-    def _rare(self, space: Space) -> NDArray[np.bool_]:
+    def is_rare(self, space: Space) -> NDArray[np.bool_]:
+        """Whether each candidate is rare, (V,)."""
         size = len(space.frequency)
         is_rare = np.zeros(size, bool)
         order = np.argsort(space.frequency, kind="stable")
@@ -199,6 +204,16 @@ def blocks(space: Space, size: int) -> NDArray[np.int64]:
     return block
 
 
+def _of_words(_: CusText, space: Space, one: Vectors, other: Vectors) -> Distances:
+    return (space.rows(one) != space.rows(other)).astype(np.float64)
+
+
+def _of_block(made: CusText, space: Space, one: Vectors, other: Vectors) -> Distances:
+    block = blocks(space, made.size)
+    within = block[space.rows(one)] == block[space.rows(other)]
+    return np.where(within, _of_words(made, space, one, other), np.inf)
+
+
 @dataclass(frozen=True)
 class CusText(WordMechanism):
     """The exponential mechanism within blocks of similar words, by distances scaled to [0, 1].
@@ -208,14 +223,17 @@ class CusText(WordMechanism):
 
     name: ClassVar[str] = "custext"
     source: ClassVar[str] = "Chen et al., 2023, arXiv 2207.01193"
-    metric: ClassVar[str] = "1 between different words of one block, infinite across blocks"
-    formula: ClassVar[str] = (
-        "P[M(w)=y] <= exp({eta}) * P[M(w')=y] for all words w, w' of one block and all y, and "
-        "nothing across blocks"
-    )
-    caveat: ClassVar[str] = (
-        "The block of each word is released as it is: words of different blocks have no output "
-        "in common. Within a block no two words differ by more than a factor exp(eta)."
+    claim: ClassVar[Claim] = Claim(
+        Metric(
+            "1 between different words of one block of {size}, infinite across blocks", _of_block
+        ),
+        ("exponential", "finite-precision"),
+        delta=STEP,
+        published=Published(
+            Metric("1 between any different words", _of_words),
+            "The block of each word is released as it is: words of different blocks have no output "
+            "in common. Within a block no two words differ by more than a factor exp(eta).",
+        ),
     )
     size: int = parameter(20, "K, the number of words in a block")
 
@@ -243,14 +261,3 @@ class CusText(WordMechanism):
             return released
 
         return release
-
-    def distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
-        """0 between equal words, 1 within a block, infinite across blocks."""
-        rows, others = space.rows(one), space.rows(other)
-        block = blocks(space, self.size)
-        within = (rows != others).astype(np.float64)
-        return np.where(block[rows] == block[others], within, np.inf)
-
-    def claimed_distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
-        """1 between any different words: the ε of local differential privacy."""
-        return (space.rows(one) != space.rows(other)).astype(np.float64)

@@ -8,16 +8,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.privacy.mechanisms.base import (
-    Distances,
-    Draws,
-    Rows,
-    Sampler,
-    Space,
-    Vectors,
-    WordMechanism,
-    euclidean,
-)
+from rapt.privacy.mechanisms.base import Draws, Rows, Sampler, Space, Vectors, WordMechanism
+from rapt.privacy.mechanisms.claim import EUCLIDEAN, Claim, Published, euclidean
 from rapt.utils.errors import RaptError
 
 # More neighbours than a Poisson number of mean ln V ≤ 13 is ever drawn from one uniform double.
@@ -34,15 +26,15 @@ class TruncatedGumbel(WordMechanism):
 
     name: ClassVar[str] = "truncated-gumbel"
     source: ClassVar[str] = "Xu et al., FLAIRS 2021"
-    metric: ClassVar[str] = "none: no bound is known"
-    proven: ClassVar[bool] = False
-    formula: ClassVar[str] = "no bound is known"
-    uniforms: ClassVar[int] = 1 + MOST  # one for k, one for the noise of each neighbour
-    caveat: ClassVar[str] = (
-        "Its list of candidates depends on the word, and a far word is in it with a probability "
-        "that falls faster than any exp(-eta * d). So there is no d_X-privacy where distances are "
-        "alike, as in word embeddings of many dimensions."
+    claim: ClassVar[Claim] = Claim(
+        published=Published(
+            EUCLIDEAN,
+            "Its list of candidates depends on the word, and a far word is in it with a "
+            "probability that falls faster than any exp(-eta * d). So there is no d_X-privacy "
+            "where distances are alike, as in word embeddings of many dimensions.",
+        )
     )
+    uniforms: ClassVar[int] = 1 + MOST  # one for k, one for the noise of each neighbour
 
     def sampler(self, space: Space, eta: float) -> Sampler:
         """The word of the least noisy distance.
@@ -68,14 +60,6 @@ class TruncatedGumbel(WordMechanism):
             return near[np.arange(len(near)), noisy.argmin(axis=1)]
 
         return release
-
-    def distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
-        """Infinite between different words: nothing is promised."""
-        return np.where(euclidean(one, other) > 0, np.inf, 0.0)
-
-    def claimed_distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
-        """Euclidean."""
-        return euclidean(one, other)
 
 
 def extent(space: Space) -> tuple[float, float]:

@@ -17,9 +17,9 @@ from rapt.privacy.mechanisms.base import (
     Vectors,
     WordMechanism,
     check,
-    euclidean,
     parameter,
 )
+from rapt.privacy.mechanisms.claim import EUCLIDEAN, REAL, TABLE, Claim, Metric, euclidean
 
 
 def spherical_noise(rng: np.random.Generator, n: int, dimension: int) -> NDArray[np.float64]:
@@ -41,6 +41,9 @@ def noisy(vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
     return sums
 
 
+NOISE = ("noise", "sphere", "nearest-word")  # the lemmas that all of them rest on
+
+
 class NoiseMechanism(WordMechanism):
     """A mechanism that draws spherical noise at η = 1 for each word, then its uniform numbers."""
 
@@ -58,6 +61,7 @@ class T2T(NoiseMechanism):
 
     name: ClassVar[str] = "t2t"
     source: ClassVar[str] = "Feyisetan et al., 2020"
+    claim: ClassVar[Claim] = Claim(EUCLIDEAN, NOISE, conditions=(TABLE, REAL))
     categories: ClassVar[str] = "none"
 
     def sampler(self, space: Space, eta: float) -> Sampler:
@@ -72,7 +76,13 @@ class PCT2T(T2T):
 
     name: ClassVar[str] = "pct2t"
     source: ClassVar[str] = "RAPT, arXiv 2305.06212"
+    claim: ClassVar[Claim] = T2T.claim.within_categories()
     categories: ClassVar[str] = "required"
+
+
+def _mahalanobis(made: Mahalanobis, space: Space, one: Vectors, other: Vectors) -> Distances:
+    difference = np.asarray(one, np.float64) - other
+    return np.linalg.norm(np.linalg.solve(made.shape(space), difference.T), axis=0)
 
 
 @dataclass(frozen=True)
@@ -85,7 +95,13 @@ class Mahalanobis(NoiseMechanism):
 
     name: ClassVar[str] = "mahalanobis"
     source: ClassVar[str] = "Xu et al., 2020, arXiv 2010.11947"
-    metric: ClassVar[str] = "regularized Mahalanobis distance of word embeddings"
+    claim: ClassVar[Claim] = Claim(
+        Metric(
+            "regularized Mahalanobis distance of word embeddings (weight {weight})", _mahalanobis
+        ),
+        (*NOISE, "mahalanobis"),
+        conditions=(TABLE, REAL),
+    )
     weight: float = parameter(0.2, "λ, of the covariance against the identity; 0: T2T")
 
     def __post_init__(self) -> None:
@@ -94,15 +110,10 @@ class Mahalanobis(NoiseMechanism):
 
     def sampler(self, space: Space, eta: float) -> Sampler:
         """The nearest word to the vector plus shaped noise."""
-        search, shape = space.search(), self._shape(space)
+        search, shape = space.search(), self.shape(space)
         return lambda vectors, draws: search(vectors + draws @ shape.T / eta)
 
-    def distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
-        """The Mahalanobis distance, which the law speaks of."""
-        difference = np.asarray(one, np.float64) - other
-        return np.linalg.norm(np.linalg.solve(self._shape(space), difference.T), axis=0)
-
-    def _shape(self, space: Space) -> NDArray[np.float64]:
+    def shape(self, space: Space) -> NDArray[np.float64]:
         """L with L·Lᵀ = Σ_λ: the noise L·z has the norm of z in the Mahalanobis norm."""
         dimension = space.vectors.shape[1]
         covariance = np.cov(space.vectors, rowvar=False, dtype=np.float64).reshape(dimension, -1)
@@ -121,6 +132,7 @@ class Vickrey(NoiseMechanism):
 
     name: ClassVar[str] = "vickrey"
     source: ClassVar[str] = "Xu et al., 2021, arXiv 2104.11838"
+    claim: ClassVar[Claim] = Claim(EUCLIDEAN, (*NOISE, "vickrey"), conditions=(TABLE, REAL))
     uniforms: ClassVar[int] = 1
     threshold: float = parameter(0.5, "t, how much the second nearest is favoured; 0: T2T")
 
@@ -151,6 +163,7 @@ class RankNeighbours(NoiseMechanism):
 
     name: ClassVar[str] = "rank-neighbours"
     source: ClassVar[str] = "Asghar, Carpentier, Zhao, Kaafar, PoPETs 2026, arXiv 2411.13784"
+    claim: ClassVar[Claim] = Claim(EUCLIDEAN, (*NOISE, "rank-neighbours"), conditions=(TABLE, REAL))
     uniforms: ClassVar[int] = 1
     c: float = parameter(0.007, "how fast the probability falls with the rank; larger: T2T")
 

@@ -19,14 +19,18 @@ from rapt.privacy.mechanisms.base import (
     Space,
     Vectors,
     WordMechanism,
-    euclidean,
 )
+from rapt.privacy.mechanisms.claim import Claim, Metric, euclidean
 from rapt.utils.errors import RaptError
 
 MOST = 60  # words: V³ constraints
 FLOOR = 1e-6  # least probability of an outcome
 ONE = 1 << 52  # probabilities are multiples of 1/ONE: a uniform double draws them exactly
 SLACK = 1e-6  # of η, for the rounding to multiples
+
+
+def _of_candidates(_: Optimal, space: Space, one: Vectors, other: Vectors) -> Distances:
+    return euclidean(space.vectors[space.rows(one)], space.vectors[space.rows(other)])
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,10 @@ class Optimal(WordMechanism):
 
     name: ClassVar[str] = "imola"
     source: ClassVar[str] = "Imola et al., UAI 2022; Bordenabe et al., 2014"
-    metric: ClassVar[str] = "Euclidean distance of word embeddings (of the nearest candidates)"
+    claim: ClassVar[Claim] = Claim(
+        Metric("Euclidean distance of word embeddings (of the nearest candidates)", _of_candidates),
+        ("linear-program",),
+    )
 
     def sampler(self, space: Space, eta: float) -> Sampler:
         """Draw from the row of the word.
@@ -60,10 +67,6 @@ class Optimal(WordMechanism):
             return (upto[search(vectors)] <= goal[:, None]).sum(axis=1)
 
         return release
-
-    def distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
-        """Between the nearest candidates."""
-        return euclidean(space.vectors[space.rows(one)], space.vectors[space.rows(other)])
 
 
 @lru_cache(maxsize=4)

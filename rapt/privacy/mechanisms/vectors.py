@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -15,15 +15,19 @@ from rapt.privacy.mechanisms.base import (
     VectorMechanism,
     Vectors,
     check,
-    euclidean,
     parameter,
 )
-from rapt.privacy.mechanisms.noise import spherical_noise
-
-FLOATING_POINT = (
-    "The law holds for real numbers. A sum of floating-point numbers betrays its terms in its last "
-    "bits. Rounding to the grid removes these, not what a generator cannot reach in the tails."
+from rapt.privacy.mechanisms.claim import (
+    EUCLIDEAN,
+    GRID,
+    REAL,
+    TABLE,
+    Claim,
+    Metric,
+    Published,
+    euclidean,
 )
+from rapt.privacy.mechanisms.noise import spherical_noise
 
 
 def _grid() -> float:
@@ -41,6 +45,7 @@ class TokenRepresentation(VectorMechanism):
 
     name: ClassVar[str] = "token-representation"
     source: ClassVar[str] = "Qu et al., 2021, arXiv 2104.07504"
+    claim: ClassVar[Claim] = Claim(EUCLIDEAN, ("noise", "sphere", "grid"), conditions=(TABLE, GRID))
     grid: float = _grid()
 
     def __post_init__(self) -> None:
@@ -64,8 +69,13 @@ class SequenceRepresentation(VectorMechanism):
 
     name: ClassVar[str] = "sequence-representation"
     source: ClassVar[str] = "Qu et al., 2021, arXiv 2104.07504"
-    metric: ClassVar[str] = "Euclidean distance of the mean word embeddings of two texts"
-    pooled: ClassVar[bool] = True
+    claim: ClassVar[Claim] = Claim(
+        replace(EUCLIDEAN, name="Euclidean distance of the mean word embeddings of two texts"),
+        ("noise", "sphere", "grid"),
+        domain="texts w, w'",
+        unit="one text",
+        conditions=(TABLE, GRID),
+    )
     grid: float = _grid()
 
     def __post_init__(self) -> None:
@@ -80,17 +90,32 @@ class SequenceRepresentation(VectorMechanism):
         return rounded(mean(vectors) + draws / eta, self.grid)
 
 
+def _of_texts(_: Adept, __: Space, one: Vectors, other: Vectors) -> Distances:
+    return (euclidean(one, other) > 0).astype(np.float64)
+
+
+def _diameter(made: Adept, space: Space, one: Vectors, other: Vectors) -> Distances:
+    """√d: the ball of radius C has the diameter 2·C·√d in the L1 norm."""
+    return _of_texts(made, space, one, other) * np.sqrt(one.shape[1])
+
+
 @dataclass(frozen=True)
 class Adept(VectorMechanism):
     """ADePT's noise step on the mean of a text's vectors: clipped, plus Laplace noise."""
 
     name: ClassVar[str] = "adept"
     source: ClassVar[str] = "Krishna et al., 2021; Habernal, 2021, arXiv 2109.03175"
-    metric: ClassVar[str] = "the square root of the dimension, between any two texts"
-    pooled: ClassVar[bool] = True
-    caveat: ClassVar[str] = (
-        "Its noise is scaled to the Euclidean length of what it hides. Laplace noise needs the sum "
-        "of absolute coordinates: of d dimensions, it spends eta * sqrt(d), not eta."
+    claim: ClassVar[Claim] = Claim(
+        Metric("the square root of the dimension, between any two texts", _diameter),
+        ("noise", "clipped-laplace"),
+        domain="texts w, w'",
+        unit="one text",
+        conditions=(TABLE, REAL),
+        published=Published(
+            Metric("1 between any two texts", _of_texts),
+            "Its noise is scaled to the Euclidean length of what it hides. Laplace noise needs the "
+            "sum of absolute coordinates: of d dimensions, it spends eta * sqrt(d), not eta.",
+        ),
     )
     clip: float = parameter(1.0, "C, the length to which longer vectors are shortened")
 
@@ -104,14 +129,6 @@ class Adept(VectorMechanism):
     def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
         """One vector for the text, (1, d)."""
         return self._clipped(mean(vectors)) + draws * 2 * self.clip / eta
-
-    def distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
-        """√d between any two texts: the L1 diameter of the ball of radius C is 2·C·√d."""
-        return self.claimed_distance(space, one, other) * np.sqrt(one.shape[1])
-
-    def claimed_distance(self, space: Space, one: Vectors, other: Vectors) -> Distances:
-        """1 between any two texts: the ε of local differential privacy."""
-        return (euclidean(one, other) > 0).astype(np.float64)
 
     def _clipped(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
         length = np.linalg.norm(vectors, axis=1, keepdims=True)

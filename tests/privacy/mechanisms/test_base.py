@@ -1,25 +1,13 @@
-"""Shared by all mechanisms: a bound, a metric and the check of a parameter."""
+"""Shared by all mechanisms: their spaces and the check of a parameter."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from rapt.privacy.mechanisms import T2T, Space
-from rapt.privacy.mechanisms.base import check, euclidean
+from rapt.privacy.mechanisms import Space
+from rapt.privacy.mechanisms.base import check
 from rapt.utils.errors import RaptError
-
-
-def test_distances_are_euclidean_in_float64(plane: Space) -> None:
-    one, other = np.array([[0, 0], [1, 1]], np.float32), np.array([[3, 4], [1, 1]], np.float32)
-    found = euclidean(one, other)
-    assert found.dtype == np.float64
-    np.testing.assert_array_equal(found, [5, 0])
-    np.testing.assert_array_equal(T2T().distance(plane, one, other), found)
-
-
-def test_a_loss_is_at_most_eta_times_the_distance() -> None:
-    assert T2T().bound(2.0, 3.0) == 6.0
 
 
 def test_the_row_of_the_nearest_candidate(plane: Space) -> None:

@@ -26,7 +26,8 @@ def test_every_mechanism_says_what_it_is(name: str) -> None:
     made = mechanism(name)
     assert made.name == name
     assert made.source and made.metric
-    assert "{" not in made.law("75")
+    assert "claim" in vars(MECHANISMS[name])
+    assert "{" not in made.metric + made.claim.law("75")
     assert isinstance(made, WordMechanism if made.releases == "words" else VectorMechanism)
     assert inspect.getdoc(made) != inspect.getdoc(WordMechanism)
     for field in fields(made):
