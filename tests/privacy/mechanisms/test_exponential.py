@@ -1,15 +1,24 @@
 """Mechanisms with a closed form. Each statistical test raises a false alarm with p < 1e-6."""
 
-from itertools import pairwise
+from fractions import Fraction
+from itertools import combinations, pairwise
 
 import numpy as np
+import opendp.prelude as dp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from rapt.privacy.mechanisms import Space, WordMechanism, word_mechanism
-from rapt.privacy.mechanisms.exponential import Exponential, SanTextPlus, Tem, blocks, decay
+from rapt.privacy.mechanisms.exponential import (
+    STEP,
+    Exponential,
+    SanTextPlus,
+    Tem,
+    blocks,
+    decay,
+)
 from rapt.privacy.streams import stream
 from tests.privacy.mechanisms.conftest import space_of
 
@@ -96,6 +105,82 @@ def test_closed_forms_are_d_x_private(name: str, plane: Space) -> None:
     assert loss.max() > 0.4 * ETA * d[loss == loss.max()].min()  # and no more so than they say
 
 
+def scores(name: str, space: Space) -> np.ndarray:
+    """The scores that OpenDP is given: of a word's block alone, minus infinity elsewhere."""
+    d = distances(space)
+    if name == "tem":
+        return -np.minimum(d, 2 / ETA * np.log(0.999 * 11 / 0.001))
+    if name == "custext":
+        block = blocks(space, 5)
+        same = block[:, None] == block
+        return np.where(same, -d / np.where(same, d, 0).max(axis=1, keepdims=True), -np.inf)
+    return -d
+
+
+def selected_by_opendp(measure: dp.Measure) -> dp.Measurement:
+    """The index of the highest noisy score; at this scale the exponential mechanism's ½·η."""
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.linf_distance(T=float)
+    return dp.m.make_noisy_max(*space, measure, scale=2 / ETA)
+
+
+OF_OPENDP = [("santext", {}), ("tem", {}), ("custext", {"size": 5})]
+
+
+@pytest.mark.parametrize(("name", "given"), OF_OPENDP)
+def test_losses_are_within_the_privacy_map_of_opendp(name: str, given: dict, plane: Space) -> None:
+    made, select = word_mechanism(name, **given), selected_by_opendp(dp.max_divergence())
+    score, logs = scores(name, plane), np.log(np.maximum(law(name, plane), 1e-300))
+    reached = []
+    for one, other in combinations(range(12), 2):
+        (apart,) = made.distance(plane, plane.vectors[[one]], plane.vectors[[other]])
+        at = np.isfinite(score[one])
+        if np.isinf(apart):
+            assert not np.isfinite(score[other][at]).any()
+            continue
+        allowed = select.map(np.abs(score[one][at] - score[other][at]).max())
+        loss = np.abs(logs[one][at] - logs[other][at]).max()
+        assert loss <= allowed + 1e-9
+        assert allowed <= made.claim.loss(ETA, apart) + 1e-9
+        reached.append(loss / allowed)
+    assert max(reached) > 0.6
+
+
+@pytest.mark.parametrize(("name", "given"), OF_OPENDP)
+def test_words_come_out_as_from_opendp(name: str, given: dict, plane: Space) -> None:
+    """Two samples: with Gumbel's noise, its noisy maximum is the exponential mechanism."""
+    select, row = selected_by_opendp(dp.zero_concentrated_divergence()), 5
+    (at,) = np.isfinite(scores(name, plane)[row]).nonzero()
+    score = scores(name, plane)[row][at].tolist()
+    theirs = np.bincount(at[[select(score) for _ in range(4000)]], minlength=12)
+    both = np.array([frequencies(word_mechanism(name, **given), plane, row), theirs])
+    seen = both.sum(axis=0) > 20
+    both = np.column_stack([both[:, seen], both[:, ~seen].sum(axis=1)])
+    assert stats.chi2_contingency(both[:, both.sum(axis=0) > 0]).pvalue > FALSE_ALARM
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 40), st.floats(0.1, 50))
+@settings(max_examples=20, deadline=None)
+def test_what_is_drawn_is_within_delta_of_its_law(seed: int, size: int, rate: float) -> None:
+    """The exact law: the ends between outcomes are found among all numbers of 53 bits."""
+    vectors = np.random.default_rng(seed).standard_normal((size, 3)).astype(np.float32)
+    choose = Exponential(vectors, decay(rate))
+    queries = np.repeat(vectors[:1], size, axis=0)
+    low, high = np.full(size, -1), np.full(size, 2**53)
+    while (high - low > 1).any():  # the first number that gives a later row
+        middle = np.clip((low + high) // 2, 0, 2**53 - 1)
+        later = choose(queries, middle[:, None] * 2.0**-53) > np.arange(size)
+        low, high = np.where(later, low, middle), np.where(later, middle, high)
+    weights = decay(rate)(np.linalg.norm(vectors.astype(float) - vectors[0], axis=1)).tolist()
+    whole = sum(map(Fraction, weights))
+    drawn = np.diff([0, *high.tolist()]).tolist()
+    moved = [
+        abs(Fraction(n, 2**53) - Fraction(w) / whole) for n, w in zip(drawn, weights, strict=True)
+    ]
+    assert sum(drawn) == 2**53
+    assert sum(moved) / 2 <= size * STEP
+
+
 @given(st.integers(0, 2**32 - 1), st.floats(0.1, 50))
 @settings(max_examples=40, deadline=None)
 def test_the_inverse_is_the_plain_one(seed: int, rate: float) -> None:
@@ -149,4 +234,5 @@ def test_custext_distances_are_its_blocks(plane: Space) -> None:
         pair = plane.vectors[[one]], plane.vectors[[other]]
         expected = 1.0 if block[one] == block[other] else np.inf
         assert made.distance(plane, *pair).tolist() == [expected]
-        assert made.claimed_distance(plane, *pair).tolist() == [1.0]
+        assert made.claim.published
+        assert made.claim.published.metric.between(made, plane, *pair).tolist() == [1.0]

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from rapt.privacy.mechanisms import Space, word_mechanism
-from rapt.privacy.mechanisms.base import euclidean
-from rapt.privacy.mechanisms.noise import Mahalanobis, Vickrey, spherical_noise
+from rapt.privacy.mechanisms.claim import euclidean
+from rapt.privacy.mechanisms.noise import Mahalanobis, Vickrey, noisy, spherical_noise
 from rapt.privacy.streams import stream
 from tests.privacy.mechanisms.conftest import space_of
 
@@ -51,6 +51,26 @@ def test_words_of_a_text_have_independent_noise() -> None:
         assert stats.spearmanr(one, other).pvalue > FALSE_ALARM / 2
 
 
+@pytest.mark.parametrize("dimension", [1, 2])
+def test_no_half_space_tells_more_than_the_bound(dimension: int) -> None:
+    """Exact intervals, all of them right with probability 1 - 1e-6."""
+    eta, apart, ends = 2.0, 1.0, np.linspace(-1, 3, 9)
+    pair = np.zeros((2, 1, dimension))
+    pair[1, 0, 0] = apart
+    drawn = [
+        noisy(np.repeat(vector, N, axis=0), spherical_noise(stream(0, "h", k), N, dimension), eta)
+        for k, vector in enumerate(pair)
+    ]
+    for end in ends:
+        beyond = [int((noise[:, 0] >= end).sum()) for noise in drawn]
+        one, other = (
+            stats.binomtest(k, N).proportion_ci(1 - FALSE_ALARM / len(ends) / 2) for k in beyond
+        )
+        assert other.low <= np.exp(eta * apart) * one.high
+        if dimension == 1 and end == 1.0:  # where the bound is reached
+            assert other.high >= 0.9 * np.exp(eta * apart) * one.low
+
+
 @pytest.fixture(scope="module")
 def oblong() -> Space:
     """Words spread ten times as far along the first axis."""
@@ -62,7 +82,7 @@ def test_mahalanobis_noise_has_its_law_in_the_mahalanobis_norm(
     oblong: Space, weight: float
 ) -> None:
     made = Mahalanobis(weight)
-    noise = made.draw(stream(0, "m"), N, 3) @ made._shape(oblong).T
+    noise = made.draw(stream(0, "m"), N, 3) @ made.shape(oblong).T
     covariance = np.cov(oblong.vectors.T.astype(float))
     regular = weight * covariance * 3 / np.trace(covariance) + (1 - weight) * np.eye(3)
     length = np.sqrt(np.einsum("ni,ij,nj->n", noise, np.linalg.inv(regular), noise))
