@@ -38,7 +38,12 @@ def distances(space: Space) -> np.ndarray:
     return np.linalg.norm(space.vectors[:, None].astype(float) - space.vectors, axis=2)
 
 
-def law(name: str, space: Space) -> np.ndarray:
+def cut(beta: float = 0.001) -> float:
+    """γ, where TEM truncates the distances of twelve words."""
+    return float(2 / ETA * np.log((1 - beta) * 11 / beta))
+
+
+def law(name: str, space: Space, gamma: float = cut()) -> np.ndarray:
     """P(y|w) from the papers' formulas, row by row."""
     d = distances(space)
     match name:
@@ -46,7 +51,6 @@ def law(name: str, space: Space) -> np.ndarray:
             weights = np.exp(-ETA / 2 * d)
         case "tem":
             # With ⊥: score −γ + 2·ln|W∖L|/η, then one of the words beyond γ at random.
-            gamma = 2 / ETA * np.log(0.999 * 11 / 0.001)
             beyond = d > gamma
             bottom = np.exp(
                 ETA / 2 * (-gamma + 2 / ETA * np.log(np.maximum(beyond.sum(1), 1e-300)))
@@ -87,8 +91,7 @@ def test_tem_truncates_in_a_wide_space() -> None:
     space = space_of(np.random.default_rng(0).standard_normal((12, 2)) * 10)
     expected = N * law("tem", space)[3]
     counts = frequencies(Tem(), space, 3)
-    gamma = 2 / ETA * np.log(0.999 * 11 / 0.001)
-    assert (distances(space)[3] > gamma).sum() > 3
+    assert (distances(space)[3] > cut()).sum() > 3
     # Words too rare for a chi-square test are counted together.
     often = expected > 5
     pooled = [np.append(x[often], x[~often].sum()) for x in (counts, expected)]
@@ -109,7 +112,7 @@ def scores(name: str, space: Space) -> np.ndarray:
     """The scores that OpenDP is given: of a word's block alone, minus infinity elsewhere."""
     d = distances(space)
     if name == "tem":
-        return -np.minimum(d, 2 / ETA * np.log(0.999 * 11 / 0.001))
+        return -np.minimum(d, cut(0.5))
     if name == "custext":
         block = blocks(space, 5)
         same = block[:, None] == block
@@ -124,13 +127,14 @@ def selected_by_opendp(measure: dp.Measure) -> dp.Measurement:
     return dp.m.make_noisy_max(*space, measure, scale=2 / ETA)
 
 
-OF_OPENDP = [("santext", {}), ("tem", {}), ("custext", {"size": 5})]
+OF_OPENDP = [("santext", {}), ("tem", {"beta": 0.5}), ("custext", {"size": 5})]
 
 
 @pytest.mark.parametrize(("name", "given"), OF_OPENDP)
 def test_losses_are_within_the_privacy_map_of_opendp(name: str, given: dict, plane: Space) -> None:
     made, select = word_mechanism(name, **given), selected_by_opendp(dp.max_divergence())
-    score, logs = scores(name, plane), np.log(np.maximum(law(name, plane), 1e-300))
+    score = scores(name, plane)
+    logs = np.log(np.maximum(law(name, plane, cut(0.5)), 1e-300))
     reached = []
     for one, other in combinations(range(12), 2):
         (apart,) = made.distance(plane, plane.vectors[[one]], plane.vectors[[other]])
