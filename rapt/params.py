@@ -158,7 +158,8 @@ class Method(Section):
         if isinstance(value, dict) and value.get("categories") is None:
             how = value.get("mechanism")
             name = how.get("type") if isinstance(how, dict) else how
-            if name in MECHANISMS and MECHANISMS[name].categories == "required":
+            kind = MECHANISMS.get(name) if isinstance(name, str) else None
+            if kind and kind.categories == "required":
                 return value | {"categories": "paper"}
         return value
 

@@ -136,7 +136,7 @@ def test_attacks_are_listed_with_what_each_attacker_knows(workspace: Path) -> No
     listed = rapt("attacks")
     assert listed.returncode == 0, listed.stderr
     facts = [" ".join(attack.split()) for attack in re.split(r"\n\s*\n", listed.stdout.strip())]
-    for fact, kind in zip(facts, ATTACKS, strict=True):
+    for fact, kind in zip(facts, ATTACKS.values(), strict=True):
         (name,) = get_args(kind.model_fields["type"].annotation)
         assert fact.startswith(f"{name} ")
         assert f" knows {kind.attacker_knowledge} listed in sweep." in fact

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, get_args
 
-from pydantic import Field
+from pydantic import Field, SerializeAsAny
 
 from rapt.attacks.attribute_hidden import AttributeHidden
 from rapt.attacks.attribute_mlp import AttributeMlp
@@ -20,8 +20,10 @@ from rapt.attacks.mlp_inversion import MlpInversion
 from rapt.attacks.nearest import NearestNeighbour
 from rapt.attacks.ner import Ner
 from rapt.attacks.replay import SeedReplay
+from rapt.param_types import or_of, type_of
+from rapt.utils.registry import Registry
 
-AnyAttack = Annotated[
+_Own = Annotated[
     NearestNeighbour
     | Averaging
     | MlpInversion
@@ -37,4 +39,8 @@ AnyAttack = Annotated[
     | MembershipLoss,
     Field(discriminator="type"),
 ]
-ATTACKS: tuple[type[Attack], ...] = get_args(get_args(AnyAttack)[0])
+# Another package adds one by an entry point of this group.
+ATTACKS: Registry[type[Attack]] = Registry(
+    "rapt.attacks", Attack, type_of, get_args(get_args(_Own)[0])
+)
+AnyAttack = Annotated[_Own, or_of(ATTACKS), SerializeAsAny()]

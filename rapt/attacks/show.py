@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -16,8 +14,7 @@ from rapt.attacks.ner import Ner
 def print_attacks() -> None:
     """Print what every attack is, what its attacker knows, and its parameters."""
     console = Console(highlight=False)
-    for kind in ATTACKS:
-        (name,) = get_args(kind.model_fields["type"].annotation)
+    for name, kind in ATTACKS.items():
         console.print(f"[bold]{name}[/] {(kind.__doc__ or '').splitlines()[0]}")
         console.print(Padding(_facts(kind), (0, 0, 1, 2)))
 

@@ -12,7 +12,6 @@ from rapt.audit.cases import Case, Choice, cases_of
 from rapt.audit.draws import VIEWS, Draws, Texts, draws_of, streams
 from rapt.audit.evidence import EVENTS, best_evidence
 from rapt.privacy.mechanisms import Mechanism
-from rapt.privacy.mechanisms.claim import Claim
 from rapt.privacy.mechanisms.vectors import mean
 from rapt.utils.errors import RaptError
 from rapt.utils.progress import bar
@@ -139,7 +138,7 @@ def _audited(case: Case, level: float, seed: int | None) -> list[Finding]:
     Raises:
         RaptError: the mechanism claims nothing, is not defined for this case, or protects no pair.
     """
-    if case.mechanism.claim == Claim():
+    if not (case.mechanism.claim.proof or case.mechanism.claim.published):
         raise RaptError(f"mechanism: got {case.mechanism.name}, expected one that states a claim.")
     made = draws_of(case, streams(seed))
     outputs: dict[Texts, Any] = {}
@@ -177,9 +176,8 @@ def _finding(
 ) -> Finding:
     kind = case.mechanism
     # Losses add up over words, or over texts if a text is released as one vector.
-    of_text = kind.claim.unit == "one text"
     sides = [
-        np.concatenate([mean(v) if of_text else v for v in map(case.table.embed, texts)])
+        np.concatenate([mean(v) if kind.pooled else v for v in map(case.table.embed, texts)])
         for texts in (one, other)
     ]
     holds, published = kind.claim.metric, kind.claim.published

@@ -141,7 +141,7 @@ class VectorDraws(Draws):
         self._mechanism = mechanism
         self.space = Space(case.table.vectors, case.table.frequency)
         # A mechanism that draws once for a text takes a text for each draw.
-        self.copies = 1 if mechanism.claim.unit == "one text" else COPIES
+        self.copies = 1 if mechanism.pooled else COPIES
 
     def release(self, texts: Iterable[Words]) -> Iterator[Outputs]:
         """See Draws."""

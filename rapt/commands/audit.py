@@ -160,7 +160,7 @@ def _facts(kind: type[Mechanism]) -> Table:
     if caveat := _caveat(mechanism):
         grid.add_row("caveat", f"[yellow]{caveat}[/]")
     for field in fields(mechanism):
-        grid.add_row(f"{field.name} = {field.default}", field.metadata["help"])
+        grid.add_row(f"{field.name} = {field.default}", field.metadata.get("help", ""))
     return grid
 
 

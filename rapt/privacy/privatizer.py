@@ -131,7 +131,7 @@ class Privatizer:
         own = self.mechanism.claim
         return own if self.scheme.categories is None else own.within_categories()
 
-    @cached_property
+    @property
     def bound(self) -> Bound:
         """The bound of a word; unknown words may become any of the table."""
         return self.claim.at(self.eta, self.mechanism.metric, len(self.table.words))

@@ -6,16 +6,20 @@ every command reads params.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt, SerializeAsAny
 
-from rapt.param_types import Model, Section, Sha256
+from rapt.param_types import Model, Section, Sha256, or_of, type_of
+from rapt.utils.registry import Registry
 
 if TYPE_CHECKING:
+    from peft import PeftModel
     from scipy.sparse import csr_array
+    from transformers import PreTrainedModel
 
     from rapt.results.cells import SeedResult
 
@@ -93,9 +97,24 @@ class LinearProbe(Section):
     )
 
 
-Tuner = Annotated[
+class OtherTuner(Section, ABC):
+    """A tuner that another package adds; `type` is its name."""
+
+    learning_rate: LearningRate = 6e-5
+
+    @abstractmethod
+    def adapt(self, backbone: PreTrainedModel) -> PeftModel:
+        """Return the backbone with a fresh adapter; its own weights stay frozen."""
+
+
+_Own = Annotated[
     Lora | PromptTuning | PrefixTuning | PTuning | Full | LinearProbe, Field(discriminator="type")
 ]
+# Another package adds one by an entry point of this group.
+TUNERS: Registry[type[Section]] = Registry(
+    "rapt.tuners", OtherTuner, type_of, get_args(get_args(_Own)[0])
+)
+Tuner = Annotated[_Own, or_of(TUNERS), SerializeAsAny()]
 
 
 class BiLstm(Section):

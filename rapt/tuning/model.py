@@ -30,6 +30,7 @@ from rapt.tuning.config import (
     Full,
     LinearProbe,
     Lora,
+    OtherTuner,
     Precision,
     PrefixTuning,
     PromptTuning,
@@ -84,6 +85,8 @@ def adapt(backbone: PreTrainedModel, tuner: Tuner) -> PreTrainedModel | PeftMode
         )
     if isinstance(tuner, LinearProbe):
         return backbone.requires_grad_(False)
+    if isinstance(tuner, OtherTuner):
+        return tuner.adapt(backbone)
     return get_peft_model(backbone, _peft_config(tuner, backbone.config))
 
 

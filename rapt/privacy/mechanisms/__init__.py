@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, cast
 
@@ -13,6 +12,7 @@ from rapt.privacy.mechanisms.noise import PCT2T, T2T, Mahalanobis, RankNeighbour
 from rapt.privacy.mechanisms.optimal import Optimal
 from rapt.privacy.mechanisms.vectors import Adept, SequenceRepresentation, TokenRepresentation
 from rapt.utils.errors import RaptError, not_allowed
+from rapt.utils.registry import Registry
 
 __all__ = [
     "MECHANISMS",
@@ -36,9 +36,12 @@ __all__ = [
 # vector that is released for it.
 Wordwise = WordMechanism | TokenRepresentation
 
-MECHANISMS: dict[str, type[Mechanism]] = {
-    kind.name: kind
-    for kind in (
+# Another package adds one by an entry point of this group.
+MECHANISMS: Registry[type[Mechanism]] = Registry(
+    "rapt.mechanisms",
+    Mechanism,
+    lambda kind: kind.name,
+    (
         T2T,
         PCT2T,
         Mahalanobis,
@@ -53,15 +56,10 @@ MECHANISMS: dict[str, type[Mechanism]] = {
         TokenRepresentation,
         SequenceRepresentation,
         Adept,
-    )
-}
-# Names of those that release words; of those whose release has a word for each word.
-WORDS = [name for name, kind in MECHANISMS.items() if kind.releases == "words"]
-WORDWISE = [
-    name
-    for name, kind in MECHANISMS.items()
-    if issubclass(kind, WordMechanism | TokenRepresentation)
-]
+    ),
+)
+# This package's own, of which each word of a text becomes a word.
+WORDWISE = [n for n, kind in MECHANISMS.data.items() if issubclass(kind, Wordwise)]
 
 
 def mechanism(type: str, **given: Any) -> Mechanism:
@@ -86,7 +84,7 @@ def word_mechanism(type: str, **given: Any) -> WordMechanism:
     Raises:
         RaptError: as `mechanism`, or it releases vectors.
     """
-    return cast(WordMechanism, _among(WORDS, type, **given))
+    return cast(WordMechanism, _among(WordMechanism, type, **given))
 
 
 def wordwise_mechanism(type: str, **given: Any) -> Wordwise:
@@ -95,11 +93,12 @@ def wordwise_mechanism(type: str, **given: Any) -> Wordwise:
     Raises:
         RaptError: as `mechanism`, or it releases one vector for a text.
     """
-    return cast(Wordwise, _among(WORDWISE, type, **given))
+    return cast(Wordwise, _among(Wordwise, type, **given))
 
 
-def _among(names: Sequence[str], type: str, **given: Any) -> Mechanism:
-    if type not in names:
+def _among(base: Any, type: str, **given: Any) -> Mechanism:
+    if type not in MECHANISMS or not issubclass(MECHANISMS[type], base):
+        names = [name for name, kind in MECHANISMS.items() if issubclass(kind, base)]
         raise RaptError(not_allowed("mechanism", type, names))
     return mechanism(type, **given)
 

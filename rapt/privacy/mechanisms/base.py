@@ -69,6 +69,8 @@ class Mechanism(ABC):
     claim: ClassVar[Claim] = Claim()
     # What it releases; the word nearest to a released vector stands beside it (post-processing).
     releases: ClassVar[Literal["words", "vectors"]]
+    # Whether a text is released as one vector.
+    pooled: ClassVar[bool] = False
     # Whether it is defined with categories ("required"), without ("none") or either way ("any").
     categories: ClassVar[str] = "any"
 

@@ -69,6 +69,7 @@ class SequenceRepresentation(VectorMechanism):
 
     name: ClassVar[str] = "sequence-representation"
     source: ClassVar[str] = "Qu et al., 2021, arXiv 2104.07504"
+    pooled: ClassVar[bool] = True
     claim: ClassVar[Claim] = Claim(
         replace(EUCLIDEAN, name="Euclidean distance of the mean word embeddings of two texts"),
         ("noise", "sphere", "grid"),
@@ -105,6 +106,7 @@ class Adept(VectorMechanism):
 
     name: ClassVar[str] = "adept"
     source: ClassVar[str] = "Krishna et al., 2021; Habernal, 2021, arXiv 2109.03175"
+    pooled: ClassVar[bool] = True
     claim: ClassVar[Claim] = Claim(
         Metric("the square root of the dimension, between any two texts", _diameter),
         ("noise", "clipped-laplace"),

@@ -27,6 +27,7 @@ def test_every_mechanism_says_what_it_is(name: str) -> None:
     assert made.name == name
     assert made.source and made.metric
     assert "claim" in vars(MECHANISMS[name])
+    assert made.claim.unit == ("one text" if made.pooled else "one word")
     assert "{" not in made.metric + made.claim.law("75")
     assert isinstance(made, WordMechanism if made.releases == "words" else VectorMechanism)
     assert inspect.getdoc(made) != inspect.getdoc(WordMechanism)

@@ -1,0 +1,145 @@
+"""docs/extending.md: the package of the page, as its blocks stand there."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+from rapt import params
+from rapt.cli import app
+from rapt.commands import show_params
+from rapt.privacy.mechanisms import mechanism
+from rapt.privacy.mechanisms.claim import Claim
+from rapt.text.table import EmbeddingTable
+from rapt.tuning.config import Run
+from rapt.tuning.model import load, load_backbone
+from rapt.tuning.train import train_seed
+from rapt.utils import files
+from stages import invert, privatize
+from tests.conftest import ROOT
+from tests.stages.conftest import workspace as workspace
+from tests.stages.test_denoise import small as small
+from tests.tuning.conftest import backbone as backbone
+from tests.tuning.conftest import release as release
+from tests.tuning.conftest import run as run
+from tests.utils.test_registry import install
+
+PAGE = (ROOT / "docs/extending.md").read_text()
+FILES = dict(re.findall(r"^`(\S+)`[^\n]*:\n\n```\w+\n(.*?)^```", PAGE, re.M | re.S))
+(COMMANDS,) = re.findall(r"^```console\n(.*?)^```", PAGE, re.M | re.S)
+
+
+@pytest.fixture(autouse=True)
+def acme(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator:
+    """The package of the page, installed."""
+    folder = tmp_path_factory.mktemp("site")
+    project = tomllib.loads(FILES["pyproject.toml"])["project"]
+    modules = {name: text for name, text in FILES.items() if name.endswith(".py")}
+    assert len(modules) == 3
+    install(folder, project["name"], project["entry-points"], modules, monkeypatch)
+    yield
+    for name in [name for name in sys.modules if name.partition(".")[0] == "acme"]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def experiment(small: Path) -> params.Params:
+    """A project with the page's entries."""
+    yaml = YAML(typ="safe")
+    content = yaml.load(small / "params.yaml")
+    for section, entries in yaml.load(FILES["params.yaml"]).items():
+        content[section] |= entries
+    content["sweep"] |= {"methods": ["response"], "attacked": ["response"], "channels": []}
+    content["sweep"] |= {"tuners": ["ia3"], "inversions": ["frequent"], "channel_inversions": []}
+    yaml.dump(content, small / "params.yaml")
+    return params.load()
+
+
+def test_params_take_and_show_the_entries(experiment: params.Params) -> None:
+    kinds = experiment.attacks["frequent"], experiment.tuners["ia3"]
+    assert [type(kind).__module__ for kind in kinds] == ["acme.attack", "acme.tuner"]
+    shown = YAML(typ="safe").load(show_params.as_yaml(experiment))
+    assert shown["tuners"]["ia3"] == {"type": "acme-ia3", "learning_rate": 0.003}
+    assert params.validate(shown) == experiment
+
+
+@pytest.mark.parametrize(
+    ("section", "entry", "line"),
+    [
+        ("tuners", {"type": "acme-ia3", "rank": 2}, "tuners.mine: got 'rank', expected one of"),
+        ("tuners", {"type": "acme-ia3", "learning_rate": 0}, "tuners.mine.learning_rate: got 0"),
+        ("attacks", "acme-frequent", "attacks.mine.type: got 'acme-frequent', expected one of"),
+        ("methods", {"mechanism": "acme"}, "methods.mine.mechanism: got 'acme', expected one of"),
+    ],
+)
+def test_mistakes_in_the_entries_are_one_line(
+    experiment: params.Params, section: str, entry: Any, line: str
+) -> None:
+    content = experiment.model_dump(mode="json")
+    content[section]["mine"] = entry
+    with pytest.raises(params.RaptError) as error:
+        params.validate(content)
+    assert str(error.value).startswith(line)
+    assert "\n" not in str(error.value)
+
+
+def test_the_commands_of_the_page_run(
+    tmp_path: Path, table: EmbeddingTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    Path("notes.txt").write_text("nouna verba nounb\n" * 20)
+    printed = {}
+    for line in COMMANDS.splitlines():
+        _, command, *options = line.split()
+        options += ["--table", str(table.folder)] if command == "privatize" else []
+        done = CliRunner().invoke(app, [command, *options])
+        assert done.exit_code == 0, (line, done.output, done.exception)
+        printed[command] = done.output
+    assert "acme-most-frequent" in printed["attacks"]
+    assert "holds" in printed["audit"]
+    assert set(Path("private.txt").read_text().split()) <= set(table.words)
+
+
+def test_a_class_without_a_claim_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    assert mechanism("acme-response").claim.places == ["acme/proof.md"]
+    assert mechanism("acme-louder").claim == Claim()
+    printed = CliRunner().invoke(app, ["mechanisms"]).output
+    sections = {s.split()[0]: s for s in re.split(r"\n\s*\n", printed) if s.strip()}
+    assert "no guarantee" not in sections["acme-response"]
+    assert "acme/proof.md" in sections["acme-response"]
+    assert "no guarantee" in sections["acme-louder"]
+    audit = CliRunner().invoke(app, ["audit", "--mechanism", "acme-louder", "--draws", "100"])
+    assert (
+        "not tested: mechanism: got acme-louder, expected one that states a claim." in audit.output
+    )
+
+
+def test_the_attack_reads_a_release_of_the_mechanism(experiment: params.Params) -> None:
+    privatize.main("mine", "response", "3", "minilm", Path("data/private/mine/response-3"))
+    statement = files.read_json("data/private/mine/response-3/statement.json")
+    assert statement["mechanism"] == "acme-response"
+    assert statement["claim"]["proof"] == ["acme/proof.md"]
+    invert.main("frequent", "mine", "response", "3")
+    cell = files.read_json("reports/cells/invert/frequent-mine-response-3.json")
+    assert 0 < cell["metrics"]["accuracy"]["mean"] <= cell["floors"]["majority"]
+
+
+def test_the_tuner_trains_and_its_adapter_is_loaded(
+    experiment: params.Params, run: Run, backbone: Path
+) -> None:
+    losses = train_seed(replace(run, tuner=experiment.tuners["ia3"])).curves["task_loss"]
+    assert losses[-1] < losses[0]
+    model = load(run.adapter, load_backbone(backbone)[0])
+    learned = [weight for name, weight in model.named_parameters() if "ia3" in name]
+    assert learned and all((weight != 1).any() for weight in learned)
