@@ -180,10 +180,10 @@ def _finding(
         np.concatenate([mean(v) if kind.pooled else v for v in map(case.table.embed, texts)])
         for texts in (one, other)
     ]
-    holds, published = kind.claim.metric, kind.claim.published
+    holds = kind.claim.metric
     bound, claim = (
         sum(kind.claim.loss(case.eta, float(d)) for d in metric.between(kind, made.space, *sides))
-        for metric in (holds, published.metric if published else holds)
+        for metric in (holds, kind.claim.published or holds)
     )
     shown = [
         best_evidence(view, min(bound, claim), level)

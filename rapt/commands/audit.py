@@ -119,7 +119,7 @@ def as_json(audit: Audit, false_alarm: float) -> dict[str, Any]:
                 "mechanism": verdict.mechanism.name,
                 "source": verdict.mechanism.source,
                 "metric": verdict.mechanism.metric,
-                "caveat": _caveat(verdict.mechanism),
+                "caveat": verdict.mechanism.claim.caveat,
                 "verdict": verdict.text,
                 "not_tested": list(verdict.not_tested),
                 "findings": [
@@ -157,16 +157,11 @@ def _facts(kind: type[Mechanism]) -> Table:
             grid.add_row("delta", f"{claim.delta:.2g} for each candidate")
         grid.add_row("if", " ".join(claim.conditions))
         grid.add_row("proof", ", ".join(claim.places))
-    if caveat := _caveat(mechanism):
-        grid.add_row("caveat", f"[yellow]{caveat}[/]")
+    if claim.caveat:
+        grid.add_row("caveat", f"[yellow]{claim.caveat}[/]")
     for field in fields(mechanism):
         grid.add_row(f"{field.name} = {field.default}", field.metadata.get("help", ""))
     return grid
-
-
-def _caveat(mechanism: Mechanism) -> str | None:
-    published = mechanism.claim.published
-    return published.caveat if published else None
 
 
 def _row(verdict: Verdict) -> tuple[str, ...]:

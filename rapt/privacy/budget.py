@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rapt.privacy.mechanisms import Mechanism, Space
-from rapt.privacy.mechanisms.claim import Bound
+from rapt.privacy.mechanisms.claim import NO_GUARANTEE, Bound
 from rapt.utils.memmap import take
 
 QUANTILES = {
@@ -93,7 +93,7 @@ def budget(bound: Bound, eta: float, words: int, distances: Mapping[str, float])
     """
     text = words * bound
     return {
-        "kind": "d_X-privacy",
+        "kind": "d_X-privacy" if bound.proven else NO_GUARANTEE,
         "metric": bound.metric,
         "words": words,
         "eta_per_word": eta,

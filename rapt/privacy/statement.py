@@ -84,7 +84,7 @@ def statement(
     mechanism, scheme, claim = privatizer.mechanism, privatizer.scheme, privatizer.claim
     protected, delta = not np.isinf(privatizer.eta), privatizer.bound.delta
     gaps = [*scheme.not_covered(), *claim.conditions]
-    gaps += [claim.published.caveat] if claim.published else []
+    gaps += [claim.caveat] if claim.caveat else []
     gaps += [FINITE.format(delta=delta)] if 0 < delta < 1 else []
     protection = (D_X if claim.proof else NO_GUARANTEE) if protected else UNPROTECTED
     return facts | {

@@ -69,7 +69,7 @@ class CellResult(_Part):
         kind: of the cell.
         cell: its name.
         factors: by name.
-        protection: of the release: `d_X-privacy` or `unprotected`.
+        protection: of the release, as its statement says.
         metrics: each metric over the seeds.
         baselines: the score of a trivial answer, as the most frequent class.
         upper_bounds: what no attack of the kind exceeds, where that is known.

@@ -53,10 +53,10 @@ class Cell:
 
     @property
     def protection(self) -> str:
-        """`d_X-privacy` or `unprotected`."""
+        """That of its release: `unprotected`, or what the statement says once the cell has run."""
         if self.content:
             return self.content.protection
-        return UNPROTECTED if is_unprotected(self.factors["eta"]) else "d_X-privacy"
+        return UNPROTECTED if is_unprotected(self.factors["eta"]) else "not run"
 
     def metric(self, name: str) -> Metric | None:
         """Return one metric over the seeds; None if the cell has not run."""

@@ -26,14 +26,7 @@ class Registry(UserDict[str, Kind]):
     def __init__(
         self, group: str, base: type, name: Callable[[Any], str], own: Iterable[Kind]
     ) -> None:
-        """Register the package's own classes.
-
-        Args:
-            group: of the entry points, each named as its class is.
-            base: the class that the others derive from.
-            name: tells the name of a class.
-            own: the package's own classes.
-        """
+        """Register the package's own classes. `name` tells a class's; others derive from `base`."""
         super().__init__({name(kind): kind for kind in own})
         self._group, self._base, self._name = group, base, name
 
@@ -52,7 +45,7 @@ class Registry(UserDict[str, Kind]):
                 raise TypeError(f"it lacks {', '.join(sorted(kind.__abstractmethods__))}")
         except Exception as error:
             why = " ".join(str(error).split()) or type(error).__name__
-            raise self._error(entry, f"one that can be used ({why})") from error
+            raise self._refused(entry, f"one that can be used ({why})") from error
         return kind
 
     def __contains__(self, name: object) -> bool:
@@ -73,11 +66,11 @@ class Registry(UserDict[str, Kind]):
         found: dict[str, EntryPoint] = {}
         for entry in entry_points(self._group):
             if entry.name in self.data or entry.name in found:
-                raise self._error(entry, "a name that no other has")
+                raise self._refused(entry, "a name that no other has")
             found[entry.name] = entry
         return found
 
-    def _error(self, entry: EntryPoint, expected: str) -> RaptError:
+    def _refused(self, entry: EntryPoint, expected: str) -> RaptError:
         package = entry.dist.name if entry.dist else entry.value
         return RaptError(
             f"package {package}: got {entry.name!r} in {self._group}, expected {expected}. Repair "

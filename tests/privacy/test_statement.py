@@ -94,6 +94,7 @@ def test_a_subclass_inherits_no_claim(table: EmbeddingTable) -> None:
     content = statement(Privatizer(table=table, mechanism=Louder(), eta=3.0), eta="3", **FOUND)
     assert content["protection"] == "no guarantee"
     assert content["claim"] is None
+    assert content["budget_of_the_longest"]["kind"] == "no guarantee"
     losses = content["budget_of_the_longest"]["loss"].values()
     assert {loss["at_most"] for loss in losses} == {None}
     assert "Protection: no guarantee.\nNo guarantee: none is proven" in plain_words(content)

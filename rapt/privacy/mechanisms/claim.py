@@ -34,8 +34,8 @@ class Metric:
 
     Attributes:
         name: in words; the mechanism's parameters may stand in braces.
-        between: computes it from a mechanism, its space and two arrays of vectors (n, d): float64
-            (n,), infinite where nothing is promised.
+        between: from a mechanism, its space and two arrays of vectors (n, d), float64 (n,);
+            infinite where nothing is promised.
     """
 
     name: str
@@ -52,19 +52,6 @@ UNBOUNDED = Metric(
 
 
 @dataclass(frozen=True)
-class Published:
-    """A published claim that does not hold.
-
-    Attributes:
-        metric: in which it was claimed.
-        caveat: why it fails, and what holds.
-    """
-
-    metric: Metric
-    caveat: str
-
-
-@dataclass(frozen=True)
 class Claim:
     """The promise of a mechanism M about any two of its inputs; without a proof there is none.
 
@@ -78,7 +65,8 @@ class Claim:
         formula: the same as text, of {eta}.
         delta: for each candidate, how far what is drawn may be from the law, in total variation.
         conditions: what has to be true beside it, in sentences.
-        published: the published claim, where that is another one and fails.
+        published: the metric of the published claim, where that is another one and fails.
+        caveat: why that one fails.
     """
 
     metric: Metric = UNBOUNDED
@@ -89,7 +77,8 @@ class Claim:
     formula: str = "{eta} * d(w, w')"
     delta: float = 0.0
     conditions: tuple[str, ...] = (TABLE,)
-    published: Published | None = None
+    published: Metric | None = None
+    caveat: str | None = None
 
     def within_categories(self) -> Claim:
         """The same given the tags, for words of one category (lemma `categories`)."""

@@ -21,7 +21,7 @@ from rapt.privacy.mechanisms.base import (
     check,
     parameter,
 )
-from rapt.privacy.mechanisms.claim import EUCLIDEAN, Claim, Metric, Published, euclidean
+from rapt.privacy.mechanisms.claim import EUCLIDEAN, Claim, Metric, euclidean
 
 ENTRIES = 1 << 21  # distances held at a time: 16 MiB
 # Where rounding could decide, the words are weighed again, one by one and in one order.
@@ -146,11 +146,9 @@ class SanTextPlus(WordMechanism):
         ("exponential", "finite-precision"),
         domain="rare words w, w'",
         delta=STEP,
-        published=Published(
-            EUCLIDEAN,
-            "Frequent words are released as they are with probability 1 - p: a frequent word in "
-            "the release is the original. d_X-privacy holds among the rare words alone.",
-        ),
+        published=EUCLIDEAN,
+        caveat="Frequent words are released as they are with probability 1 - p: a frequent word in "
+        "the release is the original. d_X-privacy holds among the rare words alone.",
     )
     uniforms: ClassVar[int] = 2
     rare: float = parameter(0.5, "share of the candidates, least frequent in public, protected")
@@ -224,16 +222,12 @@ class CusText(WordMechanism):
     name: ClassVar[str] = "custext"
     source: ClassVar[str] = "Chen et al., 2023, arXiv 2207.01193"
     claim: ClassVar[Claim] = Claim(
-        Metric(
-            "1 between different words of one block of {size}, infinite across blocks", _of_block
-        ),
+        Metric("1 between different words of one block of {size}, else infinite", _of_block),
         ("exponential", "finite-precision"),
         delta=STEP,
-        published=Published(
-            Metric("1 between any different words", _of_words),
-            "The block of each word is released as it is: words of different blocks have no output "
-            "in common. Within a block no two words differ by more than a factor exp(eta).",
-        ),
+        published=Metric("1 between any different words", _of_words),
+        caveat="The block of each word is released as it is: words of different blocks have no "
+        "output in common. Within a block no two words differ by more than a factor exp(eta).",
     )
     size: int = parameter(20, "K, the number of words in a block")
 

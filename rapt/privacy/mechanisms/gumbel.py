@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rapt.privacy.mechanisms.base import Draws, Rows, Sampler, Space, Vectors, WordMechanism
-from rapt.privacy.mechanisms.claim import EUCLIDEAN, Claim, Published, euclidean
+from rapt.privacy.mechanisms.claim import EUCLIDEAN, Claim, euclidean
 from rapt.utils.errors import RaptError
 
 # More neighbours than a Poisson number of mean ln V ≤ 13 is ever drawn from one uniform double.
@@ -27,12 +27,10 @@ class TruncatedGumbel(WordMechanism):
     name: ClassVar[str] = "truncated-gumbel"
     source: ClassVar[str] = "Xu et al., FLAIRS 2021"
     claim: ClassVar[Claim] = Claim(
-        published=Published(
-            EUCLIDEAN,
-            "Its list of candidates depends on the word, and a far word is in it with a "
-            "probability that falls faster than any exp(-eta * d). So there is no d_X-privacy "
-            "where distances are alike, as in word embeddings of many dimensions.",
-        )
+        published=EUCLIDEAN,
+        caveat="Its list of candidates depends on the word, and a far word is in it with a "
+        "probability that falls faster than any exp(-eta * d). So there is no d_X-privacy where "
+        "distances are alike, as in word embeddings of many dimensions.",
     )
     uniforms: ClassVar[int] = 1 + MOST  # one for k, one for the noise of each neighbour
 

@@ -96,9 +96,7 @@ class Mahalanobis(NoiseMechanism):
     name: ClassVar[str] = "mahalanobis"
     source: ClassVar[str] = "Xu et al., 2020, arXiv 2010.11947"
     claim: ClassVar[Claim] = Claim(
-        Metric(
-            "regularized Mahalanobis distance of word embeddings (weight {weight})", _mahalanobis
-        ),
+        Metric("Mahalanobis distance of word embeddings (weight {weight})", _mahalanobis),
         (*NOISE, "mahalanobis"),
         conditions=(TABLE, REAL),
     )

@@ -17,16 +17,7 @@ from rapt.privacy.mechanisms.base import (
     check,
     parameter,
 )
-from rapt.privacy.mechanisms.claim import (
-    EUCLIDEAN,
-    GRID,
-    REAL,
-    TABLE,
-    Claim,
-    Metric,
-    Published,
-    euclidean,
-)
+from rapt.privacy.mechanisms.claim import EUCLIDEAN, GRID, REAL, TABLE, Claim, Metric, euclidean
 from rapt.privacy.mechanisms.noise import spherical_noise
 
 
@@ -113,11 +104,9 @@ class Adept(VectorMechanism):
         domain="texts w, w'",
         unit="one text",
         conditions=(TABLE, REAL),
-        published=Published(
-            Metric("1 between any two texts", _of_texts),
-            "Its noise is scaled to the Euclidean length of what it hides. Laplace noise needs the "
-            "sum of absolute coordinates: of d dimensions, it spends eta * sqrt(d), not eta.",
-        ),
+        published=Metric("1 between any two texts", _of_texts),
+        caveat="Its noise is scaled to the Euclidean length of what it hides. Laplace noise needs "
+        "the sum of absolute coordinates: of d dimensions, it spends eta * sqrt(d), not eta.",
     )
     clip: float = parameter(1.0, "C, the length to which longer vectors are shortened")
 

@@ -239,4 +239,4 @@ def test_custext_distances_are_its_blocks(plane: Space) -> None:
         expected = 1.0 if block[one] == block[other] else np.inf
         assert made.distance(plane, *pair).tolist() == [expected]
         assert made.claim.published
-        assert made.claim.published.metric.between(made, plane, *pair).tolist() == [1.0]
+        assert made.claim.published.between(made, plane, *pair).tolist() == [1.0]

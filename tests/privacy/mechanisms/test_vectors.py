@@ -62,4 +62,4 @@ def test_adept_spends_the_square_root_of_the_dimension_times_its_epsilon(plane: 
     np.testing.assert_allclose(logs[0] - logs[1], epsilon * np.sqrt(d))
     assert made.distance(plane, corner, -corner) == np.sqrt(d)
     assert made.claim.published
-    assert made.claim.published.metric.between(made, plane, corner, -corner) == 1
+    assert made.claim.published.between(made, plane, corner, -corner) == 1
