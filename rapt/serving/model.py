@@ -12,10 +12,10 @@ from torch import Tensor
 
 from rapt import models
 from rapt.serving.protocol import Text, check, contract_of
-from rapt.tuning import denoising
-from rapt.tuning.backbones import embedding_size, load_model, load_tokenizer, most_tokens
-from rapt.tuning.inputs import WordVectors, numbered, tokenized
-from rapt.tuning.model import load, needs_backbone, placed
+from rapt.tuning.backbones import embedding_size, load_tokenizer, most_tokens
+from rapt.tuning.denoising import load_denoised
+from rapt.tuning.inputs import numbered, tokenized
+from rapt.tuning.model import load
 from rapt.tuning.train import logits
 from rapt.utils.errors import RaptError
 
@@ -39,12 +39,8 @@ class Adapted:
         where = models.folder(self.contract.backbone, self.contract.backbone_sha256)
         try:
             self._tokenizer = load_tokenizer(where)
-            quantize, precision = self.contract.quantize, self.contract.precision
-            backbone = load_model(where, quantize, precision) if needs_backbone(folder) else None
-            self._model = placed(load(folder, backbone, precision))
-            self._denoised: WordVectors | None = None
-            if self.contract.denoiser:
-                self._denoised = denoising.load_denoised(folder)
+            self._model = load(folder, where, self.contract.quantize, self.contract.precision)
+            self._denoised = load_denoised(folder) if self.contract.denoiser else None
         except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
             raise RaptError(
                 f"adapter {folder}: got {type(error).__name__} on loading it with "
