@@ -12,7 +12,17 @@ from ruamel.yaml import YAML
 
 from rapt.utils import files
 
+OUTS = ("data", "models", "reports")
+# What DVC copies from its cache has such a name beside its own until it is whole.
+COPYING = re.compile(r"\.[\w-]{22}\.tmp")
 REST = re.compile(r"[0-9a-f]{30}(\.dir)?")  # an object's name without the two digits of its folder
+
+
+def remove_partial(root: Path) -> None:
+    """Remove what a killed DVC was copying: a stage that depends on its folder would read it."""
+    for path in (path for out in OUTS for path in (root / out).rglob(".*.tmp")):
+        if COPYING.fullmatch(path.name):
+            path.unlink()
 
 
 def remove_damaged(cache: Path, seen: Path) -> int:

@@ -27,12 +27,12 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Cancelling, Crashed
 from ruamel.yaml import YAML
 
-from pipelines import dvc_api, executor, graph
+from pipelines import dvc_api, graph
 from pipelines.checkout import DVC, git, worktree
 from pipelines.heartbeat import Pulse
 from pipelines.progress import console
 from pipelines.schedule import Lease
-from pipelines.slots import CommandError, Slots, Stopped
+from pipelines.slots import CommandError, Slots, Stays, Stopped
 from pipelines.worker import EXCHANGE, PAUSES, execute, patiently
 from rapt import params
 from rapt.data.config import FilesSource
@@ -181,14 +181,14 @@ class Sides(Slots):
 
         Raises:
             RaptError: it failed.
-            executor.Stays: it was leased to the pool, and takes text that nothing protects.
+            Stays: it was leased to the pool, and takes text that nothing protects.
         """
         if not lease.elsewhere:
             return super().reproduce(lease)
         stage = lease.stage.name
         lock = self._patiently(lambda: self._desk.send(stage))
         if lock is None:
-            raise executor.Stays
+            raise Stays
         if self._patiently(lambda: self._desk.fetch(stage)):
             return None
         seconds = self._run(stage, lock)
@@ -218,7 +218,7 @@ class Sides(Slots):
         while True:
             self._pause(0)  # which raises if the flow has stopped meanwhile
             if self._finishing.is_set():
-                raise Stopped("not started")
+                raise Stopped
             run = run_deployment(
                 self._deployment, parameters=parameters, tags=[_tag(self._own)], timeout=0
             )
@@ -241,7 +241,7 @@ class Sides(Slots):
                     return run, run.state
                 if self._finishing.is_set() and run.state and run.state.is_scheduled():
                     client.set_flow_run_state(run.id, Cancelling())
-                    raise Stopped("not started")
+                    raise Stopped
                 if pulse.lost(run):
                     # Should it live on it does no harm: it writes to a folder of its own, what it
                     # pushes is named by its content, and the entry that tells of it comes last.
@@ -253,7 +253,7 @@ class Sides(Slots):
 
     def _pause(self, seconds: float) -> None:
         if self._stopped.wait(seconds):
-            raise Stopped("not started")
+            raise Stopped
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from ruamel.yaml import YAML
 from pipelines import dvc_api, heartbeat
 from pipelines.cache import remove_damaged
 from pipelines.checkout import DVC, PATH, environment, forget_others, git, use_cache
-from pipelines.executor import retried
+from pipelines.reproduce import retried
 from pipelines.slots import CommandError
 from rapt.utils import files, process
 from rapt.utils.errors import RaptError

@@ -143,9 +143,8 @@ def tokenized(
 ) -> Split:
     """Tokenize privatized texts, given by the columns of a release; see `read_split`.
 
-    If words have vectors (R, h), there are also columns `row` and `plain_row`: for each word of
-    `words` and of `plain` the row of its vector, or NO_ROW. A vector takes one position instead of
-    the word's tokens.
+    If words have vectors (R, h), the columns `row` and `plain_row` say which row each word of
+    `words` and of `plain` has, or NO_ROW. A vector takes one position instead of the word's tokens.
     """
     labels, words = columns["label"], columns["words"]
     plain = columns.get("plain", [[]] * len(labels))
