@@ -32,11 +32,7 @@ def main(
 
 
 def start(slots: int, pool: str | None, repository: str | None) -> None:
-    """Check, plan and run; a finished pipeline starts nothing.
-
-    Raises:
-        RaptError: see its text.
-    """
+    """Check, plan and run; a finished pipeline starts nothing."""
     if repository and not pool:
         raise RaptError(
             f"repository: got {repository!r}, expected none without --pool. Add --pool."

@@ -44,12 +44,7 @@ retried = task(
 
 
 def start(plan: graph.Plan, slots: Slots) -> None:
-    """Run the stages of `plan`, then collect what they made, as a Prefect flow.
-
-    Raises:
-        RaptError: stages failed, files were edited meanwhile, the user pressed Ctrl-C, or Prefect's
-            server is lost.
-    """
+    """Run the stages of `plan`, then collect what they made, as a Prefect flow."""
     begun = server.begin()  # its seconds pass while the slots are made
     runner = ThreadPoolTaskRunner(max_workers=slots.count + slots.ahead)  # type: ignore[var-annotated]
 

@@ -175,13 +175,8 @@ class Slots:
     def reproduce(self, lease: Lease) -> float | None:
         """Reproduce a stage in a free slot; its inputs come from the cache.
 
-        The stage sees only the lease's GPU, or none.
-
         Returns:
             the seconds that it ran; None: it came from the cache.
-
-        Raises:
-            CommandError: the stage failed.
         """
         stage, slot = lease.stage.name, self._free.get()
         started = time.monotonic()
@@ -197,12 +192,7 @@ class Slots:
         return time.monotonic() - started
 
     def assemble(self) -> None:
-        """Reproduce everything in one more slot, then take over what it wrote, dvc.lock too.
-
-        Raises:
-            CommandError: DVC failed.
-            RaptError: files differ from the snapshot, or the flow is stopping.
-        """
+        """Reproduce everything in one more slot, then take over what it wrote, dvc.lock too."""
         slot = self._worktree("all")
         # `dvc repro` alone would read and write all of dvc.lock, half a second, for each stage
         # whose outs are missing, even if its entry does not change.
@@ -279,11 +269,7 @@ class Slots:
 
 
 def snapshot(root: Path) -> str:
-    """Return a commit of the workspace's tracked files as they are now, edits included.
-
-    Raises:
-        RaptError: there is code that git neither tracks nor ignores.
-    """
+    """Return a commit of the workspace's tracked files as they are now, edits included."""
     if others := _untracked(root):
         raise RaptError(
             f"{_listed(others)}: got untracked code, expected what git tracks or ignores. "
@@ -306,11 +292,7 @@ def _edited(root: Path, commit: str, *paths: str) -> list[str]:
 
 @contextmanager
 def only_one(root: Path) -> Iterator[None]:
-    """Hold the flow's lock, which the kernel releases when this process dies.
-
-    Raises:
-        RaptError: another flow is running.
-    """
+    """Hold the flow's lock, which the kernel releases when this process dies."""
     path = root / ".rapt/flow.lock"
     path.parent.mkdir(exist_ok=True)
     with path.open("a+") as file:

@@ -23,18 +23,10 @@ BATCH = 32
 
 
 class Adapted:
-    """The model that a training run wrote, on its backbone.
-
-    Attributes:
-        contract: what texts must be like.
-    """
+    """The model that a training run wrote, on its backbone."""
 
     def __init__(self, folder: Path) -> None:
-        """Load the adapter in `folder` (docs/data.md).
-
-        Raises:
-            RaptError: there is none, or its backbone is missing or has other weights.
-        """
+        """Load the adapter in `folder` (docs/data.md)."""
         self.contract = contract_of(folder)
         where = models.folder(self.contract.backbone, self.contract.backbone_sha256)
         try:
@@ -66,14 +58,11 @@ class Adapted:
         return self.answers(columns, vectors).tolist()
 
     def answers(self, columns: dict[str, list[Any]], vectors: Tensor | None) -> Tensor:
-        """The probability of each class, float64 (n, classes), for texts as a release has them.
+        """The probability of each class, float64 (n, classes), for n texts of a release.
 
         Args:
-            columns: of the release (docs/data.md), for n texts.
+            columns: of the release (docs/data.md).
             vectors: where the model takes them, of the words of all texts, float32 (words, d).
-
-        Raises:
-            RaptError: a text is too long for the backbone.
         """
         if vectors is not None:
             columns = {**columns, "row": numbered(columns["words"])}
@@ -89,11 +78,7 @@ class Adapted:
 
 
 def _vectors(texts: list[Text], dimension: int) -> Tensor:
-    """The vectors of the words of all texts, float32 (words, d).
-
-    Raises:
-        RaptError: there are more or fewer than words, or one is not finite.
-    """
+    """The vectors of the words of all texts, float32 (words, d), if there is one for each."""
     for number, text in enumerate(texts):
         got, expected = len(text.vectors or b""), 4 * dimension * len(text.words)
         if got != expected:
