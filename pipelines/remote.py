@@ -116,13 +116,10 @@ class Desk:
     def _is_bare(self, stage: str) -> bool:
         """Whether a stage takes text that nothing protects, or what was made of such."""
         needs = self._needs.get(stage, {})
-        statements = [
-            self._path / out / "statement.json" for outs in needs.values() for out in outs
-        ]
-        return any(
-            path.exists() and files.read_json(path)["protection"] == UNPROTECTED
-            for path in statements
-        ) or any(map(self._is_bare, needs))
+        releases = [self._path / path for outs in needs.values() for path in outs]
+        statements = filter(Path.exists, (release / "statement.json" for release in releases))
+        bare = (files.read_json(path)["protection"] == UNPROTECTED for path in statements)
+        return any(bare) or any(map(self._is_bare, needs))
 
 
 class Sides(Slots):

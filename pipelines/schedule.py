@@ -74,8 +74,8 @@ class Schedule:
     ) -> None:
         """Start with nothing running.
 
-        Up to `slots` stages run here at once, each of `gpus` is for one of them at a time, and up
-        to `elsewhere` of the provider's run on other machines; if that is 0, they run here.
+        Up to `slots` stages run here at once, and each of `gpus` is for one of them at a time. Up
+        to `elsewhere` of the provider's stages run on other machines; if that is 0, they run here.
         """
         self.plan, self.durations = plan, durations
         self.running: dict[str, tuple[Lease, float]] = {}
