@@ -12,7 +12,7 @@ from __future__ import annotations
 import queue
 import signal
 from contextlib import closing
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from prefect import Task, flow, task
 from prefect.cache_policies import NO_CACHE
@@ -27,6 +27,8 @@ from pipelines.slots import BACKOFF, CommandError, Slots, Stays, Stopped, gpus
 from rapt.utils.errors import RaptError
 
 CTRL_C = "Ctrl-C"
+# Of a stage: the seconds that it ran, None if it came from the cache, or that it may not leave.
+Outcome = float | None | Literal["stays"]
 
 
 def _may_pass(_: Task[Any, Any], __: TaskRun, state: State[Any]) -> bool:
@@ -113,24 +115,18 @@ class _Events:
 
 def _walk(schedule: Schedule, slots: Slots, events: _Events) -> None:
     """Run every stage whose dependencies succeeded, in the schedule's order."""
-    took: dict[str, float | None] = {}
-    futures: dict[str, PrefectFuture[bool]] = {}
+    futures: dict[str, PrefectFuture[Outcome]] = {}
 
     @retried
-    def run(stage: str, lease: Lease) -> bool:
-        """Reproduce a stage; return False if it may not leave this machine."""
+    def run(stage: str, lease: Lease) -> Outcome:
         try:
-            seconds = slots.reproduce(lease)
+            return slots.reproduce(lease)
         except Stays:
-            return False
+            return "stays"
         except CommandError as error:
             if error.may_pass:
                 console.print(f"{error}, which may pass", style="yellow")
             raise
-        took[stage] = seconds
-        if seconds is not None:
-            schedule.durations.add(lease.stage, seconds)
-        return True
 
     run = run.with_options(name="stage", task_run_name="{stage}")
     while True:
@@ -143,7 +139,7 @@ def _walk(schedule: Schedule, slots: Slots, events: _Events) -> None:
         if not schedule.running:
             break
         name = events.next()
-        _end(schedule, name, futures[name], took)
+        _end(schedule, name, futures[name])
     schedule.durations.save()
 
 
@@ -156,21 +152,21 @@ def _collect(slots: Slots, events: _Events) -> None:
     future.result()
 
 
-def _end(
-    schedule: Schedule, name: str, future: PrefectFuture[bool], took: dict[str, float | None]
-) -> None:
+def _end(schedule: Schedule, name: str, future: PrefectFuture[Outcome]) -> None:
     """Report the end of a stage's task to the schedule and the user, with its error if any."""
     future.wait()  # else `state` asks the server, which lags behind
-    result = future.state.result(raise_on_failure=False)
+    result: Any = future.state.result(raise_on_failure=False)
+    if result == "stays":
+        schedule.keep(name)
+        return
     if isinstance(result, CommandError):
         show(result)
     elif isinstance(result, RaptError) and not isinstance(result, Stopped):
         console.print(str(result), style="red", markup=False)
-    if result is False:
-        schedule.keep(name)
-        return
     success = future.state.is_completed()
     schedule.end(name, success=success)
-    seconds = took.get(name)
-    ended = "cached" if seconds is None else span(seconds)
-    show_end(schedule, name, ended if success else "failed")
+    outcome = "cached" if success else "failed"
+    if success and result is not None:
+        schedule.durations.add(schedule.plan[name], result)
+        outcome = span(result)
+    show_end(schedule, name, outcome)
