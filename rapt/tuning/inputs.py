@@ -106,14 +106,14 @@ def read_split(
     A text keeps as many whole words as fit into `max_tokens`, which the halves of a pair share.
     """
     table = files.read_parquet(path)
-    if VECTORS not in table.column_names:
-        columns = table.to_pydict()
-        if known is None:
-            return tokenized(columns, tokenizer, max_tokens)
-        return tokenized(known.named_in(columns), tokenizer, max_tokens, known.vectors)
-    columns = table.drop_columns([VECTORS]).to_pydict()
-    columns["row"] = numbered(columns["words"])
-    return tokenized(columns, tokenizer, max_tokens, _tensor(table[VECTORS]))
+    if VECTORS in table.column_names:
+        columns, vectors = table.drop_columns([VECTORS]).to_pydict(), _tensor(table[VECTORS])
+        columns["row"] = numbered(columns["words"])
+    elif known:
+        columns, vectors = known.named_in(table.to_pydict()), known.vectors
+    else:
+        columns, vectors = table.to_pydict(), None
+    return tokenized(columns, tokenizer, max_tokens, vectors)
 
 
 def numbered(texts: Sequence[Sequence[str]]) -> list[list[int]]:
