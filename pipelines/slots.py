@@ -199,7 +199,8 @@ class Slots:
         with suppress(CommandError):  # an entry is old and its outs are gone
             self._dvc(slot, "dvc checkout", "checkout", "--quiet")
         self._dvc(slot, "dvc repro", "repro")
-        if changed := [*_edited(self.root, self.commit), *_untracked(self.root)]:
+        edited = git(self.root, "diff", "--name-only", self.commit).splitlines()
+        if changed := edited + _untracked(self.root):
             raise RaptError(
                 f"workspace: got changes while the flow ran ({_listed(changed)}), expected none. "
                 "What ran is in the cache, nothing else was touched. Start again."
@@ -283,11 +284,6 @@ def snapshot(root: Path) -> str:
 def _untracked(root: Path) -> list[str]:
     """List the code that git neither tracks nor ignores."""
     return git(root, "ls-files", "--others", "--exclude-standard", "--", *CODE).splitlines()
-
-
-def _edited(root: Path, commit: str, *paths: str) -> list[str]:
-    """List tracked files, under `paths` if given, that differ from the snapshot."""
-    return git(root, "diff", "--name-only", commit, "--", *paths).splitlines()
 
 
 @contextmanager

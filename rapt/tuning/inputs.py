@@ -9,7 +9,6 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
@@ -107,8 +106,11 @@ def read_split(
     """
     table = files.read_parquet(path)
     if VECTORS in table.column_names:
-        columns, vectors = table.drop_columns([VECTORS]).to_pydict(), _tensor(table[VECTORS])
+        columns, column = table.drop_columns([VECTORS]).to_pydict(), table[VECTORS]
         columns["row"] = numbered(columns["words"])
+        # A view of the column's memory, float32 (words, d).
+        numbers = torch.from_dlpack(column.combine_chunks().flatten().flatten())
+        vectors = numbers.reshape(-1, column.type.value_type.list_size)
     elif known:
         columns, vectors = known.named_in(table.to_pydict()), known.vectors
     else:
@@ -120,12 +122,6 @@ def numbered(texts: Sequence[Sequence[str]]) -> list[list[int]]:
     """Number the words of all texts consecutively."""
     ends = list(accumulate(map(len, texts), initial=0))
     return [list(range(*span)) for span in pairwise(ends)]
-
-
-def _tensor(column: pa.ChunkedArray) -> Tensor:
-    """Return a release's vectors, float32 (words, d), as a view of the column's memory."""
-    numbers = column.combine_chunks().flatten().flatten()
-    return torch.from_dlpack(numbers).reshape(-1, column.type.value_type.list_size)
 
 
 class _Word(NamedTuple):
