@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
@@ -79,12 +79,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Vectors that replace the tokens of some words.
-
-    Attributes:
-        rows: the row of each such word.
-        vectors: float32 (R, h), input embeddings.
-    """
+    """Input embeddings, float32 (R, h), that replace the tokens of some words, by their rows."""
 
     rows: dict[str, int]
     vectors: Tensor
@@ -107,33 +102,26 @@ def read_split(
 ) -> Split:
     """Tokenize one split of a release (docs/data.md); its vectors, if any, replace words.
 
-    Args:
-        path: the split's Parquet file.
-        tokenizer: a fast tokenizer of the backbone.
-        max_tokens: most tokens of a text's own words, in whole words, shared by a pair's halves.
-        known: vectors that replace some words; None: none.
+    A text keeps as many whole words as fit into `max_tokens`, which the halves of a pair share.
     """
     table = files.read_parquet(path)
-    if VECTORS not in table.column_names:
-        columns = table.to_pydict()
-        if known is None:
-            return tokenized(columns, tokenizer, max_tokens)
-        return tokenized(known.named_in(columns), tokenizer, max_tokens, known.vectors)
-    columns = table.drop_columns([VECTORS]).to_pydict()
-    columns["row"] = numbered(columns["words"])
-    return tokenized(columns, tokenizer, max_tokens, _tensor(table[VECTORS]))
+    if VECTORS in table.column_names:
+        columns, column = table.drop_columns([VECTORS]).to_pydict(), table[VECTORS]
+        columns["row"] = numbered(columns["words"])
+        # A view of the column's memory, float32 (words, d).
+        numbers = torch.from_dlpack(column.combine_chunks().flatten().flatten())
+        vectors = numbers.reshape(-1, column.type.value_type.list_size)
+    elif known:
+        columns, vectors = known.named_in(table.to_pydict()), known.vectors
+    else:
+        columns, vectors = table.to_pydict(), None
+    return tokenized(columns, tokenizer, max_tokens, vectors)
 
 
 def numbered(texts: Sequence[Sequence[str]]) -> list[list[int]]:
     """Number the words of all texts consecutively."""
     ends = list(accumulate(map(len, texts), initial=0))
     return [list(range(*span)) for span in pairwise(ends)]
-
-
-def _tensor(column: pa.ChunkedArray) -> Tensor:
-    """Return a release's vectors, float32 (words, d), as a view of the column's memory."""
-    numbers = column.combine_chunks().flatten().flatten()
-    return torch.from_dlpack(numbers).reshape(-1, column.type.value_type.list_size)
 
 
 class _Word(NamedTuple):
@@ -151,13 +139,8 @@ def tokenized(
 ) -> Split:
     """Tokenize privatized texts, given by the columns of a release; see `read_split`.
 
-    Args:
-        columns: those of the release. If words have vectors, also `row` and `plain_row`: for each
-            word of `words` and of `plain` the row of its vector, or NO_ROW. A vector takes one
-            position instead of the word's tokens.
-        tokenizer: as in `read_split`.
-        max_tokens: as in `read_split`.
-        vectors: float32 (R, h), to which the rows refer.
+    If words have vectors (R, h), the columns `row` and `plain_row` say which row each word of
+    `words` and of `plain` has, or NO_ROW. A vector takes one position instead of the word's tokens.
     """
     labels, words = columns["label"], columns["words"]
     plain = columns.get("plain", [[]] * len(labels))
@@ -183,11 +166,8 @@ def tokenized(
 
 
 def _before_words(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return the prefix that makes a single word become the tokens it has inside a text.
-
-    Some byte-level tokenizers (Llama 3's) join words given one by one, even when asked to put
-    spaces between them.
-    """
+    """Return the prefix that makes a single word become the tokens it has inside a text."""
+    # Some byte-level tokenizers (Llama 3's) join words that are given one by one.
     one, two = tokenizer(["a", "a a"], add_special_tokens=False)["input_ids"]
     return "" if _pieces(tokenizer, ["a", "a"])[1] == two[len(one) :] else " "
 
@@ -230,12 +210,7 @@ def _pieces(tokenizer: PreTrainedTokenizerBase, words: list[str]) -> list[list[i
 
 
 def _fitting(words: list[_Word], sizes: list[int], room: int) -> list[_Word]:
-    total = 0
-    for count, size in enumerate(sizes):
-        total += size
-        if total > room:
-            return words[:count]
-    return words
+    return words[: bisect_right(list(accumulate(sizes)), room)]
 
 
 def _append(

@@ -28,8 +28,9 @@ def train_cell(runs: Sequence[Run]) -> list[Trained]:
         os.environ.setdefault("RAPT_WORKERS", "1")
     count = workers(len(runs))
     shares = [runs[i::count] for i in range(count)]
+    os.environ |= {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
     try:
-        with _processes(count) as pool:
+        with ProcessPoolExecutor(count, get_context("spawn"), die_with_parent) as pool:
             trained = list(chain.from_iterable(pool.map(_train_share, shares)))
     except BrokenProcessPool:
         lower = f"Set RAPT_WORKERS below {count}, or lower" if count > 1 else "Lower"
@@ -52,11 +53,6 @@ def _saved(runs: Sequence[Run]) -> str:
         f"The next run goes on with {steps} if the parameters are the same, else it begins at the "
         "first step."
     )
-
-
-def _processes(count: int) -> ProcessPoolExecutor:
-    os.environ |= {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
-    return ProcessPoolExecutor(count, get_context("spawn"), die_with_parent)
 
 
 def _train_share(runs: Sequence[Run]) -> list[Trained]:

@@ -129,7 +129,7 @@ def pool(server: str) -> None:
     """The work pool and the deployment that prefect.yaml describes."""
     environment = os.environ | {"PREFECT_API_URL": server}
     for command in (
-        ["work-pool", "create", "provider", "--type", "process"],
+        ["work-pool", "create", "provider", "--type", "process", "--overwrite"],
         ["--no-prompt", "deploy", "--all"],
     ):
         done = subprocess.run(

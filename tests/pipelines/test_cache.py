@@ -8,7 +8,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from pipelines.cache import forget_lost, remove_damaged
+from pipelines.cache import forget_lost, remove_damaged, remove_partial
 
 
 def put(cache: Path, content: bytes, suffix: str = "") -> Path:
@@ -24,6 +24,15 @@ def damage(path: Path, content: bytes) -> None:
     path.chmod(0o644)
     path.write_bytes(content)
     path.chmod(0o444)
+
+
+def test_what_dvc_was_copying_goes(tmp_path: Path) -> None:
+    folder = tmp_path / "reports/cells"
+    folder.mkdir(parents=True)
+    for name in (".6ZrR0dPDkYcOXVgQUHqTYg.tmp", ".mine.tmp", "cell.json"):
+        (folder / name).touch()
+    remove_partial(tmp_path)
+    assert sorted(path.name for path in folder.iterdir()) == [".mine.tmp", "cell.json"]
 
 
 def test_damaged_objects_go_and_whole_ones_stay(tmp_path: Path) -> None:

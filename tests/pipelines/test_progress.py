@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from pipelines.graph import Plan, Stage
 from pipelines.progress import show_end
-from pipelines.schedule import Durations, Lease, Schedule
-
-
-def plan(upstream: Mapping[str, str], gpu: str = "") -> Plan:
-    """Build a plan from stage names and the names, of one letter each, that they wait for."""
-    return {n: Stage(n, tuple(up), gpu=n in gpu) for n, up in upstream.items()}
-
-
-def durations(folder: Path, **seconds: float) -> Durations:
-    known = Durations(folder)
-    for name, value in seconds.items():
-        known.add(Stage(name, ()), value)
-    return known
+from pipelines.schedule import Lease, Schedule
+from tests.pipelines.test_schedule import durations, plan
 
 
 def test_a_line_says_how_far_what_and_how_long(
