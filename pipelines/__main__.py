@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -54,20 +55,36 @@ def start(slots: int, pool: str | None, repository: str | None) -> None:
         here: Slots = remote.Sides(root, slots, pool, experiment, repository)
     else:
         here = Slots(root, slots)
-    reproduce.start(plan, here)
-    mirror(experiment)
+    reproduce.start(plan, here, lambda: finish(experiment))
     console.print(f"{len(plan)} stages run, everything is up to date")
 
 
-def mirror(experiment: Params) -> None:
-    """Update MLflow if it lacks something; an error is a warning, as no result depends on it."""
-    try:
+def finish(experiment: Params) -> None:
+    """Show a finished flow's results in MLflow and on Prefect's pages."""
+    from pipelines import artifacts  # here, as a flow that is up to date needs no Prefect
+
+    run_in_mlflow = mirror(experiment)
+    with _optional("Prefect's pages are not filled in"):
+        artifacts.results(experiment, run_in_mlflow)
+
+
+def mirror(experiment: Params) -> str | None:
+    """Update MLflow if it lacks something; return its page below MLflow's address, if it did."""
+    with _optional("MLflow is not up to date"):
         from rapt.reporting import mlflow_mirror
 
         if not mlflow_mirror.is_synced(experiment):  # which mostly needs no MLflow
-            mlflow_mirror.sync(experiment)
+            return mlflow_mirror.sync(experiment)
+    return None
+
+
+@contextmanager
+def _optional(warning: str) -> Iterator[None]:
+    """Turn an error into a warning, as no result depends on this step."""
+    try:
+        yield
     except Exception as error:
-        console.print(f"warning: MLflow is not up to date: {' '.join(str(error).split())}")
+        console.print(f"warning: {warning}: {' '.join(str(error).split())}")
 
 
 def told(start: Callable[[], None]) -> None:

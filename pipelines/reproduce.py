@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import queue
 import signal
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any, Literal, Self
 
@@ -21,6 +22,7 @@ from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from pipelines import graph, server
+from pipelines.artifacts import Bar
 from pipelines.progress import console, show, show_end, span
 from pipelines.schedule import Durations, Lease, Schedule
 from pipelines.slots import BACKOFF, CommandError, Slots, Stays, Stopped, gpus
@@ -45,8 +47,8 @@ retried = task(
 )
 
 
-def start(plan: graph.Plan, slots: Slots) -> None:
-    """Run the stages of `plan`, then collect what they made, as a Prefect flow."""
+def start(plan: graph.Plan, slots: Slots, finish: Callable[[], None]) -> None:
+    """Run the stages of `plan`, collect what they made, and `finish`, as a Prefect flow."""
     begun = server.begin()  # its seconds pass while the slots are made
     runner = ThreadPoolTaskRunner(max_workers=slots.count + slots.ahead)  # type: ignore[var-annotated]
 
@@ -56,6 +58,7 @@ def start(plan: graph.Plan, slots: Slots) -> None:
         with closing(slots):
             durations = Durations(slots.root)
             _run(Schedule(plan, slots.count, gpus(), durations, elsewhere=slots.ahead), slots)
+        finish()
 
     with server.needed(), slots, server.running(begun):
         if slots.damaged:
@@ -115,6 +118,7 @@ class _Events:
 
 def _walk(schedule: Schedule, slots: Slots, events: _Events) -> None:
     """Run every stage whose dependencies succeeded, in the schedule's order."""
+    bar = Bar(schedule)
     futures: dict[str, PrefectFuture[Outcome]] = {}
 
     @retried
@@ -136,6 +140,7 @@ def _walk(schedule: Schedule, slots: Slots, events: _Events) -> None:
             future = run.submit(stage.name, lease, return_state=False, wait_for=upstream)
             futures[stage.name] = future
             events.watch(stage.name, future)
+        bar.show()
         if not schedule.running:
             break
         name = events.next()
