@@ -51,6 +51,10 @@ class NoiseMechanism(WordMechanism):
         noise = spherical_noise(rng, n, dimension)
         return np.hstack([noise, super().draw(rng, n, dimension)]) if self.uniforms else noise
 
+    def standard(self, space: Space, noise: Vectors) -> Vectors:
+        """Undo the shape that the noise (n, d) has over a space: it is then spherical."""
+        return noise
+
 
 @dataclass(frozen=True)
 class T2T(NoiseMechanism):
@@ -101,6 +105,10 @@ class Mahalanobis(NoiseMechanism):
         """The Mahalanobis distance, which the law speaks of."""
         difference = np.asarray(one, np.float64) - other
         return np.linalg.norm(np.linalg.solve(self._shape(space), difference.T), axis=0)
+
+    def standard(self, space: Space, noise: Vectors) -> Vectors:
+        """See NoiseMechanism."""
+        return np.linalg.solve(self._shape(space), noise.T).T
 
     def _shape(self, space: Space) -> NDArray[np.float64]:
         """L with L·Lᵀ = Σ_λ: the noise L·z has the norm of z in the Mahalanobis norm."""
