@@ -84,31 +84,21 @@ def _benchmarks(figures: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
 
 
 def _audit(verdicts: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
-    yield "mechanism", "comparisons", "loss shown", "loss allowed", "where", "verdict"
+    yield "audited", "loss allowed", "loss shown", "white-box", "black-box", "verdict"
     yield "---", "---", "---", "---", "---", "---"
     for verdict in verdicts:
-        refuted = verdict["verdict"].startswith("refuted")
-        shares = [f["loss"] / (_allowed(f, refuted) or math.inf) for f in verdict["findings"]]
-        best = verdict["findings"][shares.index(max(shares))]
-        allowed = _allowed(best, refuted)
-        where = f"η {best['eta']:.3g}: {_texts(best['one'])} against {_texts(best['other'])}"
-        yield (
-            f"`{verdict['mechanism']}`",
-            str(len(verdict["findings"])),
-            f"{best['loss']:.2f}",
-            f"{allowed:.2f}{' by the claim' if refuted else ''}",
-            where,
-            verdict["verdict"],
-        )
-
-
-def _allowed(finding: dict[str, Any], refuted: bool) -> float:
-    allowed = finding["claim"] if refuted else finding["bound"]
-    return math.inf if allowed is None else allowed
-
-
-def _texts(texts: list[list[str]]) -> str:
-    return " / ".join(" ".join(words) for words in texts)
+        best = verdict["strongest"]
+        losses = ["", ""]
+        if best:
+            allowed = math.inf if best["bound"] is None else best["bound"]
+            claimed = " by the claim" if best["claim"] < allowed else ""
+            losses = [f"{min(allowed, best['claim']):.2f}{claimed}", f"{best['loss']:.2f}"]
+        # Rounded up, so that no more is said than holds.
+        powers = [
+            f"{math.ceil(1000 * power) / 1000:.3f}" if (power := verdict[name]) else ""
+            for name in ("white_box", "black_box")
+        ]
+        yield (f"`{verdict['name']}`", *losses, *powers, verdict["verdict"])
 
 
 if __name__ == "__main__":

@@ -1,81 +1,83 @@
-"""Audits: empirical lower bounds on privacy losses, against the mechanisms' guarantees."""
+"""Audits: tests of the laws that mechanisms draw by, and lower bounds on privacy losses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from itertools import chain
 
 import numpy as np
 
-from rapt.audit.cases import Case, Choice, cases_of
-from rapt.audit.draws import VIEWS, Draws, Texts, draws_of, streams
-from rapt.audit.evidence import EVENTS, best_evidence
-from rapt.privacy.mechanisms import Mechanism
-from rapt.privacy.mechanisms.vectors import mean
+from rapt.audit.cases import Case, Choice, Subject, subjects_of
+from rapt.audit.exact import exact_law, p_of
+from rapt.audit.laws import Check, Streams, white_box, white_box_excess
+from rapt.audit.outcomes import Counts, Finding, black_box_excess, counts, findings
+from rapt.audit.paths import generator, released, states
+from rapt.audit.power import POWER
+from rapt.privacy.mechanisms import MECHANISMS, Mechanism
+from rapt.privacy.streams import fresh, stream
 from rapt.utils.errors import RaptError
 from rapt.utils.progress import bar
 
-__all__ = ["FALSE_ALARM", "Audit", "Case", "Choice", "Finding", "Verdict", "audit", "cases_of"]
+__all__ = ["FALSE_ALARM", "Audit", "Choice", "Finding", "Verdict", "audit", "subjects_of"]
 
 # Probability that any verdict of an audit wrongly reports a violation.
 FALSE_ALARM = 1e-6
+LAW_CHECKS = 2  # of outcomes, at most
+PATHS = 5  # beside the mechanisms: ways to release texts, and the generator
 
 HOLDS = "holds"
 VIOLATED = "VIOLATED"
-CLAIM_VIOLATED = "refuted for any two inputs, see caveat"
+CLAIM_VIOLATED = "claim refuted"
 NOT_TESTED = "not tested"
 
 
 @dataclass(frozen=True)
-class Finding:
-    """The strongest evidence from the draws of two inputs.
-
-    Attributes:
-        eta: the privacy parameter.
-        one: the input whose output is more likely than the law allows, if it is.
-        other: the input that it is compared with.
-        loss: lower bound on log P[M(one) in S] − log P[M(other) in S].
-        event: S.
-        bound: the largest loss under the guarantee that rapt states.
-        claim: the largest loss under the published claim.
-    """
-
-    eta: float
-    one: Texts
-    other: Texts
-    loss: float
-    event: str
-    bound: float
-    claim: float
-
-
-@dataclass(frozen=True)
 class Verdict:
-    """An audit's verdict on a mechanism.
+    """An audit's verdict on a mechanism, on a way to release texts, or on the generator.
 
     Attributes:
-        mechanism: the audited mechanism.
-        findings: one for each comparison.
+        name: of what is audited.
+        mechanism: the audited mechanism, if it is one.
+        findings: one for each comparison of inputs.
+        checks: the tests of laws.
+        level: the p-value below which a check fails.
+        white_box: the smallest excess of η that the checks detect, as a factor; None: there is
+            nothing that it could be seen in.
+        black_box: the same of outcomes alone.
         not_tested: the reasons why cases were left out.
+        note: more about the power.
     """
 
-    mechanism: Mechanism
-    findings: Sequence[Finding]
+    name: str
+    mechanism: Mechanism | None = None
+    findings: Sequence[Finding] = ()
+    checks: Sequence[Check] = ()
+    level: float = 0.0
+    white_box: float | None = None
+    black_box: float | None = None
     not_tested: Sequence[str] = ()
+    note: str = ""
+
+    @property
+    def failed(self) -> list[Check]:
+        """The checks that failed, the clearest first."""
+        failed = [check for check in self.checks if check.p < self.level]
+        return sorted(failed, key=lambda check: check.p)
 
     @property
     def violated(self) -> bool:
-        """Whether a finding violates the guarantee that rapt states."""
-        return any(finding.loss > finding.bound for finding in self.findings)
+        """Whether a law or the guarantee that rapt states is violated."""
+        return bool(self.failed) or any(found.loss > found.bound for found in self.findings)
 
     @property
     def text(self) -> str:
         """The verdict as text."""
-        if not self.findings:
-            return NOT_TESTED
         if self.violated:
             return VIOLATED
+        if not self.findings and not self.checks:
+            return NOT_TESTED
         return CLAIM_VIOLATED if any(f.loss > f.claim for f in self.findings) else HOLDS
 
     @property
@@ -97,97 +99,90 @@ class Audit:
     """The verdicts of an audit.
 
     Attributes:
-        verdicts: one for each mechanism.
-        events: number of tested events.
+        verdicts: one for each mechanism, way to release texts, and for the generator.
+        false_alarm: the probability that any of them wrongly reports a violation, at most.
+        power: the probability with which an excess as great as stated is detected, at least.
     """
 
     verdicts: Sequence[Verdict]
-    events: int
+    false_alarm: float = FALSE_ALARM
+    power: float = POWER
 
     @property
     def violated(self) -> bool:
-        """Whether any guarantee that rapt states is violated."""
+        """Whether any law or any guarantee that rapt states is violated."""
         return any(verdict.violated for verdict in self.verdicts)
 
 
-def audit(cases: Sequence[Case], seed: int | None = None) -> Audit:
-    """Audit cases for violations.
-
-    With probability at least 1 − FALSE_ALARM all lower bounds on losses hold at once: each event is
-    tested at its share of that level (Bonferroni).
+def audit(choice: Choice, seed: int | None = None) -> Audit:
+    """Audit what a choice names; with no mechanism named, the ways to release texts too.
 
     Args:
-        cases: the cases to audit.
-        seed: for repeatable draws; None: draw as a release does.
-    """
-    views = VIEWS * sum(2 * len(case.pairs) + 4 * len(case.together) for case in cases)
-    found: dict[str, tuple[Mechanism, list[Finding], list[str]]] = {}
-    for case in bar(cases, "auditing", len(cases)):
-        name = case.mechanism.name
-        _, findings, left_out = found.setdefault(name, (case.mechanism, [], []))
-        try:
-            findings += _audited(case, FALSE_ALARM / views, seed)
-        except RaptError as error:
-            left_out.append(str(error))
-    return Audit([Verdict(*parts) for parts in found.values()], views * EVENTS)
-
-
-def _audited(case: Case, level: float, seed: int | None) -> list[Finding]:
-    """Audit one case.
+        choice: what to audit.
+        seed: for repeatable draws of the mechanisms; None: draw as a release does.
 
     Raises:
-        RaptError: the mechanism claims nothing, is not defined for this case, or protects no pair.
+        RaptError: a name or a number is not allowed.
     """
-    if not (case.mechanism.claim.proof or case.mechanism.claim.published):
-        raise RaptError(f"mechanism: got {case.mechanism.name}, expected one that states a claim.")
-    made = draws_of(case, streams(seed))
-    outputs: dict[Texts, Any] = {}
-    findings = []
-    for one, other in _inputs(case):
-        if all(made.covers(word) for texts in (one, other) for text in texts for word in text):
-            for texts in (one, other):
-                if texts not in outputs:
-                    outputs[texts] = made(texts)
-            findings.append(_finding(case, made, one, other, outputs, level))
-    if not findings:
-        raise RaptError("pairs: got none within the category of nouns, expected one or more.")
-    return findings
+    every = subjects_of(choice)
+    share = FALSE_ALARM / (len(MECHANISMS) + PATHS)
+    verdicts = [verdict(some, seed, share) for some in bar(every, "auditing", len(every))]
+    if not choice.mechanisms:
+        verdicts += ways(share, every[0].tables[-1].dimension)
+    return Audit(verdicts)
 
 
-def _inputs(case: Case) -> Iterable[tuple[Texts, Texts]]:
-    """Yield each comparison of a case, in both directions."""
-    inputs: list[tuple[Texts, Texts]] = []
-    inputs += [(((one,),), ((other,),)) for one, other in case.pairs]
-    for one, other in case.together:
-        # These reveal noise that is used twice, within a text or across two.
-        inputs += [(((one, one),), ((one, other),)), (((one,), (one,)), ((one,), (other,)))]
-    for pair in inputs:
-        yield pair
-        yield pair[::-1]
+def verdict(some: Subject, seed: int | None, false_alarm: float) -> Verdict:
+    """Audit a mechanism: half of the false-alarm rate is for its laws, half for its outcomes.
 
-
-def _finding(
-    case: Case,
-    made: Draws,
-    one: Texts,
-    other: Texts,
-    outputs: dict[Texts, Any],
-    level: float,
-) -> Finding:
-    kind = case.mechanism
-    # Losses add up over words, or over texts if a text is released as one vector.
-    sides = [
-        np.concatenate([mean(v) if kind.pooled else v for v in map(case.table.embed, texts)])
-        for texts in (one, other)
+    Each test has its equal share (Bonferroni).
+    """
+    kind, random = some.mechanism, streams(seed)
+    if not (kind.claim.proof or kind.claim.published):
+        reason = f"mechanism: got {kind.name}, expected one that states a claim."
+        return Verdict(kind.name, kind, not_tested=[reason])
+    checks = [
+        check for table in some.tables for check in white_box(kind, table, some.laws_eta, random)
     ]
-    holds = kind.claim.metric
-    bound, claim = (
-        sum(kind.claim.loss(case.eta, float(d)) for d in metric.between(kind, made.space, *sides))
-        for metric in (holds, kind.claim.published or holds)
-    )
-    shown = [
-        best_evidence(view, min(bound, claim), level)
-        for view in made.views(outputs[one], outputs[other], one, other)
-    ]
-    best = max(shown, key=lambda found: found.loss)
-    return Finding(case.eta, one, other, best.loss, best.event, bound, claim)
+    level = false_alarm / 2 / (len(checks) + LAW_CHECKS)
+    white = black = None
+    if some.tables:
+        white = white_box_excess(kind, some.tables[-1], some.laws_eta, level)
+    shown: list[Finding] = []
+    left_out = []
+    part = false_alarm / 2 / max(1, sum(2 * len(case.pairs) for case in some.cases))
+    for number, case in enumerate(some.cases):
+        try:
+            found = {word: counts(case, word, random) for word in {*chain(*case.pairs)}}
+        except RaptError as error:
+            left_out.append(str(error))
+            continue
+        shown += findings(case, found, part)
+        if number == 0:
+            checks += _law_checks(case, found)
+            black = black_box_excess(case, random, part, level)
+    return Verdict(kind.name, kind, shown, checks, level, white, black, left_out)
+
+
+def _law_checks(case: Case, found: Mapping[str, Counts]) -> Iterator[Check]:
+    """Test the outcomes of the first pair's words against their exact law, if there is one."""
+    law = exact_law(case.mechanism, case.space, case.eta)
+    for word, row in zip(case.pairs[0], case.table.rows(case.pairs[0]), strict=True):
+        if law is not None:
+            p = p_of(found[word], np.append(law[row], 0.0))
+            yield Check(f"outcomes of {word}: their exact probabilities", p)
+
+
+def streams(seed: int | None) -> Streams:
+    """The generators by name: those of releases, or repeatable ones."""
+    return (lambda *_: fresh()) if seed is None else partial(stream, seed, "audit")
+
+
+def ways(false_alarm: float, dimension: int) -> Iterator[Verdict]:
+    """Audit the ways to release texts, and the generator."""
+    for name, checks, excess in released(dimension):
+        level = false_alarm / len(checks)
+        yield Verdict(f"by {name}", checks=checks, level=level, black_box=excess(level))
+    checks = generator()
+    note = f"generators of up to 2^{states():.0f} states would be seen to repeat"
+    yield Verdict("generator", checks=checks, level=false_alarm / len(checks), note=note)

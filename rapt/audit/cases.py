@@ -1,11 +1,10 @@
-"""Audit cases: small public spaces of words, in which losses are observable."""
+"""Audit cases: small spaces of words, in which the losses that a mechanism allows are attained."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
-from itertools import combinations
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,48 +14,69 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 from tokenizers import Tokenizer, models
 
-from rapt.privacy.mechanisms import MECHANISMS, Mechanism, mechanism
+from rapt.privacy.mechanisms import MECHANISMS, Mechanism, Space, mechanism
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
-from rapt.utils.errors import RaptError, did_you_mean, not_allowed, wrong_eta
+from rapt.utils.errors import RaptError, not_allowed
 
 Pairs = Sequence[tuple[str, str]]
 
-ETAS = (0.5, 2.0)
-DRAWS = 10_000
-DIMENSIONS = 2
-WORDS = 12  # of a small space
-AUDITED = 4  # words of a space of which all pairs are audited
+ETA = 2.0  # of the line, whose first two words are at distance 1: few draws show a loss of 2 best
+DRAWS = 200_000  # of each word
+LINE = 20  # words on the line
+STEP = 1e-4  # between those beyond the second
+LAWS_ETA = 8.0  # over the tables for laws
+DIMENSIONS = (8, 384)  # of these; MiniLM's
+WORDS, FEWER_WORDS = 40, 8  # of each
 # A word that no table contains, to audit unknown words.
 UNKNOWN = "zxqvj"
-BUILT_IN = (
-    *("one", "two", "three", "four", "five", "six"),
-    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
-)
 # Parameters for spaces of few words, as the papers' suit a vocabulary.
-PARAMETERS: dict[str, dict[str, Any]] = {"custext": {"size": 4}, "rank-neighbours": {"c": 0.5}}
+PARAMETERS: dict[str, dict[str, Any]] = {"custext": {"size": 10}, "rank-neighbours": {"c": 2.0}}
+# The constants of one need a large η; the optimum of the other should keep not every word.
+ETAS = {"truncated-gumbel": 100.0, "imola": 2.0}
+SIZES = {"imola": 2}  # words on the line: with more, this optimum never releases the first
 
 
 @dataclass(frozen=True)
 class Case:
-    """A mechanism at one η over one table, and the inputs to compare.
+    """A mechanism at one η over one table, and the words to compare.
 
     Attributes:
         mechanism: the audited mechanism.
         eta: the privacy parameter.
         table: the embedding table.
-        pairs: pairs of words, each compared in both directions as texts of one word.
-        together: pairs (w, w') compared as parts of longer releases: the texts w w and w w', and
-            two texts each.
-        draws: number of draws for each input.
+        pairs: pairs of words, each compared in both directions; the power is that of the first.
+        draws: number of draws for each word.
     """
 
     mechanism: Mechanism
     eta: float
     table: EmbeddingTable
     pairs: Pairs
-    together: Pairs = ()
-    draws: int = DRAWS
+    draws: int
+
+    @cached_property
+    def space(self) -> Space:
+        """The candidates."""
+        return Space(self.table.vectors, self.table.frequency)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A mechanism and what is audited of it.
+
+    Attributes:
+        mechanism: the mechanism.
+        cases: words to compare; the power is that of the first.
+        tables: over which the laws of its draws are tested; the last has the dimension
+            that matters.
+        laws_eta: the privacy parameter there.
+    """
+
+    mechanism: Mechanism
+    cases: Sequence[Case]
+    tables: Sequence[EmbeddingTable]
+    laws_eta: float = LAWS_ETA
 
 
 @dataclass(frozen=True)
@@ -64,26 +84,18 @@ class Choice:
     """The user's options for an audit.
 
     Attributes:
-        mechanisms: names of mechanisms; empty: all.
-        etas: privacy parameters.
-        table: folder of an embedding table; None: the built-in words.
-        words: words of the space; empty: the table's most frequent ones.
-        pairs: pairs of words; empty: all pairs of some words of the space and an unknown word.
-        draws: number of draws for each input.
-        dimensions: of the space; None: the whole table, not projected.
+        mechanisms: names of mechanisms; empty: all, and the ways to release texts.
+        table: folder of an embedding table, in whose dimension laws are tested; None: 384.
+        draws: number of draws for each word.
     """
 
     mechanisms: Sequence[str] = ()
-    etas: Sequence[float] = ETAS
     table: Path | None = None
-    words: Sequence[str] = ()
-    pairs: Pairs = ()
     draws: int = DRAWS
-    dimensions: int | None = DIMENSIONS
 
 
-def cases_of(choice: Choice) -> list[Case]:
-    """Return the cases of a choice, and those that refute its mechanisms' published claims.
+def subjects_of(choice: Choice) -> list[Subject]:
+    """Return what a choice audits.
 
     Raises:
         RaptError: a name or a number is not allowed.
@@ -91,71 +103,67 @@ def cases_of(choice: Choice) -> list[Case]:
     for name in choice.mechanisms:
         if name not in MECHANISMS:
             raise RaptError(not_allowed("mechanism", name, MECHANISMS))
-    for eta in choice.etas:
-        if not 0 < eta < np.inf:
-            raise RaptError(f"eta: {wrong_eta(eta)}")
     if choice.draws < 2:
         raise RaptError(f"draws: got {choice.draws}, expected 2 or more.")
-    table, words = space(choice)
-    some = [words[i] for i in np.unique(np.linspace(0, len(words) - 1, AUDITED).astype(int))]
-    pairs = choice.pairs or list(combinations([*some, UNKNOWN], 2))
-    made: list[Case] = []
-    for name in choice.mechanisms or MECHANISMS:
-        kind = mechanism(name, **({} if choice.dimensions is None else PARAMETERS.get(name, {})))
-        made += [Case(kind, eta, table, pairs, pairs[:1], choice.draws) for eta in choice.etas]
-        made += COUNTEREXAMPLES[name]() if name in COUNTEREXAMPLES else []
-    return made
+    tables = [points(dimension) for dimension in DIMENSIONS]
+    if choice.table:
+        tables[-1] = part(EmbeddingTable(choice.table))
+    return [
+        subject(mechanism(name, **PARAMETERS.get(name, {})), tables, choice.draws)
+        for name in choice.mechanisms or MECHANISMS
+    ]
 
 
-def space(choice: Choice) -> tuple[EmbeddingTable, list[str]]:
-    """Return the table that a choice audits, and its words to choose pairs from.
-
-    Raises:
-        RaptError: a word is not in the table, or there are too few.
-    """
-    wanted = list(dict.fromkeys([*choice.words, *(word for pair in choice.pairs for word in pair)]))
-    table = EmbeddingTable(choice.table) if choice.table else built_in()
-    for word in wanted:
-        if word not in table.words:
-            hint = did_you_mean(get_close_matches(word, table.words, n=1))
-            raise RaptError(f"words: got {word!r}, expected words of the table.{hint}")
-    if not choice.words:
-        often = (table.words[row] for row in np.argsort(-table.frequency, kind="stable"))
-        wanted += [word for word in often if word.isalpha() and word not in wanted][:WORDS]
-    if choice.dimensions is None:
-        return table, wanted
-    rows = [table.words.index(word) for word in wanted]
-    if not 0 < choice.dimensions < len(rows):
-        raise RaptError(
-            f"dimensions: got {choice.dimensions}, expected 1 to {len(rows) - 1} for {len(rows)} "
-            "words."
-        )
-    vectors = projected(np.asarray(table.vectors[rows], np.float64), choice.dimensions)
-    return small_table(wanted, vectors, table.frequency[rows]), wanted
+def subject(kind: Mechanism, tables: Sequence[EmbeddingTable], draws: int = DRAWS) -> Subject:
+    """Return what is audited of a mechanism."""
+    cases = COUNTEREXAMPLES.get(kind.name, _on_a_line)(kind, draws)
+    if kind.name == "imola":  # a linear program of so many constraints takes minutes
+        tables = [part(table, FEWER_WORDS) for table in tables]
+    return Subject(kind, cases, tables, ETAS.get(kind.name, LAWS_ETA))
 
 
-def projected(vectors: NDArray[np.float64], dimensions: int) -> NDArray[np.float64]:
-    """Project onto the first principal components (V, k), scaled to a median distance of 1.
+def points(dimension: int) -> EmbeddingTable:
+    """Return a table of random words."""
+    vectors = np.random.Generator(np.random.PCG64(0)).standard_normal((WORDS, dimension))
+    return small_table(_names(WORDS), _scaled(vectors), np.arange(1.0, WORDS + 1))
 
-    Draws can only show losses of a few units, while probability ratios of a real table are e^75
-    and more.
-    """
+
+def part(table: EmbeddingTable, words: int = WORDS) -> EmbeddingTable:
+    """Return the most frequent words of a table, in its own dimension."""
+    rows = np.argsort(-table.frequency, kind="stable")[:words]
+    vectors = _scaled(np.asarray(table.vectors[rows], np.float64))
+    return small_table([table.words[row] for row in rows], vectors, table.frequency[rows])
+
+
+def _scaled(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Vectors around the origin, the longest of length 1: ADePT clips none."""
     centred = vectors - vectors.mean(axis=0)
-    _, _, axes = np.linalg.svd(centred, full_matrices=False)
-    small = centred @ axes[:dimensions].T
-    return small / np.median(pdist(small))
+    return 0.999 * centred / np.linalg.norm(centred, axis=1).max()
 
 
-def built_in() -> EmbeddingTable:
-    """Return a table of twelve words at random points of a plane."""
-    vectors = np.random.Generator(np.random.PCG64(0)).standard_normal((len(BUILT_IN), 2))
-    return small_table(BUILT_IN, vectors, 1 / np.arange(1, len(BUILT_IN) + 1))
+def _names(size: int) -> list[str]:
+    return [f"w{number}" for number in range(size)]
 
 
 def small_table(
     words: Sequence[str], vectors: NDArray[np.float64], frequency: NDArray[np.float64]
 ) -> EmbeddingTable:
-    """Build a table of these words, all of them nouns, in the format of the `tables` stage.
+    """Build a table of these words, all of them nouns; see `write_table`."""
+    with TemporaryDirectory() as folder:
+        write_table(Path(folder), words, vectors, frequency)
+        table = EmbeddingTable(folder)
+        table.vectors = np.array(table.vectors)  # in memory, as the files are deleted
+        table.pieces = np.array(table.pieces)
+    return table
+
+
+def write_table(
+    folder: Path,
+    words: Sequence[str],
+    vectors: NDArray[np.float64],
+    frequency: NDArray[np.float64],
+) -> None:
+    """Write a table of these words in the format of the `tables` stage.
 
     A word that is not in it has the mean of the vectors.
     """
@@ -165,18 +173,36 @@ def small_table(
         "pos": [["NOUN"]] * len(words),
         "frequency": frequency.tolist(),
     }
-    with TemporaryDirectory() as folder:
-        files.write_json(f"{folder}/words.json", columns)
-        np.save(f"{folder}/vectors.npy", vectors.astype(np.float32))
-        np.save(f"{folder}/pieces.npy", vectors.mean(axis=0, keepdims=True).astype(np.float32))
-        tokenizer.save(f"{folder}/tokenizer.json")
-        table = EmbeddingTable(folder)
-        table.vectors = np.array(table.vectors)  # in memory, as the files are deleted
-        table.pieces = np.array(table.pieces)
-    return table
+    files.write_json(folder / "words.json", columns)
+    np.save(folder / "vectors.npy", vectors.astype(np.float32))
+    np.save(folder / "pieces.npy", vectors.mean(axis=0, keepdims=True).astype(np.float32))
+    tokenizer.save(str(folder / "tokenizer.json"))
 
 
-def _equidistant() -> list[Case]:
+def _on_a_line(kind: Mechanism, draws: int) -> list[Case]:
+    """Two words at distance 1, and many just beyond the second.
+
+    From the second, half of the noise falls beyond it; from the first, exp(−η) times as much.
+
+    In an exponential mechanism the first word has exp(−η/2) times the weight, seen from the second.
+    The sum of all weights is almost exp(η/2) times as great. So the loss is nearly η.
+
+    The first word is the rarest and the last the most frequent.
+    """
+    size = SIZES.get(kind.name, LINE)
+    words = _names(size)
+    places = np.concatenate([[0], 1 + STEP * np.arange(size - 1)])[:, None]
+    table = small_table(words, places, np.arange(1.0, size + 1))
+    further = [(words[0], UNKNOWN), (words[0], words[-1])]
+    if kind.pooled:  # a text for each draw
+        draws //= 10
+    return [
+        Case(kind, ETA, table, [(words[0], words[1])], draws),
+        Case(kind, ETA, table, further, max(2, draws // 20)),
+    ]
+
+
+def _equidistant(kind: Mechanism, draws: int) -> list[Case]:
     """Truncated Gumbel: equidistant words, but for one pair that is a little farther apart.
 
     Each word of the pair is last in the other's list, which hardly ever is that long, and mostly
@@ -184,22 +210,25 @@ def _equidistant() -> list[Case]:
     """
     vectors = np.eye(12) / np.sqrt(2)
     vectors[0] += 0.001 * (vectors[0] - vectors[-1])
-    words = [f"w{i}" for i in range(len(vectors))]
+    words = _names(len(vectors))
     table = small_table(words, vectors, np.ones(len(vectors)))
     eta = float(1.01 * (3 + 2 * (1 + np.log(len(vectors)))) / pdist(vectors).min())
-    made, pairs = mechanism("truncated-gumbel"), [(words[0], words[-1])]
-    return [Case(made, eta, table, pairs, draws=2_200_000), Case(made, eta, table, [], pairs)]
+    return [Case(kind, eta, table, [(words[0], words[-1])], 4 * draws)]
 
 
-def _corners() -> list[Case]:
-    """ADePT: opposite corners of a cube inside the ball to which vectors are clipped."""
-    corner = np.full((1, 4), 0.5)
-    words = ["one", "other"]
-    table = small_table(words, np.concatenate([corner, -corner]), np.ones(2))
-    return [Case(mechanism("adept"), 1.0, table, [(words[0], words[1])], draws=20_000)]
+def _corners(kind: Mechanism, draws: int) -> list[Case]:
+    """ADePT: opposite corners of a square inside the circle to which vectors are clipped.
+
+    Four words around the first corner divide the plane where the loss is greatest beyond it.
+    """
+    around = STEP * np.array([[0, 0], [1, 1], [1, -1], [-1, 1], [-1, -1]])
+    vectors = np.concatenate([0.7 + around, [[-0.7, -0.7]]])
+    words = _names(len(vectors))
+    table = small_table(words, vectors, np.ones(len(vectors)))
+    return [Case(kind, 1.0, table, [(words[0], words[-1])], max(2, draws // 4))]
 
 
-COUNTEREXAMPLES: dict[str, Callable[[], list[Case]]] = {
+COUNTEREXAMPLES: dict[str, Callable[[Mechanism, int], list[Case]]] = {
     "truncated-gumbel": _equidistant,
     "adept": _corners,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,117 +15,86 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Column, Table
 
-from rapt.options import parsed_eta
-from rapt.utils.errors import RaptError
-
 if TYPE_CHECKING:
     from rapt.audit import Audit, Finding, Verdict
-    from rapt.audit.cases import Pairs
-    from rapt.audit.draws import Texts
     from rapt.privacy.mechanisms import Mechanism
 
-COLUMNS = ("mechanism", "loss shown", "allowed", "where", "verdict")  # of 80 characters
+EVIDENCE = 3  # failed tests that are printed
+COLUMNS = ("audited", "allowed", "shown", "white-box", "black-box", "verdict")  # 80 characters
 
 
 def audit(
     mechanism: Annotated[
-        list[str] | None, typer.Option(help="Of `rapt mechanisms`, repeatable; else all.")
-    ] = None,
-    eta: Annotated[
-        list[float] | None,
-        typer.Option(parser=parsed_eta, metavar="FLOAT", help="Repeatable; else 0.5 and 2."),
+        list[str] | None,
+        typer.Option(help="Of `rapt mechanisms`, repeatable; else all, and ways to release."),
     ] = None,
     table: Annotated[
         Path | None,
-        typer.Option(exists=True, file_okay=False, help="Embedding table; else built-in words."),
+        typer.Option(
+            exists=True, file_okay=False, help="Embedding table, for its dimension; else 384."
+        ),
     ] = None,
-    words: Annotated[
-        list[str] | None, typer.Option(help="Word of the space, repeatable; else frequent ones.")
-    ] = None,
-    pairs: Annotated[
-        list[str] | None, typer.Option(help="Two words, as in cat:dog, repeatable; else several.")
-    ] = None,
-    draws: Annotated[int, typer.Option(help="For each input.")] = 10_000,
-    dimensions: Annotated[int, typer.Option(help="Of the space, by principal components.")] = 2,
-    full: Annotated[
-        bool, typer.Option("--full", help="The whole table as it is, instead of a small space.")
-    ] = False,
-    seed: Annotated[int | None, typer.Option(help="For repeatable draws.")] = None,
+    draws: Annotated[int, typer.Option(help="Outcomes of each compared word.")] = 200_000,
+    seed: Annotated[int | None, typer.Option(help="For repeatable draws of mechanisms.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write all findings to this file.")] = None,
 ) -> None:
     """Look for violations of what the mechanisms promise; exit with 1 if there are any."""
     from rapt import audit as audits
-    from rapt.audit.cases import ETAS, Choice
 
-    choice = Choice(
-        mechanisms=mechanism or (),
-        etas=eta or ETAS,
-        table=table,
-        words=words or (),
-        pairs=_pairs(pairs or ()),
-        draws=draws,
-        dimensions=None if full else dimensions,
-    )
-    found = audits.audit(audits.cases_of(choice), seed)
-    print_audit(found, audits.FALSE_ALARM)
+    found = audits.audit(audits.Choice(mechanism or (), table, draws), seed)
+    print_audit(found)
     if json:
-        content = as_json(found, audits.FALSE_ALARM)
-        written = json_format.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+        written = json_format.dumps(as_json(found), indent=1, ensure_ascii=False, allow_nan=False)
         json.write_text(written + "\n")
     if found.violated:
         raise typer.Exit(1)
 
 
-def _pairs(pairs: Sequence[str]) -> Pairs:
-    split = []
-    for pair in pairs:
-        one, colon, other = pair.partition(":")
-        if not (one and colon and other) or one == other:
-            raise RaptError(f"pairs: got {pair!r}, expected two words, as in cat:dog.")
-        split.append((one, other))
-    return split
-
-
-def print_audit(audit: Audit, false_alarm: float) -> None:
-    """Print the verdicts, and the evidence against what does not hold."""
+def print_audit(audit: Audit) -> None:
+    """Print the verdicts and their power, and the evidence against what does not hold."""
     console = Console(markup=False, highlight=False)  # words may look like markup
     table = Table(
-        *(Column(name, no_wrap=name == "mechanism") for name in COLUMNS),
-        box=SIMPLE,
-        padding=(0, 1, 0, 0),
+        *(Column(name, no_wrap=True) for name in COLUMNS), box=SIMPLE, padding=(0, 1, 0, 0)
     )
     for verdict in audit.verdicts:
         table.add_row(*_row(verdict))
     console.print(table)
     for verdict in audit.verdicts:
-        if verdict.violated and verdict.strongest:
-            evidence = f"{verdict.mechanism.name}: {_evidence(verdict.strongest)}"
-            console.print(evidence, style="bold red")
+        for line in _evidence(verdict):
+            console.print(f"{verdict.name}: {line}", style="bold red")
         for reason in dict.fromkeys(verdict.not_tested):
-            console.print(f"{verdict.mechanism.name}, not tested: {reason}")
+            console.print(f"{verdict.name}, not tested: {reason}")
+        if verdict.note:
+            console.print(f"{verdict.name}: {verdict.note}.")
     console.print(
-        f"{audit.events} events tested. Every lower bound holds at once, with probability at least "
-        f"1 - {false_alarm:g}: an audit shows violations, never their absence."
+        "Losses in nats. White-box, black-box: the smallest excess of eta that the tests of the "
+        f"noise, of the outcomes detect, as a factor, with {audit.power:.0%} power. "
+        f"False alarms of the whole audit: below {audit.false_alarm:g}."
     )
 
 
-def as_json(audit: Audit, false_alarm: float) -> dict[str, Any]:
+def as_json(audit: Audit) -> dict[str, Any]:
     """The verdicts with all findings; infinite bounds are null: nothing is promised."""
     return {
-        "false_alarm": false_alarm,
-        "events": audit.events,
+        "false_alarm": audit.false_alarm,
+        "power": audit.power,
+        "tests": sum(len(v.checks) for v in audit.verdicts),
+        "comparisons": sum(len(v.findings) for v in audit.verdicts),
         "verdicts": [
             {
-                "mechanism": verdict.mechanism.name,
-                "source": verdict.mechanism.source,
-                "metric": verdict.mechanism.metric,
-                "caveat": verdict.mechanism.claim.caveat,
+                "name": verdict.name,
+                "source": verdict.mechanism and verdict.mechanism.source,
+                "metric": verdict.mechanism and verdict.mechanism.metric,
+                "caveat": verdict.mechanism and verdict.mechanism.claim.caveat,
                 "verdict": verdict.text,
+                "white_box": verdict.white_box,
+                "black_box": verdict.black_box,
+                "note": verdict.note,
                 "not_tested": list(verdict.not_tested),
-                "findings": [
-                    {key: _finite(value) for key, value in asdict(finding).items()}
-                    for finding in verdict.findings
-                ],
+                "strongest": verdict.strongest and _finding(verdict.strongest),
+                "level": verdict.level,
+                "checks": [asdict(check) for check in verdict.checks],
+                "findings": [_finding(finding) for finding in verdict.findings],
             }
             for verdict in audit.verdicts
         ],
@@ -165,29 +134,35 @@ def _facts(kind: type[Mechanism]) -> Table:
 
 
 def _row(verdict: Verdict) -> tuple[str, ...]:
-    best, name = verdict.strongest, verdict.mechanism.name
-    if not best:
-        return (name, "", "", "", verdict.text)
-    # The claim where it differs: of the law, infinite in the others, nothing would be seen.
-    claimed = f" claimed, {best.bound:.2f} by law" if best.claim < best.bound else ""
-    allowed = f"{best.claim if claimed else best.bound:.2f}{claimed}"
-    where = f"eta {best.eta:.3g}: {_inputs(best)}"
-    return (name, f"{best.loss:.2f}", allowed, where, verdict.text)
+    best, powers = verdict.strongest, (verdict.white_box, verdict.black_box)
+    losses = ("", "")
+    if best:
+        # The claim where it differs: of the law, infinite in the others, nothing would be seen.
+        allowed = min(best.bound, best.claim)
+        losses = f"{allowed:.2f}", f"{best.loss:.2f}"
+    return (verdict.name, *losses, *map(_factor, powers), verdict.text)
 
 
-def _evidence(finding: Finding) -> str:
-    return (
-        f"at eta {finding.eta:g}, {_inputs(finding)}: got P[{finding.event}] at least "
-        f"exp({finding.loss:.4g}) times as likely, expected at most exp({finding.bound:.4g})."
-    )
+def _factor(power: float | None) -> str:
+    """A factor, rounded up."""
+    return "" if power is None else f"{math.ceil(1000 * power) / 1000:.3f}"
 
 
-def _inputs(finding: Finding) -> str:
-    return f"{_text(finding.one)} against {_text(finding.other)}"
+def _evidence(verdict: Verdict) -> Iterator[str]:
+    """Yield what shows a violation, the clearest first."""
+    for check in verdict.failed[:EVIDENCE]:
+        yield f"{check.what}: got p = {check.p:.2g}, expected {verdict.level:.2g} or more."
+    best = verdict.strongest
+    if best and best.loss > best.bound:
+        yield (
+            f"at eta {best.eta:g}, {best.one} against {best.other}: got "
+            f"P[{best.event}] at least exp({best.loss:.4g}) times as likely, expected at most "
+            f"exp({best.bound:.4g})."
+        )
 
 
-def _text(texts: Texts) -> str:
-    return " / ".join(" ".join(words) for words in texts)
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {key: _finite(value) for key, value in asdict(finding).items()}
 
 
 def _finite(value: Any) -> Any:

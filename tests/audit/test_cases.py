@@ -1,31 +1,45 @@
-"""Which inputs an audit compares."""
+"""What an audit looks at."""
 
 import numpy as np
 import pytest
 
-from rapt.audit import Choice, cases_of
-from rapt.audit.cases import BUILT_IN, space
+from rapt.audit import Choice, subjects_of
+from rapt.audit.cases import UNKNOWN, part, points
+from rapt.privacy.mechanisms import MECHANISMS
 from rapt.utils.errors import RaptError
 
 
-def test_the_small_space_keeps_the_words_of_the_table() -> None:
-    table, words = space(Choice(dimensions=2))
-    assert words == list(BUILT_IN) == table.words
-    off = np.linalg.norm(table.vectors[:, None] - table.vectors, axis=2)[np.triu_indices(12, 1)]
-    assert np.median(off) == pytest.approx(1, rel=1e-5)
+def test_each_mechanism_is_audited_in_the_dimension_of_the_table(table) -> None:
+    subjects = subjects_of(Choice(draws=100))
+    assert [some.mechanism.name for some in subjects] == list(MECHANISMS)
+    assert {some.tables[-1].dimension for some in subjects} == {384}
+    (some,) = subjects_of(Choice(["t2t"], table.folder))
+    assert some.tables[-1].dimension == table.dimension
+    assert set(some.tables[-1].words) <= set(table.words)
+
+
+def test_words_outside_the_table_are_compared_too() -> None:
+    (some,) = subjects_of(Choice(["t2t"]))
+    assert any(UNKNOWN in pair for case in some.cases for pair in case.pairs)
+
+
+def test_the_words_of_a_part_are_the_most_frequent_and_keep_their_directions() -> None:
+    whole = points(8)
+    few = part(whole, 5)
+    assert few.words == whole.words[:-6:-1]
+    apart = [np.linalg.norm(t.vectors[0] - t.vectors[1]) for t in (few, part(whole, 2))]
+    assert min(apart) > 0.5
+    assert np.linalg.norm(few.vectors, axis=1).max() == pytest.approx(0.999)
 
 
 @pytest.mark.parametrize(
     ("choice", "line"),
     [
         (Choice(mechanisms=["tt"]), "mechanism: got 'tt', expected one of adept"),
-        (Choice(words=["thre"]), "words: got 'thre', expected words of the table. Did you mean"),
-        (Choice(dimensions=12), "dimensions: got 12, expected 1 to 11 for 12 words."),
-        (Choice(etas=[0]), "eta: got 0, expected a number above 0"),
         (Choice(draws=1), "draws: got 1, expected 2 or more."),
     ],
 )
 def test_errors_say_what_is_allowed(choice: Choice, line: str) -> None:
     with pytest.raises(RaptError) as error:
-        cases_of(choice)
+        subjects_of(choice)
     assert str(error.value).startswith(line)

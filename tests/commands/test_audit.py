@@ -41,43 +41,47 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str]]:
     return run
 
 
-def test_the_command_prints_and_writes_its_verdicts(run: Callable, tmp_path: Path) -> None:
+def test_the_command_prints_its_power_and_writes_its_verdicts(
+    run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     out = tmp_path / "audit.json"
-    options = ["--draws", "2000", "--seed", "0", "--json", str(out)]
+    options = ["--draws", "20000", "--seed", "0", "--json", str(out)]
     code, printed = run("audit", "--mechanism", "santext", "--mechanism", "custext", *options)
     assert code == 0
-    assert "1 - 1e-06" in printed
+    assert "below 1e-06" in printed and "99% power" in printed
+    assert "\u2026" not in printed  # nothing is cut
+    assert max(map(len, printed.splitlines())) <= 80
     content = json.loads(out.read_text())
     assert content["false_alarm"] == 1e-6
-    verdicts = {v["mechanism"]: v for v in content["verdicts"]}
+    verdicts = {v["name"]: v for v in content["verdicts"]}
+    assert list(verdicts) == ["santext", "custext"]
     assert verdicts["santext"]["verdict"] == "holds"
-    assert verdicts["custext"]["verdict"].startswith("refuted")
+    assert verdicts["custext"]["verdict"] == "claim refuted"
     assert any(f["bound"] is None for f in verdicts["custext"]["findings"])
     assert all(f["loss"] <= f["bound"] for f in verdicts["santext"]["findings"])
+    row = next(line for line in printed.splitlines() if "santext" in line).split()
+    for cell, power in zip(row[3:5], ("white_box", "black_box"), strict=True):
+        assert verdicts["santext"][power] <= float(cell) < verdicts["santext"][power] + 0.0011
 
 
 def test_the_command_fails_on_a_violation(run: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MECHANISMS, "t2t", WithoutTheWord)
-    code, printed = run("audit", "--mechanism", "t2t", "--draws", "2000", "--seed", "0")
+    code, printed = run("audit", "--mechanism", "t2t", "--draws", "4000", "--seed", "0")
     assert code == 1
     assert "VIOLATED" in printed
     shown = " ".join(printed.split())
-    line = r"got P\[\w.*\] at least exp\(.*\) times as likely, expected at most exp\("
-    assert re.search(line, shown)
+    assert re.search(r"got P\[\w.*\] at least exp\(.*\) times as likely, expected at most", shown)
+    assert re.search(r"t2t: noise in \d+ dimensions: .*: got p = 0, expected .* or more", shown)
 
 
-def test_the_command_audits_chosen_words_of_a_table(run: Callable, table) -> None:
-    options = ["--table", str(table.folder), "--draws", "500", "--eta", "1", "--seed", "0"]
-    pair = ["--pairs", "nouna:nounb"]
-    code, printed = run("audit", "--mechanism", "t2t", *pair, *options)
+def test_the_command_audits_the_dimension_of_a_table(run: Callable, table, tmp_path: Path) -> None:
+    out = tmp_path / "audit.json"
+    options = ["--table", str(table.folder), "--draws", "500", "--json", str(out)]
+    code, _ = run("audit", "--mechanism", "pct2t", *options)
     assert code == 0
-    assert "nouna" in printed and "verba" not in printed
-    code, printed = run("audit", "--mechanism", "pct2t", "--full", *pair, *options)
-    assert code == 0
-    assert "holds" in printed
-    verbs = ["--pairs", "verba:verbb"]
-    code, printed = run("audit", "--mechanism", "pct2t", "--full", *verbs, *options)
-    assert "not tested: pairs: got none within the category" in printed
+    (found,) = json.loads(out.read_text())["verdicts"]
+    assert any(f"in {table.dimension} dimensions" in check["what"] for check in found["checks"])
 
 
 def test_all_mechanisms_are_listed_with_their_parameters(run: Callable) -> None:
@@ -106,7 +110,8 @@ def documented() -> Iterator[tuple[str, str]]:
 
 def test_the_documented_verdicts_are_those_of_every_mechanism() -> None:
     found = dict(documented())
-    assert list(found) == list(MECHANISMS)
+    ways = [name for name in found if name not in MECHANISMS]
+    assert list(found) == [*MECHANISMS, *ways]
+    assert [found.pop(name) for name in ways] == ["holds"] * 5
     for name, text in found.items():
-        expected = "refuted" if mechanism(name).claim.published else "holds"
-        assert text.startswith(expected)
+        assert text == ("claim refuted" if mechanism(name).claim.published else "holds")

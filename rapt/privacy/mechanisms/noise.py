@@ -54,6 +54,10 @@ class NoiseMechanism(WordMechanism):
         noise = spherical_noise(rng, n, dimension)
         return np.hstack([noise, super().draw(rng, n, dimension)]) if self.uniforms else noise
 
+    def standard(self, space: Space, noise: Vectors) -> Vectors:
+        """Undo the shape that the noise (n, d) has over a space: it is then spherical."""
+        return noise
+
 
 @dataclass(frozen=True)
 class T2T(NoiseMechanism):
@@ -110,6 +114,10 @@ class Mahalanobis(NoiseMechanism):
         """The nearest word to the vector plus shaped noise."""
         search, shape = space.search(), self.shape(space)
         return lambda vectors, draws: search(vectors + draws @ shape.T / eta)
+
+    def standard(self, space: Space, noise: Vectors) -> Vectors:
+        """See NoiseMechanism."""
+        return np.linalg.solve(self.shape(space), noise.T).T
 
     def shape(self, space: Space) -> NDArray[np.float64]:
         """L with L·Lᵀ = Σ_λ: the noise L·z has the norm of z in the Mahalanobis norm."""

@@ -1,0 +1,306 @@
+"""White-box tests: the noise and the uniform numbers that a mechanism uses, against their law."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations, cycle
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import beta, binom, chi2, gamma, kstest, laplace, norm, poisson
+from threadpoolctl import threadpool_limits
+
+from rapt.audit.exact import deviates, exact_law, two_sided
+from rapt.audit.power import POWER, smallest_excess
+from rapt.privacy.mechanisms import Mechanism, Sampler, Space, VectorMechanism, WordMechanism
+from rapt.privacy.mechanisms.noise import NoiseMechanism
+from rapt.privacy.mechanisms.vectors import Adept
+from rapt.privacy.privatizer import Privatizer, Words
+from rapt.text.table import EmbeddingTable
+
+Streams = Callable[..., np.random.Generator]
+Numbers = NDArray[np.float64]
+Result = TypeVar("Result")
+
+WORDS = 20  # of each text
+TEXTS = 500  # of the first call; pooled mechanisms draw once for a text
+POOLED_TEXTS = 2500
+FEW_TEXTS = 100  # of the second call, and of each process
+DIRECTIONS = 3  # differences of the table's words
+TRIES = 2.0**-53  # the chance that two uniform numbers are equal
+
+
+@dataclass(frozen=True)
+class Check:
+    """A test of a law.
+
+    Attributes:
+        what: is tested.
+        p: the probability of so great a deviation under the law, at most.
+    """
+
+    what: str
+    p: float
+
+
+class Seen(NamedTuple):
+    """The draws of a mechanism for texts of equally many words.
+
+    Attributes:
+        noise: of each search for all words, or of the released vectors, in units of 1/η:
+            (searches, texts, words, d).
+        uniforms: (texts, words, k).
+    """
+
+    noise: Numbers
+    uniforms: Numbers
+
+
+class _Search:
+    """A search that notes what it is asked for, and answers with the first words."""
+
+    def __init__(self, asked: list[Numbers]) -> None:
+        self._asked = asked
+
+    def __call__(self, vectors: Numbers) -> NDArray[np.int64]:
+        return self.nearest(vectors, 1)[:, 0]
+
+    def nearest(self, vectors: Numbers, count: int) -> NDArray[np.int64]:
+        self._asked.append(np.asarray(vectors, np.float64))
+        return np.tile(np.arange(count), (len(vectors), 1))
+
+
+class _Watched(Privatizer):
+    """A privatizer whose mechanism's searches and draws are noted.
+
+    Noise that the mechanism adds to a word shows in what it searches for.
+    """
+
+    def __init__(self, **how: Any) -> None:
+        self.asked: list[Numbers] = []
+        self.noise: list[list[Numbers]] = []
+        self.drawn: list[Numbers] = []
+        super().__init__(**how)
+        self._samplers = [self._noting(sampler) for sampler in self._samplers]
+
+    def spaces(self) -> list[Space]:
+        search = _Search(self.asked)
+
+        class Noted(Space):
+            def search(self) -> Any:
+                return search
+
+        return [Noted(space.vectors, space.frequency) for space in super().spaces()]
+
+    def _noting(self, sampler: Sampler) -> Sampler:
+        def release(vectors: Any, draws: Any) -> Any:
+            self.asked.clear()
+            rows = sampler(vectors, draws)
+            every = [asked for asked in self.asked if len(asked) == len(vectors)]
+            self.noise.append([asked - vectors for asked in every])
+            self.drawn.append(draws)
+            return rows
+
+        return release
+
+
+def watched(kind: Mechanism, table: EmbeddingTable, eta: float, texts: Sequence[Words]) -> Seen:
+    """Release texts of equally many words, and see what the mechanism draws for them."""
+    shape = (len(texts), len(texts[0].words), -1)
+    if isinstance(kind, WordMechanism):
+        categories = ("noun",) if kind.categories == "required" else None
+        privatizer = _Watched(table=table, mechanism=kind, eta=eta, categories=categories)
+        with threadpool_limits(1, "blas"):  # in order
+            for _ in privatizer.privatize(texts):
+                pass
+        drawn = np.concatenate(privatizer.drawn)
+        uniforms = drawn[:, drawn.shape[1] - kind.uniforms :].reshape(shape)
+        if not isinstance(kind, NoiseMechanism):
+            return Seen(np.empty((0, *shape[:2], 0)), uniforms)
+        (space,) = privatizer.spaces()
+        searches = zip(*privatizer.noise, strict=True)
+        noise = [kind.standard(space, np.concatenate(parts)).reshape(shape) for parts in searches]
+        every = np.array(noise, np.float64).reshape(-1, *shape[:2], table.dimension)
+        return Seen(eta * every, uniforms)
+    assert isinstance(kind, VectorMechanism)
+    released = []
+    for text in texts:
+        vectors = table.embed(text.words)
+        noisy = kind.release(vectors, text.stream(), eta)
+        released.append(noisy - (vectors.mean(axis=0, keepdims=True) if kind.pooled else vectors))
+    # ADePT clips none of the words, and its noise is Laplace of scale 2·C/η.
+    scale = 1 / (2 * kind.clip) if isinstance(kind, Adept) else 1.0
+    return Seen(eta * scale * np.array(released)[None], np.empty((*shape[:2], 0)))
+
+
+def white_box(
+    kind: Mechanism, table: EmbeddingTable, eta: float, streams: Streams
+) -> Iterator[Check]:
+    """Yield the tests of a mechanism's draws over a table, in its dimension."""
+    words = [word for word, _ in zip(cycle(table.words), range(1 if kind.pooled else WORDS))]
+
+    def seen(call: str, texts: int) -> Seen:
+        named = (kind.name, "white-box", table.dimension, call)
+        every = [
+            Words(words, [0] * len(words), partial(streams, *named, text)) for text in range(texts)
+        ]
+        return watched(kind, table, eta, every)
+
+    first = seen("first", POOLED_TEXTS if kind.pooled else TEXTS)
+    again = seen("again", FEW_TEXTS)
+    one, other = forked(lambda process: seen(f"process {process}", FEW_TEXTS))
+    where = f"in {table.dimension} dimensions"
+    laplacian = isinstance(kind, Adept)
+    if isinstance(kind, NoiseMechanism) and not len(first.noise):
+        yield Check(f"noise {where}: none is seen in a search", 0.0)
+    for number in range(len(first.noise)):
+        four = [_split(part.noise[number], laplacian) for part in (first, again, one, other)]
+        for check in _noise_checks(four, table):
+            yield Check(f"noise {where}: {check.what}", check.p)
+    if first.uniforms.size:
+        for check in _uniform_checks([part.uniforms for part in (first, again, one, other)]):
+            yield Check(f"uniform numbers {where}: {check.what}", check.p)
+    law = exact_law(kind, Space(table.vectors, table.frequency), eta)
+    if law is not None:
+        off = deviates(kind, Space(table.vectors, table.frequency), eta, law)
+        yield Check(f"outcomes {where}: their exact probabilities", 0.0 if off(1.0) else 1.0)
+
+
+def white_box_excess(
+    kind: Mechanism, table: EmbeddingTable, eta: float, level: float
+) -> float | None:
+    """The smallest factor on η that the tests of the noise's size, or of the law, detect.
+
+    The sum of n sizes is Gamma(n·d); at f·η it is 1/f of it.
+    """
+    if isinstance(kind, NoiseMechanism | VectorMechanism):
+        shape = table.dimension * (POOLED_TEXTS if kind.pooled else TEXTS * WORDS)
+        return float(gamma.ppf(POWER, shape) / gamma.ppf(level / 2, shape))
+    space = Space(table.vectors, table.frequency)
+    law = exact_law(kind, space, eta)
+    return None if law is None else smallest_excess(deviates(kind, space, eta, law))
+
+
+class Split(NamedTuple):
+    """Noise as size, of law Gamma(d, 1), and direction, uniform on the sphere."""
+
+    size: Numbers
+    direction: Numbers
+    centred: Numbers
+
+
+def _split(noise: Numbers, laplacian: bool) -> Split:
+    """Split spherical noise, or Laplace noise, of which the sum of absolute values is the size."""
+    dimension = noise.shape[-1]
+    length = np.linalg.norm(noise, axis=-1)
+    size = np.abs(noise).sum(axis=-1) if laplacian else length
+    uniform = gamma.cdf(length, dimension)
+    if laplacian:  # as normal numbers, whose direction is uniform and independent of their length
+        noise = norm.ppf(laplace.cdf(noise))
+        length = np.linalg.norm(noise, axis=-1)
+        uniform = chi2.cdf(length**2, dimension)
+    with np.errstate(invalid="ignore"):
+        direction = np.nan_to_num(noise / length[..., None])
+    return Split(size, direction, uniform - 0.5)
+
+
+def _noise_checks(four: Sequence[Split], table: EmbeddingTable) -> Iterator[Check]:
+    """Test noise of two calls and two processes: its size, its direction, its independence."""
+    first = four[0]
+    dimension = first.direction.shape[-1]
+    size, centred = first.size.ravel(), first.centred.ravel()
+    direction = first.direction.reshape(-1, dimension)
+    yield Check("the mean size", two_sided(gamma(len(size) * dimension), size.sum()))
+    yield Check("the law of the size", _ks(size, gamma(dimension).cdf))
+    for name, axis in _axes(table):
+        cosine = direction @ (axis / np.linalg.norm(axis))
+        yield Check(f"the angle with {name}", _angle(cosine, dimension))
+    signs = (direction > 0).sum(axis=0)
+    each = [two_sided(binom(len(direction), 0.5), count) for count in signs]
+    yield Check("the signs of its coordinates", min(1.0, dimension * min(each)))
+    yield Check("size and direction", _concordance(centred, direction[:, 0]))
+    for name, one, other in _pairs(four):
+        cosine = np.einsum("twd,twd->tw", one.direction, other.direction).ravel()
+        yield Check(f"the angle between two {name}", _angle(cosine, dimension))
+        both = one.centred.ravel(), other.centred.ravel()
+        yield Check(f"the sizes of two {name}", _concordance(*both))
+    yield Check("repeats", repeats([part.size.ravel() for part in four]))
+
+
+def _uniform_checks(four: Sequence[Numbers]) -> Iterator[Check]:
+    """Test uniform numbers of two calls and two processes: their law, their independence."""
+    yield Check("their law", _ks(four[0].ravel(), lambda number: number))
+    for name, one, other in _pairs([Split(part, part, part) for part in four]):
+        between = (one.size - other.size) % 1
+        yield Check(f"the difference of two {name}", _ks(between.ravel(), lambda number: number))
+    yield Check("repeats", repeats([part[..., 0].ravel() for part in four]))
+
+
+def _pairs(four: Sequence[Split]) -> Iterator[tuple[str, Split, Split]]:
+    """Yield what is independent: words of a text, texts, calls, processes."""
+    first, again, one, other = four
+
+    def parts(at: Any) -> Split:
+        return Split(*(part[at] for part in first))
+
+    words = first.size.shape[1] // 2 * 2
+    if words:
+        yield "words of a text", parts(np.s_[:, 0:words:2]), parts(np.s_[:, 1:words:2])
+    yield "texts", parts(np.s_[0::2]), parts(np.s_[1::2])
+    yield "calls", parts(np.s_[:FEW_TEXTS]), again
+    yield "processes", one, other
+
+
+def _axes(table: EmbeddingTable) -> Iterator[tuple[str, Numbers]]:
+    """Yield directions: axes, a diagonal, and along the differences of words."""
+    every = np.eye(table.dimension)
+    yield "the first axis", every[0]
+    yield "the last axis", every[-1]
+    yield "the diagonal", every.sum(axis=0)
+    for one, other in list(combinations(range(len(table.words)), 2))[:DIRECTIONS]:
+        yield f"a difference of words, {other}", table.vectors[other] - table.vectors[one]
+
+
+def _angle(cosine: Numbers, dimension: int) -> float:
+    """Between a uniform direction and another: (1 + cos)/2 is Beta((d − 1)/2, (d − 1)/2)."""
+    half = (dimension - 1) / 2
+    return _ks((1 + cosine) / 2, beta(half, half).cdf)
+
+
+def _concordance(one: Numbers, other: Numbers) -> float:
+    """Of two independent numbers of median 0, the signs are equal half of the time."""
+    return two_sided(binom(len(one), 0.5), ((one > 0) == (other > 0)).sum())
+
+
+def _ks(numbers: Numbers, law: Callable[[Numbers], Numbers]) -> float:
+    return float(kstest(numbers, law, method="exact").pvalue)
+
+
+def repeats(numbers: Sequence[Numbers], equal: float = TRIES) -> float:
+    """The p-value of how many continuous numbers are equal to another."""
+    every = np.concatenate(numbers)
+    return float(poisson.sf(len(every) - len(np.unique(every)) - 1, len(every) ** 2 / 2 * equal))
+
+
+def forked(function: Callable[[int], Result]) -> tuple[Result, Result]:
+    """The function's results of two processes that are forked off this one."""
+    context = multiprocessing.get_context("fork")
+
+    def run(process: int, end: Any) -> None:
+        end.send(function(process))
+
+    ends, processes = [], []
+    for process in range(2):
+        receive, send = context.Pipe(duplex=False)
+        processes.append(context.Process(target=run, args=(process, send)))
+        processes[-1].start()
+        send.close()  # so that a process which dies is no silence
+        ends.append(receive)
+    one, other = (end.recv() for end in ends)
+    for started in processes:
+        started.join()
+    return one, other
