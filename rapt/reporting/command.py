@@ -44,8 +44,7 @@ def report(out: Path, *, cells: Sequence[str] | None = None, stamp: bool = False
     if stamp:
         benchmarks = files.read_json(BENCHMARKS) if BENCHMARKS.is_file() else None
         tables = {table.name: table for table in papers(results, benchmarks)}
-        made = provenance.section(provenance.stamp(results), tables["rapt-table-10"])
-        html = html.replace(END, made + END, 1)
+        html = html.replace(END, provenance.section(results, tables["rapt-table-10"]) + END, 1)
     out.parent.mkdir(parents=True, exist_ok=True)
     files.write_bytes(out, [html.encode()])
     return f"{out.resolve()}"
