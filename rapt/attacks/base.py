@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,16 @@ if TYPE_CHECKING:  # params.yaml is validated with this module: every command wo
     from rapt.privacy.privatizer import Privatizer
     from rapt.text.table import EmbeddingTable
 
+T = TypeVar("T")
 Texts = Sequence[Sequence[str]]
 Vectors = NDArray[np.float32]
 Values = Mapping[str, Sequence[str]]
+
+
+def by_text(texts: Texts, values: Iterable[T]) -> list[list[T]]:
+    """Divide values, one for each word of all texts, by text."""
+    rest = iter(values)
+    return [list(islice(rest, len(text))) for text in texts]
 
 
 class Attack(Section, ABC):

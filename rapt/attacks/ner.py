@@ -51,11 +51,10 @@ class Ner(Attack):
                 max_tokens, or the loss is not a number.
         """
         from rapt import models
-        from rapt.attacks.recognizer import FineTuning, Recognizer
+        from rapt.attacks.recognizer import Recognizer
 
         folder = models.folder(self.model, self.sha256)
-        how = FineTuning(self.epochs, self.batch_size, self.learning_rate, self.max_tokens)
-        return Recognizer.fitted(how, folder, texts, tags, seed)
+        return Recognizer.fitted(self, folder, texts, tags, seed)
 
     def load(self, folder: Path) -> Recognizer:
         """Load a fitted recognizer from its folder."""
