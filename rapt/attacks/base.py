@@ -95,12 +95,7 @@ class Release:
         path: str | Path,
         noise: Callable[[pa.Table], Iterator[NDArray[np.float64]]] | None = None,
     ) -> Release:
-        """Read one split of a release (docs/data.md).
-
-        Args:
-            path: the split's Parquet file.
-            noise: yields the noise of each row of the split; None: the noise is unknown.
-        """
+        """Read one split of a release (docs/data.md); `noise` yields the noise of each row."""
         table = files.read_parquet(path)
         return cls(
             table["words"].to_pylist(),
@@ -119,13 +114,12 @@ class Release:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """The attacker's own texts, from the train split; the victims' are from another split.
+    """The attacker's own texts, from the train split, and their release by the attacked mechanism.
 
-    Attributes:
-        words: the words of each text, as the table spells them.
-        released: the same texts, released by the attacked mechanism.
+    The victims' are from another split.
     """
 
+    # As the table spells them.
     words: Texts
     released: Release
 

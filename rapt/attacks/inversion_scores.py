@@ -50,9 +50,7 @@ class Victims:
     def score(self, guesses: Texts, errors: NDArray[np.float64] | None = None) -> Scores:
         """Compare the attacker's guesses, one for each word, with the originals.
 
-        Args:
-            guesses: the guessed words.
-            errors: as by `squared_errors`; None: the attack guesses no vectors.
+        An attack that guesses vectors has `squared_errors`, too.
         """
         pairs = zip(self._words, chain(*guesses), strict=True)
         right = np.array([self._form(guess) == word for word, guess in pairs], bool)

@@ -39,12 +39,7 @@ class Ner(Attack):
     ] = 128
 
     def fit(self, texts: Texts, tags: Texts, seed: int) -> Recognizer:
-        """Learn to tag clean texts.
-
-        Args:
-            texts: the words of each of the attacker's own texts.
-            tags: the BIO tag of each word.
-            seed: of all random draws.
+        """Learn to tag the words of clean texts of the attacker's own, by their BIO tags.
 
         Raises:
             RaptError: the model is missing or is no encoder, it reads fewer tokens than

@@ -70,10 +70,7 @@ class Recognizer:
     def load(cls, folder: Path, max_tokens: int, **config: Any) -> Recognizer:
         """Load a saved recognizer, or an encoder with a fresh head, from safetensors only.
 
-        Args:
-            folder: folder of the model.
-            max_tokens: as in the class.
-            config: settings that override the model's configuration.
+        Further settings override the model's configuration.
 
         Raises:
             RaptError: the model is no encoder, or takes fewer tokens.
@@ -97,12 +94,7 @@ class Recognizer:
     def fitted(cls, how: Ner, folder: Path, texts: Texts, tags: Texts, seed: int) -> Recognizer:
         """Fine-tune all weights of an encoder, by AdamW and the mean cross-entropy of words.
 
-        Args:
-            how: the attack, with the settings of the fine-tuning.
-            folder: folder of the encoder.
-            texts: the words of each text.
-            tags: a tag for each word.
-            seed: of the head, dropout and the batches; equal seeds give equal weights.
+        Each word of the texts has a tag. Equal seeds give equal weights.
 
         Raises:
             RaptError: as `load`, or the loss is not a number.

@@ -43,9 +43,8 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
     Rows are dropped in this order, and counted. First go excluded values, unlabelled by the
     threshold, other attribute values, unknown authors and empty texts. Then go training rows that
     are also in the evaluation split, attribute values that are not among the most frequent, and
-    rows not drawn. The draw depends
-    only on the seed, the task's name and the rows. It is the same on every machine, and a smaller
-    sample is a part of a larger one.
+    rows not drawn. The draw depends only on the seed, the task's name and the rows. It is the same
+    on every machine, and a smaller sample is a part of a larger one.
 
     Rows that are divided here are divided after the most frequent values are known. Only then are
     the training rows that are in both splits dropped. The most frequent values are therefore
@@ -54,11 +53,6 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
     If columns identify authors, a source's own splits are merged and divided by whole authors.
     Dropping the authors of evaluation rows from the training rows would leave next to nothing if an
     author is only known by a profile.
-
-    Args:
-        name: The task's name.
-        task: Its params.
-        seed: The root seed.
 
     Raises:
         RaptError: One line, which never contains text of the data.
