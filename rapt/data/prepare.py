@@ -120,34 +120,28 @@ class _Rows:
 def _frame(name: str, task: Task, loaded: sources.Loaded) -> pd.DataFrame:
     """Build a frame of all splits' rows, in the pipeline's columns, all strings or None."""
     key = f"tasks.{name}"
+    # Column of ours → column of theirs, and its key in params.yaml.
     used = {} if task.entities else {"text": (task.text, f"{key}.text")}
     if task.text_pair:
         used["text_pair"] = (task.text_pair, f"{key}.text_pair")
     if task.label:
         used["label"] = (task.label.column, f"{key}.label.column")
     for attribute, how in (task.attributes or {}).items():
-        where = f"{key}.attributes.{attribute}.column"
-        used[f"attribute_{attribute}"] = (how.column, where)
-    for column, theirs in zip(_author_columns(task), task.authors or [], strict=True):
-        used[column] = (theirs, f"{key}.authors")
-    for column in task.exclude or {}:
-        used[f"exclude {column}"] = (column, f"{key}.exclude")
-    frames = [
-        pd.DataFrame(
-            {
-                "split": split,
-                "row": range(1, len(next(iter(table.columns.values()))) + 1),
-                "text_pair": None,
-                **(_tagged(table, task, task.entities, key) if task.entities else {}),
-                **{
-                    column: read.strings(table.columns, theirs, where, table.where)
-                    for column, (theirs, where) in used.items()
-                },
-            },
-            dtype=object,
-        )
-        for split, table in loaded.splits.items()
-    ]
+        used[f"attribute_{attribute}"] = (how.column, f"{key}.attributes.{attribute}.column")
+    used |= {f"author {column}": (column, f"{key}.authors") for column in task.authors or []}
+    used |= {f"exclude {column}": (column, f"{key}.exclude") for column in task.exclude or {}}
+    frames = []
+    for split, table in loaded.splits.items():
+        columns: dict[str, Any] = {
+            "split": split,
+            "row": range(1, len(next(iter(table.columns.values()))) + 1),
+            "text_pair": None,
+        }
+        if task.entities:
+            columns |= _tagged(table, task, task.entities, key)
+        for column, (theirs, where) in used.items():
+            columns[column] = read.strings(table.columns, theirs, where, table.where)
+        frames.append(pd.DataFrame(columns, dtype=object))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -267,10 +261,9 @@ def _is_blank(frame: pd.DataFrame, columns: list[str]) -> pd.Series:
 
 def _overlaps(rows: _Rows) -> None:
     """Drop the rows of the training split that are also in the evaluation split."""
-    keys = _keys(rows.frame)
-    is_train = rows.frame["split"] == "train"
-    seen = is_train & keys.isin(set(keys[~is_train]))
-    rows.drop(seen, "training text also in the evaluation split")
+    keys, is_train = _keys(rows.frame), rows.frame["split"] == "train"
+    shared = is_train & keys.isin(set(keys[~is_train]))
+    rows.drop(shared, "training text also in the evaluation split")
 
 
 def _keys(frame: pd.DataFrame) -> pd.Series:
