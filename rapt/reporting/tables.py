@@ -506,8 +506,7 @@ def _plain(value: Any) -> Any:
 
 def _squared_error(cell: Cell | None) -> Metric | None:
     """Return the squared error; None: the cell has not run, or its attack guesses no vectors."""
-    has_one = cell and cell.content and "squared_error" in cell.content.metrics
-    return cell.metric("squared_error") if cell and has_one else None
+    return cell.content.metrics.get("squared_error") if cell and cell.content else None
 
 
 def _parts(name: str, metric: Metric | None, *parts: str) -> dict[str, Any]:
