@@ -49,12 +49,12 @@ def _what_ran(results: Results) -> str:
 
 def _accuracy(rows: Sequence[Utility], *, many: bool) -> str:
     """Report the accuracy of each method, from the least to the greatest over η."""
-    of = f" of {group_text(rows[0].group)}" if many else ""
+    over = f"{group_text(rows[0].group)}, over η" if many else "Over η"
     found: dict[str, list[float | None]] = {}
     for row in rows:
         found.setdefault("clean text" if row.unprotected else row.label, []).append(row.accuracy)
     parts = ", ".join(f"{name} {span(shares)}{NBSP}%" for name, shares in found.items())
-    return f"Over η{of}: {parts}. Most frequent class: {percent(rows[0].majority)}{NBSP}%."
+    return f"{over}: {parts}. Most frequent class: {percent(rows[0].majority)}{NBSP}%."
 
 
 def _attacked(rows: Sequence[Privacy]) -> Iterator[str]:

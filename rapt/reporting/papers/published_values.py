@@ -141,12 +141,10 @@ def _own(results: Results, layout: Layout, cell: Cell) -> Compared | None:
     elif factors["method"] == CLEAN:
         named["method"] = "t2t"
     found = cell.metric("accuracy")
-    row = PaperRow(
-        factors={name: factors[name] for name in layout.columns},
-        mean=100 * found.mean if found else None,
-        sd=100 * found.sd if found and found.sd is not None else None,
-        n=found.n if found else None,
-        command=cell.plan.command,
+    row = PaperRow.of_shares(
+        {name: factors[name] for name in layout.columns},
+        cell.plan.command,
+        *((found.mean, found.sd, found.n) if found else ()),
         remark=doubt if found else None,
     )
     of_columns = {name: named[name] for name in layout.columns}

@@ -87,13 +87,10 @@ def _categories(results: Results) -> list[PaperRow]:
 
 
 def _attack_row(row: Privacy) -> PaperRow:
-    names = ("attack", "task", "target", "method", "eta")
-    return PaperRow(
-        {name: getattr(row, name) for name in names},
-        mean=_hundred(row.empirical_privacy),
-        sd=_hundred(row.empirical_privacy_sd),
-        n=row.seeds,
-        command=row.command,
+    return PaperRow.of_shares(
+        {name: getattr(row, name) for name in ("attack", "task", "target", "method", "eta")},
+        row.command,
+        *(row.empirical_privacy, row.empirical_privacy_sd, row.seeds),
         remark=row.doubt if row.seeds else None,
     )
 
@@ -105,12 +102,9 @@ def _trade_off(results: Results) -> Iterator[PaperRow]:
         if row.on_grid:
             factors = {name: getattr(row, name) for name in ("task", "backbone", "tuner")}
             factors |= {"method": row.label, "eta": row.eta}
-            yield PaperRow(
-                {**factors, "measure": "accuracy"},
-                mean=_hundred(row.accuracy),
-                sd=_hundred(row.accuracy_sd),
-                n=row.seeds,
-                command=row.command,
+            measured = factors | {"measure": "accuracy"}
+            yield PaperRow.of_shares(
+                measured, row.command, row.accuracy, row.accuracy_sd, row.seeds
             )
             yield _strongest({**factors, "measure": "empirical privacy"}, row, privacy)
 
@@ -127,10 +121,10 @@ def _strongest(factors: dict[str, str], row: Utility, privacy: Sequence[Privacy]
     left = [found.empirical_privacy for found in own if found.counts and found.seeds]
     lacking = [f for f in inverted if not f.seeds and (f.eta == row.eta or f.unprotected)]
     command = lacking[0].command if lacking else None
-    return PaperRow(
+    return PaperRow.of_shares(
         factors,
-        mean=_hundred(min((value for value in left if value is not None), default=None)),
-        command=command if own else "rapt preset attacks, then dvc repro invert",
+        command if own else "rapt preset attacks, then dvc repro invert",
+        min((value for value in left if value is not None), default=None),
         remark="broken" if own and not left and not lacking else None,
     )
 
@@ -193,10 +187,6 @@ def _geometry(results: Results) -> Iterator[PaperRow]:
         for measure, at, mean in measured:
             factors = {"embedding": embedding, "measure": measure, "at": at}
             yield PaperRow(factors, mean=mean, command=command)
-
-
-def _hundred(share: float | None) -> float | None:
-    return None if share is None else 100 * share
 
 
 ROWS: dict[str, Callable[[Results], Iterable[PaperRow]]] = {

@@ -37,6 +37,21 @@ class PaperRow:
     command: str | None = None
     remark: str | None = None
 
+    @classmethod
+    def of_shares(
+        cls,
+        factors: dict[str, str],
+        command: str | None,
+        mean: float | None = None,
+        sd: float | None = None,
+        n: int | None = None,
+        *,
+        remark: str | None = None,
+    ) -> PaperRow:
+        """Make a row of ours, in percent."""
+        mean, sd = (None if share is None else 100 * share for share in (mean, sd))
+        return cls(factors, mean=mean, sd=sd, n=n, command=command, remark=remark)
+
     @property
     def orientation(self) -> bool:
         """Whether the published value is for another setting."""
