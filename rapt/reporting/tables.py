@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from math import sqrt
 from statistics import fmean, stdev
@@ -484,24 +484,15 @@ def clean(rows: Sequence[Utility], group: Sequence[str]) -> Utility | None:
     return next((row for row in own if row.accuracy is not None), None)
 
 
-def to_csv(rows: Sequence[Any], columns: Sequence[str] | None = None) -> str:
-    """Format rows as CSV, with floats rounded to 6 places."""
-    records = [row if isinstance(row, dict) else asdict(row) for row in rows]
-    names = columns or list(dict.fromkeys(name for record in records for name in record))
+def to_csv(rows: Sequence[Any], columns: Iterable[str]) -> str:
+    """Format rows as CSV, with floats rounded to 6 places; further keys of a row are left out."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
+    writer = csv.DictWriter(text, list(columns), extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    writer.writerows({k: _plain(v) for k, v in record.items()} for record in records)
+    for row in rows:
+        record = row if isinstance(row, dict) else vars(row)
+        writer.writerow({k: round(v, 6) if isinstance(v, float) else v for k, v in record.items()})
     return text.getvalue()
-
-
-def columns_of(row_type: type) -> list[str]:
-    """Return the columns of a tidy table, which a table without rows has, too."""
-    return [field.name for field in fields(row_type)]
-
-
-def _plain(value: Any) -> Any:
-    return round(value, 6) if isinstance(value, float) else value
 
 
 def _squared_error(cell: Cell | None) -> Metric | None:

@@ -65,17 +65,15 @@ class CellResult(_Part):
         counts: rows or words behind the figures.
     """
 
-    version: int = Field(SCHEMA, validation_alias="schema", serialization_alias="schema")
+    version: int = Field(SCHEMA, alias="schema")
     kind: str
     cell: str
     factors: dict[str, str]
     protection: str
     metrics: dict[str, Metric]
-    baselines: dict[str, float] = Field(validation_alias="floors", serialization_alias="floors")
+    baselines: dict[str, float] = Field(alias="floors")
     # Cells of earlier versions, as in evidence/, have none.
-    upper_bounds: dict[str, float] = Field(
-        {}, validation_alias="ceilings", serialization_alias="ceilings"
-    )
+    upper_bounds: dict[str, float] = Field({}, alias="ceilings")
     counts: dict[str, int]
     seeds: list[SeedResult]
 
@@ -103,12 +101,11 @@ class Cell:
 
         Metrics may have a 95 % confidence interval.
         """
-        over = {
-            name: Metric.model_validate(summary([seed.metrics[name] for seed in seeds]))
-            for name in seeds[0].metrics
-        }
-        for name, (low, high) in (intervals or {}).items():
-            over[name] = over[name].model_copy(update={"low": low, "high": high})
+        over = {}
+        for name in seeds[0].metrics:
+            low, high = (intervals or {}).get(name, (None, None))
+            values = summary([seed.metrics[name] for seed in seeds])
+            over[name] = Metric.model_validate(values | {"low": low, "high": high})
         result = CellResult(
             kind=self.kind,
             cell=self.name,
