@@ -342,20 +342,11 @@ def _labels(figure: Figure, series: str, number: int) -> dict[str, Any]:
 def _encoding(
     looks: Mapping[str, Look], *channels: str, symbol: str | None = None, legend: bool = True
 ) -> dict[str, Any]:
-    """Return the series' encoding by some channels, which share a legend.
+    """Return the series' encoding by some channels, which share a legend, if there is one.
 
-    Args:
-        looks: of the series.
-        channels: of `color`, `fill`, `shape` and `strokeDash`.
-        symbol: of the legend; None: by the channels.
-        legend: whether there is one.
+    Its symbol is `symbol`, or else by the channels.
     """
-    ranges: dict[str, list[Any]] = {
-        "color": [own.color for own in looks.values()],
-        "fill": [own.color for own in looks.values()],
-        "shape": [own.shape for own in looks.values()],
-        "strokeDash": [own.dash for own in looks.values()],
-    }
+    parts = {"color": "color", "fill": "color", "shape": "shape", "strokeDash": "dash"}
     # Room for a symbol and the longest label.
     columns = {"expr": f"max(1, floor((width + 40) / {30 + 6 * max(map(len, looks))}))"}
     shown: dict[str, Any] = {"title": None, "columns": columns}
@@ -364,7 +355,10 @@ def _encoding(
         channel: {
             "field": "series",
             "type": "nominal",
-            "scale": {"domain": list(looks), "range": ranges[channel]},
+            "scale": {
+                "domain": list(looks),
+                "range": [getattr(own, parts[channel]) for own in looks.values()],
+            },
             "legend": shown if legend else None,
         }
         for channel in channels

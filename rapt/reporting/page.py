@@ -23,7 +23,6 @@ from rapt.reporting.narrative import headline
 from rapt.reporting.papers import papers
 from rapt.reporting.papers.table import as_printed
 from rapt.reporting.provenance import origins
-from rapt.reporting.published import beside
 from rapt.reporting.tables import Privacy, Utility
 from rapt.results.reader import Json, Results
 
@@ -87,11 +86,15 @@ class Overview:
 
     def strongest(self, group: tuple[str, str, str], method: str, eta: str) -> bool:
         """Whether no other attack on the same target that counts leaves less privacy."""
-        against = [self._rows.get((g, method, eta)) for g in self.groups if g[1:] == group[1:]]
-        counting = [row for row in against if row and row.counts]
-        left = [row.empirical_privacy for row in counting if row.empirical_privacy is not None]
-        own = self._rows.get((group, method, eta))
-        return own in counting and own.empirical_privacy == min(left, default=None)
+        left = {
+            other: row.empirical_privacy
+            for other in self.groups
+            if other[1:] == group[1:]
+            and (row := self._rows.get((other, method, eta)))
+            and row.counts
+            and row.empirical_privacy is not None
+        }
+        return group in left and left[group] == min(left.values())
 
     def remarks(self, group: tuple[str, str, str]) -> list[str]:
         """Return the reasons why an attack does not count."""
@@ -99,15 +102,6 @@ class Overview:
         given = dict.fromkeys(f"with {row.given}" for row in rows if row.given)
         doubt = tables.doubt(rows)
         return [*given, *([doubt] if doubt else [])]
-
-
-@dataclass(frozen=True)
-class Release:
-    """A released sentence, and the methods that agree on it."""
-
-    methods: str
-    eta: str
-    html: Markup
 
 
 def render(results: Results, figures: Sequence[Figure]) -> str:
@@ -120,16 +114,9 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals.update(
-        count=text.count,
-        percent=text.percent,
-        points=text.points,
-        number=text.number,
-        as_printed=as_printed,
-        eta_number=text.eta_number,
-        group_text=text.group_text,
-        attack_text=text.attack_text,
-    )
+    formats = (text.attack_text, text.count, text.eta_number, text.group_text, text.number)
+    for form in (*formats, text.percent, text.points, as_printed):
+        environment.globals[form.__name__] = form
     utility, privacy = tables.utility(results), tables.privacy(results)
     script = _script()
     html = environment.get_template("report.html").render(
@@ -143,7 +130,6 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         differences=tables.differences(results),
         calibration=tables.calibration(results),
         targets=tables.targets(results),
-        beside=beside(results),
         channels=tables.channels(results),
         neighbours=tables.neighbours(results),
         categories=tables.categories(results),
@@ -196,18 +182,15 @@ def _grids(rows: Sequence[Utility] | Sequence[Privacy]) -> list[Grid]:
 def _examples(content: Json | None) -> Iterator[dict[str, Any]]:
     """Yield each sentence with its releases by η; methods that agree at one η share a row."""
     for sentence in content["sentences"] if content else []:
-        same: dict[tuple[str, tuple[str, ...], tuple[bool, ...]], list[str]] = {}
-        for release in sentence["releases"]:
-            key = (release["eta"], tuple(release["words"]), tuple(release["changed"]))
-            same.setdefault(key, []).append(release["method"])
-        yield {
-            "text": sentence["text"],
-            "source": sentence["source"],
-            "releases": sorted(
-                (Release(", ".join(m), eta, _marked(w, c)) for (eta, w, c), m in same.items()),
-                key=lambda release: float(release.eta),
-            ),
-        }
+        same: dict[tuple[str, Markup], list[str]] = {}
+        for release in sorted(sentence["releases"], key=lambda release: float(release["eta"])):
+            html = _marked(release["words"], release["changed"])
+            same.setdefault((release["eta"], html), []).append(release["method"])
+        releases = [
+            {"methods": ", ".join(methods), "eta": eta, "html": html}
+            for (eta, html), methods in same.items()
+        ]
+        yield {"text": sentence["text"], "source": sentence["source"], "releases": releases}
 
 
 def _marked(words: Sequence[str], changed: Sequence[bool]) -> Markup:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,22 +45,23 @@ def write(results: Results) -> None:
 
 
 def _tables(results: Results) -> dict[str, str]:
-    # Without benchmarks, as Table X is of one machine.
-    found = papers(results)
+    utility, privacy = tables.utility(results), tables.privacy(results)
+    of_name: dict[str, tuple[Sequence[Any], Iterable[str]]] = {
+        "utility": (utility, Utility.__annotations__),
+        "privacy": (privacy, Privacy.__annotations__),
+        "differences": (tables.differences(results), Difference.__annotations__),
+        "calibration": (tables.calibration(results), CALIBRATION),
+        "targets": (tables.targets(results), TARGETS),
+        "channels": (tables.channels(results), CHANNELS),
+        "neighbours": (tables.neighbours(results), NEIGHBOURS),
+        "categories": (tables.categories(results), CATEGORIES),
+        "claims": (claims(results), Claim.__annotations__),
+    }
+    found = papers(results)  # without benchmarks, as Table X is of one machine
     return {
-        "utility.csv": tables.to_csv(tables.utility(results), tables.columns_of(Utility)),
-        "privacy.csv": tables.to_csv(tables.privacy(results), tables.columns_of(Privacy)),
-        "differences.csv": tables.to_csv(
-            tables.differences(results), tables.columns_of(Difference)
-        ),
-        "calibration.csv": tables.to_csv(tables.calibration(results), CALIBRATION),
-        "targets.csv": tables.to_csv(tables.targets(results), TARGETS),
-        "channels.csv": tables.to_csv(tables.channels(results), CHANNELS),
-        "neighbours.csv": tables.to_csv(tables.neighbours(results), NEIGHBOURS),
-        "categories.csv": tables.to_csv(tables.categories(results), CATEGORIES),
-        "claims.csv": tables.to_csv(claims(results), tables.columns_of(Claim)),
-        "utility.tex": _utility_tex(tables.utility(results)),
-        "privacy.tex": _privacy_tex(tables.privacy(results)),
+        **{f"{name}.csv": tables.to_csv(*of) for name, of in of_name.items()},
+        "utility.tex": _utility_tex(utility),
+        "privacy.tex": _privacy_tex(privacy),
         **{f"{table.name}.csv": table_csv(table) for table in found},
         **{f"{table.name}.tex": table_tex(table) for table in found},
     }
@@ -130,18 +130,15 @@ def _plots(results: Results) -> dict[str, str]:
         "utility": (tables.utility(results), "accuracy"),
         "privacy": (tables.drawn(tables.privacy(results)), "empirical_privacy"),
     }
-    columns = ("eta", "method", "mean", "series")
-    return {
-        f"{name}.csv": tables.to_csv(
-            [
-                asdict(row) | {"mean": value, "series": _series(row)}
-                for row in sorted(own, key=lambda row: float(row.eta))
-                if (value := getattr(row, metric)) is not None
-            ],
-            columns,
-        )
-        for name, (own, metric) in rows.items()
-    }
+    found = {}
+    for name, (own, metric) in rows.items():
+        records = [
+            vars(row) | {"mean": getattr(row, metric), "series": _series(row)}
+            for row in sorted(own, key=lambda row: float(row.eta))
+            if getattr(row, metric) is not None
+        ]
+        found[f"{name}.csv"] = tables.to_csv(records, ("eta", "method", "mean", "series"))
+    return found
 
 
 def _series(row: Utility | Privacy) -> str:

@@ -30,13 +30,7 @@ class _Part(BaseModel):
 
 
 class SeedResult(_Part):
-    """The result of one seed.
-
-    Attributes:
-        seed: the seed's number.
-        metrics: each metric by name.
-        curves: each curve by name, with one value per epoch; only training has any.
-    """
+    """The result of one seed; only training has curves, with one value per epoch."""
 
     seed: int
     metrics: dict[str, float]
@@ -65,29 +59,21 @@ class CellResult(_Part):
     """The result of a cell over its seeds.
 
     Attributes:
-        version: of this schema.
-        kind: of the cell.
-        cell: its name.
-        factors: by name.
         protection: of the release, as its statement says.
-        metrics: each metric over the seeds.
-        baselines: the score of a trivial answer, as the most frequent class.
-        upper_bounds: what no attack of the kind exceeds, where that is known.
+        baselines: by metric the score of a trivial answer, as the most frequent class.
+        upper_bounds: by metric what no attack of the kind exceeds, where that is known.
         counts: rows or words behind the figures.
-        seeds: the result of each seed.
     """
 
-    version: int = Field(SCHEMA, validation_alias="schema", serialization_alias="schema")
+    version: int = Field(SCHEMA, alias="schema")
     kind: str
     cell: str
     factors: dict[str, str]
     protection: str
     metrics: dict[str, Metric]
-    baselines: dict[str, float] = Field(validation_alias="floors", serialization_alias="floors")
+    baselines: dict[str, float] = Field(alias="floors")
     # Cells of earlier versions, as in evidence/, have none.
-    upper_bounds: dict[str, float] = Field(
-        {}, validation_alias="ceilings", serialization_alias="ceilings"
-    )
+    upper_bounds: dict[str, float] = Field({}, alias="ceilings")
     counts: dict[str, int]
     seeds: list[SeedResult]
 
@@ -111,23 +97,15 @@ class Cell:
         intervals: Mapping[str, tuple[float, float]] | None = None,
         device: str = "cpu",
     ) -> None:
-        """Write the cell and its sidecar.
+        """Write the cell, as in `CellResult`, and its sidecar, which names the device.
 
-        Args:
-            protection: as in `CellResult`, like `seeds`, `baselines`, `counts`, `upper_bounds`.
-            seeds: the result of each seed.
-            baselines: by metric.
-            counts: by name.
-            upper_bounds: by metric; None: none is known.
-            intervals: the 95 % confidence interval of metrics that have one.
-            device: what computed it.
+        Metrics may have a 95 % confidence interval.
         """
-        over = {
-            name: Metric.model_validate(summary([seed.metrics[name] for seed in seeds]))
-            for name in seeds[0].metrics
-        }
-        for name, (low, high) in (intervals or {}).items():
-            over[name] = over[name].model_copy(update={"low": low, "high": high})
+        over = {}
+        for name in seeds[0].metrics:
+            low, high = (intervals or {}).get(name, (None, None))
+            values = summary([seed.metrics[name] for seed in seeds])
+            over[name] = Metric.model_validate(values | {"low": low, "high": high})
         result = CellResult(
             kind=self.kind,
             cell=self.name,
