@@ -135,13 +135,13 @@ class Calibrate(Section):
     ] = [str(eta) for eta in CURVE]
     replaced: Annotated[
         list[Annotated[float, Field(gt=0, lt=1)]],
-        Field(min_length=1, description="shares of the words to find the η for"),
+        Field(min_length=1, description="shares of the protected words to find the η for"),
         AfterValidator(unique),
     ] = [0.9, 0.5, 0.1]
     words: Annotated[
-        int, Field(ge=2, description="drawn from the table by their public frequency")
-    ] = 300
-    draws: Annotated[PositiveInt, Field(description="noisy draws of each word")] = 20
+        int, Field(ge=2, description="drawn from public texts, as many from each kind")
+    ] = 1200
+    draws: Annotated[PositiveInt, Field(description="noisy draws of each word")] = 50
     distances: Annotated[
         int, Field(ge=2, description="words of the table that distances are taken over")
     ] = 500
