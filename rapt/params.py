@@ -115,7 +115,11 @@ class Embedding(Section):
     """An embedding model: its public vocabulary is the table, its embeddings the metric space."""
 
     model: Annotated[
-        Model, Field(description="package:NAME/FOLDER, a folder, or owner/name@REVISION")
+        Model,
+        Field(
+            description="package:NAME/FOLDER, a folder, owner/name@REVISION, or static vectors: "
+            "GloVe, fastText, word2vec, spaCy, model2vec"
+        ),
     ]
     sha256: Annotated[
         Sha256 | None, Field(description="of its model.safetensors; null: not checked")
