@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from rapt.grid import level
 from rapt.param_types import Etas, Section, problem, unique
 from rapt.privacy.categories import SETS
 from rapt.privacy.mechanisms import WORDWISE, parameters, wordwise_mechanism
@@ -121,6 +122,12 @@ class PlainTokens(Section):
         return self
 
 
+def _numbers(etas: list[str]) -> list[str]:
+    if given := next((eta for eta in etas if level(eta) is not None), None):
+        raise problem(f"got {given}, expected numbers alone: replaced holds the shares.")
+    return etas
+
+
 # 25, 75, 125, 150 and 175 are those of RAPT's Table III. More of them cost nothing.
 CURVE = (25, 50, 75, 100, 125, 150, 175, 200)
 
@@ -131,6 +138,7 @@ class Calibrate(Section):
     categories: Annotated[Categories, Field(description="of PCT2T's curve")] = list(SETS["paper"])  # type: ignore[arg-type]
     etas: Annotated[
         Etas,
+        AfterValidator(_numbers),
         Field(description="to show the replaced share at", json_schema_extra={"default": [*CURVE]}),
     ] = [str(eta) for eta in CURVE]
     replaced: Annotated[

@@ -15,7 +15,7 @@ from scipy.stats import t as student
 from rapt.privacy.calibration import Calibrated, Curve, curve_over
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.channel import NORMAL_95, Rows, Share
-from rapt.privacy.mechanisms import WordMechanism
+from rapt.privacy.mechanisms import Wordwise
 from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
@@ -173,7 +173,7 @@ class TextCurve:
 
 def text_curve(
     table: EmbeddingTable,
-    mechanism: WordMechanism,
+    mechanism: Wordwise,
     categories: Sequence[str] | None,
     counts: Counted | None = None,
     *,

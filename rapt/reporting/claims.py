@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from ruamel.yaml import YAML
 
-from rapt.grid import ATTACKED, UNPROTECTED_ETA, is_unprotected
+from rapt.grid import ATTACKED, UNPROTECTED_ETA, is_unprotected, order
 from rapt.params import Params
 from rapt.reporting import tables
 from rapt.reporting.text import count
@@ -259,7 +259,7 @@ def _level(params: Params, claim: Statement, value: str) -> float | None:
 
 
 def _eta(params: Params, eta: str) -> float:
-    return float(eta)
+    return order(eta)
 
 
 def _knowledge(params: Params, attack: str) -> float | None:

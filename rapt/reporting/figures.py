@@ -8,7 +8,7 @@ from itertools import groupby
 from statistics import fmean
 from typing import Any
 
-from rapt.grid import CLEAN, sorted_etas
+from rapt.grid import CLEAN, level, order, sorted_etas
 from rapt.reporting import tables
 from rapt.reporting.charts import DOTTED, SOLID, Axis, Figure, Look, Row, look
 from rapt.reporting.papers import PaperRow, PaperTable, paper_table
@@ -134,7 +134,7 @@ def privacies(privacy: Sequence[Privacy]) -> Iterator[Figure]:
                 "x": etas.index(row.eta),
                 **_share("y", row.empirical_privacy, row.empirical_privacy_sd),
             }
-            for row in sorted(own, key=lambda row: float(row.eta))
+            for row in sorted(own, key=lambda row: order(row.eta))
         ]
         for row in drawn:
             if row.unprotected:
@@ -176,7 +176,11 @@ def calibrations(results: Results) -> Iterator[Figure]:
             for point in sorted(curve, key=lambda point: float(point["eta"]))
         ]
         if embedding == results.params.embedding:
-            rows += [{"series": used, "x": float(eta)} for eta in results.params.sweep.etas]
+            rows += [
+                {"series": used, "x": float(eta)}
+                for eta in results.params.sweep.etas
+                if level(eta) is None
+            ]
         yield Figure(
             section="calibration",
             name=f"calibration-{embedding}",
@@ -351,7 +355,7 @@ def trainings(results: Results) -> Iterator[Figure]:
         for label in [*tables.labels(utility), CLEAN]:
             own = [cell for cell in cells if cell.label == label]
             trained[" · ".join([*group, label])] = sorted(
-                own, key=lambda cell: float(cell.factors["eta"])
+                own, key=lambda cell: order(cell.factors["eta"])
             )
     trained |= {f"study · {cell.plan.cell}": [cell] for cell in results.of("study")}
     for title, cells in trained.items():
@@ -440,7 +444,7 @@ def _of_setting(row: PaperRow, names: Sequence[str]) -> Row:
 def _accurate(utility: Sequence[Utility], group: Sequence[str]) -> list[Utility]:
     """Return the cells of a group on the grid that have run, by η."""
     own = [r for r in utility if r.on_grid and r.group == group and r.accuracy is not None]
-    return sorted(own, key=lambda row: float(row.eta))
+    return sorted(own, key=lambda row: order(row.eta))
 
 
 def _at_eta(series: str, eta: str) -> dict[str, Any]:

@@ -117,6 +117,7 @@ class Record:
 def record(results: Results, cell: Cell) -> Record:
     """Build the MLflow record of a cell that has run."""
     p, factors, name = results.params, cell.factors, cell.plan.cell
+    eta = results.eta_found(factors)
     varying = sidecar(cell.plan.kind, name)
     places = {
         "statement.json": paths.PRIVATE / release(factors) / "statement.json",
@@ -132,7 +133,7 @@ def record(results: Results, cell: Cell) -> Record:
             **{f"rapt.{key}": str(value) for key, value in varying.items() if key != "seconds"},
             **_doubts(results, cell),
         },
-        params=_params(p, cell),
+        params=_params(p, cell) | ({"eta_found": eta} if eta else {}),
         metrics=_metrics(results, cell, varying),
         data={
             f"{factors['task']} {split}": d for split, d in (raw or {}).get("sha256", {}).items()

@@ -448,6 +448,15 @@ def targets(results: Results) -> list[dict[str, Any]]:
     ]
 
 
+def levels(results: Results) -> list[dict[str, Any]]:
+    """Return one row for each embedding, method and level, with its η."""
+    return [
+        {"embedding": embedding, **found}
+        for embedding, content in results.levels.items()
+        for found in content
+    ]
+
+
 def channels(results: Results) -> list[dict[str, Any]]:
     """Return one row for each channel and choice of its words: sampled or most frequent."""
     return [

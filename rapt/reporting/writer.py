@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rapt import paths
+from rapt.grid import order
 from rapt.reporting import tables
 from rapt.reporting.claims import Claim, claims
 from rapt.reporting.figures import figures
@@ -22,6 +23,7 @@ from rapt.results.reader import Results
 from rapt.utils import files
 
 CALIBRATION = ("embedding", "mechanism", "eta", *tables.REPLACED, "n_w")
+LEVELS = ("embedding", "method", "level", "eta", "eta_low", "eta_high")
 TARGETS = ("embedding", "mechanism", "replaced", "eta", "eta_low", "eta_high")
 CHANNELS = (
     *("embedding", "method", "eta", "choice", "words", "draws", *tables.REPLACED),
@@ -56,6 +58,7 @@ def _tables(results: Results) -> dict[str, str]:
         ),
         "calibration.csv": tables.to_csv(tables.calibration(results), CALIBRATION),
         "targets.csv": tables.to_csv(tables.targets(results), TARGETS),
+        "levels.csv": tables.to_csv(tables.levels(results), LEVELS),
         "channels.csv": tables.to_csv(tables.channels(results), CHANNELS),
         "neighbours.csv": tables.to_csv(tables.neighbours(results), NEIGHBOURS),
         "categories.csv": tables.to_csv(tables.categories(results), CATEGORIES),
@@ -135,7 +138,7 @@ def _plots(results: Results) -> dict[str, str]:
         f"{name}.csv": tables.to_csv(
             [
                 asdict(row) | {"mean": value, "series": _series(row)}
-                for row in sorted(own, key=lambda row: float(row.eta))
+                for row in sorted(own, key=lambda row: order(row.eta))
                 if (value := getattr(row, metric)) is not None
             ],
             columns,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
-from rapt.grid import CLEAN, sorted_etas
+from rapt.grid import CLEAN, level, order, sorted_etas
 from rapt.reporting import tables
 from rapt.reporting.papers.settings import embedding_name
 from rapt.reporting.papers.table import PaperRow
@@ -156,7 +156,7 @@ def _examples(results: Results) -> Iterator[PaperRow]:
     """Qu et al., Tables 1 and 2."""
     for sentence in results.examples["sentences"] if results.examples else ():
         if sentence["source"].startswith("Qu et al."):
-            for release in sorted(sentence["releases"], key=lambda found: float(found["eta"])):
+            for release in sorted(sentence["releases"], key=lambda found: order(found["eta"])):
                 if release["method"] in ("t2t", "token-representation"):
                     yield PaperRow(
                         {
@@ -198,6 +198,7 @@ def _geometry(results: Results) -> Iterator[PaperRow]:
         ] + [
             ("mean norm of the noise", f"η = {eta}", content["dimension"] / float(eta))
             for eta in sorted_etas(results.params.sweep.etas)
+            if level(eta) is None
         ]
         for measure, at, mean in measured:
             factors = {"embedding": embedding, "measure": measure, "at": at}
