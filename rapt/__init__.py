@@ -18,11 +18,11 @@ The same in parts, for words with their part-of-speech tags:
     >>> the, noun in table.words
     ('The', True)
 
-The eta at which T2T replaces half of the table's words, with its confidence interval:
+The eta at which T2T replaces half of the words of public texts, with its interval:
 
     >>> from rapt import T2T, calibration_curve
-    >>> curve = calibration_curve(table, T2T(), None, words=10, draws=50, seed=0)
-    >>> half = curve.eta_for_replaced(0.5)
+    >>> curve = calibration_curve(table, T2T(), None, words=120, draws=20, seed=0)
+    >>> half = curve.eta_for(0.5)
     >>> half.low <= half.eta <= half.high
     True
 
@@ -41,11 +41,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rapt.params import load as load_params  # noqa: F401
-    from rapt.privacy.calibration import curve as calibration_curve  # noqa: F401
     from rapt.privacy.mechanisms import PCT2T as PCT2T
     from rapt.privacy.mechanisms import T2T as T2T
     from rapt.privacy.privatizer import Privatizer as Privatizer
     from rapt.privacy.privatizer import Words as Words
+    from rapt.privacy.replacement import text_curve as calibration_curve  # noqa: F401
     from rapt.release.text import TextPrivatizer as TextPrivatizer
     from rapt.table_cache import cached_table as cached_table
     from rapt.text.table import EmbeddingTable as EmbeddingTable
@@ -62,7 +62,7 @@ _PUBLIC = {
     "TextPrivatizer": "rapt.release.text:TextPrivatizer",
     "Words": "rapt.privacy.privatizer:Words",
     "cached_table": "rapt.table_cache:cached_table",
-    "calibration_curve": "rapt.privacy.calibration:curve",
+    "calibration_curve": "rapt.privacy.replacement:text_curve",
     "load_params": "rapt.params:load",
 }
 __all__ = sorted(_PUBLIC)

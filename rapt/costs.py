@@ -294,8 +294,8 @@ class Estimate:
         releases = tasks * (1 + len(s.methods) * len(s.etas)) + studies
         layers = len(s.train) * len(s.backbones) * len(s.tuners) * len(s.layers)
         recognizers = len(s.recognitions) * len(s.recognize)
-        # validate, gate, examples, report; download, tag, gate-private; tables, calibrate.
-        ones = 4 + 3 * tasks + 2 * embeddings + studies
+        # validate, gate, examples, report; download, tag, gate-private; tables, levels, calibrate.
+        ones = 4 + 3 * tasks + 3 * embeddings + studies
         return ones + channels + releases + layers + recognizers + len(self.cells)
 
     def words(self) -> float:

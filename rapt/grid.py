@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -19,6 +20,9 @@ ATTACKED = ("invert", "infer", "recognize", "membership")
 KINDS = (*TUNED, *ATTACKED)
 # The baseline: unprivatized words, in one release per task.
 CLEAN, UNPROTECTED_ETA = "clean", "inf"
+# A level in the place of an η: the share of protected words to replace, in per cent. The stage
+# `levels` finds the η of each method. Another measure, as what an attacker recovers, goes here.
+LEVEL = re.compile(r"replaced-([1-9]\d?)")
 # The factors of each kind of cell besides method and η, in the order of its name.
 BEFORE = {
     "train": ("task", "backbone", "tuner"),
@@ -99,11 +103,30 @@ def releases(params: Params) -> list[tuple[str, str, str]]:
     return [(released(*of), *of) for of in [(CLEAN, UNPROTECTED_ETA), *grid]]
 
 
+def level(eta: str) -> float | None:
+    """Return the share of a level such as replaced-50; None: it is an η."""
+    found = LEVEL.fullmatch(eta)
+    return int(found[1]) / 100 if found else None
+
+
+def parted(release: str) -> tuple[str, str]:
+    """Return method and η of a release's name, METHOD-ETA."""
+    found = re.fullmatch(rf"(.+?)-({LEVEL.pattern}|[^-]+)", release)
+    assert found
+    return found[1], found[2]
+
+
+def order(eta: str) -> float:
+    """Return what sorts η from the most private on: levels first, which have none of their own."""
+    share = level(eta)
+    return float(eta) if share is None else -share
+
+
 def sorted_etas(etas: list[str]) -> list[str]:
     """Sort from the most private to no privatization."""
-    return sorted(etas, key=float)
+    return sorted(etas, key=order)
 
 
 def is_unprotected(eta: str) -> bool:
     """Whether this η means no privatization at all."""
-    return math.isinf(float(eta))
+    return math.isinf(order(eta))

@@ -17,26 +17,28 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
-def folder(model: str, sha256: str | None) -> Path:
+def folder(model: str, sha256: str | None, *, static: bool = False) -> Path:
     """The local folder of a model, its weights checked.
 
     Args:
         model: `package:NAME/FOLDER`, a folder (from the main workspace), or `owner/name@REVISION`.
-        sha256: of its weights, model.safetensors or a `.npy` file; None: not checked.
+        sha256: of its model.safetensors, or of the file of static vectors; None: not checked.
+        static: whether it may be static vectors, and so also a file: see rapt.text.static.
 
     Raises:
         RaptError: there is no such model, or its weights are others than expected.
     """
     path = _located(model)
-    if not path.is_dir():
+    if not (path.is_dir() or (static and path.is_file())):
         raise RaptError(f"model: got {model!r}, expected a folder that is there.")
-    if not (any(path.glob("*.safetensors")) or any(path.glob("*.npy"))):
+    if not static and not (any(path.glob("*.safetensors")) or any(path.glob("*.npy"))):
         raise RaptError(
             f"model {model!r}: got no weights in safetensors, expected some. Pickled ones are "
             "never read."
         )
     if sha256 is not None:
-        weights = next(path.glob("*.npy"), path / "model.safetensors")
+        named = next(path.glob("*.npy"), path / "model.safetensors")
+        weights = path if path.is_file() else named
         found = files.sha256(weights) if weights.is_file() else "no such file"
         if found != sha256:
             raise RaptError(

@@ -22,6 +22,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import CoreSchema
 
+from rapt.grid import LEVEL
 from rapt.utils.errors import wrong_eta
 from rapt.utils.registry import Registry
 
@@ -54,10 +55,16 @@ def _name(value: str) -> str:
 
 
 def _eta(value: Any) -> str:
-    """η as the text that stands in paths: '75', '62.5'."""
+    """η as the text that stands in paths: '75', '62.5'; or a level, 'replaced-50'."""
+    if isinstance(value, str) and LEVEL.fullmatch(value):
+        return value
     if value == "inf" or value == math.inf:
         raise problem(
             f"{wrong_eta(value)} Text without noise is the baseline `clean` of every sweep."
+        )
+    if isinstance(value, dict) or (isinstance(value, str) and value.startswith("replaced")):
+        raise problem(
+            f"got {value!r}, expected a level from replaced-1 to replaced-99, or a number."
         )
     if type(value) not in (int, float) or not 0 < value < math.inf:
         raise problem(wrong_eta(value))
@@ -66,7 +73,9 @@ def _eta(value: Any) -> str:
     return str(value)
 
 
-def _number(eta: str) -> int | float:
+def _number(eta: str) -> int | float | str:
+    if LEVEL.fullmatch(eta):
+        return eta
     return int(eta) if eta.isdigit() else float(eta)
 
 
@@ -89,9 +98,10 @@ Model = Annotated[str, AfterValidator(_revision)]
 Sha256 = Annotated[str, AfterValidator(_sha256)]
 Name = Annotated[str, AfterValidator(_name)]
 Names = Annotated[list[Name], AfterValidator(unique)]
+Level = Annotated[str, Field(pattern=f"^{LEVEL.pattern}$")]
 Eta = Annotated[
     str,
-    BeforeValidator(_eta, json_schema_input_type=PositiveFloat),
+    BeforeValidator(_eta, json_schema_input_type=PositiveFloat | Level),
     # In YAML and JSON it is the number that it was.
     PlainSerializer(_number, when_used="json"),
 ]

@@ -64,7 +64,13 @@ class Sweep(Section):
         Names, Field(description="cheap ways of tuning them, at every η, on the words of attacked")
     ]
     methods: Annotated[Names, Field(min_length=1, description="ways of privatizing")]
-    etas: Annotated[Etas, Field(description="privacy parameters: smaller is more private")]
+    etas: Annotated[
+        Etas,
+        Field(
+            description="privacy parameters: smaller is more private; or levels: "
+            "replaced-50 is the η of each method that replaces half of the protected words"
+        ),
+    ]
     tune_at: Annotated[
         list[Eta], AfterValidator(unique), Field(description="of etas, those of tuners")
     ]
@@ -115,7 +121,11 @@ class Embedding(Section):
     """An embedding model: its public vocabulary is the table, its embeddings the metric space."""
 
     model: Annotated[
-        Model, Field(description="package:NAME/FOLDER, a folder, or owner/name@REVISION")
+        Model,
+        Field(
+            description="package:NAME/FOLDER, a folder, owner/name@REVISION, or static vectors: "
+            "GloVe, fastText, word2vec, spaCy, model2vec"
+        ),
     ]
     sha256: Annotated[
         Sha256 | None, Field(description="of its model.safetensors; null: not checked")

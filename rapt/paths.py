@@ -77,6 +77,11 @@ def calibration(embedding: str) -> Path:
     return Path("reports/calibration", f"{embedding}.json")
 
 
+def levels(embedding: str) -> Path:
+    """The η of each method at each level of the sweep and the studies."""
+    return Path("reports/levels", f"{embedding}.json")
+
+
 def geometry(embedding: str) -> Path:
     """The distances between the words of a table."""
     return Path("reports/statistics/geometry", f"{embedding}.json")

@@ -29,7 +29,7 @@ def folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rapt"
 
 
-def cached_table(model: str = MODEL, tagger: str = TAGGER) -> Path:
+def cached_table(model: str = MODEL, tagger: str = TAGGER, language: str | None = None) -> Path:
     """The table of a model in the user's cache folder, made there on first use.
 
     Its name holds a digest of the model's files, the tagger's files and rapt's version: whatever
@@ -38,20 +38,22 @@ def cached_table(model: str = MODEL, tagger: str = TAGGER) -> Path:
     Args:
         model: `package:NAME/FOLDER`, a folder, or `owner/name@REVISION`.
         tagger: package of the spaCy model that gives each word its category.
+        language: of the model's words, or "any"; None: the tagger's.
     """
     is_default = model == MODEL and not _installed(MODEL)
-    digest = MODEL_SHA256 if is_default else files.sha256(models.folder(model, None))
-    key = hashlib.sha256(f"{digest} {_tagger_sha256(tagger)} {__version__}".encode()).hexdigest()
+    digest = MODEL_SHA256 if is_default else files.sha256(models.folder(model, None, static=True))
+    key = f"{digest} {_tagger_sha256(tagger)} {__version__}{f' {language}' if language else ''}"
+    key = hashlib.sha256(key.encode()).hexdigest()
     name = model.removeprefix("package:").partition("@")[0].strip("/").replace("/", "-")
     out = folder() / "tables" / f"{name}-{key[:16]}"
     if not out.is_dir():
         print(f"making an embedding table of {model}, once: {out}", file=sys.stderr)
-        make(model, tagger, out)
+        make(model, tagger, out, language)
     return out
 
 
-def make(model: str, tagger: str, out: Path) -> None:
-    """Make a model's embedding table."""
+def make(model: str, tagger: str, out: Path, language: str | None = None) -> None:
+    """Make a model's embedding table; see `cached_table`."""
     from rapt.text.embeddings import build_table
     from rapt.text.tagging import Tagger
 
@@ -59,7 +61,7 @@ def make(model: str, tagger: str, out: Path) -> None:
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".rapt-", dir=out.parent) as scratch:
             table = Path(scratch, "table")
-            build_table(_located(model, Path(scratch)), Tagger(tagger), {}, table)
+            build_table(_located(model, Path(scratch)), Tagger(tagger), {}, table, language)
             if not out.exists():  # another process may have been faster
                 table.rename(out)
     except OSError as error:
@@ -76,7 +78,7 @@ def _installed(model: str) -> bool:
 def _located(model: str, scratch: Path) -> Path:
     """The folder of a model; that of the default one is fetched where it is not installed."""
     if model != MODEL or _installed(MODEL):
-        return models.folder(model, None)
+        return models.folder(model, None, static=True)
     from rapt.data import fetch
     from rapt.data.config import PackageSource
 

@@ -1,16 +1,15 @@
-"""Share of words replaced by η, and a table's distances: `python -m stages.calibrate minilm`."""
+"""Shares of words replaced by η, and a table's distances: `python -m stages.calibrate minilm`."""
 
 from typing import Any
 
 import numpy as np
 
 from rapt import params, paths
-from rapt.privacy import calibration
-from rapt.privacy.calibration import Curve
 from rapt.privacy.channel import PER
 from rapt.privacy.config import Calibrate
 from rapt.privacy.geometry import neighbour_distances, pairwise
 from rapt.privacy.mechanisms import PCT2T, T2T
+from rapt.privacy.replacement import TextCurve, text_curve
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from stages import run
@@ -21,14 +20,8 @@ def main(embedding: str) -> None:
     p = params.load()
     how, table = p.calibrate, EmbeddingTable(paths.table(embedding))
     curves = {
-        mechanism.name: calibration.curve(
-            table,
-            mechanism,
-            categories,
-            words=how.words,
-            draws=how.draws,
-            seed=p.seed,
-            by_frequency=True,
+        mechanism.name: text_curve(
+            table, mechanism, categories, words=how.words, draws=how.draws, seed=p.seed
         )
         for mechanism, categories in ((T2T(), None), (PCT2T(), how.categories))
     }
@@ -56,25 +49,33 @@ def main(embedding: str) -> None:
     )
 
 
-def points(curve: Curve, how: Calibrate) -> list[dict[str, Any]]:
-    """Return, for each η, the share of words replaced, with its interval, and the median N_w."""
-    return [
-        {
-            "eta": eta,
-            "replaced": (share := curve.replaced(float(eta))).value,
-            "replaced_low": share.low,
-            "replaced_high": share.high,
-            "n_w": float(np.median(PER * (1 - curve.shares(float(eta))))),
+def points(curve: TextCurve, how: Calibrate) -> list[dict[str, Any]]:
+    """Return, for each η, the shares of words replaced, with intervals, and the median N_w."""
+    rows = []
+    for eta in how.etas:
+        found = curve.replaced(float(eta))
+        shares = {
+            "replaced": found.known,
+            "protected": found.protected,
+            "all_words": found.all_words,
         }
-        for eta in how.etas
-    ]
+        rows.append(
+            {"eta": eta}
+            | {
+                f"{name}{end}": getattr(share, of) if share else None
+                for name, share in shares.items()
+                for end, of in (("", "value"), ("_low", "low"), ("_high", "high"))
+            }
+            | {"n_w": PER * (1 - curve.median(float(eta)))}
+        )
+    return rows
 
 
-def targets(curve: Curve, how: Calibrate) -> list[dict[str, float | None]]:
+def targets(curve: TextCurve, how: Calibrate) -> list[dict[str, float | None]]:
     """Return the η of each target share, with its interval; null where no η is too large."""
     rows = []
     for share in how.replaced:
-        found = curve.eta_for_replaced(share)
+        found = curve.eta_for(share)
         etas = {"eta": found.eta, "eta_low": found.low, "eta_high": found.high}
         finite = {name: eta if np.isfinite(eta) else None for name, eta in etas.items()}
         rows.append({"replaced": share, **finite})

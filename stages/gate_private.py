@@ -8,7 +8,7 @@ from great_expectations import expectations as gxe
 
 from rapt import params, paths
 from rapt.grid import releases
-from rapt.privacy import seeded
+from rapt.privacy import levels, seeded
 from rapt.privacy.mechanisms import parameters
 from rapt.privacy.release_checks import Release, Replaced, Rows
 from rapt.results.gates import report, write
@@ -50,7 +50,8 @@ def compare(
     how, label = p.method(method), p.tasks[task].label
     privatizer = seeded.privatizer(embedding, how.mechanism, how.categories, eta)
     promised = {
-        **{"task": task, "method": method, "eta": eta, "embedding": embedding, "seeds": p.seeds},
+        **{"task": task, "method": method, "embedding": embedding, "seeds": p.seeds},
+        **levels.facts(eta, privatizer.eta),
         "mechanism": privatizer.mechanism.name,
         "parameters": parameters(privatizer.mechanism),
         "categories": how.categories,

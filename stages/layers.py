@@ -8,7 +8,7 @@ import torch
 
 from rapt import models, params, paths
 from rapt.analysis.hidden_states import distances, plane, spreads, states_of_adapter
-from rapt.grid import CLEAN
+from rapt.grid import CLEAN, parted
 from rapt.results import cells
 from rapt.utils import files
 from rapt.utils.errors import RaptError
@@ -44,7 +44,7 @@ def main(task: str, backbone: str, tuner: str, release: str) -> None:
         )
         seeds.append({"distance": distances(clean, own), "spread": spreads(clean)})
         points = points or plane(clean, own, p.layers.points)
-    method, _, eta = release.rpartition("-")
+    method, eta = parted(release)
     factors = {"task": task, "backbone": backbone, "tuner": tuner, "method": method, "eta": eta}
     files.write_json(
         paths.layers(f"{name}-{release}"),

@@ -6,7 +6,7 @@
 from pathlib import Path
 
 from rapt import params, paths
-from rapt.privacy import seeded
+from rapt.privacy import levels, seeded
 from rapt.privacy.statement import plain_words, statement
 from rapt.utils import files
 from stages import run
@@ -33,7 +33,7 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
             copy.write(splits, folder / f"seed-{k}")
         facts = statement(
             privatizer,
-            eta=eta,
+            **levels.facts(eta, privatizer.eta),
             **seeded.word_counts(privatizer, splits, p.seeds),
             columns=["example_id", "segment", *(["label"] if label else [])],
             spacing="none is released",

@@ -13,10 +13,11 @@ def main(embedding: str) -> None:
     model = p.embeddings[embedding]
     with files.atomic(paths.table(embedding)) as folder:
         build_table(
-            models.folder(model.model, model.sha256),
+            models.folder(model.model, model.sha256, static=True),
             Tagger(p.tagger),
             model.extra_pos or {},
             folder,
+            p.language,
         )
 
 

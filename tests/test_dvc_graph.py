@@ -37,6 +37,7 @@ def expected(p: params.Params) -> dict[str, set[Path]]:
         stages[f"privatize@{task}-{method}-{eta}"] = {paths.release(task, f"{method}-{eta}")}
     for name in s.embeddings:
         stages[f"tables@{name}"] = {paths.table(name)}
+        stages[f"levels@{name}"] = {paths.levels(name)}
         stages[f"calibrate@{name}"] = {paths.calibration(name), paths.geometry(name)}
     for name, method, eta in product(s.embeddings, s.channels, s.etas):
         of = name, f"{method}-{eta}"

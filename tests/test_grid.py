@@ -11,7 +11,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from rapt import params
+from rapt import grid, params
 from rapt.grid import CLEAN, UNPROTECTED_ETA, PlannedCell, plan, releases
 from rapt.params import Params
 from tests.conftest import ROOT
@@ -188,3 +188,12 @@ def test_plan_names_every_cell_once(experiment: Params) -> None:
     )
     assert ("train", "movies-minilm-lora-rapt-75") in names
     assert ("infer", "mlp-tweets-clean") in names
+
+
+def test_levels_come_before_numbers_and_part_from_their_method() -> None:
+    etas = ["75", "replaced-20", "inf", "62.5", "replaced-90"]
+    assert grid.sorted_etas(etas) == ["replaced-90", "replaced-20", "62.5", "75", "inf"]
+    assert [eta for eta in etas if grid.is_unprotected(eta)] == ["inf"]
+    assert grid.level("replaced-20") == 0.2 and grid.level("20") is None
+    for eta in etas:
+        assert grid.parted(f"rapt-mean-{eta}") == ("rapt-mean", eta)

@@ -34,7 +34,7 @@ def test_the_examples_of_the_package_run(
     """With a table of 18 words instead of MiniLM's."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
-    def make(model: str, tagger: str, out: Path) -> None:
+    def make(model: str, tagger: str, out: Path, language: str | None) -> None:
         shutil.copytree(table.folder, out)
         for name in ("vectors", "pieces"):  # with its words as near to each other as MiniLM's
             np.save(out / f"{name}.npy", np.load(out / f"{name}.npy") / 20)

@@ -36,7 +36,9 @@ def test_a_table_is_made_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_another_model_or_tagger_is_another_table(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_cache, "make", lambda model, tagger, out: out.mkdir(parents=True))
+    monkeypatch.setattr(
+        table_cache, "make", lambda model, tagger, out, language: out.mkdir(parents=True)
+    )
     monkeypatch.syspath_prepend(home)
     model = families.make("bert", home / "bert")
     taggers = ("tagger_one", "tagger_two")

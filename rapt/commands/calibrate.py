@@ -2,38 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rapt.options import Categories, Mechanism, Table
+from rapt.options import FORMATS, Categories, Language, Mechanism, Table, Tagger
 from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
     from rapt.privacy.calibration import Calibrated, Curve
+    from rapt.privacy.channel import Share
+    from rapt.privacy.replacement import Counted, TextCurve
 
 SEED = 0  # equal calls give equal lines
+AT_ONCE = 1000  # texts read and tagged at a time
+PRIVATE = (
+    "These figures are of your text, and reveal a little of it: which share of its words are rare. "
+    "Keep them to yourself. Publish an eta that rapt calibrate finds without --text."
+)
 
 
 def calibrate(
     replaced: Annotated[
-        float | None, typer.Option(help="Share of the words to replace, in the mean.")
+        float | None, typer.Option(help="Share of the protected words to replace, in the mean.")
     ] = None,
     worst_kept: Annotated[
         float | None, typer.Option(help="Share of its draws that may keep any one word.")
     ] = None,
+    text: Annotated[
+        Path | None, typer.Option(help="Your own texts, read here alone; else public ones.")
+    ] = None,
+    column: Annotated[list[str] | None, typer.Option(help="Text column, repeatable.")] = None,
+    format: Annotated[str | None, typer.Option(help=f"{FORMATS}; else by the suffix.")] = None,
     table: Table = None,
     categories: Categories = None,
     mechanism: Mechanism = None,
-    words: Annotated[int, typer.Option(help="Words to draw from the table.", min=2)] = 300,
-    draws: Annotated[int, typer.Option(help="Noisy draws for each.", min=1)] = 200,
+    tagger: Tagger = None,
+    language: Language = None,
+    words: Annotated[
+        int | None, typer.Option(help="Words to draw; else 1200, for --worst-kept 300.", min=2)
+    ] = None,
+    draws: Annotated[
+        int | None, typer.Option(help="Noisy draws of each; else 50, or 200.", min=1)
+    ] = None,
 ) -> None:
     """Find the largest eta that replaces words as often as you want."""
     from rapt import defaults
     from rapt.privacy.calibration import curve
     from rapt.privacy.categories import listed
     from rapt.privacy.mechanisms import word_mechanism
+    from rapt.privacy.replacement import text_curve
     from rapt.text.table import EmbeddingTable
 
     wanted = {"replaced": replaced, "worst-kept": worst_kept}
@@ -45,32 +66,118 @@ def calibrate(
     for name, share in wanted.items():
         if share is not None and not 0 < share < 1:
             raise RaptError(f"--{name}: got {share}, expected a number above 0 and below 1.")
+    if text and replaced is None:
+        raise RaptError("--text: got it with --worst-kept, expected it with --replaced.")
     folder = table or defaults.table()
     opened, among = EmbeddingTable(folder), listed(categories or ())
     mechanism = mechanism or ("pct2t" if among else "t2t")
-    found = curve(
-        opened,
-        word_mechanism(mechanism),
-        among,
-        words=words,
-        draws=draws,
-        seed=SEED,
-        by_frequency=replaced is not None,
-    )
-    if replaced is not None:
-        claim = f"{mechanism} replaces {replaced:.1%} of the words of {folder}"
-        said, drawn = _mean(found, replaced, claim), "by public frequency"
-    else:
+    made = word_mechanism(mechanism)
+    if replaced is None:
+        found = curve(opened, made, among, words=words or 300, draws=draws or 200, seed=SEED)
         claim = f"{mechanism} keeps no word drawn from {folder} in over {worst_kept:.1%} of draws"
-        said, drawn = _worst(found, worst_kept or 0, claim, opened.words), "uniformly"
-    typer.echo(
-        f"{said}\n({len(found.shares(1.0))} words, drawn {drawn} from its candidates, "
-        f"{found.draws} draws of each; interval of 95 %.)"
+        typer.echo(
+            f"{_worst(found, worst_kept or 0, claim, opened.words)}\n({len(found.rows)} words, "
+            f"drawn uniformly from its candidates, {found.draws} draws of each; interval of 95 %.)"
+        )
+        return
+    counts = (
+        _counted(
+            text, column, format, tagger or defaults.tagger(), language, tags=among is not None
+        )
+        if text
+        else None
+    )
+    over = text_curve(
+        opened, made, among, counts, words=words or 1200, draws=draws or 50, seed=SEED
+    )
+    where = f"{text or 'public text'}, with {folder}"
+    claim = f"{mechanism} replaces {replaced:.1%} of the protected words of {where}"
+    typer.echo(_mean(over, replaced, claim))
+    if text:
+        typer.echo(PRIVATE)
+
+
+def _counted(
+    path: Path,
+    column: Sequence[str] | None,
+    format: str | None,
+    tagger: str,
+    language: str | None,
+    *,
+    tags: bool,
+) -> Counted:
+    """Count the tagged words of a file as a release would read it.
+
+    Raises:
+        RaptError: the file is not what it should be, or has no word.
+    """
+    from rapt.privacy.replacement import counted
+    from rapt.release.formats import FORMATS, STREAM, TEXT, format_name
+    from rapt.release.job import FOLDER, Job
+    from rapt.release.text import tagged_pieces
+    from rapt.text.language import check, of_tagger
+    from rapt.text.tagging import Tagger
+
+    if path != STREAM and not path.exists():
+        raise RaptError(f"{path}: got no such file, expected a file or a folder.")
+    kind = FORMATS[FOLDER if path.is_dir() else format_name(path, STREAM, format)]
+    texts = Job(path, STREAM, kind, tuple(column or (TEXT,))).texts()
+    using = Tagger(tagger, tags=tags)
+
+    def tagged() -> Iterator[tuple[list[str], list[str], list[str | None]]]:
+        while some := list(islice(texts, AT_ONCE)):
+            check(some, of_tagger(tagger), language)
+            for pieces in tagged_pieces(using, some):
+                yield from ((piece.words, piece.pos, piece.identifiers) for piece in pieces)
+
+    counts = counted(tagged())
+    if not counts:
+        raise RaptError(f"{path}: got no word, expected texts.")
+    return counts
+
+
+def _mean(found: TextCurve, share: float, claim: str) -> str:
+    """The η, the shares there with their intervals, and of what they are.
+
+    Raises:
+        RaptError: no η gives this share.
+    """
+    from rapt.privacy.strength import ENOUGH
+
+    eta = found.eta_for(share)
+    least = found.replaced(float("inf")).protected.value
+    if eta.eta == float("inf"):
+        raise RaptError(
+            f"--replaced: got {share:g}, expected more than {least:.2g}. So many protected words "
+            "are not in the table, or in another category, and always replaced."
+        )
+    number = _number(eta, claim)
+    at = found.replaced(eta.eta)
+    shares = {
+        "of the protected words that the table lists in their category": at.known,
+        "of all protected words": at.protected,
+        "of all words": at.all_words,
+    }
+    lines = [f"  {_percent(s)} {name}" for name, s in shares.items() if s]
+    if at.all_words is None:
+        of = "95 % over words that the table lists, by public frequency; others come on top"
+    elif len(found.texts) == 1:
+        of = "95 % for this text, over the words drawn"
+    else:
+        of = f"99 % for a text of another kind than the {len(found.texts)} kinds of public text"
+    weak = [f"rapt privatize calls it weak: below {ENOUGH:.0%} of the first kind."]
+    return "\n".join(
+        [
+            f"{number}: {claim}.",
+            *lines,
+            *(weak if at.known.value < ENOUGH else []),
+            f"(Intervals of {of}; {found.draws} words of each, {found.curve.draws} draws each.)",
+        ]
     )
 
 
-def _mean(found: Curve, share: float, claim: str) -> str:
-    return f"{_number(found.eta_for_replaced(share), claim)}: {claim}."
+def _percent(share: Share) -> str:
+    return f"{share.value:.1%} ({share.low:.1%} to {share.high:.1%})"
 
 
 def _worst(found: Curve, share: float, claim: str, words: Sequence[str]) -> str:

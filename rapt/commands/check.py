@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rapt import models, params
 from rapt.data.config import FilesSource
 from rapt.data.prepare import Prepared, prepare
+from rapt.text import embeddings
 from rapt.utils.errors import RaptError
 
 
@@ -58,11 +59,18 @@ def _model_problems(p: params.Params) -> Iterator[str]:
     for key, entry in used.items():
         model = getattr(entry, "model", None)
         if model and "@" not in model:  # a model on the hub is fetched when it is needed
+            is_table = key.startswith("embeddings.")
             try:
-                models.folder(model, None)
+                found = models.folder(model, None, static=is_table)
             except RaptError:
                 yield (
                     f"{key}.model: got {model!r}, expected a folder with safetensors, "
                     "package:NAME/FOLDER of an installed package, or owner/name@REVISION. "
                     "Install it, or correct the name."
                 )
+                continue
+            if is_table:
+                try:
+                    embeddings.check(found)
+                except RaptError as error:
+                    yield f"{key}.{error}"

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from rapt.privacy.channel import (
-    NORMAL_95,
-    Rows,
-    Share,
-    estimate,
-    mean_share,
-    noise_of,
-    standard_error,
-)
+from rapt.privacy.channel import Rows, estimate, noise_of
 from rapt.privacy.mechanisms import T2T, WordMechanism
 from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.streams import stream
@@ -50,22 +42,16 @@ class Curve:
         draws: of each word; a draw's noise is the same at every η but for its scale.
         etas: float64, ascending, the η among which `largest` chooses.
         kept: for an η, the draws that leave each word as it is, int64 (n,).
-        times: how often each word was drawn as a word to measure, int64 (n,); None: once.
     """
 
     rows: Rows
     draws: int
     etas: NDArray[np.float64]
     kept: Callable[[float], Rows]
-    times: Rows | None = None
 
     def shares(self, eta: float) -> NDArray[np.float64]:
-        """The share of the draws that replace it, of each word as often as it was drawn."""
-        return np.repeat(1 - self.kept(eta) / self.draws, 1 if self.times is None else self.times)
-
-    def replaced(self, eta: float) -> Share:
-        """The mean probability that a word is replaced, its interval over words."""
-        return mean_share(self.shares(eta))
+        """The share of each word's draws that replace it."""
+        return 1 - self.kept(eta) / self.draws
 
     def largest(self, holds: Callable[[float], bool]) -> float:
         """The last of `etas` for which something holds that holds for all η below, by bisection."""
@@ -79,20 +65,6 @@ class Curve:
         if low == 0:
             return 0.0
         return float(self.etas[low - 1]) if low < len(self.etas) else np.inf
-
-    def eta_for_replaced(self, share: float) -> Calibrated:
-        """The largest η at which words are replaced with this probability in the mean.
-
-        The interval is Woodruff's (1952): where the curve passes the share more or less the error
-        of the curve there, words being what was sampled.
-        """
-
-        def largest(wanted: float) -> float:
-            return self.largest(lambda eta: float(self.shares(eta).mean()) >= wanted)
-
-        eta = largest(share)
-        error = NORMAL_95 * standard_error(self.shares(eta)) if 0 < eta < np.inf else 0.0
-        return Calibrated(eta, largest(share + error), largest(share - error))
 
     def eta_for_worst(self, share: float) -> Calibrated:
         """The largest η at which none of the words is kept with more than this probability.
@@ -151,9 +123,8 @@ def curve(
     words: int,
     draws: int,
     seed: int,
-    by_frequency: bool = False,
 ) -> Curve:
-    """The curve of a mechanism over words of its table.
+    """The curve of a mechanism over words of its table, drawn uniformly.
 
     Args:
         table: the embedding table.
@@ -162,26 +133,31 @@ def curve(
         words: how many candidates are drawn.
         draws: of each word.
         seed: of both.
-        by_frequency: whether words are drawn, again and again, by their public frequency, as texts
-            have them; else uniformly, each once.
     """
 
     def at(eta: float) -> Privatizer:
         return Privatizer(table=table, mechanism=mechanism, eta=eta, categories=categories)
 
     anywhere = at(np.inf)
-    candidates, rng = anywhere.candidates, stream(seed, "calibrate", "words")
-    frequency = table.frequency[candidates]
-    if by_frequency and frequency.any():
-        drawn = rng.choice(candidates, words, p=frequency / frequency.sum())
-    else:
-        drawn = rng.permutation(candidates)[:words]
-    rows, times = np.unique(drawn, return_counts=True)
-    if isinstance(mechanism, T2T):
-        found = critical_curve(rows, critical_etas(anywhere, rows, draws, seed))
-    else:
-        found = simulated_curve(at, rows, draws, seed)
-    return replace(found, times=times)
+    rows = np.sort(stream(seed, "calibrate", "words").permutation(anywhere.candidates)[:words])
+    return curve_over(at, anywhere, rows, draws, seed)
+
+
+def curve_over(
+    at: Callable[[float], Privatizer], anywhere: Privatizer, rows: Rows, draws: int, seed: int
+) -> Curve:
+    """The curve over these words, int64 (n,), ascending: exact where there is a closed form.
+
+    Args:
+        at: the privatizer at an η.
+        anywhere: the same at inf.
+        rows: of its candidates.
+        draws: of each word.
+        seed: of the noise.
+    """
+    if isinstance(anywhere.mechanism, T2T):
+        return critical_curve(rows, critical_etas(anywhere, rows, draws, seed))
+    return simulated_curve(at, rows, draws, seed)
 
 
 def critical_etas(privatizer: Privatizer, rows: Rows, draws: int, seed: int) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from rapt.grid import level
 from rapt.param_types import Etas, Section, problem, unique
 from rapt.privacy.categories import SETS
 from rapt.privacy.mechanisms import WORDWISE, parameters, wordwise_mechanism
@@ -121,6 +122,12 @@ class PlainTokens(Section):
         return self
 
 
+def _numbers(etas: list[str]) -> list[str]:
+    if given := next((eta for eta in etas if level(eta) is not None), None):
+        raise problem(f"got {given}, expected numbers alone: replaced holds the shares.")
+    return etas
+
+
 # 25, 75, 125, 150 and 175 are those of RAPT's Table III. More of them cost nothing.
 CURVE = (25, 50, 75, 100, 125, 150, 175, 200)
 
@@ -131,17 +138,18 @@ class Calibrate(Section):
     categories: Annotated[Categories, Field(description="of PCT2T's curve")] = list(SETS["paper"])  # type: ignore[arg-type]
     etas: Annotated[
         Etas,
+        AfterValidator(_numbers),
         Field(description="to show the replaced share at", json_schema_extra={"default": [*CURVE]}),
     ] = [str(eta) for eta in CURVE]
     replaced: Annotated[
         list[Annotated[float, Field(gt=0, lt=1)]],
-        Field(min_length=1, description="shares of the words to find the η for"),
+        Field(min_length=1, description="shares of the protected words to find the η for"),
         AfterValidator(unique),
     ] = [0.9, 0.5, 0.1]
     words: Annotated[
-        int, Field(ge=2, description="drawn from the table by their public frequency")
-    ] = 300
-    draws: Annotated[PositiveInt, Field(description="noisy draws of each word")] = 20
+        int, Field(ge=2, description="drawn from public texts, as many from each kind")
+    ] = 1200
+    draws: Annotated[PositiveInt, Field(description="noisy draws of each word")] = 50
     distances: Annotated[
         int, Field(ge=2, description="words of the table that distances are taken over")
     ] = 500

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rapt import paths
+from rapt.privacy import levels
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.config import PlainTokens as PlainTokensConfig
 from rapt.privacy.mechanisms import wordwise_mechanism
@@ -39,12 +40,15 @@ def privatizer(
         embedding: the table's name in params.yaml.
         how: `type` and parameters of the mechanism.
         categories: the method's POS categories.
-        eta: the privacy parameter as in params.yaml.
+        eta: the privacy parameter, or the level, as in params.yaml.
+
+    Raises:
+        RaptError: of a level no η is known.
     """
     return Privatizer(
         table=EmbeddingTable(paths.table(embedding)),
         mechanism=wordwise_mechanism(**how),
-        eta=float(eta),
+        eta=levels.eta_of(embedding, how, categories, eta),
         categories=categories,
     )
 

@@ -87,6 +87,7 @@ def statement(
     gaps += [claim.caveat] if claim.caveat else []
     gaps += [FINITE.format(delta=delta)] if 0 < delta < 1 else []
     protection = (D_X if claim.proof else NO_GUARANTEE) if protected else UNPROTECTED
+    total = noise + sum(placeholders.values()) + sum(verbatim.values())
     return facts | {
         "mechanism": mechanism.name,
         "parameters": parameters(mechanism),
@@ -122,8 +123,19 @@ def statement(
         )
         if protected
         else None,
-        "strength": asdict(strength.replaced(privatizer)) if protected else None,
+        "strength": _strength(privatizer, noise / total if total else 0.0) if protected else None,
     }
+
+
+def _strength(privatizer: Privatizer, covered: float) -> dict[str, float]:
+    """Return the share of protected words that become another, and of all words, about.
+
+    Args:
+        privatizer: of the release.
+        covered: the share of the release's words that got noise.
+    """
+    share = strength.replaced(privatizer)
+    return asdict(share) | {"all_words": share.value * covered}
 
 
 def guarantee(privatizer: Privatizer, eta: str) -> str:
@@ -182,9 +194,11 @@ def plain_words(content: Mapping[str, Any]) -> str:
             f"d is the {content['metric']}, in the table with sha256 {content['table_sha256']}; "
             "eta means nothing without it.",
             "",
-            f"Of public text's protected words {replaced['value']:.0%} ({replaced['low']:.0%} to "
-            f"{replaced['high']:.0%}) become another. Whoever takes each word as it stands is "
-            "right for the others, and a Bayesian attacker for at least as many.",
+            f"Of public text's protected words that the table lists {replaced['value']:.0%} "
+            f"({replaced['low']:.0%} to {replaced['high']:.0%}) become another; of all words of "
+            f"this release that is about {replaced['all_words']:.0%}. Words that the table does "
+            "not list in their category always do. Whoever takes each word as it stands is right "
+            "for the others, and a Bayesian attacker for at least as many.",
             "",
             f"Losses add up. In the longest document {longest['words']} words got noise. How much "
             "likelier its release is from it than from a text in which each of them is another "

@@ -90,7 +90,8 @@ def _parameter(given: str) -> tuple[str, float]:
 def summary(out: Path, counts: Counts) -> str:
     """Summarize a release in one line; only for the user, as it reveals more than the release."""
     noise, placeholders = counts.fates[NOISE], sum(counts.kinds(PLACEHOLDER).values())
-    share = f" ({counts.replaced / noise:.0%} became another word)" if noise else ""
+    of_all = counts.replaced / counts.words if counts.words else 0.0
+    share = f" ({counts.replaced / noise:.0%} became another: {of_all:.0%} of all)" if noise else ""
     where = "above" if out == STREAM else f"{out}.privacy.txt"
     again = (
         f" The ledger knows {counts.again} of the texts from earlier releases: losses add up, to "

@@ -177,6 +177,8 @@ class TextPrivatizer:
             RaptError: there is none, or they are in another one.
         """
         assert self._tagger
+        if self.language is None:
+            language.check_table(self.privatizer.table.language, language.of_tagger(self.tagger))
         language.check(texts, language.of_tagger(self.tagger), self.language)
 
     def prepared(self, part: Tagged, stream: Stream = fresh) -> Words:

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from ruamel.yaml import YAML
 
-from rapt.grid import ATTACKED, UNPROTECTED_ETA, is_unprotected
+from rapt.grid import ATTACKED, UNPROTECTED_ETA, is_unprotected, order
 from rapt.params import Params
 from rapt.reporting import tables
 from rapt.reporting.text import count
@@ -274,7 +274,7 @@ def _plain(params: Params, method: str, key: str) -> Any:
 
 
 LEVELS: dict[str, Callable[[Params, str], float | None]] = {
-    "eta": lambda params, eta: float(eta),
+    "eta": lambda params, eta: order(eta),
     "knowledge": _knowledge,
     "prefix-length": _prefix_length,
     "reconstruction": _reconstruction,

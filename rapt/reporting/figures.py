@@ -9,7 +9,7 @@ from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
-from rapt.grid import CLEAN, sorted_etas
+from rapt.grid import CLEAN, level, order, sorted_etas
 from rapt.reporting import tables
 from rapt.reporting.charts import DOTTED, SOLID, Axis, Figure, Look, Row, look
 from rapt.reporting.papers import PaperTable, paper_table
@@ -137,7 +137,7 @@ def privacies(privacy: Sequence[Privacy]) -> Iterator[Figure]:
                 "x": etas.index(row.eta),
                 **_share("y", row.empirical_privacy, row.empirical_privacy_sd),
             }
-            for row in sorted(own, key=lambda row: float(row.eta))
+            for row in sorted(own, key=lambda row: order(row.eta))
         ]
         for row in drawn:
             if row.unprotected:
@@ -177,7 +177,11 @@ def calibrations(results: Results) -> Iterator[Figure]:
             if point["embedding"] == embedding
         ]
         if embedding == results.params.embedding:
-            rows += [{"series": used, "x": float(eta)} for eta in results.params.sweep.etas]
+            rows += [
+                {"series": used, "x": float(eta)}
+                for eta in results.params.sweep.etas
+                if level(eta) is None
+            ]
         yield Figure(
             section="calibration",
             name=f"calibration-{embedding}",
@@ -339,7 +343,7 @@ def trainings(results: Results) -> Iterator[Figure]:
     for group in tables.groups(utility):
         factors = dict(zip(("task", "backbone", "tuner"), group, strict=True))
         cells = [cell for kind in ("train", "denoise") for cell in results.of(kind, **factors)]
-        cells.sort(key=lambda cell: float(cell.factors["eta"]))
+        cells.sort(key=lambda cell: order(cell.factors["eta"]))
         for label in [*tables.labels(utility), CLEAN]:
             trained[" · ".join([*group, label])] = [c for c in cells if c.label == label]
     trained |= {f"study · {cell.plan.cell}": [cell] for cell in results.of("study")}
@@ -430,7 +434,7 @@ def _over_settings(
 def _accurate(utility: Sequence[Utility], group: Sequence[str]) -> list[Utility]:
     """Return the cells of a group on the grid that have run, by η."""
     own = [r for r in utility if r.on_grid and r.group == group and r.accuracy is not None]
-    return sorted(own, key=lambda row: float(row.eta))
+    return sorted(own, key=lambda row: order(row.eta))
 
 
 def _at_eta(series: str, eta: str) -> dict[str, Any]:

@@ -133,6 +133,7 @@ class Record:
 def record(results: Results, cell: Cell) -> Record:
     """Build the MLflow record of a cell that has run."""
     name, task = cell.plan.cell, cell.factors["task"]
+    eta = results.eta_found(cell.factors)
     varying = sidecar(cell.plan.kind, name)
     seconds, times = varying.get("seconds"), None
     if varying:
@@ -153,7 +154,7 @@ def record(results: Results, cell: Cell) -> Record:
             **{f"rapt.{key}": str(value) for key, value in varying.items() if key != "seconds"},
             **_doubts(results, attacks or {"": cell}),
         },
-        params=_params(results.params, cell),
+        params=_params(results.params, cell) | ({"eta_found": eta} if eta else {}),
         metrics=_metrics(results, cell, attacks, seconds),
         data={f"{task} {split}": digest for split, digest in digests.items()},
         artifacts={name: path for name, path in places.items() if path.exists()},

@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from vl_convert import javascript_bundle
 
-from rapt.grid import sorted_etas
+from rapt.grid import order, sorted_etas
 from rapt.reporting import tables, text
 from rapt.reporting.charts import Figure
 from rapt.reporting.claims import claims
@@ -166,7 +166,7 @@ def _grids(rows: Sequence[Utility] | Sequence[Privacy]) -> list[Grid]:
     grids = []
     for group in tables.groups(rows):
         of_group = [row for row in rows if row.group == group]
-        own = sorted((r for r in of_group if not r.unprotected), key=lambda row: float(row.eta))
+        own = sorted((r for r in of_group if not r.unprotected), key=lambda row: order(row.eta))
         labels = dict.fromkeys(row.label for row in of_group if not row.unprotected)
         grids.append(
             Grid(
@@ -183,7 +183,7 @@ def _examples(content: Json | None) -> Iterator[dict[str, Any]]:
     """Yield each sentence with its releases by η; methods that agree at one η share a row."""
     for sentence in content["sentences"] if content else []:
         same: dict[tuple[str, Markup], list[str]] = {}
-        for release in sorted(sentence["releases"], key=lambda release: float(release["eta"])):
+        for release in sorted(sentence["releases"], key=lambda release: order(release["eta"])):
             html = _marked(release["words"], release["changed"])
             same.setdefault((release["eta"], html), []).append(release["method"])
         releases = [

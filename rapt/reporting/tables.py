@@ -419,6 +419,15 @@ def _of_calibrations(results: Results, part: str) -> Iterator[list[dict[str, Any
             yield [{"embedding": embedding, "mechanism": mechanism, **row} for row in found]
 
 
+def levels(results: Results) -> list[dict[str, Any]]:
+    """Return one row for each embedding, method and level, with its η."""
+    return [
+        {"embedding": embedding, **found}
+        for embedding, content in results.levels.items()
+        for found in content
+    ]
+
+
 def channels(results: Results) -> list[dict[str, Any]]:
     """Return one row for each channel and choice of its words: sampled or most frequent."""
     return [

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rapt.grid import level
+
 MINUS = "\N{MINUS SIGN}"
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 NBSP = "\N{NO-BREAK SPACE}"
@@ -36,7 +38,8 @@ def number(value: float | None, sign: str = "") -> str:
 
 def eta_text(eta: str) -> str:
     """Format η for a sentence."""
-    return f"η{NBSP}={NBSP}{eta}"
+    share = level(eta)
+    return f"η{NBSP}={NBSP}{eta}" if share is None else f"{share:.0%} replaced"
 
 
 def eta_number(eta: float | None) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rapt import paths
+from rapt.grid import order
 from rapt.reporting import tables
 from rapt.reporting.claims import Claim, claims
 from rapt.reporting.figures import figures
@@ -21,6 +22,7 @@ from rapt.results.reader import Results
 from rapt.utils import files
 
 CALIBRATION = ("embedding", "mechanism", "eta", *tables.REPLACED, "n_w")
+LEVELS = ("embedding", "method", "level", "eta", "eta_low", "eta_high")
 TARGETS = ("embedding", "mechanism", "replaced", "eta", "eta_low", "eta_high")
 CHANNELS = (
     *("embedding", "method", "eta", "choice", "words", "draws", *tables.REPLACED),
@@ -52,6 +54,7 @@ def _tables(results: Results) -> dict[str, str]:
         "differences": (tables.differences(results), Difference.__annotations__),
         "calibration": (tables.calibration(results), CALIBRATION),
         "targets": (tables.targets(results), TARGETS),
+        "levels": (tables.levels(results), LEVELS),
         "channels": (tables.channels(results), CHANNELS),
         "neighbours": (tables.neighbours(results), NEIGHBOURS),
         "categories": (tables.categories(results), CATEGORIES),
@@ -134,7 +137,7 @@ def _plots(results: Results) -> dict[str, str]:
     for name, (own, metric) in rows.items():
         records = [
             vars(row) | {"mean": getattr(row, metric), "series": _series(row)}
-            for row in sorted(own, key=lambda row: float(row.eta))
+            for row in sorted(own, key=lambda row: order(row.eta))
             if getattr(row, metric) is not None
         ]
         found[f"{name}.csv"] = tables.to_csv(records, ("eta", "method", "mean", "series"))

@@ -15,6 +15,7 @@ from rapt.grid import (
     KINDS,
     PlannedCell,
     is_unprotected,
+    level,
     plan,
     released,
     releases,
@@ -92,6 +93,7 @@ class Results:
     raw_gates: dict[str, Json | None]
     private_gates: dict[str, Json | None]
     calibrations: dict[str, Json | None]
+    levels: dict[str, list[Json]]
     geometries: dict[str, Json | None]
     channels: dict[str, Json | None]
     layers: dict[str, Json | None]
@@ -122,6 +124,11 @@ class Results:
         gate = self.private_gates.get(release(factors))
         shares = [seed["share"] for seed in gate["replaced"]] if gate else []
         return fmean(shares) if shares else None  # a gate that fails early replays nothing
+
+    def eta_found(self, factors: dict[str, str]) -> str | None:
+        """Return the number of η of a cell's release at a level; None: params.yaml has it."""
+        gate = self.private_gates.get(release(factors))
+        return str(gate["eta"]) if gate and level(factors["eta"]) is not None else None
 
 
 def label(method: str, denoiser: str | None) -> str:
@@ -172,6 +179,7 @@ def load(params: Params, whole: Params | None = None) -> Results:
         raw_gates={task: _read(paths.raw_gate(task)) for task in sweep.tasks},
         private_gates={name: _read(paths.private_gate(name)) for name in gated},
         calibrations={name: _read(paths.calibration(name)) for name in sweep.embeddings},
+        levels={name: _levels(name) for name in sweep.embeddings},
         geometries={name: _read(paths.geometry(name)) for name in sweep.embeddings},
         channels={name: _read(paths.channel_statistics(*name.split("/"))) for name in channels},
         layers={name: _read(paths.layers(name)) for name in layers},
@@ -188,6 +196,12 @@ def _attacked(cell: PlannedCell) -> str:
     """Return a key of an attack cell: its kind and all factors except method and η."""
     varied = ("method", "eta")
     return " ".join([cell.kind, *(v for n, v in sorted(cell.factors.items()) if n not in varied)])
+
+
+def _levels(embedding: str) -> list[Json]:
+    path = paths.levels(embedding)
+    found: list[Json] = files.read_json(path) if path.is_file() else []
+    return found
 
 
 def _read(path: str | Path) -> Json | None:

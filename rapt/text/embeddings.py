@@ -1,29 +1,42 @@
-"""Building an embedding table from a public vocabulary: a language model's, or GloVe's."""
+"""Building an embedding table from a public vocabulary: a model's, or static vectors'."""
 
 from __future__ import annotations
 
-import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from safetensors import safe_open
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer, normalizers
 from tokenizers import models as tokenizer_models
-from wordfreq import word_frequency
+from wordfreq import available_languages, top_n_list, word_frequency
 
 from rapt import models
+from rapt.text import static
+from rapt.text.language import ANY
 from rapt.text.table import Vectors
-from rapt.text.tagging import Tagger
 from rapt.utils import files
+from rapt.utils.errors import RaptError
 from rapt.utils.progress import bar
+
+if TYPE_CHECKING:  # which imports spaCy
+    from rapt.text.tagging import Tagger
 
 WORD_START = ("Ġ", "▁")
 UNKNOWN = "[UNK]"
 # What the families of models call them: BERT's, T5's, Llama's, GPT-2's, ModernBERT's.
 INPUT_EMBEDDINGS = ("word_embeddings", "shared", "embed_tokens", "wte", "tok_embeddings")
-LANGUAGE = "en"  # of the public word frequencies
+# Names of vectors that are the whole model, as model2vec has them, and of what scales them there.
+STATIC_EMBEDDINGS, MAPPING, WEIGHTS = "embeddings", "mapping", "weights"
+LANGUAGE = "en"  # of the public word frequencies where the tagger's has none
+SPLIT = ("ja", "ko", "zh")  # wordfreq counts their words with packages that we do not install
+# A table of COMMON or more words is of another language if it lists fewer than LISTED of the COMMON
+# most frequent words of the tagger's. BERT's English vocabulary lists 97 % of the English ones and
+# at most 37 % of another language's.
+COMMON, LISTED = 1000, 0.5
 # Marks for each 1,000 words of English text, which wordfreq has no figures of (Cook, 2013, Standard
 # punctuation and the punctuation of the street; viviancook.uk/Punctuation/PunctFigs.htm).
 PUNCTUATION = {
@@ -45,49 +58,57 @@ PUNCTUATION = {
 def candidates(tokenizer: Tokenizer) -> dict[str, int]:
     """The whole words of a vocabulary and their tokens: digits and punctuation are words too.
 
-    WordPiece: all but the `##` pieces, the special and the `[unused]` tokens. BPE, SentencePiece:
-    the tokens that begin with the word-boundary marker, without it. In the order of the tokens.
+    BPE, SentencePiece: the tokens that begin with the word-boundary marker, without it. WordPiece:
+    all but the `##` pieces. Special and unused tokens are no words. In the order of the tokens.
     """
     tokens = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
     special = {t.content for t in tokenizer.get_added_tokens_decoder().values() if t.special}
     special.add(getattr(tokenizer.model, "unk_token", ""))  # not always among them
-    if any(token.startswith("##") for token, _ in tokens):
-        return {
-            token: i
-            for token, i in tokens
-            if token not in special and not re.fullmatch(r"##.*|\[unused\d+\]", token, re.S)
-        }
-    starts = (
-        (i, tokenizer.decode([i]).strip()) for token, i in tokens if token.startswith(WORD_START)
-    )
+    marked = [(token, i) for token, i in tokens if token.startswith(WORD_START)]
+    is_wordpiece = not marked or any(token.startswith("##") for token, _ in tokens)
     words: dict[str, int] = {}
-    for i, word in starts:
-        if word and word not in special and not re.search(r"\s|\ufffd", word):
+    for token, i in tokens if is_wordpiece else marked:
+        word = token if is_wordpiece else tokenizer.decode([i]).strip()
+        if word not in special and static.is_word(word):
             words.setdefault(word, i)
     return words
 
 
 def build_table(
-    model: Path, tagger: Tagger, extra_pos: Mapping[str, Sequence[str]], folder: Path
+    model: Path,
+    tagger: Tagger,
+    extra_pos: Mapping[str, Sequence[str]],
+    folder: Path,
+    language: str | None = None,
 ) -> None:
     """Write the table of a model's vocabulary into `folder` (docs/data.md).
 
     Args:
-        model: folder of the embedding model; or of static vectors (GloVe). Those are one Parquet
-            file with the words and one `.npy` file with their vectors, row for row.
+        model: the embedding model, or static vectors: see `check`.
         tagger: gives each word the tag of its category.
         extra_pos: further tags of some words.
         folder: an empty path.
+        language: of the words, or ANY: it is not checked; None: the tagger's.
+
+    Raises:
+        RaptError: the model cannot be read, or its words are of another language.
     """
-    vocabulary = _static(model) if any(model.glob("*.npy")) else _of_language_model(model)
+    read = static.reader(model)
+    vocabulary = _of_static(read()) if read else _of_language_model(model)
+    if not vocabulary.words:
+        raise RaptError(f"model {model}: got no word in its vocabulary, expected some.")
+    expected = tagger.language if language is None else language
+    _check_language(vocabulary.words, expected)
     tags = bar(tagger.words(vocabulary.words), "tagging the vocabulary", len(vocabulary.words))
+    counted = expected if expected in available_languages() and expected not in SPLIT else LANGUAGE
     words = {
+        "language": expected,
         "word": vocabulary.words,
         "pos": [
             [tag, *extra_pos.get(word, ())]
             for word, tag in zip(vocabulary.words, tags, strict=True)
         ],
-        "frequency": [frequency(word) for word in vocabulary.words],
+        "frequency": [frequency(word, counted) for word in vocabulary.words],
     }
     folder.mkdir(parents=True)
     files.write_json(folder / "words.json", words)
@@ -96,9 +117,47 @@ def build_table(
     vocabulary.tokenizer.save(str(folder / "tokenizer.json"))
 
 
-def frequency(word: str) -> float:
+def check(model: Path) -> None:
+    """Check that a table can be made of a model, without reading its vectors.
+
+    It may be a language model or model2vec: safetensors with a tokenizer. Else `static.reader`
+    knows its format.
+
+    Raises:
+        RaptError: it cannot.
+    """
+    if not static.reader(model):
+        _tokenizer(model)
+        if not any(model.glob("*.safetensors")):
+            raise RaptError(
+                f"model {model}: got no vectors, expected safetensors, or static vectors of GloVe, "
+                "fastText, word2vec, spaCy or model2vec. Pickled ones are never read."
+            )
+
+
+def _check_language(words: Sequence[str], language: str) -> None:
+    if language == ANY or language not in available_languages() or len(words) < COMMON:
+        return
+    known = {_plain(word) for word in words}
+    common = top_n_list(language, COMMON)
+    listed = sum(_plain(word) in known for word in common) / len(common)
+    if listed < LISTED:
+        raise RaptError(
+            f"table: got {listed:.0%} of the {COMMON} most frequent words of language "
+            f"{language!r}, expected {LISTED:.0%} or more. Take a tagger of the table's language, "
+            f"or override it: --language {ANY}, or language in params.yaml."
+        )
+
+
+def _plain(word: str) -> str:
+    """A word in lower case, without accents, as some vocabularies have it."""
+    apart = unicodedata.normalize("NFD", word.lower())
+    return "".join(c for c in apart if unicodedata.category(c) != "Mn")
+
+
+def frequency(word: str, language: str = LANGUAGE) -> float:
     """How often a word stands in public text, for each word there is; 0 where nobody knows."""
-    return word_frequency(word, LANGUAGE) or PUNCTUATION.get(word, 0.0) / 1000
+    return word_frequency(word, language) or PUNCTUATION.get(word, 0.0) / 1000
 
 
 class _Vocabulary(NamedTuple):
@@ -114,16 +173,31 @@ def _of_language_model(model: Path) -> _Vocabulary:
     tokenizer = _tokenizer(model)
     pieces = _input_embeddings(model)
     words = candidates(tokenizer)
+    if max(words.values(), default=-1) >= len(pieces):
+        raise RaptError(
+            f"model {model}: got {len(pieces)} vectors, expected one for each of its tokens."
+        )
     vectors = pieces[list(words.values())]
     return _Vocabulary(list(words), vectors, pieces, tokenizer)
 
 
 def _tokenizer(model: Path) -> Tokenizer:
-    """A model's tokenizer; Transformers makes it where the model has no tokenizer.json."""
+    """A model's tokenizer; Transformers makes it where the model has no tokenizer.json.
+
+    Raises:
+        RaptError: there is none.
+    """
     path = model / "tokenizer.json"
-    if path.is_file():
-        return Tokenizer.from_file(str(path))
-    found: Tokenizer = models.tokenizer(model).backend_tokenizer
+    try:
+        if path.is_file():
+            return Tokenizer.from_file(str(path))
+        found: Tokenizer = models.tokenizer(model).backend_tokenizer
+    except (RaptError, ModuleNotFoundError):
+        raise
+    except Exception:  # of a dozen kinds, also of broken files
+        raise RaptError(
+            f"model {model}: got no tokenizer that can be read, expected tokenizer.json."
+        ) from None
     return found
 
 
@@ -133,19 +207,39 @@ def _input_embeddings(model: Path) -> Vectors:
     Transformers loads a model that has them under a name of its own, or in bfloat16.
     """
     for path in sorted(model.glob("*.safetensors")):
-        with safe_open(path, framework="np") as file:
-            for name in INPUT_EMBEDDINGS:
-                found = [key for key in file.keys() if f".{key}".endswith(f".{name}.weight")]  # noqa: SIM118
-                if len(found) == 1 and file.get_slice(found[0]).get_dtype() in ("F32", "F16"):
-                    return file.get_tensor(found[0]).astype(np.float32)
-    return models.input_embeddings(model)
+        try:
+            with safe_open(path, framework="np") as file:
+                names = set(file.keys())
+                if STATIC_EMBEDDINGS in names:
+                    return _scaled({name: file.get_tensor(name) for name in names})
+                for name in INPUT_EMBEDDINGS:
+                    found = [key for key in names if f".{key}".endswith(f".{name}.weight")]
+                    if len(found) == 1 and file.get_slice(found[0]).get_dtype() in ("F32", "F16"):
+                        return file.get_tensor(found[0]).astype(np.float32)
+        except SafetensorError:
+            raise RaptError(f"model {path}: got a broken file, expected safetensors.") from None
+    try:
+        return models.input_embeddings(model)
+    except (AttributeError, KeyError, OSError, ValueError):
+        raise RaptError(
+            f"model {model}: got no token embeddings, expected those of a language model, or "
+            "static vectors."
+        ) from None
 
 
-def _static(folder: Path) -> _Vocabulary:
+def _scaled(tensors: Mapping[str, NDArray[Any]]) -> Vectors:
+    """The vector of each token of model2vec: tokens may share a row, and have a weight."""
+    vectors = tensors[STATIC_EMBEDDINGS].astype(np.float32)
+    if MAPPING in tensors:
+        vectors = vectors[tensors[MAPPING]]
+    if WEIGHTS in tensors:
+        vectors *= tensors[WEIGHTS].astype(np.float32)[:, None]
+    return vectors
+
+
+def _of_static(found: static.Words) -> _Vocabulary:
     """A word outside the vocabulary has the mean of all vectors, as GloVe's authors advise."""
-    (words,) = files.read_parquet(next(folder.glob("*.parquet"))).columns
-    vectors = np.load(next(folder.glob("*.npy")), mmap_mode="r").astype(np.float32)
     tokenizer = Tokenizer(tokenizer_models.WordLevel({UNKNOWN: 0}, unk_token=UNKNOWN))
     tokenizer.normalizer = normalizers.Lowercase()
-    pieces = vectors.mean(axis=0, dtype=np.float64, keepdims=True).astype(np.float32)
-    return _Vocabulary(words.to_pylist(), vectors, pieces, tokenizer)
+    pieces = found.vectors.mean(axis=0, dtype=np.float64, keepdims=True).astype(np.float32)
+    return _Vocabulary(found.words, found.vectors, pieces, tokenizer)

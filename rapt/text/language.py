@@ -23,6 +23,19 @@ def of_tagger(package: str) -> str:
     return package.partition("_")[0]
 
 
+def check_table(of_table: str | None, of_tagger: str) -> None:
+    """Check that a table and a tagger are of one language, as far as that is noted.
+
+    Raises:
+        RaptError: they are not.
+    """
+    if of_table not in (None, ANY, of_tagger):
+        raise RaptError(
+            f"table: got words in {of_table!r}, expected {of_tagger!r}, the tagger's language. "
+            f"Take a tagger of the table's, or override it: --language {ANY}."
+        )
+
+
 def check(texts: Sequence[str], of_tagger: str, language: str | None) -> None:
     """Check that texts are in the language that is expected of them.
 

@@ -29,6 +29,7 @@ class EmbeddingTable:
         words: the V candidate words.
         pos: for each, the POS tags of the categories it stands in.
         frequency: float64 (V,), the public relative frequency of each, 0 where unknown.
+        language: of the words; None: not noted.
         vectors: float32 (V, d).
         pieces: float32 (tokens, d), of which words outside the table are the means.
     """
@@ -51,6 +52,7 @@ class EmbeddingTable:
         self.folder = folder
         self.words: list[str] = table["word"]
         self.pos: list[list[str]] = table["pos"]
+        self.language: str | None = table.get("language")
         self.frequency: NDArray[np.float64] = np.array(table["frequency"], np.float64)
         self.vectors: Vectors = np.load(folder / "vectors.npy", mmap_mode="r")
         self.pieces: Vectors = np.load(folder / "pieces.npy", mmap_mode="r")

@@ -11,6 +11,7 @@ from spacy.tokens import Doc
 
 from rapt.text import identifiers
 from rapt.text.characters import visible
+from rapt.text.language import of_tagger
 from rapt.utils.batches import by_size
 from rapt.utils.errors import RaptError
 
@@ -48,7 +49,11 @@ class Tagged(NamedTuple):
 
 
 class Tagger:
-    """A spaCy model that comes as an importable package."""
+    """A spaCy model that comes as an importable package.
+
+    Attributes:
+        language: its code, with which the package's name begins.
+    """
 
     def __init__(self, package: str, tags: bool = True) -> None:
         """Load the model's tagger.
@@ -61,6 +66,7 @@ class Tagger:
         Raises:
             RaptError: the package is not installed, or is no spaCy model.
         """
+        self.language = of_tagger(package)
         self._nlp = load(package, exclude=["parser", "ner", "lemmatizer"])
         self._tags = tags
 

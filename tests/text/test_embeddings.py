@@ -10,12 +10,13 @@ from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer, decoders
 from tokenizers import models as tokenizer_models
 from transformers import AutoTokenizer, T5EncoderModel
+from wordfreq import top_n_list, word_frequency
 
 from rapt import models
 from rapt.privacy.mechanisms import T2T
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.streams import stream
-from rapt.text.embeddings import build_table, candidates
+from rapt.text.embeddings import build_table, candidates, check
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagging import Tagger
 from rapt.utils import files
@@ -74,6 +75,95 @@ def test_byte_level_and_sentencepiece_vocabularies() -> None:
     assert candidates(byte_level) == {"film": 1, "7": 4}
     sentencepiece = vocabulary(["<s>", "▁the", "s", "▁The"], decoders.Metaspace())
     assert candidates(sentencepiece) == {"the": 1, "The": 3}
+
+
+def test_no_vocabulary_gives_special_or_unused_tokens() -> None:
+    """MPNet lists <unk> beside [UNK]; of none of these a tokenizer says that they are special."""
+    special = ["<s>", "</s>", "<pad>", "<unk>", "[MASK]", "[unused1]", "<|endoftext|>"]
+
+    def of(model: Any, words: list[str], **how: Any) -> list[str]:
+        vocabulary = {token: i for i, token in enumerate([*special, *words])}
+        return list(candidates(Tokenizer(model(vocabulary, **how))))
+
+    assert of(tokenizer_models.WordPiece, ["the", "##s", "[UNK]"], unk_token="[UNK]") == ["the"]
+    assert of(tokenizer_models.WordLevel, ["the", "7"], unk_token="[UNK]") == ["the", "7"]
+    for marker in "Ġ▁":
+        made = Tokenizer(
+            tokenizer_models.BPE(
+                {
+                    token: i
+                    for i, token in enumerate([*(marker + s for s in special), marker + "the"])
+                },
+                [],
+            )
+        )
+        made.decoder = decoders.ByteLevel() if marker == "Ġ" else decoders.Metaspace()
+        assert list(candidates(made)) == ["the"]
+
+
+def test_model2vec_folders_are_tables(tmp_path: Path) -> None:
+    """As model2vec writes them: half precision, tokens that share a row, a weight for each."""
+    tokens = ["[UNK]", "the", "film", "##ing", "unused"]
+    tokenizer = Tokenizer(
+        tokenizer_models.WordPiece({t: i for i, t in enumerate(tokens)}, unk_token="[UNK]")
+    )
+    model, rows = tmp_path / "m2v", np.arange(12, dtype=np.float16).reshape(4, 3)
+    model.mkdir()
+    tokenizer.save(str(model / "tokenizer.json"))
+    (model / "config.json").write_text('{"model_type": "model2vec"}')
+    save_file({"embeddings": np.vstack([rows, rows[:1]])}, model / "model.safetensors")
+    build_table(model, Tagger(TAGGER), {}, tmp_path / "plain")
+    plain = EmbeddingTable(tmp_path / "plain")
+    assert plain.words == ["the", "film", "unused"]
+    np.testing.assert_array_equal(plain.vectors, rows[[1, 2, 0]])
+    weights = np.array([1, 0.5, 2, 1, 1])
+    content = {"embeddings": rows, "mapping": np.array([0, 1, 1, 3, 2]), "weights": weights}
+    save_file(content, model / "model.safetensors")
+    build_table(model, Tagger(TAGGER), {}, tmp_path / "shared")
+    shared = EmbeddingTable(tmp_path / "shared")
+    np.testing.assert_array_equal(shared.vectors, [rows[1] * 0.5, rows[1] * 2, rows[2]])
+
+
+@pytest.mark.parametrize("wrong", ["no tokenizer", "broken tokenizer", "no weights", "few vectors"])
+def test_a_model_that_is_no_table_is_one_line(wrong: str, tmp_path: Path) -> None:
+    model = families.make("bert", tmp_path / "bert")
+    if wrong == "no tokenizer":
+        for path in model.glob("*"):
+            if path.name not in ("config.json", "model.safetensors"):
+                path.unlink()
+    elif wrong == "broken tokenizer":
+        (model / "tokenizer.json").write_text("{")
+    elif wrong == "no weights":
+        (model / "model.safetensors").unlink()
+    else:
+        vectors = np.ones((3, 4), np.float32)
+        save_file({"embeddings": vectors}, model / "model.safetensors")
+    with pytest.raises(RaptError, match=rf"^model {model}.*: got .*, expected .*\.$") as error:
+        check(model)
+        build_table(model, Tagger(TAGGER), {}, tmp_path / "table")
+    assert "\n" not in str(error.value) and not (tmp_path / "table").exists()
+
+
+def test_a_table_of_another_language_is_one_line(tmp_path: Path) -> None:
+    """1,500 common words each: of French ones a third is English, too."""
+    tables = {}
+    for language in ("en", "fr"):
+        words = [word for word in top_n_list(language, 1600) if " " not in word][:1500]
+        tables[language] = tmp_path / f"{language}.txt"
+        tables[language].write_text("".join(f"{word} {n} 1\n" for n, word in enumerate(words)))
+    tagger = Tagger(TAGGER)
+    build_table(tables["en"], tagger, {}, tmp_path / "en")
+    assert EmbeddingTable(tmp_path / "en").language == "en"
+    with pytest.raises(
+        RaptError, match=r"^table: got \d\d% of the 1000 most frequent words of lan"
+    ):
+        build_table(tables["fr"], tagger, {}, tmp_path / "fr")
+    assert not (tmp_path / "fr").exists()
+    build_table(tables["fr"], tagger, {}, tmp_path / "fr", "fr")
+    french = EmbeddingTable(tmp_path / "fr")
+    assert french.language == "fr"
+    assert french.frequency[french.words.index("avec")] == word_frequency("avec", "fr")
+    build_table(tables["fr"], tagger, {}, tmp_path / "any", "any")
 
 
 @pytest.mark.parametrize("family", families.FAMILIES)

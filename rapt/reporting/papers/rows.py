@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
-from rapt.grid import CLEAN, sorted_etas
+from rapt.grid import CLEAN, level, order, sorted_etas
 from rapt.reporting import tables
 from rapt.reporting.papers.published_values import BERT, read, replaced
 from rapt.reporting.papers.settings import paper_name
@@ -146,7 +146,7 @@ def _examples(results: Results) -> Iterator[PaperRow]:
     """Qu et al., Tables 1 and 2."""
     for sentence in results.examples["sentences"] if results.examples else ():
         if sentence["source"].startswith("Qu et al."):
-            for release in sorted(sentence["releases"], key=lambda found: float(found["eta"])):
+            for release in sorted(sentence["releases"], key=lambda found: order(found["eta"])):
                 if release["method"] in ("t2t", "token-representation"):
                     yield PaperRow(
                         {
@@ -183,7 +183,8 @@ def _geometry(results: Results) -> Iterator[PaperRow]:
             continue
         measured = [(near, f"k = {found['k']}", found["mean"]) for found in content["neighbours"]]
         for eta in sorted_etas(results.params.sweep.etas):
-            measured.append((noise, f"η = {eta}", content["dimension"] / float(eta)))
+            if level(eta) is None:
+                measured.append((noise, f"η = {eta}", content["dimension"] / float(eta)))
         for measure, at, mean in measured:
             factors = {"embedding": embedding, "measure": measure, "at": at}
             yield PaperRow(factors, mean=mean, command=command)

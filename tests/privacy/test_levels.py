@@ -1,0 +1,67 @@
+"""Levels over the tiny table of conftest.py."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rapt import paths
+from rapt.privacy import levels
+from rapt.privacy.channel import estimate
+from rapt.privacy.config import Calibrate
+from rapt.privacy.mechanisms import parameters, wordwise_mechanism
+from rapt.privacy.privatizer import Privatizer
+from rapt.text.table import EmbeddingTable
+from rapt.utils import files
+from rapt.utils.errors import RaptError
+
+SIZE = Calibrate(words=400, draws=200)
+METHODS: dict[str, tuple[dict[str, object], list[str] | None]] = {
+    "t2t": ({"type": "t2t"}, None),
+    "nouns": ({"type": "pct2t"}, ["noun", "verb"]),
+    "santext": ({"type": "santext", **parameters(wordwise_mechanism("santext"))}, None),
+}
+
+
+def test_each_method_has_the_eta_that_replaces_the_share(
+    table: EmbeddingTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice 200 or more draws of each of 18 words: a standard error below 0.02 in all."""
+    monkeypatch.chdir(tmp_path)
+    rows = levels.found(table, METHODS, ["replaced-50", "replaced-80"], SIZE, 0)
+    assert [(row["method"], row["level"]) for row in rows] == [
+        (name, level) for name in METHODS for level in ("replaced-50", "replaced-80")
+    ]
+    files.write_json(paths.levels("tiny"), rows)
+    for how, categories in METHODS.values():
+        for level, share in (("replaced-50", 0.5), ("replaced-80", 0.8)):
+            eta = levels.eta_of("tiny", how, categories, level)
+            at = Privatizer(
+                table=table, mechanism=wordwise_mechanism(**how), eta=eta, categories=categories
+            )
+            channel = estimate(at, at.candidates, 400, 1)
+            weights = table.frequency[at.candidates]
+            assert np.average(channel.replaced, weights=weights) == pytest.approx(share, abs=0.08)
+    assert levels.eta_of("tiny", {"type": "t2t"}, None, "62.5") == 62.5
+    with pytest.raises(
+        RaptError, match=r"tiny.json: got no η of replaced-20, expected one\. Try: "
+    ):
+        levels.eta_of("tiny", {"type": "t2t"}, None, "replaced-20")
+    assert levels.found(table, METHODS, [], SIZE, 0) == []
+
+
+def test_a_level_that_a_method_cannot_reach_is_one_line(table: EmbeddingTable) -> None:
+    """Over half of the words are twins of others: replaced at whatever η."""
+    twins = EmbeddingTable(table.folder)
+    twins.vectors = np.tile(table.vectors[:2], (9, 1))
+    with pytest.raises(RaptError) as error:
+        levels.found(twins, {"t2t": METHODS["t2t"]}, ["replaced-20"], SIZE, 0)
+    assert str(error.value).startswith(
+        "sweep.etas: got replaced-20 with method t2t, expected a level that an η of it gives. At "
+    )
+    assert "\n" not in str(error.value)
+
+
+def test_a_statement_says_the_number_and_the_level() -> None:
+    assert levels.facts("75", 75.0) == {"eta": "75"}
+    assert levels.facts("replaced-50", 68.47) == {"eta": "68.47", "level": "replaced-50"}
