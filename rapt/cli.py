@@ -19,6 +19,7 @@ from rapt.options import (
     FORMATS,
     AllowWeak,
     AsJson,
+    Budget,
     Categories,
     Language,
     Mechanism,
@@ -103,9 +104,7 @@ def privatize(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT.")] = False,
     allow_weak: AllowWeak = False,
-    budget: Annotated[
-        float | None, typer.Option(help="Nats that a text may lose over all its releases.")
-    ] = None,
+    budget: Budget = None,
     preview: Annotated[
         bool, typer.Option("--preview", help="Write nothing: show which words would stay.")
     ] = False,
@@ -124,7 +123,8 @@ def privatize(
     if preview:
         typer.echo(shown(job, privatizer))
         return
-    typer.echo(summary(out, job.run(privatizer)), err=True)
+    seeded = insecure_seed is not None
+    typer.echo(summary(out, job.run(privatizer), seeded=seeded), err=True)
 
 
 app.command(rich_help_panel=TEXT)(predict)

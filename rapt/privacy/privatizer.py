@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.privacy.budget import distances
+from rapt.privacy.budget import FARTHEST, distances
 from rapt.privacy.categories import VERBATIM, Scheme, expanded
 from rapt.privacy.mechanisms import Mechanism, Sampler, Space, WordMechanism, Wordwise
 from rapt.privacy.neighbours.threads import beside, blas_threads
@@ -123,6 +123,11 @@ class Privatizer:
     def distances(self) -> dict[str, float]:
         """Typical and largest distances between candidates: `rapt.privacy.budget.distances`."""
         return distances(self.mechanism, self.spaces())
+
+    @cached_property
+    def nats(self) -> float:
+        """The most that a word with noise loses, against any other word of the table."""
+        return self.mechanism.bound(self.eta, self.distances[FARTHEST])
 
     def words_of(self, group: int) -> frozenset[str]:
         """The words that a word of this group can become."""
