@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_format
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,7 +30,7 @@ from rapt.options import (
 )
 from rapt.serving.predict import predict
 from rapt.utils.errors import RaptError, disk_errors
-from rapt.utils.process import no_telemetry
+from rapt.utils.process import no_telemetry, without
 
 # Commands import what they need when they run: `rapt --help` takes no longer than Typer does.
 # Each option stands once: here, or with the longer commands in modules that import no more either.
@@ -115,8 +116,13 @@ def privatize(
 ) -> None:
     """Privatize a file of any size, or many; a run that was killed goes on where it stopped."""
     given = locals()
-    from rapt.release.command import prepared, summary
-    from rapt.release.preview import shown
+    from rapt import defaults, table_cache
+
+    # spaCy imports PyTorch where it is installed, which takes longer than all the rest.
+    is_small = (tagger or defaults.tagger()) == table_cache.TAGGER
+    with without("torch") if is_small else nullcontext():
+        from rapt.release.command import prepared, summary
+        from rapt.release.preview import shown
 
     del given["preview"]
     job, privatizer = prepared(**given)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -107,13 +108,13 @@ class Ledger:
             if pending:
                 database.execute("INSERT OR IGNORE INTO pending VALUES (?)", (release,))
             database.executemany("INSERT OR IGNORE INTO losses VALUES (?, ?, ?, ?)", rows)
-            for text, *_ in rows:
+            for text, places in Counter(row[0] for row in rows).items():
                 nats, others = database.execute(
                     "SELECT SUM(nats), SUM(release != ?1) FROM losses "
                     f"WHERE text = ?2 AND (release = ?1 OR {COUNTED})",
                     (release, text),
                 ).fetchone()
-                spent.update(Spent(int(others > 0), nats))
+                spent.update(Spent(places if others else 0, nats))
             _check(spent.most, budget)
         return spent
 
