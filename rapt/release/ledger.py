@@ -125,6 +125,8 @@ class Ledger:
             OverBudget: a text would lose more.
             RaptError: the ledger cannot be read or written.
         """
+        if not self.path.exists():  # no word of them got noise
+            return
         with self._opened() as database:
             ids = [(release,) for release in releases]
             was = database.executemany("DELETE FROM pending WHERE release = ?", ids).rowcount
