@@ -182,7 +182,7 @@ class Originals:
 
     @cached_property
     def measures(self) -> dict[str, Values]:
-        """What is compared of the replay."""
+        """The values of the replay that releases are compared with."""
         return measures(self.privatizer, self.sampled, self.replay)
 
 

@@ -197,7 +197,7 @@ class Ledger:
 
 @dataclass
 class Account:
-    """What is spent for one purpose.
+    """Spends for one release, or for many.
 
     Attributes:
         ledger: where it is counted; None: nowhere, as nothing is released, or noise is seeded.
