@@ -153,7 +153,8 @@ def start(workers: int, scheduler: str | None, **given: Any) -> str:
         with _console().status("starting Prefect"):
             stack.enter_context(server.running())
         release(job, privatizer, runner)
-        return command.summary(job.out, job.finish(privatizer))
+        seeded = privatizer.insecure_seed is not None
+        return command.summary(job.out, job.finish(privatizer), seeded=seeded)
 
 
 def main(

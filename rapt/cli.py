@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_format
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from rapt.options import (
     FORMATS,
     AllowWeak,
     AsJson,
+    Budget,
     Categories,
     Language,
     Mechanism,
@@ -28,7 +30,7 @@ from rapt.options import (
 )
 from rapt.serving.predict import predict
 from rapt.utils.errors import RaptError, disk_errors
-from rapt.utils.process import no_telemetry
+from rapt.utils.process import no_telemetry, without
 
 # Commands import what they need when they run: `rapt --help` takes no longer than Typer does.
 # Each option stands once: here, or with the longer commands in modules that import no more either.
@@ -103,9 +105,7 @@ def privatize(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT.")] = False,
     allow_weak: AllowWeak = False,
-    budget: Annotated[
-        float | None, typer.Option(help="Nats that a text may lose over all its releases.")
-    ] = None,
+    budget: Budget = None,
     preview: Annotated[
         bool, typer.Option("--preview", help="Write nothing: show which words would stay.")
     ] = False,
@@ -116,15 +116,21 @@ def privatize(
 ) -> None:
     """Privatize a file of any size, or many; a run that was killed goes on where it stopped."""
     given = locals()
-    from rapt.release.command import prepared, summary
-    from rapt.release.preview import shown
+    from rapt import defaults, table_cache
+
+    # spaCy imports PyTorch where it is installed, which takes longer than all the rest.
+    is_small = (tagger or defaults.tagger()) == table_cache.TAGGER
+    with without("torch") if is_small else nullcontext():
+        from rapt.release.command import prepared, summary
+        from rapt.release.preview import shown
 
     del given["preview"]
     job, privatizer = prepared(**given)
     if preview:
         typer.echo(shown(job, privatizer))
         return
-    typer.echo(summary(out, job.run(privatizer)), err=True)
+    seeded = insecure_seed is not None
+    typer.echo(summary(out, job.run(privatizer), seeded=seeded), err=True)
 
 
 app.command(rich_help_panel=TEXT)(predict)

@@ -47,6 +47,9 @@ Language = Annotated[
     str | None,
     typer.Option(help="Code of the texts' language, or any: not checked. Else the tagger's."),
 ]
+Budget = Annotated[
+    float | None, typer.Option(help="Nats that a text may lose over all its releases.")
+]
 AllowWeak = Annotated[
     bool, typer.Option("--allow-weak", help="Release at an eta that replaces hardly a word.")
 ]

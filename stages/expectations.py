@@ -4,7 +4,7 @@ Great Expectations' result holds the offending values, so none of it is written,
 Here and not in rapt/, which imports without Great Expectations.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import great_expectations as gx
 import pandas as pd
 from great_expectations import expectations as gxe
+from great_expectations.core.batch_definition import BatchDefinition
 from great_expectations.data_context.types.base import ProgressBarsConfig
 from great_expectations.expectations.expectation import Expectation
 
@@ -50,34 +51,94 @@ def check(
     rows: pd.DataFrame | Sequence[Mapping[str, Any]], split: str, rules: Iterable[Rule]
 ) -> list[Finding]:
     """Return a finding for each rule on the rows of a split; each row has an `example_id`."""
-    batch = _context().data_sources.pandas_default.read_dataframe(pd.DataFrame(rows))
-    how = {"result_format": "COMPLETE", "unexpected_index_column_names": ["example_id"]}
-    results = [(rule, batch.validate(rule.expectation, result_format=how)) for rule in rules]
-    return [_finding(rule, split, bool(found.success), found.result) for rule, found in results]
+    findings = []
+    for rule, passed, result in _validated(pd.DataFrame(rows), split, rules):
+        offenders = [row["example_id"] for row in result.get("unexpected_index_list") or []]
+        by_row = "element_count" in result  # else of the whole table: it fails once, without ids
+        checked = int(result["element_count"] if by_row else result["observed_value"])
+        failed = int(result["unexpected_count"] if by_row else not passed)
+        findings.append(_finding(split, rule.name, rule.allowed, checked, failed, offenders))
+    return findings
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of one split, each with an `example_id`, and flags that should be True.
+
+    Attributes:
+        split: its name.
+        rows: all of them with the same flags.
+        flags: the name of each flag's expectation and what it allows, by the flag.
+    """
+
+    split: str
+    rows: Sequence[Mapping[str, Any]]
+    flags: Mapping[str, tuple[str, str]]
+
+
+def check_flags(parts: Sequence[Part]) -> list[Finding]:
+    """Return a finding for each flag of each part: one validation of them all."""
+    rows = [
+        {"part": number, "example_id": row["example_id"]}
+        | {flag: bool(row[flag]) for flag in part.flags}
+        for number, part in enumerate(parts)
+        for row in part.rows
+    ]
+    flags = dict.fromkeys(flag for part in parts for flag in part.flags)
+    # A flag that a part does not have is null there, which passes.
+    frame = pd.DataFrame(rows, columns=["part", "example_id", *flags], dtype=object)
+    offenders: dict[str, dict[int, list[str]]] = {}
+    rules = [flagged(flag, "True", flag) for flag in flags]
+    for rule, _, result in _validated(frame, "all", rules):
+        found = offenders[rule.name] = {}
+        for row in result["unexpected_index_list"]:
+            found.setdefault(row["part"], []).append(row["example_id"])
+    return [
+        _finding(part.split, name, allowed, len(part.rows), len(ids), ids)
+        for number, part in enumerate(parts)
+        for flag, (name, allowed) in part.flags.items()
+        for ids in [offenders[flag].get(number, [])]
+    ]
+
+
+def _validated(
+    frame: pd.DataFrame, split: str, rules: Iterable[Rule]
+) -> Iterator[tuple[Rule, bool, dict[str, Any]]]:
+    """Yield each rule, whether it holds, and the result, from one validation of all rules."""
+    rules = list(rules)
+    ids = [name for name in ("part", "example_id") if name in frame]
+    batch = _frames().get_batch(batch_parameters={"dataframe": frame})
+    found = batch.validate(
+        gx.ExpectationSuite(name="rules", expectations=[rule.expectation for rule in rules]),
+        result_format={"result_format": "COMPLETE", "unexpected_index_column_names": ids},
+    )
+    for rule, one in zip(rules, found.results, strict=True):
+        if not one.result:  # Great Expectations failed; its message has values of the data
+            raise RaptError(
+                f"{split}: got no result of the expectation {rule.name!r}, expected one. Look for "
+                "values of another type."
+            )
+        yield rule, bool(one.success), one.result
 
 
 @cache
-def _context() -> gx.data_context.EphemeralDataContext:
-    """Make the process's context, which takes as long as a rule."""
+def _frames() -> BatchDefinition[Any]:
+    """Make the process's definition of a batch, which takes as long as a rule."""
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
-    return context
+    asset = context.data_sources.add_pandas("frames").add_dataframe_asset("frame")
+    return asset.add_batch_definition_whole_dataframe("whole")
 
 
-def _finding(rule: Rule, split: str, passed: bool, result: dict[str, Any]) -> Finding:
-    if not result:  # Great Expectations failed; its message has values of the data
-        raise RaptError(
-            f"{split}: got no result of the expectation {rule.name!r}, expected one. Look for "
-            "values of another type."
-        )
-    offenders = [row["example_id"] for row in result.get("unexpected_index_list") or []]
-    by_row = "element_count" in result  # else of the whole table: it fails once, without ids
+def _finding(
+    split: str, name: str, allowed: str, checked: int, failed: int, offenders: Sequence[str]
+) -> Finding:
     return {
-        "expectation": rule.name,
+        "expectation": name,
         "split": split,
-        "passed": passed,
-        "checked": int(result["element_count"] if by_row else result["observed_value"]),
-        "failed": int(result["unexpected_count"] if by_row else not passed),
-        "allowed": rule.allowed,
-        "examples": offenders[:EXAMPLES],
+        "passed": not failed,
+        "checked": checked,
+        "failed": failed,
+        "allowed": allowed,
+        "examples": list(offenders[:EXAMPLES]),
     }

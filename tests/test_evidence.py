@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from evidence import tables
+from evidence import fail_safe, tables
 from evidence.in_context import WEIGHTS, in_context
 from rapt import params
 from rapt.privacy.channel import Channel
@@ -107,3 +107,14 @@ def test_what_a_language_model_expects_weighs_the_originals(
         q = given * odds / (given * odds).sum()
         np.testing.assert_allclose(denoised, q[0] * one + q[1] * other, rtol=1e-5)
         np.testing.assert_array_equal(others, table.embed(["the", "unseen"]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", fail_safe.CASES, ids=lambda case: case.title)
+def test_what_looked_protected_ends_as_the_page_says(case: fail_safe.Case) -> None:
+    page = fail_safe.PAGE.read_text(encoding="utf-8")
+    section = page.partition(f"## {case.title}\n")[2].partition("\n## ")[0]
+    status, lines = fail_safe.tried(case)
+    assert f"    exit status {status}\n" in f"{section}\n"
+    assert f"    {lines[0][:40]}" in section
+    assert f"    {lines[-1]}\n" in section

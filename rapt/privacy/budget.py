@@ -51,7 +51,7 @@ def distances(
     return {
         "its nearest word": median,
         **dict(zip(QUANTILES, found, strict=True)),
-        FARTHEST: max(_farthest(mechanism, s) for s in spaces) if finite else np.inf,
+        FARTHEST: max(farthest(mechanism, s) for s in spaces) if finite else np.inf,
     }
 
 
@@ -69,8 +69,11 @@ def _distances(
     return random, mechanism.distance(space, first, second)
 
 
-def _farthest(mechanism: Mechanism, space: Space) -> float:
-    """Return the largest distance found: from each word on to the one farthest from it."""
+def farthest(mechanism: Mechanism, space: Space) -> float:
+    """Return the largest distance found: from each word on to the one farthest from it.
+
+    It is infinite where nothing is promised.
+    """
     row, largest = 0, 0.0
     for _ in range(SWEEPS):
         here = np.broadcast_to(space.vectors[row], space.vectors.shape)

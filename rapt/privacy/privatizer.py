@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.privacy.budget import distances
+from rapt.privacy.budget import distances, farthest
 from rapt.privacy.categories import VERBATIM, Scheme, expanded
 from rapt.privacy.mechanisms import Mechanism, Sampler, Space, WordMechanism, Wordwise
 from rapt.privacy.mechanisms.claim import Bound, Claim
@@ -135,6 +135,14 @@ class Privatizer:
     def bound(self) -> Bound:
         """The bound of a word; unknown words may become any of the table."""
         return self.claim.at(self.eta, self.mechanism.metric, len(self.table.words))
+
+    @cached_property
+    def nats(self) -> float:
+        """The most that a word with noise loses, against any other word of the table.
+
+        Under any scheme a word may get noise from the whole table, if the table does not know it.
+        """
+        return self.bound.loss(farthest(self.mechanism, self._whole()))
 
     def words_of(self, group: int) -> frozenset[str]:
         """The words that a word of this group can become."""

@@ -6,6 +6,7 @@ decides which of them must hold. No row contains a word of a text.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -24,7 +25,7 @@ from rapt.privacy import seeded
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.mechanisms import parameters
 from rapt.privacy.privatizer import Privatizer, Released, Words
-from rapt.privacy.replay import SignTest, compare
+from rapt.privacy.replay import SignTest, Values, measures, sign_tests
 from rapt.privacy.streams import stream
 from rapt.utils import files
 
@@ -46,17 +47,16 @@ class Release:
         promised: what it should say by params.yaml, of which none is taken from it.
         seed: the experiment's seed.
         privatizer: the mechanism.
-        tagged: the original splits.
+        originals: the splits that it was made of.
     """
 
     def __init__(
-        self, folder: Path, seed: int, privatizer: Privatizer, promised: dict[str, Any]
+        self, folder: Path, seed: int, originals: Originals, promised: dict[str, Any]
     ) -> None:
         """Read a release and its tagged originals."""
-        self.folder, self.seed, self.privatizer, self.promised = folder, seed, privatizer, promised
+        self.folder, self.seed, self.originals, self.promised = folder, seed, originals, promised
+        self.privatizer = originals.privatizer
         self.statement = files.read_json(folder / "statement.json")
-        tagged = paths.tagged(promised["task"])
-        self.tagged = {split: files.read_parquet(tagged / f"{split}.parquet") for split in SPLITS}
 
     @cached_property
     def copies(self) -> list[Copy]:
@@ -87,7 +87,7 @@ class Release:
         return float(parameters(self.privatizer.mechanism)["grid"])
 
     def parts(self) -> Rows:
-        """List every file of the release with its columns and metadata keys: `part`."""
+        """List every file of the release with its columns and metadata keys: `allowed`."""
         import pyarrow.parquet as pq
 
         parts = []
@@ -97,7 +97,8 @@ class Release:
             if path.suffix == ".parquet":
                 schema = pq.read_schema(path)
                 parts += [f"{name}: {part}" for part in [*schema.names, *(schema.metadata or {})]]
-        return [{"example_id": part, "part": part} for part in parts]
+        allowed = {*self.parts_allowed()}
+        return [{"example_id": part, "allowed": part in allowed} for part in parts]
 
     def parts_allowed(self) -> list[str]:
         """List the only parts that a release may have (docs/data.md, “The release”)."""
@@ -114,6 +115,87 @@ class Release:
                     f"{copy.name}/{name}{part}" for part in ["", *(f": {c}" for c in parts)]
                 ]
         return allowed
+
+
+@dataclass
+class Originals:
+    """A task's tagged splits, and an independent release of a sample of them.
+
+    Attributes:
+        privatizer: of the mechanism at its η.
+        task: name of the task.
+        seed: the experiment's seed.
+    """
+
+    privatizer: Privatizer
+    task: str
+    seed: int
+
+    @cached_property
+    def tagged(self) -> dict[str, pa.Table]:
+        """The splits."""
+        folder = paths.tagged(self.task)
+        return {split: files.read_parquet(folder / f"{split}.parquet") for split in SPLITS}
+
+    @cached_property
+    def texts(self) -> dict[str, list[Words]]:
+        """Each text of the splits as the privatizer prepares it."""
+        return {
+            split: [self.privatizer.text(*row) for row in seeded.rows_of(tagged, *seeded.TAGGED)]
+            for split, tagged in self.tagged.items()
+        }
+
+    @cached_property
+    def sample(self) -> dict[str, list[int]]:
+        """The rows of each split that are replayed."""
+        return {split: self._sample(split, texts) for split, texts in self.texts.items()}
+
+    def _sample(self, split: str, texts: Sequence[Words]) -> list[int]:
+        words = [sum(group != VERBATIM for group in text.groups) for text in texts]
+        return _sample(words, stream(self.seed, self.task, split, "gate-sample"))
+
+    @cached_property
+    def sampled(self) -> list[Words]:
+        """The texts of the sample."""
+        return [self.texts[split][row] for split, rows in self.sample.items() for row in rows]
+
+    @cached_property
+    def replay(self) -> list[Released]:
+        """The release of the sample; it has no noise in common with any copy."""
+        columns = ["example_id", *seeded.TAGGED]
+        return [
+            text
+            for split, rows in self.sample.items()
+            for text in seeded.release(
+                self.privatizer,
+                self.tagged[split].select(columns).take(rows),
+                *(self.task, split, "gate"),
+                seed=self.seed,
+            )
+        ]
+
+    @cached_property
+    def replaced(self) -> list[bool]:
+        """Whether the replay replaced each protected word of the sample."""
+        words = [text.words for text in self.replay]
+        return list(chain.from_iterable(_replaced(self.privatizer, self.sampled, words)))
+
+    @cached_property
+    def measures(self) -> dict[str, Values]:
+        """The values of the replay that releases are compared with."""
+        return measures(self.privatizer, self.sampled, self.replay)
+
+
+def originals(embedding: str, law: str, task: str, seed: int) -> Originals:
+    """Prepare the checks of releases of a task.
+
+    Args:
+        embedding: name of the table.
+        law: mechanism, categories and η of the releases, as JSON.
+        task: name of the task.
+        seed: the experiment's.
+    """
+    return Originals(seeded.privatizer(embedding, *json.loads(law)), task, seed)
 
 
 class Copy:
@@ -167,14 +249,15 @@ class Copy:
         """
         privatizer = self.release.privatizer
         released_flag = "unchanged" if self.release.is_original else "released"
-        before = seeded.rows_of(self.release.tagged[split], "example_id", *seeded.TAGGED)
+        originals = self.release.originals
+        ids = originals.tagged[split]["example_id"].to_pylist()
+        before = zip(ids, originals.texts[split], strict=True)
         plain = ("sequence", "plain") if self.plain else ()
         after = seeded.rows_of(self.splits[split], "example_id", "words", *plain)
         rows = []
         for one, other in zip_longest(before, after):
-            example, *tagged = one or (None, [], [], [])
+            example, text = one or (None, Words([], []))
             example_after, released, *prefix = other or (None, [])
-            text = privatizer.text(*tagged)
             as_many = len(text.words) == len(released)
             flags = {
                 "example_id": example or example_after,
@@ -212,7 +295,7 @@ class Copy:
         ends = np.cumsum(pc.list_value_length(copy["vectors"]).to_numpy())[:-1]
         parts, sound = np.split(every, ends), np.split(_sound(every, self.release.grid), ends)
         if self.release.is_original:
-            own = seeded.release(privatizer, self.release.tagged[split], seed=0)
+            own = seeded.release(privatizer, self.release.originals.tagged[split], seed=0)
             expected = chain((text.vectors for text in own), repeat(None))
             belongs = [
                 vectors is not None and np.array_equal(part, vectors)
@@ -234,30 +317,22 @@ class Copy:
 
     def replaced(self) -> Replaced:
         """Count the protected words that were replaced, and replay a sample of the texts."""
-        privatizer, seed = self.release.privatizer, self.release.seed
-        task = self.release.statement["task"]
-        every: list[bool] = []
-        released: list[bool] = []
-        replayed: list[bool] = []
-        texts: list[Words] = []
-        ours: list[Released] = []
-        theirs: list[Released] = []
-        for split, tagged in self.release.tagged.items():
-            flags = _replaced(privatizer, tagged, self.splits[split]["words"].to_pylist())
-            every += chain.from_iterable(flags)
-            drawn = stream(seed, self.k, task, split, "gate-sample")
-            rows = _sample([len(text) for text in flags], drawn)
-            sample = tagged.select(["example_id", *seeded.TAGGED]).take(rows)
-            replay = list(seeded.release(privatizer, sample, self.k, task, "gate", seed=seed))
-            released += chain.from_iterable(flags[row] for row in rows)
-            replayed += chain.from_iterable(
-                _replaced(privatizer, sample, [text.words for text in replay])
-            )
-            texts += [privatizer.text(*row) for row in seeded.rows_of(sample, *seeded.TAGGED)]
+        privatizer, originals = self.release.privatizer, self.release.originals
+        flags = {
+            split: _replaced(privatizer, texts, self.splits[split]["words"].to_pylist())
+            for split, texts in originals.texts.items()
+        }
+        released, ours = list[bool](), list[Released]()
+        for split, rows in originals.sample.items():
+            released += chain.from_iterable(flags[split][row] for row in rows)
             ours += _released(self.splits[split].take(rows))
-            theirs += replay
-        laws = [] if self.release.is_original else compare(privatizer, texts, ours, theirs)
-        return Replaced(len(every), sum(every), replay_test(released, replayed), laws)
+        every = list(chain.from_iterable(chain.from_iterable(flags.values())))
+        laws = (
+            []
+            if self.release.is_original
+            else sign_tests(measures(privatizer, originals.sampled, ours), originals.measures)
+        )
+        return Replaced(len(every), sum(every), replay_test(released, originals.replaced), laws)
 
 
 @dataclass(frozen=True)
@@ -368,12 +443,11 @@ def _nearest(privatizer: Privatizer, vectors: NDArray[np.float32]) -> NDArray[np
 
 
 def _replaced(
-    privatizer: Privatizer, tagged: pa.Table, after: Sequence[Sequence[str]]
+    privatizer: Privatizer, texts: Sequence[Words], after: Sequence[Sequence[str]]
 ) -> list[list[bool]]:
     """Return for each protected word of each text whether it was replaced."""
     flags = []
-    for row, released in zip(seeded.rows_of(tagged, *seeded.TAGGED), after, strict=True):
-        text = privatizer.text(*row)
+    for text, released in zip(texts, after, strict=True):
         each = zip(privatizer.replaced(text.words, released), text.groups, strict=True)
         flags.append([changed for changed, group in each if group != VERBATIM])
     return flags

@@ -60,11 +60,15 @@ def compare(
         released: their release.
         replayed: a replay with independent noise.
     """
-    both = [measures(privatizer, texts, some) for some in (released, replayed)]
-    level = FALSE_ALARM / len(both[0])
+    return sign_tests(*(measures(privatizer, texts, some) for some in (released, replayed)))
+
+
+def sign_tests(released: dict[str, Values], replayed: dict[str, Values]) -> list[SignTest]:
+    """Test the measures of a release against those of a replay of the same texts."""
+    level = FALSE_ALARM / len(released)
     return [
         SignTest(name, int((one > other).sum()), int((one < other).sum()), level)
-        for (name, one), other in zip(both[0].items(), both[1].values(), strict=True)
+        for (name, one), other in zip(released.items(), replayed.values(), strict=True)
     ]
 
 

@@ -11,7 +11,6 @@ from rapt import defaults
 from rapt.privacy.categories import listed
 from rapt.release.formats import FORMATS, STREAM, TEXT, format_name
 from rapt.release.job import FOLDER, Job
-from rapt.release.ledger import Ledger
 from rapt.release.statement import Counts
 from rapt.release.text import NOISE, PLACEHOLDER, TextPrivatizer
 from rapt.text.language import TEXTS
@@ -32,7 +31,6 @@ def prepared(
     seed: int | None,
     categories: Sequence[str] | None,
     parameter: Sequence[str] | None,
-    budget: float | None,
     **options: Any,
 ) -> tuple[Job, TextPrivatizer]:
     """Build and check the job and the privatizer from the options of `rapt privatize`.
@@ -48,22 +46,7 @@ def prepared(
     if path.is_dir() and format not in (None, FOLDER):
         raise RaptError(f"{path}: got a folder, expected a file with format {format}.")
     kind = FORMATS[FOLDER if path.is_dir() else format_name(path, out, format)]
-    if budget is not None and not budget > 0:
-        raise RaptError(f"budget: got {budget:g}, expected nats above 0.")
-    if budget is not None and options.get("insecure_seed") is not None:
-        raise RaptError("budget: got one with an insecure seed, expected none: it counts nothing.")
-    job = Job(
-        path,
-        out,
-        kind,
-        tuple(column or (TEXT,)),
-        drop_others,
-        keep_map,
-        overwrite,
-        # A seeded release is for tests: its noise is the same each time.
-        ledger=Ledger() if options.get("insecure_seed") is None else None,
-        budget=budget,
-    )
+    job = Job(path, out, kind, tuple(column or (TEXT,)), drop_others, keep_map, overwrite)
     job.check()
     privatizer = TextPrivatizer(
         table=table or defaults.table(),
@@ -87,7 +70,7 @@ def _parameter(given: str) -> tuple[str, float]:
     return name, int(number) if number.is_integer() else number
 
 
-def summary(out: Path, counts: Counts) -> str:
+def summary(out: Path, counts: Counts, *, seeded: bool) -> str:
     """Summarize a release in one line; only for the user, as it reveals more than the release."""
     noise, placeholders = counts.fates[NOISE], sum(counts.kinds(PLACEHOLDER).values())
     of_all = counts.replaced / counts.words if counts.words else 0.0
@@ -99,6 +82,8 @@ def summary(out: Path, counts: Counts) -> str:
         if counts.again
         else ""
     )
+    if seeded:
+        again = " The ledger counts nothing, as the noise is seeded."
     return (
         f"{counts.documents} documents, {counts.words} words: {noise} got noise{share}, "
         f"{placeholders} became placeholders, {counts.words - noise - placeholders} stand as they "

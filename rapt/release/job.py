@@ -21,10 +21,10 @@ from pydantic import TypeAdapter
 from rapt import __version__
 from rapt.privacy.statement import plain_words
 from rapt.release.formats import STREAM, SUFFIXES, Chunk, Format
-from rapt.release.ledger import Ledger, Loss
+from rapt.release.ledger import Account, OverBudget
 from rapt.release.parts import PRIVATE, Parts, beside
 from rapt.release.statement import Counts, statement
-from rapt.release.text import NOISE, TextPrivatizer, Word, joined
+from rapt.release.text import TextPrivatizer, Word, joined
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.files import write_bytes
@@ -38,10 +38,11 @@ IGNORED = (".", "_")  # what names begin with that no reader of Parquet takes fo
 
 @dataclass(frozen=True)
 class Done:
-    """Kept beside a finished file for the statement: its input's sha256 and its counts."""
+    """Kept beside a finished file: its input's sha256, its counts, and its id in the ledger."""
 
     input: str | None
     counts: Counts
+    id: str
 
 
 DONE = TypeAdapter(Done)
@@ -63,8 +64,6 @@ class Job:
         map: where the map goes that restores the originals, of a folder one for each file; None:
             no map.
         overwrite: whether `out` and `map` may exist.
-        ledger: where the texts' losses add up; None: nowhere.
-        budget: the most that a text may lose over all its releases, in nats; None: any.
     """
 
     path: Path
@@ -74,8 +73,6 @@ class Job:
     drop_others: bool = False
     map: Path | None = None
     overwrite: bool = False
-    ledger: Ledger | None = None
-    budget: float | None = None
 
     @cached_property
     def is_folder(self) -> bool:
@@ -208,10 +205,21 @@ class Job:
         return counts
 
     def finish(self, privatizer: TextPrivatizer) -> Counts:
-        """Make the release of its files, all of which are done: where it is, its statement is."""
-        counts = Counts()
-        for name in self.names:
-            counts.update(self._done(name).counts)
+        """Make the release of its files, all of which are done: where it is, its statement is.
+
+        Raises:
+            OverBudget: a text would lose more than it may, now that all parts count.
+        """
+        counts, done = Counts(), [self._done(name) for name in self.names]
+        for one in done:
+            counts.update(one.counts)
+        account = privatizer.account()
+        if account.ledger:
+            try:
+                account.ledger.settle([one.id for one in done], account.budget)
+            except OverBudget:
+                self._parts.remove()
+                raise
         write_statement(self.out, statement(privatizer, self.columns, counts))
         if self.out.is_dir():
             shutil.rmtree(self.out)
@@ -240,22 +248,21 @@ class Job:
         """Privatize a file in parts, write its digest and counts, then join the parts."""
         source, parts, documents = self._source(name), self._parts_of(name), 0
         digest = self._sha256(name)
-        with parts.opened({"input": digest}, source.is_file):
+        with parts.opened({"input": digest}, source.is_file), _removed_if_refused(parts):
             for chunk in source.chunks():
                 if chunk.number not in parts:
-                    parts.add(chunk.number, *self._privatized(privatizer, name, chunk, documents))
+                    account = privatizer.account(parts.id, pending=True)
+                    made = self._privatized(privatizer, name, chunk, documents, account)
+                    parts.add(chunk.number, *made)
                 documents += chunk.size
                 progress(chunk.size)
             _check_rows(source, documents)
             if self._sha256(name) != digest:
-                parts.remove()
-                if not self.is_folder:
-                    self._parts.remove()
                 raise RaptError(
                     f"{source.where}: got changes while it was read, expected none. Try again."
                 )
             counts = parts.counts()
-            write_bytes(self._note(name), [DONE.dump_json(Done(digest, counts))])
+            write_bytes(self._note(name), [DONE.dump_json(Done(digest, counts, parts.id))])
             parts.join_map()
             whole = parts.folder / "whole"
             source.join(parts.contents(), whole)
@@ -264,11 +271,12 @@ class Job:
         return counts
 
     def _to_stream(self, privatizer: TextPrivatizer, progress: Progress) -> Counts:
-        total, source = Counts(), self._source(self.path.name)
+        total, source, release = Counts(), self._source(self.path.name), uuid4().hex
         with _private(self.map, self.overwrite) if self.map else nullcontext() as map_file:
             for chunk in source.chunks():
+                account = privatizer.account(release)
                 content, map, counts = self._privatized(
-                    privatizer, source.path.name, chunk, total.documents
+                    privatizer, source.path.name, chunk, total.documents, account
                 )
                 if map_file:
                     map_file.write(map)
@@ -281,21 +289,20 @@ class Job:
         return total
 
     def _privatized(
-        self, privatizer: TextPrivatizer, name: str, chunk: Chunk, start: int
+        self, privatizer: TextPrivatizer, name: str, chunk: Chunk, start: int, account: Account
     ) -> tuple[bytes, bytes, Counts]:
         """Privatize a chunk; return its parts of the release and of the map, and its counts."""
         names = (name, chunk.number) if self.is_folder else (chunk.number,)
         released = {
-            column: privatizer.release([text or "" for text in texts], *names, column)
+            column: privatizer.release(
+                [text or "" for text in texts], *names, column, account=account
+            )
             for column, texts in chunk.texts.items()
         }
-        counts = Counts(others=set(chunk.others))
+        spent = account.spent
+        counts = Counts(others=set(chunk.others), again=spent.again, nats=spent.most)
         for document in zip(*released.values(), strict=True):
             counts.add(document)
-        if self.ledger:
-            losses = list(_losses(privatizer, chunk, released, f"{name}/", start))
-            spent = self.ledger.spend(self._id, losses, self.budget)
-            counts.again, counts.nats = spent.again, spent.most
         new = {
             column: [
                 None if before is None else joined(after, privatizer.keep_spacing)
@@ -306,17 +313,13 @@ class Job:
         map = _map_lines(released, start) if self.map else ""
         return chunk.encode(new), map.encode(), counts
 
-    @cached_property
-    def _id(self) -> str:
-        """The release's id in the ledger: as long as its parts are there, the same."""
-        return uuid4().hex if self.out == STREAM else self._parts.id
-
     def _settings(self, privatizer: TextPrivatizer) -> dict[str, object]:
         """Return all that determines a release, as JSON; its parts must share it.
 
         Noise is fresh each time, except with an insecure seed.
         """
         return asdict(privatizer) | {
+            "budget": None,  # a larger one lets a begun release go on
             "table": privatizer.privatizer.table.sha256,
             "format": self.format.__name__,
             "columns": self.columns,
@@ -368,6 +371,16 @@ class Job:
         return self._parts.folder / f"done-{name}.json"
 
 
+@contextmanager
+def _removed_if_refused(parts: Parts) -> Iterator[None]:
+    """Leave no part of a file that the same command cannot finish."""
+    try:
+        yield
+    except RaptError:
+        parts.remove()
+        raise
+
+
 def _check_rows(source: Format, documents: int) -> None:
     if not documents:
         raise RaptError(f"{source.where}: got no rows, expected one or more.")
@@ -389,20 +402,6 @@ def write_statement(out: Path, content: dict[str, Any]) -> None:
     text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     write_bytes(beside(out, ".privacy.json"), [text.encode()])
     write_bytes(beside(out, ".privacy.txt"), [plain_words(content).encode()])
-
-
-def _losses(
-    privatizer: TextPrivatizer,
-    chunk: Chunk,
-    released: Mapping[str, list[list[Word]]],
-    place: str,
-    start: int,
-) -> Iterator[Loss]:
-    """Yield what each text of a chunk loses, of those in which a word got noise."""
-    for column, texts in chunk.texts.items():
-        for number, (text, words) in enumerate(zip(texts, released[column], strict=True), start):
-            if noisy := sum(word.fate == NOISE for word in words):
-                yield Loss(text or "", f"{place}{column}/{number}", noisy * privatizer.nats)
 
 
 def _map_lines(released: Mapping[str, list[list[Word]]], start: int) -> str:

@@ -71,6 +71,7 @@ def _check_tags(doc: Doc) -> None:
         "categories": None,
         "language": None,
         "allow_weak": False,
+        "budget": None,
         "keep_identifiers": False,
         "keep_spacing": False,
     },
@@ -85,6 +86,7 @@ def make_privatizer(
     categories: list[str] | None,
     language: str | None,
     allow_weak: bool,
+    budget: float | None,
     keep_identifiers: bool,
     keep_spacing: bool,
 ) -> Callable[[Doc], Doc]:
@@ -98,6 +100,7 @@ def make_privatizer(
             categories=categories,
             language=language,
             allow_weak=allow_weak,
+            budget=budget,
             keep_identifiers=keep_identifiers,
             keep_spacing=keep_spacing,
         )

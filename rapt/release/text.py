@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache, partial
@@ -15,18 +16,21 @@ from typing import Any, NamedTuple
 from spacy.tokens import Doc
 
 from rapt.privacy import strength
-from rapt.privacy.budget import FARTHEST
 from rapt.privacy.categories import VERBATIM, Scheme, expanded
 from rapt.privacy.mechanisms import word_mechanism
 from rapt.privacy.privatizer import Privatizer, Words, check_categories
 from rapt.privacy.statement import kind
 from rapt.privacy.streams import Stream, fresh, stream
+from rapt.release.ledger import Account, Ledger, Loss, checked
 from rapt.table_cache import TAGGER, cached_table
 from rapt.text import language
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagging import Tagged, Tagger, read
 from rapt.utils.errors import RaptError, not_allowed, wrong_eta
 
+AGAIN = (
+    "The ledger knows some of these texts from earlier releases: losses add up. See: rapt ledger"
+)
 PIECE = 20_000  # characters, or words, that are tagged and privatized at a time
 # A word's fate: noise, or one of the others followed by its kind (rapt.privacy.statement).
 NOISE, PLACEHOLDER, VERBATIM_KIND = "noise", "placeholder ", "verbatim "
@@ -82,8 +86,10 @@ class TextPrivatizer:
         keep_identifiers: whether numbers, e-mail addresses, URLs and handles that get no noise
             are released unchanged, instead of as `<number>` and so on.
         keep_spacing: whether the text's spacing between words is kept.
-        insecure_seed: seed of the noise, for tests: anyone who knows it can undo the release.
+        insecure_seed: seed of the noise, for tests: anyone who knows it can undo the release. The
+            ledger counts nothing.
         allow_weak: whether η may be so large that hardly a word is replaced.
+        budget: the most that a text may lose over all its releases, in nats; None: any.
 
     Attributes:
         privatizer: the mechanism at η over the table.
@@ -103,11 +109,16 @@ class TextPrivatizer:
     keep_spacing: bool = False
     insecure_seed: int | None = None
     allow_weak: bool = False
+    budget: float | None = None
 
     def __post_init__(self) -> None:
         """Check the options, then open the table; the tagger is loaded with the first text."""
         if not 0 < self.eta < math.inf:
             raise RaptError(f"eta: {wrong_eta(self.eta)}")
+        if checked(self.budget) is not None and self.insecure_seed is not None:
+            raise RaptError(
+                "budget: got one with an insecure seed, expected none: it counts nothing."
+            )
         self.eta = float(self.eta)
         self.categories = None if self.categories is None else expanded(tuple(self.categories))
         self.mechanism = self.mechanism or ("t2t" if self.categories is None else "pct2t")
@@ -128,10 +139,10 @@ class TextPrivatizer:
     def __reduce__(self) -> tuple[Callable[..., TextPrivatizer], tuple[str]]:
         return _opened, (json.dumps(asdict(self)),)
 
-    @cached_property
-    def nats(self) -> float:
-        """The most that a word with noise loses, against any other word of the table."""
-        return self.privatizer.bound.loss(self.privatizer.distances[FARTHEST])
+    def account(self, release: str | None = None, *, pending: bool = False) -> Account:
+        """Make an account for releases by this privatizer."""
+        ledger = Ledger() if self.insecure_seed is None else None
+        return Account(ledger, self.budget, release, pending)
 
     @cached_property
     def _tagger(self) -> Tagger:
@@ -153,17 +164,22 @@ class TextPrivatizer:
         """Return a function for `datasets.Dataset.map(…, batched=True)` that privatizes columns."""
         return Mapper(self, tuple(columns))
 
-    def release(self, texts: Sequence[str], *names: str | int) -> list[list[Word]]:
+    def release(
+        self, texts: Sequence[str], *names: str | int, account: Account | None = None
+    ) -> list[list[Word]]:
         """Privatize texts one for one, with the fate of each word.
 
         Args:
             texts: raw texts; long ones are tagged and privatized in pieces.
-            *names: names of these texts' random streams, if there is an insecure seed.
+            *names: place of these texts in their release, which names their random streams, too,
+                if there is an insecure seed.
+            account: counts what they lose; None: one of their own, with a warning if the ledger
+                knows any of them.
 
         Raises:
-            RaptError: they are in another language than expected.
+            RaptError: they are in another language than expected, or beyond their budget.
         """
-        return self._release(self.tagged(texts), *names)
+        return self._release(texts, self.tagged(texts), *names, account=account)
 
     def tagged(self, texts: Sequence[str]) -> list[list[Tagged]]:
         """Check the language of texts, and split each into tagged words, a long one in pieces."""
@@ -195,9 +211,15 @@ class TextPrivatizer:
         """Privatize documents that another spaCy pipeline tagged, as `release` does texts."""
         if docs:
             language.check([doc.text for doc in docs], docs[0].lang_, self.language)
-        return self._release([list(_split(read(doc))) for doc in docs])
+        return self._release([doc.text for doc in docs], [list(_split(read(doc))) for doc in docs])
 
-    def _release(self, texts: Sequence[Sequence[Tagged]], *names: str | int) -> list[list[Word]]:
+    def _release(
+        self,
+        raw: Sequence[str],
+        texts: Sequence[Sequence[Tagged]],
+        *names: str | int,
+        account: Account | None = None,
+    ) -> list[list[Word]]:
         prepared = [
             [
                 self.prepared(part, self._stream(*names, number, place))
@@ -206,10 +228,15 @@ class TextPrivatizer:
             for number, parts in enumerate(texts)
         ]
         privatized = self.privatizer.privatize(chain.from_iterable(prepared))
-        return [
+        released = [
             [word for pair in zip(*text, strict=True) for word in _fates(*pair, next(privatized))]
             for text in zip(texts, prepared, strict=True)
         ]
+        own = account or self.account()
+        own.spend(losses(raw, released, self.privatizer, *names))
+        if account is None and own.spent.again:
+            warnings.warn(AGAIN, stacklevel=3)
+        return released
 
     def _stream(self, *names: str | int) -> Stream:
         if self.insecure_seed is None:
@@ -232,6 +259,19 @@ class Mapper:
             if isinstance(batch[column], str):
                 raise RaptError("map: got single rows, expected batches. Give batched=True.")
         return dict(batch) | {column: self.privatizer(batch[column]) for column in self.columns}
+
+
+def losses(
+    texts: Sequence[str],
+    released: Sequence[Sequence[Word]],
+    privatizer: Privatizer,
+    *names: str | int,
+) -> Iterator[Loss]:
+    """Yield what each text loses in which a word got noise, at its place in the release."""
+    for number, (text, words) in enumerate(zip(texts, released, strict=True)):
+        if noisy := sum(word.fate == NOISE for word in words):
+            place = "/".join(map(str, (*names, number)))
+            yield Loss(text, place, noisy * privatizer.nats)
 
 
 def _fates(part: Tagged, prepared: Words, released: list[str]) -> Iterator[Word]:

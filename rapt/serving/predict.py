@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rapt.options import AllowWeak, Language, Tagger, parsed_eta
+from rapt.options import AllowWeak, Budget, Language, Tagger, parsed_eta
 from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def predict(
     tagger: Tagger = None,
     language: Language = None,
     allow_weak: AllowWeak = False,
+    budget: Budget = None,
     release: Annotated[
         Path | None, typer.Option(help="Your own release: refuse a provider that says otherwise.")
     ] = None,
@@ -84,6 +85,7 @@ def predict(
         tagger or defaults.tagger(),
         language,
         allow_weak,
+        budget,
     )
     sent, counts = privatize(segments)
     for line in privatize.said(counts):

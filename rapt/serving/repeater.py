@@ -19,14 +19,17 @@ from rapt.privacy.mechanisms import wordwise_mechanism
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.statement import KINDS
 from rapt.privacy.streams import fresh
+from rapt.release.ledger import NOWHERE, Account, Ledger, checked
 from rapt.release.statement import Counts
 from rapt.release.text import (
+    AGAIN,
     NOISE,
     PLACEHOLDER,
     VERBATIM_KIND,
     TextPrivatizer,
     Word,
     as_it_is,
+    losses,
     tagged_pieces,
 )
 from rapt.serving.protocol import Text
@@ -50,10 +53,19 @@ class Repeater:
         tagger: str,
         language: str | None = None,
         allow_weak: bool = False,
+        budget: float | None = None,
     ) -> None:
         """Open the table, the project's or MiniLM's if none is given; see `TextPrivatizer`.
 
-        At an eta of inf words stay unchanged. Then only a model of vectors needs a table.
+        Args:
+            contract: the adapter's contract.
+            eta: the privacy parameter; inf: words stay unchanged, and a table is needed only if
+                the model takes vectors.
+            table: folder of the embedding table; None: the project's, else MiniLM's.
+            tagger: package of the spaCy model.
+            language: code of the texts' language, or "any"; None: the tagger's.
+            allow_weak: whether η may be so large that hardly a word is replaced.
+            budget: the most that a text may lose over all its releases, in nats; None: any.
 
         Raises:
             RaptError: the table is not the release's, or an option is not allowed.
@@ -61,6 +73,7 @@ class Repeater:
         self.contract, self.eta, self._tagger = contract, eta, tagger
         self._privatizer: TextPrivatizer | None = None
         self._of_vectors: Privatizer | None = None
+        self._account = Account(Ledger(), checked(budget))
         statement = contract.statement
         if eta == math.inf and not statement.vectors:
             return
@@ -103,12 +116,16 @@ class Repeater:
         """Privatize [k; x] for each text x, of one segment or two.
 
         Words beyond the model's length limit are not sent, as they would spend privacy for nothing.
+        The ledger counts the others.
 
         Returns:
             the texts to send, and the counts of their words.
+
+        Raises:
+            RaptError: texts are in another language than expected, or beyond their budget.
         """
         released = iter(self._release([segment for text in texts for segment in text]))
-        sent, counts = [], Counts()
+        sent, shown, counts = [], list[list[Word]](), Counts()
         for text, plain in zip(texts, self._plain_copies(len(texts)), strict=True):
             parts = [next(released) for _ in text]
             most = self._most([len(words) for words, _ in parts])
@@ -123,6 +140,10 @@ class Repeater:
                 )
             )
             counts.add(words)
+            shown += words
+        if made := self._of_vectors or (self._privatizer and self._privatizer.privatizer):
+            raw = [segment for text in texts for segment in text]
+            self._account.spend(losses(raw, shown, made))
         return sent, counts
 
     def _most(self, sizes: Sequence[int]) -> list[int]:
@@ -159,11 +180,14 @@ class Repeater:
             "privacy loss is at most eta for each word with noise and each unit of distance, here "
             f"at most {bound} for one text"
         )
+        if self._account.spent.again:
+            yield AGAIN
 
     def _release(self, texts: Sequence[str]) -> list[tuple[list[Word], Vectors]]:
         """Privatize each text, with its words' vectors (n, d), of which most models take none."""
         if self._privatizer:
-            return [(words, NO_VECTORS) for words in self._privatizer.release(texts)]
+            released = self._privatizer.release(texts, account=NOWHERE)  # not all words are sent
+            return [(words, NO_VECTORS) for words in released]
         tagged = tagged_pieces(Tagger(self._tagger), texts)
         whole = [[word for piece in pieces for word in _as_they_are(piece)] for pieces in tagged]
         if self._of_vectors is None:

@@ -6,6 +6,8 @@ import ctypes
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing import parent_process
 
 NO_TELEMETRY = {
@@ -44,6 +46,22 @@ def die_with_parent(parent: int | None = None) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # the parent died before the call
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+@contextmanager
+def without(package: str) -> Iterator[None]:
+    """Have imports of a package fail, unless it is imported already.
+
+    For packages that import a large one where it is installed, and do without it where it is not.
+    """
+    if package in sys.modules:
+        yield
+        return
+    sys.modules[package] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[package]
 
 
 def cores() -> int:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import sqlite3
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rapt.cli import main
-from rapt.release.ledger import Ledger
+from rapt.release.ledger import Ledger, Loss
 from tests.release.conftest import folder as folder
 
 Rapt = Callable[..., str]
@@ -47,7 +50,8 @@ def test_two_releases_of_a_text_are_told_and_forgotten(rapt: Rapt, folder: Path)
 def test_seeded_releases_do_not_count(rapt: Rapt, folder: Path) -> None:
     Path("in.txt").write_text("Bob met Alice\n")
     options = ("--eta", 0.1, "--table", folder, "--insecure-seed", 7)
-    rapt("privatize", "in.txt", "one.txt", *options)
+    said = rapt("privatize", "in.txt", "one.txt", *options)
+    assert said.endswith(". The ledger counts nothing, as the noise is seeded.\n")
     assert Ledger().total() == (0, 0, 0)
     refused = rapt("privatize", "in.txt", "two.txt", *options, "--budget", 9, status=2)
     assert refused.startswith("budget: got one with an insecure seed, expected none")
@@ -58,3 +62,91 @@ def test_a_budget_is_above_zero(rapt: Rapt, folder: Path, budget: str) -> None:
     Path("in.txt").write_text("Bob met Alice\n")
     args = ("in.txt", "one.txt", "--eta", 0.1, "--table", folder, "--budget", budget)
     assert rapt("privatize", *args, status=2).startswith("budget: got ")
+
+
+def of_another_version() -> None:
+    with sqlite3.connect(Ledger().path) as database:
+        database.execute("PRAGMA user_version = 7")
+    database.close()
+
+
+def no_database() -> None:
+    Ledger().path.write_bytes(b"no database " * 999)
+
+
+def where_nobody_may_write() -> None:
+    os.environ["XDG_DATA_HOME"] = "/proc"
+
+
+def on_a_full_disk() -> None:
+    """No file may grow beyond what the ledger has."""
+    size = Ledger().path.stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+@pytest.mark.parametrize(
+    ("ledger", "line"),
+    [
+        (of_another_version, "got a ledger of version 7, expected 1. Use the rapt that wrote it"),
+        (no_database, "got an error (file is not a database), expected a ledger that can be"),
+        (where_nobody_may_write, "got an error (["),
+        (on_a_full_disk, "expected a ledger that can be written. Free its disk, or name another"),
+    ],
+)
+def test_a_ledger_that_cannot_be_used_refuses_a_release(
+    ledger: Callable[[], None],
+    line: str,
+    rapt: Rapt,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In one line, and nothing is left."""
+    own = Ledger()
+    own.spend("before", [Loss(f"Bob met {n}", "0", 1.0) for n in range(9)])
+    Path("in.txt").write_text("".join(f"Bob met {n}\n" for n in range(2000)))
+    before = own.total()
+    monkeypatch.setenv("XDG_DATA_HOME", os.environ["XDG_DATA_HOME"])  # put back afterwards
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        ledger()
+        said = rapt("privatize", "in.txt", "out.txt", "--eta", 0.1, "--table", folder, status=2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert line in said and said.count("\n") == 1
+    assert os.listdir() == ["in.txt"]
+    if ledger in (where_nobody_may_write, on_a_full_disk):
+        assert own.total() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "out"), [("\n \t \n", "out.txt"), ("\u200b\u202e\ufeff\n\0\n", "-")]
+)
+def test_texts_without_a_word_cost_nothing(text: str, out: str, rapt: Rapt, folder: Path) -> None:
+    Path("in.txt").write_text(text)
+    said = rapt("privatize", "in.txt", out, "--eta", 0.1, "--table", folder)
+    assert " 0 words" in said
+    assert Ledger().total() == (0, 0, 0)
+
+
+# The Cyrillic letters in it look like Latin ones.
+MIXED = "P\u0430ris, w\u0430s gre\u0430tПривет 東京tower שלום مرحبا"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (MIXED, 7),
+        ("\u202eterces\u202c", 1),
+        pytest.param("x" * 10_000_000, 500, marks=pytest.mark.slow),
+    ],
+)
+def test_words_of_any_script_and_length_get_noise(
+    text: str, words: int, rapt: Rapt, folder: Path
+) -> None:
+    Path("in.txt").write_text(text)
+    options = ("--eta", 0.1, "--table", folder, "--categories", "content", "--language", "any")
+    said = rapt("privatize", "in.txt", "out.txt", *options)
+    assert f" {words} words: {words - text.count(',')} got noise" in said
+    released = Path("out.txt").read_text().split()
+    assert len(released) == words and not {*released} & {*text.split()}
+    assert Path("out.txt").read_text().isascii()

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -67,6 +69,22 @@ def test_lines_from_stdin_to_stdout(rapt: Rapt) -> None:
     assert "Alice" not in done.said
     assert "Alice" in Path("map").read_text()
     assert Path("map").stat().st_mode & 0o777 == 0o600
+
+
+def test_it_starts_without_pytorch(folder: Path, tmp_path: Path) -> None:
+    """spaCy imports it where it is installed; it takes longer than all the rest."""
+    program = "import sys; from rapt.cli import app; app(standalone_mode=False); "
+    program += "print(*{'torch', 'sklearn', 'pandas'} & {*sys.modules})"
+    (tmp_path / "in.txt").write_text("very slow\n")
+    args = ["privatize", "in.txt", "out.txt", "--eta", "0.1", "--table", str(folder)]
+    run = subprocess.run(
+        [sys.executable, "-c", program, *args, "--categories", "content"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=True,
+        capture_output=True,
+    )
+    assert run.stdout == b"\n"
 
 
 def test_every_word_gets_noise_without_categories(rapt: Rapt) -> None:

@@ -143,10 +143,10 @@ def interrupted(pct2t: TextPrivatizer) -> Iterator[Callable[[int], Job]]:
         released = pct2t.release
         calls = iter(range(parts))
 
-        def some(*args: object) -> object:
+        def some(*args: object, **rest: object) -> object:
             if next(calls, None) is None:
                 raise Stopped
-            return released(*args)  # type: ignore[arg-type]
+            return released(*args, **rest)  # type: ignore[arg-type]
 
         with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped):
             patch.setattr(pct2t, "release", some)
@@ -194,9 +194,9 @@ def test_an_input_that_changes_meanwhile_is_refused(
 ) -> None:
     made, released = given(), pct2t.release
 
-    def meanwhile(*args: object) -> object:
+    def meanwhile(*args: object, **rest: object) -> object:
         Path("in.csv").write_text(rows(20).replace("Bob", "Eve"))
-        return released(*args)  # type: ignore[arg-type]
+        return released(*args, **rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(pct2t, "release", meanwhile)
     with pytest.raises(RaptError, match=r"^in.csv: got changes while it was read"):

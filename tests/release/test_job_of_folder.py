@@ -83,7 +83,9 @@ def test_it_equals_its_files_one_by_one(seeded: TextPrivatizer) -> None:
     released = seeded.release
     for name in NAMES:  # each has its name in its stream
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(seeded, "release", lambda t, *names, name=name: released(t, name, *names))
+            patch.setattr(
+                seeded, "release", lambda t, *names, name=name, **_: released(t, name, *names)
+            )
             Job(Path("in") / name, Path("alone") / name, Parquet, ("text",)).run(seeded)
         assert (Path("alone") / name).read_bytes() == content()[name]
 
@@ -113,10 +115,10 @@ def interrupted(privatizer: TextPrivatizer, chunks: int, **options: object) -> N
     """A run that ends, as if it were killed, after some chunks: file a has 5, b has 3."""
     released, calls = privatizer.release, iter(range(chunks))
 
-    def some(*args: object) -> object:
+    def some(*args: object, **rest: object) -> object:
         if next(calls, None) is None:
             raise Stopped
-        return released(*args)  # type: ignore[arg-type]
+        return released(*args, **rest)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped):
         patch.setattr(privatizer, "release", some)
@@ -131,7 +133,9 @@ def test_an_interrupted_run_goes_on_within_its_file(
     first = Path("out.parts/files/a.parquet").read_bytes()
     begun = pq.read_table("out.parts/files/b.parquet.parts/000000")["text"].to_pylist()
     released, again = pct2t.release, []
-    monkeypatch.setattr(pct2t, "release", lambda *args: again.append(args) or released(*args))
+    monkeypatch.setattr(
+        pct2t, "release", lambda *args, **rest: again.append(args) or released(*args, **rest)
+    )
     given().run(pct2t)
     assert [args[1:] for args in again] == [
         ("b.parquet", 1, "text"),

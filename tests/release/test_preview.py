@@ -5,6 +5,7 @@ import pytest
 
 from rapt.release.formats import FORMATS
 from rapt.release.job import Job
+from rapt.release.ledger import Ledger
 from rapt.release.preview import shown
 from rapt.release.text import TextPrivatizer
 from tests.release.conftest import FOUR
@@ -30,6 +31,7 @@ def test_it_counts_what_would_stay_and_writes_nothing(
     assert before.startswith("before: Bob met Alice at 7")
     assert "very" in after and "unbelievabubble" not in after and "<number>" in after
     assert not job.out.exists()
+    assert Ledger().total() == (0, 0, 0)
 
 
 def test_where_every_word_gets_noise_none_stays(

@@ -19,7 +19,8 @@ from typer.main import get_command
 
 from rapt import defaults
 from rapt.cli import app, main
-from rapt.release.text import TAGGER
+from rapt.release.ledger import Ledger
+from rapt.release.text import AGAIN, TAGGER
 from rapt.serving.model import Adapted
 from rapt.serving.protocol import contract_of
 from rapt.serving.repeater import Repeater
@@ -270,6 +271,30 @@ def test_a_level_that_protects_nothing_is_refused(model: Adapted, folder: Path) 
     """A provider may claim any η: --as-told does not send words as they are."""
     with pytest.raises(RaptError, match=r"^eta: got 1e\+09, which replaces 0% of the protected"):
         repeater(model.contract, folder, eta=1e9)
+
+
+@pytest.mark.parametrize("of", ["adapter", "of_vectors"])
+def test_the_ledger_counts_what_is_sent(
+    of: str, rapt: Rapt, folder: Path, request: pytest.FixtureRequest
+) -> None:
+    """5 words; a text that was sent before is told, and refused beyond the budget."""
+    options = ("--adapter", request.getfixturevalue(of), SECRET)
+    contract = contract_of(options[1])
+    assert AGAIN not in rapt(*options).said
+    made = repeater(contract, folder)
+    nats = (made._of_vectors or made._privatizer.privatizer).nats  # type: ignore[union-attr]
+    assert Ledger().total() == (1, 1, pytest.approx(5 * nats))
+    refused = rapt(*options, "--budget", 9 * nats)
+    assert refused.error.splitlines()[-1].startswith("budget: got ") and refused.out == ""
+    assert Ledger().total()[1] == 1
+    assert AGAIN in rapt(*options, "--budget", 11 * nats).said
+
+
+def test_the_ledger_counts_no_word_that_is_not_sent(model: Adapted, folder: Path) -> None:
+    made = repeater(replace(model.contract, max_tokens=2), folder)
+    made([["film film film bad 7"]])
+    assert made._privatizer
+    assert Ledger().total() == (1, 1, pytest.approx(2 * made._privatizer.privatizer.nats))
 
 
 def test_any_of_the_plain_sequences_is_taken(model: Adapted, folder: Path) -> None:

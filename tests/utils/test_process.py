@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rapt.utils.process import tethered
+from rapt.utils.process import tethered, without
 from tests.conftest import ROOT
 
 SLOW_TO_START = """
@@ -60,3 +60,13 @@ def test_a_tethered_command_does_not_start_after_its_parents_death() -> None:
     assert orphan.returncode == -signal.SIGKILL
     assert orphan.stdout == b""
     assert subprocess.run(tethered("/bin/echo", "started"), capture_output=True).stdout
+
+
+def test_an_optional_import_fails_only_within() -> None:
+    with without("wave"), pytest.raises(ImportError):
+        import wave
+    import wave
+
+    with without("wave"):
+        import wave as again  # it is there already
+    assert again is wave
