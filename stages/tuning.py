@@ -1,12 +1,12 @@
 """Shared by the stages `train` and `study`: training a cell on the provider's side."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rapt import models, params, paths
 from rapt.results import cells
+from rapt.results.predictions import Predictions
 from rapt.tuning.config import Denoising, Run
 from rapt.tuning.parallel import train_cell
 from rapt.utils import files
@@ -36,17 +36,19 @@ def tune(
         if denoising:
             runs = [replace(run, denoising=how) for run, how in zip(runs, denoising, strict=True)]
         trained = train_cell(runs)
-    labels = {
-        split: files.read_parquet(release / f"seed-0/{split}.parquet", ["label"])["label"]
+    rows = {
+        split: files.read_parquet(release / f"seed-0/{split}.parquet", ["example_id", "label"])
         for split in ("train", "test")
     }
-    test = labels["test"].to_pylist()
+    predictions = Predictions.of(rows["test"], [one.logits for one in trained])
+    predictions.write(paths.predictions(kind, name))
     cell.write(
         protection=statement["protection"],
         seeds=[one.result for one in trained],
+        intervals={"accuracy": predictions.interval()},
         device=", ".join(sorted({one.device for one in trained})),
-        counts={split: len(classes) for split, classes in labels.items()},
-        baselines={"majority": max(Counter(test).values()) / len(test)},
+        counts={split: len(of) for split, of in rows.items()},
+        baselines={"majority": predictions.majority},
     )
     for one in trained:  # only now: a killed stage resumes from them
         one.checkpoint.unlink()

@@ -15,6 +15,8 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from rapt.param_types import Model, Section, Sha256
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
     from rapt.results.cells import SeedResult
@@ -249,11 +251,13 @@ class Trained:
 
     Attributes:
         result: for the cell's JSON.
+        logits: of the test split's texts, float32 (n, classes).
         device: the name of the device that trained it.
         checkpoint: a file that the caller removes once the cell is written. Until then a finished
             seed is only scored again.
     """
 
     result: SeedResult
+    logits: NDArray[np.float32]
     device: str
     checkpoint: Path

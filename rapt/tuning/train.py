@@ -108,11 +108,14 @@ def _trained(run: Run, frozen: Frozen | None) -> Trained:
     if known:
         save_denoised(known, run.adapter)
     inference_spec.write(run, statement)
-    metrics = {"accuracy": _accuracy(trainer, splits["test"])}
-    return Trained(SeedResult(seed=run.k, metrics=metrics, curves=curves), where, checkpoint.path)
+    scores = _scores(trainer, splits["test"])
+    right = scores.argmax(1) == torch.tensor(splits["test"].labels)
+    metrics = {"accuracy": right.double().mean().item()}
+    result = SeedResult(seed=run.k, metrics=metrics, curves=curves)
+    return Trained(result, scores.numpy(), where, checkpoint.path)
 
 
-def _accuracy(trainer: Trainer, test: Split) -> float:
+def _scores(trainer: Trainer, test: Split) -> Tensor:
     run = trainer.run
     try:
         scores = logits(trainer.model, test, trainer.pad, run.train.batch_size)
@@ -123,7 +126,7 @@ def _accuracy(trainer: Trainer, test: Split) -> float:
         raise trainer.failed(
             trainer.steps, f"got a score that is not a number, expected a finite one.{rate}"
         )
-    return (scores.argmax(1) == torch.tensor(test.labels)).double().mean().item()
+    return scores
 
 
 def _fits(run: Run, splits: dict[str, Split], most: int | None) -> None:
