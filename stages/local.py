@@ -32,7 +32,8 @@ def main(task: str) -> None:
         protection="nothing sent",
         seeds=[cells.SeedResult(seed=0, metrics=metrics)],
         intervals={name: one.interval() for name, one in named.items()},
-        counts={split: len(of) for split, of in rows.items()},
+        counts={split: len(of) for split, of in rows.items()}
+        | {f"train_{c}": classes.count(c) for c in range(len(label.names))},
         baselines={"majority": best.majority},
     )
 

@@ -55,8 +55,8 @@ def fit(
     """Fit a classifier on each kind of features; the best in cross-validation comes first.
 
     The features are TF-IDF of words, pairs of words and character n-grams, the mean of the words'
-    public embeddings, and both. The training rows alone decide the penalty and the order, by a proper
-    score, since logits have to be calibrated to be combined with others.
+    public embeddings, and both. The training rows alone decide the penalty and the order. They do
+    so by cross entropy, as logits have to be calibrated to be combined with others.
 
     Args:
         task: its name, for errors.

@@ -33,7 +33,7 @@ def test_the_cell_holds_the_model_that_cross_validation_chose(
     cell = files.read_json("reports/cells/local/mine.json")
     assert cell["protection"] == "nothing sent"
     assert cell["factors"] | {"eta": "0", "method": "local"} == cell["factors"]
-    assert cell["counts"] == {"train": 40, "test": 10}
+    assert cell["counts"] == {"train": 40, "test": 10, "train_0": 20, "train_1": 20}
     assert cell["floors"] == {"majority": 0.5}
     found = {name: metric["mean"] for name, metric in cell["metrics"].items()}
     assert found["accuracy"] == found["accuracy_tf-idf"] == 1
