@@ -3,7 +3,7 @@
 from rapt import params, paths
 from rapt.baselines import local
 from rapt.grid import LOCAL, NOTHING_SENT_ETA
-from rapt.results import cells
+from rapt.results import cells, predictions
 from rapt.results.predictions import Predictions
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
@@ -24,7 +24,8 @@ def main(task: str) -> None:
     models = local.fit(task, texts["train"], classes, len(label.names), table)
     predicted = {m.name: Predictions.of(rows["test"], [m.logits(texts["test"])]) for m in models}
     best = predicted[models[0].name]
-    best.write(paths.predictions(LOCAL, task))
+    held_out = Predictions.of(rows["train"], [models[0].held_out])
+    predictions.write(paths.predictions(LOCAL, task), {"train": held_out, "test": best})
     named = {"accuracy": best} | {f"accuracy_{name}": one for name, one in predicted.items()}
     metrics = {name: float(one.right.mean()) for name, one in named.items()}
     metrics |= {f"log_loss_{model.name}": model.log_loss for model in models}
@@ -32,8 +33,7 @@ def main(task: str) -> None:
         protection="nothing sent",
         seeds=[cells.SeedResult(seed=0, metrics=metrics)],
         intervals={name: one.interval() for name, one in named.items()},
-        counts={split: len(of) for split, of in rows.items()}
-        | {f"train_{c}": classes.count(c) for c in range(len(label.names))},
+        counts={split: len(of) for split, of in rows.items()},
         baselines={"majority": best.majority},
     )
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rapt import models, params, paths
-from rapt.results import cells
+from rapt.results import cells, predictions
 from rapt.results.predictions import Predictions
 from rapt.tuning.config import Denoising, Run
 from rapt.tuning.parallel import train_cell
@@ -40,15 +40,20 @@ def tune(
         split: files.read_parquet(release / f"seed-0/{split}.parquet", ["example_id", "label"])
         for split in ("train", "test")
     }
-    predictions = Predictions.of(rows["test"], [one.logits for one in trained])
-    predictions.write(paths.predictions(kind, name))
+    scored = {"train": rows["train"].filter(p.train.holds_out(len(rows["train"])))}
+    scored |= {"test": rows["test"]}
+    predicted = {
+        split: Predictions.of(scored[split], [one.logits[split] for one in trained])
+        for split in trained[0].logits
+    }
+    predictions.write(paths.predictions(kind, name), predicted)
     cell.write(
         protection=statement["protection"],
         seeds=[one.result for one in trained],
-        intervals={"accuracy": predictions.interval()},
+        intervals={"accuracy": predicted["test"].interval()},
         device=", ".join(sorted({one.device for one in trained})),
         counts={split: len(of) for split, of in rows.items()},
-        baselines={"majority": predictions.majority},
+        baselines={"majority": predicted["test"].majority},
     )
     for one in trained:  # only now: a killed stage resumes from them
         one.checkpoint.unlink()

@@ -37,11 +37,13 @@ class LocalModel:
     Attributes:
         name: of its features: `tf-idf`, `embeddings` or `both`.
         log_loss: its cross entropy in nats, in cross-validation on the training rows.
+        held_out: the logits of the training texts by models that were fitted without them.
         logits: the log-probability of each class for each text, float64 (n, classes).
     """
 
     name: str
     log_loss: float
+    held_out: NDArray[np.float64]
     logits: Callable[[Sequence[Text]], NDArray[np.float64]]
 
 
@@ -86,26 +88,28 @@ def fit(
 def _fitted(
     name: str, features: Features, texts: Sequence[Text], labels: Sequence[int], classes: int
 ) -> LocalModel:
-    from sklearn.linear_model import LogisticRegressionCV
-    from sklearn.model_selection import StratifiedKFold
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
 
-    folds = min(FOLDS, *Counter(labels).values())
-    model = LogisticRegressionCV(
-        Cs=STRENGTHS,
-        l1_ratios=(0,),
-        cv=StratifiedKFold(folds, shuffle=True, random_state=0),
-        scoring="neg_log_loss",
-        max_iter=STEPS,
-        use_legacy_attributes=False,
-    ).fit(features(texts), labels)
+    count = min(FOLDS, *Counter(labels).values())
+    folds = StratifiedKFold(count, shuffle=True, random_state=0)
+    every = features(texts)
+    search = GridSearchCV(
+        LogisticRegression(max_iter=STEPS), {"C": STRENGTHS}, cv=folds, scoring="neg_log_loss"
+    ).fit(every, labels)
+    model, known = search.best_estimator_, search.classes_
 
-    def logits(given: Sequence[Text]) -> NDArray[np.float64]:
-        found = np.full((len(given), classes), -np.inf)  # of a class without training rows
-        with threadpool_limits(1):
-            found[:, model.classes_] = model.predict_log_proba(features(given))
+    def all_classes(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        found = np.full((len(scores), classes), -np.inf)  # of a class without training rows
+        found[:, known] = scores
         return found
 
-    return LocalModel(name, float(-model.scores_.mean(axis=0).max()), logits)
+    def logits(given: Sequence[Text]) -> NDArray[np.float64]:
+        with threadpool_limits(1):
+            return all_classes(model.predict_log_proba(features(given)))
+
+    held_out = cross_val_predict(model, every, labels, cv=folds, method="predict_log_proba")
+    return LocalModel(name, float(-search.best_score_), all_classes(held_out), logits)
 
 
 def _features(texts: Sequence[Text], table: EmbeddingTable) -> dict[str, Features]:

@@ -1,13 +1,15 @@
-"""The scores of a cell's models for each text of the test split (docs/data.md)."""
+"""The scores of a cell's models for each text that they were not fitted to (docs/data.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rapt.analysis import intervals
@@ -29,7 +31,7 @@ class Predictions:
     logits: NDArray[np.float64]
 
     @classmethod
-    def of(cls, rows: pa.Table, logits: Sequence[NDArray[np.floating]]) -> Predictions:
+    def of(cls, rows: pa.Table, logits: Sequence[NDArray[np.floating[Any]]]) -> Predictions:
         """Collect the scores of each seed, (n, classes), for rows with their ids and labels."""
         labels = rows["label"].to_numpy()
         return cls(rows["example_id"].to_pylist(), labels, np.array(logits, np.float64))
@@ -50,24 +52,36 @@ class Predictions:
         counted = np.full(right.shape[1], len(right))
         return intervals.interval(right.sum(axis=0), counted, right.mean(axis=1))
 
-    def write(self, path: Path) -> None:
-        """Write a row for each seed and text."""
-        seeds, texts, classes = self.logits.shape
-        columns = {
-            "seed": np.repeat(np.arange(seeds), texts),
-            "example_id": [*self.examples] * seeds,
-            "label": np.tile(self.labels, seeds),
-            "logits": pa.FixedSizeListArray.from_arrays(self.logits.ravel(), classes),
-        }
-        with files.atomic(path) as scratch:
-            files.write_parquet(scratch, pa.table(columns))
 
-    @classmethod
-    def read(cls, path: Path) -> Predictions:
-        """Read what `write` wrote."""
-        rows = files.read_parquet(path)
-        logits = rows["logits"].combine_chunks()
+def write(path: Path, of: Mapping[str, Predictions]) -> None:
+    """Write a row for each split, seed and text.
+
+    Args:
+        path: the file.
+        of: the predictions by split. Those of `train` are for rows that were held out.
+    """
+    parts = []
+    for split, one in of.items():
+        seeds, texts, classes = one.logits.shape
+        columns = {
+            "split": [split] * (seeds * texts),
+            "seed": np.repeat(np.arange(seeds), texts),
+            "example_id": [*one.examples] * seeds,
+            "label": np.tile(one.labels, seeds),
+            "logits": pa.FixedSizeListArray.from_arrays(one.logits.ravel(), classes),
+        }
+        parts.append(pa.table(columns))
+    with files.atomic(path) as scratch:
+        files.write_parquet(scratch, pa.concat_tables(parts))
+
+
+def read(path: Path) -> dict[str, Predictions]:
+    """Read what `write` wrote."""
+    every, found = files.read_parquet(path), {}
+    for split in every["split"].unique().to_pylist():
+        rows = every.filter(pc.equal(every["split"], split)).combine_chunks()
         seeds = 1 + rows["seed"][-1].as_py()
         first = rows.slice(0, len(rows) // seeds)
-        shape = seeds, len(first), logits.type.list_size
-        return cls.of(first, logits.flatten().to_numpy().reshape(shape))
+        logits = np.array(rows["logits"].to_pylist()).reshape(seeds, len(first), -1)
+        found[split] = Predictions.of(first, list(logits))
+    return found

@@ -188,11 +188,22 @@ class TrainConfig(Section):
         "linearly to 0 (Qu et al., 2021)",
     )
     weight_decay: float = Field(0.0, ge=0, description="of AdamW")
+    held_out: float = Field(
+        0.0,
+        ge=0,
+        le=0.5,
+        description="share of the training rows that are not tuned on: the user weighs the "
+        "provider's answers to them against a local model's; 0: no such combination",
+    )
     precision: Precision = Field(
         "float32",
         description="of the backbone's matrix products, and of its frozen weights; bf16 is much "
         "faster on a GPU, and on a CPU with bfloat16 instructions",
     )
+
+    def holds_out(self, rows: int) -> list[bool]:
+        """Return for each training row whether it is held out: spread evenly, in every seed."""
+        return [int((i + 1) * self.held_out) > int(i * self.held_out) for i in range(rows)]
 
 
 @dataclass(frozen=True)
@@ -251,13 +262,14 @@ class Trained:
 
     Attributes:
         result: for the cell's JSON.
-        logits: of the test split's texts, float32 (n, classes).
+        logits: by split of the texts that it was not tuned on, float32 (n, classes): `test`, and
+            `train` for the rows held out, if any.
         device: the name of the device that trained it.
         checkpoint: a file that the caller removes once the cell is written. Until then a finished
             seed is only scored again.
     """
 
     result: SeedResult
-    logits: NDArray[np.float32]
+    logits: dict[str, NDArray[np.float32]]
     device: str
     checkpoint: Path

@@ -103,22 +103,29 @@ def _trained(run: Run, frozen: Frozen | None) -> Trained:
         trainer.reconstruct(read_targets(data / "plain.parquet"), statement["vocabulary"])
     where = device_name()
     checkpoint = Checkpoint(run, where)
-    curves = trainer.fit(splits["train"], checkpoint)
+    holds_out = run.train.holds_out(len(splits["train"]))
+    tuned, held_out = (
+        splits["train"].of([row for row, held in enumerate(holds_out) if held is one])
+        for one in (False, True)
+    )
+    curves = trainer.fit(tuned, checkpoint)
     save(trainer.model, run.adapter, run.backbone_name)
     if known:
         save_denoised(known, run.adapter)
     inference_spec.write(run, statement)
-    scores = _scores(trainer, splits["test"])
-    right = scores.argmax(1) == torch.tensor(splits["test"].labels)
+    scored = {"train": held_out, "test": splits["test"]}
+    scores = {name: _scores(trainer, split) for name, split in scored.items() if len(split)}
+    right = scores["test"].argmax(1) == torch.tensor(splits["test"].labels)
     metrics = {"accuracy": right.double().mean().item()}
     result = SeedResult(seed=run.k, metrics=metrics, curves=curves)
-    return Trained(result, scores.numpy(), where, checkpoint.path)
+    logits = {name: of.numpy() for name, of in scores.items()}
+    return Trained(result, logits, where, checkpoint.path)
 
 
-def _scores(trainer: Trainer, test: Split) -> Tensor:
+def _scores(trainer: Trainer, split: Split) -> Tensor:
     run = trainer.run
     try:
-        scores = logits(trainer.model, test, trainer.pad, run.train.batch_size)
+        scores = logits(trainer.model, split, trainer.pad, run.train.batch_size)
     except RaptError as error:
         raise trainer.failed(trainer.steps, f"scoring: {error}") from None
     if not torch.isfinite(scores).all():

@@ -1,58 +1,87 @@
-"""The combination of two models, where the best answer is known."""
+"""The combination of two models, where the best weights are known."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from rapt.baselines.combined import combined, together
+from rapt.baselines.combined import ALONE, combined, stacked, weights
 from rapt.results.predictions import Predictions
 
 FALSE_ALARM = 1e-6
+Truth = NDArray[np.int64]
 
 
-def test_it_is_the_posterior_of_two_independent_witnesses() -> None:
-    """P(c | a, b) ∝ P(a | c)·P(b | c)·P(c), from P(c | a) and P(c | b) alone."""
+def witness(labels: Truth, right: float, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Scores of a witness who is right with this probability, and says so."""
+    said = np.where(rng.random(len(labels)) < right, labels, 1 - labels)
+    return np.log(np.where(np.arange(2) == said[:, None], right, 1 - right))
+
+
+def test_independent_witnesses_who_are_as_sure_as_they_are_right_count_fully() -> None:
+    """The posterior of both is the product of theirs; classes are equally frequent."""
     rng = np.random.default_rng(0)
-    prior = np.array([0.7, 0.2, 0.1])
-    first, second = rng.dirichlet(np.ones(4), 3), rng.dirichlet(np.ones(5), 3)
-    joint = prior[:, None, None] * first[:, :, None] * second[:, None, :]
-    expected = np.log(joint / joint.sum(axis=0))
-
-    def posterior(likelihood: np.ndarray) -> np.ndarray:
-        return np.log(prior[:, None] * likelihood / (prior @ likelihood)).T
-
-    for a in range(4):
-        found = combined(posterior(first)[[a] * 5], posterior(second), [700, 200, 100])
-        normed = found - np.log(np.exp(found).sum(axis=1, keepdims=True))
-        assert np.allclose(normed, expected[:, a].T)
+    labels = rng.integers(2, size=20_000)
+    found = weights(witness(labels, 0.8, rng), witness(labels, 0.7, rng), labels)
+    assert found == pytest.approx([1, 1], abs=0.1)
 
 
-def test_of_two_witnesses_the_surer_one_decides() -> None:
-    """So both together are exactly as often right as the better of them."""
-    rng, n = np.random.default_rng(1), 4000
-    labels = rng.integers(2, size=n)
-    strong, weak = (np.where(rng.random(n) < right, labels, 1 - labels) for right in (0.9, 0.7))
-    logits = [
-        np.log(np.where(np.arange(2) == said[:, None], right, 1 - right))
-        for said, right in ((strong, 0.9), (weak, 0.7))
-    ]
-    provider = Predictions([str(i) for i in range(n)], labels, np.array([logits[1]] * 2))
-    local = Predictions(provider.examples, labels, np.array([logits[0]]))
-    found = together(provider, local, [1, 1])
-    assert (found.logits.argmax(axis=2) == strong).all()
-    assert binomtest(int(found.right[0].sum()), n, 0.9).pvalue > FALSE_ALARM
+def test_a_provider_who_knows_nothing_costs_nothing() -> None:
+    """However sure it is: of its 80 held-out rows half are wrong, and it is not believed."""
+    rng = np.random.default_rng(1)
+    labels = rng.integers(2, size=80)
+    local = witness(labels, 0.8, rng)
+    sure = 5 * witness(rng.permutation(labels), 0.9, rng)
+    weight = weights(sure, local, labels)
+    assert weight[0] < 0.1
+    answers = combined(weight, sure, local).argmax(axis=1)
+    assert np.array_equal(answers, local.argmax(axis=1))
 
 
-def test_a_class_that_the_user_has_no_rows_of_is_not_answered() -> None:
-    local = np.array([[0.0, -np.inf]])
-    assert combined(np.array([[0.0, 5.0]]), local, [3, 0]).argmax() == 0
-    assert combined(np.array([[[0.0, 5.0]]] * 3), np.zeros((1, 2)), [3, 3]).shape == (3, 1, 2)
+def test_a_provider_who_knows_all_is_believed() -> None:
+    rng = np.random.default_rng(2)
+    labels = rng.integers(3, size=60)
+    sure = 4.0 * np.eye(3)[labels]
+    answers = combined(weights(sure, rng.standard_normal((60, 3)), labels), sure, np.zeros((60, 3)))
+    assert np.array_equal(answers.argmax(axis=1), labels)
 
 
-@pytest.mark.parametrize("scale", [1e-3, 1e3])
-def test_scores_need_not_be_probabilities(scale: float) -> None:
-    """A constant that is added to all classes changes nothing."""
-    one, other = np.array([[1.0, 2.0]]), np.array([[3.0, 1.0]])
-    assert np.allclose(combined(one + scale, other, [1, 1]), combined(one, other - scale, [1, 1]))
+def test_without_rows_to_weigh_by_the_local_model_stands_alone() -> None:
+    none = np.empty((0, 2))
+    assert np.array_equal(weights(none, none, np.empty(0, np.int64)), ALONE)
+
+
+def test_a_class_that_the_user_has_no_rows_of_keeps_scores_finite() -> None:
+    local = np.array([[0.0, -np.inf]] * 4)
+    weight = weights(np.zeros((4, 2)), local, np.zeros(4, np.int64))
+    assert np.isfinite(combined(weight, np.zeros((4, 2)), local)).all()
+
+
+def test_each_seed_is_weighed_on_its_own_held_out_rows() -> None:
+    """The first seed's model knows all, the second nothing; held out are rows 1 and 3 of four."""
+    rng = np.random.default_rng(3)
+    train, test = rng.integers(2, size=400), rng.integers(2, size=2000)
+    held = np.arange(400) % 2 == 1
+    names = np.array([f"train-{i}" for i in range(400)])
+
+    def seeds(labels: Truth) -> NDArray[np.float64]:
+        return np.array([witness(labels, 0.95, rng), witness(labels, 0.5, rng)])
+
+    def local(labels: Truth) -> NDArray[np.float64]:
+        return witness(labels, 0.75, rng)[None]
+
+    provider = {
+        "train": Predictions(names[held].tolist(), train[held], seeds(train[held])),
+        "test": Predictions([str(i) for i in range(2000)], test, seeds(test)),
+    }
+    own = {
+        "train": Predictions(names.tolist(), train, local(train)),
+        "test": Predictions(provider["test"].examples, test, local(test)),
+    }
+    found, weight = stacked(provider, own)
+    first, second = found.right.sum(axis=1)
+    assert binomtest(int(first), 2000, 0.95).pvalue > FALSE_ALARM
+    assert binomtest(int(second), 2000, 0.75).pvalue > FALSE_ALARM
+    assert weight.shape == (2,)

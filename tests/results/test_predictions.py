@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from rapt.analysis.intervals import interval
+from rapt.results import predictions
 from rapt.results.predictions import Predictions
 
 ROWS = pa.table({"example_id": ["a", "b", "c"], "label": [0, 1, 1], "words": [["secret"]] * 3})
@@ -23,12 +24,16 @@ LOGITS = [
 def test_what_is_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "train/cell.parquet"
-    Predictions.of(ROWS, LOGITS).write(path)
-    found = Predictions.read(path)
-    assert found.examples == ["a", "b", "c"]
-    assert found.labels.tolist() == [0, 1, 1]
-    assert np.array_equal(found.logits, LOGITS)
-    assert pa.parquet.read_schema(path).names == ["seed", "example_id", "label", "logits"]
+    held_out = Predictions.of(ROWS.slice(1, 1), [of[:1] for of in LOGITS])
+    predictions.write(path, {"train": held_out, "test": Predictions.of(ROWS, LOGITS)})
+    found = predictions.read(path)
+    assert found["train"].examples == ["b"]
+    assert found["train"].logits.shape == (3, 1, 2)
+    assert found["test"].examples == ["a", "b", "c"]
+    assert found["test"].labels.tolist() == [0, 1, 1]
+    assert np.array_equal(found["test"].logits, LOGITS)
+    columns = ["split", "seed", "example_id", "label", "logits"]
+    assert pa.parquet.read_schema(path).names == columns
 
 
 def test_accuracy_and_its_interval_are_over_texts_and_seeds() -> None:

@@ -7,7 +7,7 @@ import shutil
 import pyarrow as pa
 import pytest
 
-from rapt.results.predictions import Predictions
+from rapt.results import predictions
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from stages import local
@@ -33,12 +33,12 @@ def test_the_cell_holds_the_model_that_cross_validation_chose(
     cell = files.read_json("reports/cells/local/mine.json")
     assert cell["protection"] == "nothing sent"
     assert cell["factors"] | {"eta": "0", "method": "local"} == cell["factors"]
-    assert cell["counts"] == {"train": 40, "test": 10, "train_0": 20, "train_1": 20}
+    assert cell["counts"] == {"train": 40, "test": 10}
     assert cell["floors"] == {"majority": 0.5}
     found = {name: metric["mean"] for name, metric in cell["metrics"].items()}
     assert found["accuracy"] == found["accuracy_tf-idf"] == 1
     assert found["log_loss_tf-idf"] < found["log_loss_embeddings"]
-    predictions = Predictions.read(root / "reports/predictions/local/mine.parquet")
-    assert predictions.examples[0] == "test-0"
-    assert predictions.right.all()
+    found_of = predictions.read(root / "reports/predictions/local/mine.parquet")
+    assert [of.examples[0] for of in found_of.values()] == ["train-0", "test-0"]
+    assert all(of.right.all() for of in found_of.values())
     assert "secret" not in (root / "reports/cells/local/mine.json").read_text()

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from rapt import params
-from rapt.results import cells
-from rapt.results.predictions import Predictions
+from rapt.results import cells, predictions
 from rapt.tuning.config import BiLstm, Full, Lora, Run, Trained
 from rapt.utils import files
 from stages import tuning
@@ -52,7 +51,7 @@ def test_checkpoints_last_until_the_cell_is_written(
 
     def trained(runs: list[Run]) -> list[Trained]:
         runs[0].adapter.mkdir(parents=True)
-        return [Trained(result, np.eye(2, dtype=np.float32), "cpu", checkpoint)]
+        return [Trained(result, {"test": np.eye(2, dtype=np.float32)}, "cpu", checkpoint)]
 
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -70,6 +69,7 @@ def test_checkpoints_last_until_the_cell_is_written(
     assert files.read_json("reports/cells/train/cell.json")["seeds"] == [
         {"seed": 0, "metrics": {"accuracy": 1.0}, "curves": {}}
     ]
-    predictions = Predictions.read(Path("reports/predictions/train/cell.parquet"))
-    assert predictions.examples == ["a", "b"]
-    assert predictions.right.all()
+    found = predictions.read(Path("reports/predictions/train/cell.parquet"))
+    assert list(found) == ["test"]
+    assert found["test"].examples == ["a", "b"]
+    assert found["test"].right.all()
