@@ -13,7 +13,7 @@ from statistics import fmean
 from rapt import params
 from rapt.grid import CLEAN
 from rapt.reporting import tables
-from rapt.reporting.published import read
+from rapt.reporting.papers.published_values import read
 from rapt.reporting.tables import Difference, Privacy, Utility, denoised, differences_of
 from rapt.reporting.text import span
 from rapt.results import reader

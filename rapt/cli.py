@@ -166,9 +166,11 @@ def new(folder: Annotated[Path, typer.Argument(help="To be made.")]) -> None:
 def init(
     path: Annotated[Path, typer.Argument(help="CSV, TSV, JSONL or Parquet file, or a folder.")],
     name: Annotated[str | None, typer.Option(help="Name of the task; else the file's.")] = None,
-    text: Annotated[str | None, typer.Option(help="Column with the text.")] = None,
+    text: Annotated[str | None, typer.Option(help="Column with the text; else text.")] = None,
     text_pair: Annotated[str | None, typer.Option(help="Column with a pair's second text.")] = None,
-    label: Annotated[str | None, typer.Option(help="Column with the class.")] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Column with the class; else label, if there is one.")
+    ] = None,
     attributes: Annotated[
         list[str] | None, typer.Option("--attribute", help="A private attribute's column.")
     ] = None,

@@ -1,10 +1,10 @@
 """Rough cost estimates of an experiment, from its params and the files on this machine.
 
-A training run sees rows x epochs x tokens of a text. The parameters that multiply each token are
-counted on the adapted model itself, on PyTorch's meta device: it has shapes and no values. For each
-token a parameter costs 2 flops forward, 2 backward to the activations, and 2 if it learns (Kaplan
-et al., 2020, section 2.1). A linear probe reads each text once, forward. Not counted: attention
-over long texts, heads, padding, and in `flops` scoring the test split.
+A training run sees rows x epochs x tokens of a text, and scores the test split once. The parameters
+that multiply each token are counted on the adapted model itself, on PyTorch's meta device: it has
+shapes and no values. For each token a parameter costs 2 flops forward, 2 backward to the
+activations, and 2 if it learns (Kaplan et al., 2020, section 2.1). A linear probe reads each text
+once, forward. Not counted: attention over long texts, heads, padding.
 
 A cost that is not known yet is NaN, and so is every sum that contains it.
 """
@@ -14,8 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import product
 from math import isnan, nan
@@ -74,15 +73,6 @@ class Work(NamedTuple):
     tuning: float
 
 
-class Release(NamedTuple):
-    """A release: the task, the method and η, and the embedding table."""
-
-    task: str
-    method: str
-    eta: str
-    embedding: str
-
-
 class Shape(NamedTuple):
     """The hidden width and the vocabulary size of a model."""
 
@@ -90,8 +80,7 @@ class Shape(NamedTuple):
     vocabulary: float = nan
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(NamedTuple):
     """The numbers of a tuned model's parameters.
 
     Attributes:
@@ -149,7 +138,7 @@ def size_of(model: str, tuner: Tuner, encoder: BiLstm | None = None, given: floa
     path = files.home() / ".rapt/sizes.json"
     sizes = files.read_json(path) if path.is_file() else {}
     if key not in sizes:  # PyTorch takes seconds to import
-        sizes[key] = asdict(_counted_on_meta(config, tuner, encoder))
+        sizes[key] = _counted_on_meta(config, tuner, encoder)._asdict()
         files.write_json(path, sizes)
     return Size(**sizes[key])
 
@@ -262,39 +251,40 @@ class Estimate:
         )
 
     def flops(self, cell: PlannedCell) -> float:
-        """Estimate the flops of training all seeds of a cell."""
+        """Estimate the flops of training and scoring all seeds of a cell."""
         probe = isinstance(self.params.tuners[cell.factors["tuner"]], LinearProbe)
-        texts = self.texts[cell.factors["task"]].rows * (1 if probe else self.params.train.epochs)
-        return self.params.seeds * texts * self.length(cell) * self.size(cell).flops_per_token
+        texts, size = self.texts[cell.factors["task"]], self.size(cell)
+        training = texts.rows * (1 if probe else self.params.train.epochs) * size.flops_per_token
+        return self.params.seeds * self.length(cell) * (training + texts.test * 2 * size.active)
 
     def weights(self, cell: PlannedCell) -> float:
         """Estimate the bytes that all seeds of a cell write: adapters, with denoised words."""
         tuner, size = self.params.tuners[cell.factors["tuner"]], self.size(cell)
+        width = shape_of(self.params.backbones[cell.factors["backbone"]].model).width
         numbers = size.learnt
         if isinstance(tuner, Full):  # the embeddings of a BiLSTM are written, too
             numbers = size.parameters
         elif isinstance(tuner, PTuning):  # its network is not written
-            numbers = tuner.tokens * self._width(cell)
+            numbers = tuner.tokens * width
         if "denoiser" in cell.factors:
-            numbers += self._vocabulary(cell.factors["embedding"]) * self._width(cell)
+            numbers += self._table(cell.factors["embedding"]).vocabulary * width
         return self.params.seeds * numbers * BYTES_PER_WEIGHT
 
     def checkpoints(self) -> float:
         """Estimate the bytes of the largest cell's checkpoints: weights and AdamW's two moments."""
-        learnt = [self.size(cell).learnt + self._head(cell) for cell in self.tuned]
+        learnt = [self.size(cell).learnt for cell in self.tuned]
         most = nan if any(map(isnan, learnt)) else max(learnt, default=0)
         return most * 3 * BYTES_PER_WEIGHT * self.params.seeds
 
     def work(self) -> Work:
         """Estimate the work of all stages."""
-        tuning = sum(self.flops(cell) + self._scoring(cell) for cell in self.tuned)
-        table = shape_of(self.params.embeddings[self.params.embedding].model)
+        table = self._table(self.params.embedding)
         sweep, channel = self.params.sweep, self.params.channel
         draws = (channel.frequent + (channel.sampled or table.vocabulary)) * channel.draws
         draws += channel.by_frequency
         draws *= len(sweep.embeddings) * len(sweep.channels) * len(sweep.etas)
-        each = 2 * CANDIDATES * table.vocabulary * table.width
-        return Work(self.stages(), (self.words(noisy=True) + draws) * each, tuning)
+        search = (self.words() + draws) * 2 * CANDIDATES * table.vocabulary * table.width
+        return Work(self.stages(), search, sum(map(self.flops, self.tuned)))
 
     def stages(self) -> int:
         """Count the stages of dvc.yaml, each of which is a process."""
@@ -308,69 +298,43 @@ class Estimate:
         ones = 4 + 3 * tasks + 2 * embeddings + studies
         return ones + channels + releases + layers + recognizers + len(self.cells)
 
-    def words(self, *, noisy: bool) -> float:
-        """Count the words of all releases; with `noisy`, only of those that get noise."""
-        releases = self._releases()
-        return sum(self._words(r) for r in releases if not (noisy and is_unprotected(r.eta)))
+    def words(self) -> float:
+        """Count the words of all releases that get noise."""
+        return sum(words for _, eta, _, words in self._releases() if not is_unprotected(eta))
 
     def releases(self) -> float:
         """Estimate the bytes of all releases."""
-        return sum(map(self._bytes, self._releases()))
+        total = 0.0
+        for method, _, embedding, words in self._releases():
+            vectors = self.params.method(method).releases_vectors
+            width = self._table(embedding).width if vectors else 0
+            total += words * (BYTES_PER_WORD + width * BYTES_PER_NUMBER)
+        return total
 
     def tables(self) -> float:
         """Estimate the bytes of the embedding tables: for the candidates, and for all tokens."""
-        embeddings = (self.params.embeddings[name] for name in self.params.sweep.embeddings)
-        shapes = [shape_of(embedding.model) for embedding in embeddings]
+        shapes = map(self._table, self.params.sweep.embeddings)
         return sum(2 * shape.vocabulary * shape.width * BYTES_PER_WEIGHT for shape in shapes)
 
-    def _scoring(self, cell: PlannedCell) -> float:
-        """Estimate the flops of scoring the evaluation split once for every seed of a cell."""
-        tokens = self.params.seeds * self.texts[cell.factors["task"]].test * self.length(cell)
-        return tokens * 2 * self.size(cell).active
-
-    def _head(self, cell: PlannedCell) -> float:
-        """Count the weights of the reconstruction head, which learns and is not saved."""
-        method, tuner = self.params.method(cell.factors["method"]), cell.factors["tuner"]
-        is_probe = isinstance(self.params.tuners[tuner], LinearProbe)
-        if is_probe or not (method.plain_tokens and method.reconstruction):
-            return 0
-        encoder = self.params.backbones[cell.factors["backbone"]].encoder
-        width = 2 * encoder.hidden if encoder else self._width(cell)
-        candidates = self._vocabulary(cell.factors["embedding"])
-        vocabulary = method.plain_tokens.vocabulary or candidates
-        return method.reconstruction.head_size * (width + vocabulary)
-
-    def _width(self, cell: PlannedCell) -> float:
-        return shape_of(self.params.backbones[cell.factors["backbone"]].model).width
-
-    def _vocabulary(self, embedding: str) -> float:
-        return shape_of(self.params.embeddings[embedding].model).vocabulary
+    def _table(self, embedding: str) -> Shape:
+        return shape_of(self.params.embeddings[embedding].model)
 
     def _plain(self, method: str) -> int:
         plain = self.params.method(method).plain_tokens
         return plain.length if plain else 0
 
-    def _releases(self) -> Iterable[Release]:
-        sweep = self.params.sweep
-        methods = [(CLEAN, UNPROTECTED_ETA), *product(sweep.methods, sweep.etas)]
-        for task, (method, eta) in product(sweep.tasks, methods):
-            yield Release(task, method, eta, self.params.embedding)
-        for study in self.params.studies.values():
-            yield Release(study.task, study.method, study.eta, study.embedding)
-
-    def _bytes(self, release: Release) -> float:
-        each = float(BYTES_PER_WORD)
-        if self.params.method(release.method).releases_vectors:
-            width = shape_of(self.params.embeddings[release.embedding].model).width
-            each += width * BYTES_PER_NUMBER
-        return self._words(release) * each
-
-    def _words(self, release: Release) -> float:
-        texts = self.texts[release.task]
-        longest = self.params.train.max_tokens / TOKENS_PER_WORD
-        words = longest if isnan(texts.words) else texts.words
-        plain = self._plain(release.method) if self.params.tasks[release.task].label else 0
-        return self.params.seeds * (texts.rows + texts.test) * (words + plain)
+    def _releases(self) -> Iterator[tuple[str, str, str, float]]:
+        """Yield the method, η, embedding and number of words of each release, over all seeds."""
+        p = self.params
+        methods = [(CLEAN, UNPROTECTED_ETA), *product(p.sweep.methods, p.sweep.etas)]
+        grid = [(task, *of, p.embedding) for task, of in product(p.sweep.tasks, methods)]
+        studies = [(s.task, s.method, s.eta, s.embedding) for s in p.studies.values()]
+        for task, method, eta, embedding in [*grid, *studies]:
+            texts = self.texts[task]
+            longest = p.train.max_tokens / TOKENS_PER_WORD
+            words = longest if isnan(texts.words) else texts.words
+            words += self._plain(method) if p.tasks[task].label else 0
+            yield method, eta, embedding, p.seeds * (texts.rows + texts.test) * words
 
 
 def _texts(name: str, task: Task, seed: int, given: float | None) -> Texts:

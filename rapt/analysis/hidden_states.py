@@ -34,16 +34,9 @@ def states_of_adapter(
     precision: Precision,
     quantize: Literal["4bit"] | None,
 ) -> Tensor:
-    """Compute `hidden_states` of an adapter on the first texts of a split of its release.
+    """Compute `hidden_states` of an adapter's folder on the first texts of a split of its release.
 
-    Args:
-        adapter: its folder.
-        backbone: the backbone's folder.
-        release: the Parquet file of the split.
-        texts: number of texts, at most.
-        max_tokens: of a text, as in tuning.
-        precision: `float32` or `bf16`, as in tuning.
-        quantize: `4bit` where the adapter goes on quantized weights, else None.
+    `max_tokens`, `precision` and `quantize` are those of its tuning.
     """
     bare = load_model(backbone, quantize, precision) if needs_backbone(adapter) else None
     tokenizer = load_tokenizer(backbone)
@@ -117,15 +110,10 @@ def spreads(clean: Tensor) -> list[float]:
 
 
 def plane(clean: Tensor, own: Tensor, count: int) -> list[dict[str, list[list[float]]]]:
-    """Project, for each layer, the first texts onto the two principal components.
+    """Project, for each layer, the first `count` texts onto the two principal components.
 
     The components are those of the clean states alone, so that all comparisons with the same clean
-    model share their axes.
-
-    Args:
-        clean: states in the model of clean text, (L + 1, n, h).
-        own: states of the same texts in another model, (L + 1, n, h).
-        count: number of projected texts, at most.
+    model share their axes. The states are as of `distances`.
     """
     return [_plane(*layer, count) for layer in zip(clean, own, strict=True)]
 

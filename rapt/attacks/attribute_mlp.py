@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from rapt.attacks.base import Inference, Release, Values, Vectors
+from rapt.attacks.base import Inference, Release, Values, Vectors, by_text
 from rapt.attacks.perceptron import Perceptron
 
 if TYPE_CHECKING:
@@ -34,9 +33,8 @@ class AttributeMlp(Perceptron, Inference):
 def mean_vectors(table: EmbeddingTable, release: Release) -> Vectors:
     """The mean of what is seen of each text's words, float32 (n, d); 0 for a text without words."""
     seen, places = release.seen(table)
-    rows = iter(places)
     means = np.zeros((len(release.words), table.dimension), np.float32)
-    for mean, text in zip(means, release.words, strict=True):
-        if len(text):
-            mean[:] = seen[list(islice(rows, len(text)))].mean(axis=0)
+    for mean, rows in zip(means, by_text(release.words, places), strict=True):
+        if rows:
+            mean[:] = seen[rows].mean(axis=0)
     return means

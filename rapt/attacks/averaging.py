@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
+from itertools import chain
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Release
+from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Release, by_text
 
 
 class Averaging(Inversion):
@@ -35,14 +35,11 @@ class Averaging(Inversion):
         def invert(copies: Sequence[Release]) -> list[list[str]]:
             seen = [copy.seen(table) for copy in copies]
             mean = np.mean([vectors[places] for vectors, places in seen], axis=0)
-            nearest = iter(search(mean.astype(np.float32)))
-            texts = zip(*(copy.words for copy in copies), strict=True)
-            return [
-                [
-                    words[0] if len(set(words)) == 1 else table.words[row]
-                    for *words, row in zip(*copied, islice(nearest, len(copied[0])), strict=True)
-                ]
-                for copied in texts
-            ]
+            flat = (chain(*copy.words) for copy in copies)
+            guesses = (
+                words[0] if len(set(words)) == 1 else table.words[row]
+                for *words, row in zip(*flat, search(mean.astype(np.float32)), strict=True)
+            )
+            return by_text(copies[0].words, guesses)
 
         return Inverter(invert)

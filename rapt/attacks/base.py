@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,16 @@ if TYPE_CHECKING:  # params.yaml is validated with this module: every command wo
     from rapt.privacy.privatizer import Privatizer
     from rapt.text.table import EmbeddingTable
 
+T = TypeVar("T")
 Texts = Sequence[Sequence[str]]
 Vectors = NDArray[np.float32]
 Values = Mapping[str, Sequence[str]]
+
+
+def by_text(texts: Texts, values: Iterable[T]) -> list[list[T]]:
+    """Divide values, one for each word of all texts, by text."""
+    rest = iter(values)
+    return [list(islice(rest, len(text))) for text in texts]
 
 
 class Attack(Section, ABC):
@@ -88,12 +95,7 @@ class Release:
         path: str | Path,
         noise: Callable[[pa.Table], Iterator[NDArray[np.float64]]] | None = None,
     ) -> Release:
-        """Read one split of a release (docs/data.md).
-
-        Args:
-            path: the split's Parquet file.
-            noise: yields the noise of each row of the split; None: the noise is unknown.
-        """
+        """Read one split of a release (docs/data.md); `noise` yields the noise of each row."""
         table = files.read_parquet(path)
         return cls(
             table["words"].to_pylist(),
@@ -112,13 +114,12 @@ class Release:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """The attacker's own texts, from the train split; the victims' are from another split.
+    """The attacker's own texts, from the train split, and their release by the attacked mechanism.
 
-    Attributes:
-        words: the words of each text, as the table spells them.
-        released: the same texts, released by the attacked mechanism.
+    The victims' are from another split.
     """
 
+    # As the table spells them.
     words: Texts
     released: Release
 

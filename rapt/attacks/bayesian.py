@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
-from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Release
+from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Release, by_text
 
 if TYPE_CHECKING:
     from rapt.privacy.channel import Channel
@@ -84,8 +84,7 @@ def likeliest(
     rows = np.array([table.rows(pair) for pair in distinct], np.int64)
     modes = posterior.modes(rows.reshape(-1, len(copies)))
     likely = {p: table.words[w] for p, w in zip(distinct, modes, strict=True) if w >= 0}
-    words = iter(likely.get(pair, pair[0]) for pair in seen)
-    return [list(islice(words, len(text))) for text in copies[0].words]
+    return by_text(copies[0].words, (likely.get(pair, pair[0]) for pair in seen))
 
 
 def upper_bound(channel: Channel, counts: NDArray[np.int64], others: int) -> float:

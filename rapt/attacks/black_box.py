@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field, PositiveInt
 
-from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Release, Vectors
+from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Release, Vectors, by_text
 from rapt.attacks.perceptron import Perceptron
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ def each_word(
     def words(copies: Sequence[Release]) -> list[list[str]]:
         vectors, places = copies[0].seen(table)
         likely = guess(vectors)
-        at = iter(places)
-        return [[likely[place] for place in islice(at, len(text))] for text in copies[0].words]
+        return by_text(copies[0].words, (likely[place] for place in places))
 
     return words

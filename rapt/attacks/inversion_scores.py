@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.attacks.base import Public, Release, Texts, Vectors
+from rapt.attacks.base import Public, Release, Texts, Vectors, by_text
 from rapt.attacks.scores import Counts, Scores
 from rapt.privacy.categories import VERBATIM
 from rapt.text.table import EmbeddingTable
@@ -32,31 +32,31 @@ class Victims:
         groups: Sequence[Sequence[int]],
         form: Callable[[str], str],
     ) -> None:
-        self._texts = [[form(word) for word in text] for text in words]
         self._form = form
-        self._groups = [np.array(text, int) for text in groups]
+        # Of all texts, and those that are protected with their groups.
+        self._words = [form(word) for word in chain(*words)]
+        self._is_protected = np.array(list(chain(*groups)), int) != VERBATIM
+        pairs = zip(self._words, chain(*groups), strict=True)
+        self._protected = [pair for pair in pairs if pair[1] != VERBATIM]
         # Of each text, int64 (n,).
         self.words = np.array([len(text) for text in words])
-        self.protected = np.array([(groups != VERBATIM).sum() for groups in self._groups])
+        self.protected = self._of_texts(self._is_protected)
+
+    def _of_texts(self, is_one: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Count the words of each text that are one."""
+        texts = np.repeat(np.arange(len(self.words)), self.words)
+        return np.bincount(texts[is_one], minlength=len(self.words))
 
     def score(self, guesses: Texts, errors: NDArray[np.float64] | None = None) -> Scores:
         """Compare the attacker's guesses, one for each word, with the originals.
 
-        Args:
-            guesses: the guessed words.
-            errors: as by `squared_errors`; None: the attack guesses no vectors.
+        An attack that guesses vectors has `squared_errors`, too.
         """
-        right = [
-            np.array([self._form(guess) == word for word, guess in zip(*text, strict=True)], bool)
-            for text in zip(self._texts, guesses, strict=True)
-        ]
-        of_protected = [
-            (found & (groups != VERBATIM)).sum()
-            for found, groups in zip(right, self._groups, strict=True)
-        ]
+        pairs = zip(self._words, chain(*guesses), strict=True)
+        right = np.array([self._form(guess) == word for word, guess in pairs], bool)
         ratios: dict[str, tuple[NDArray[Any], Counts]] = {
-            "accuracy": (np.array([found.sum() for found in right]), self.words),
-            "accuracy_protected": (np.array(of_protected), self.protected),
+            "accuracy": (self._of_texts(right), self.words),
+            "accuracy_protected": (self._of_texts(right & self._is_protected), self.protected),
         }
         if errors is not None:
             ratios["squared_error"] = (errors, self.protected)
@@ -69,7 +69,7 @@ class Victims:
         """
         rows = {word: row for row, word in enumerate(public.table.words)}
         counts, others = np.zeros(len(rows), np.int64), 0
-        for (word, group), count in Counter(self._protected()).items():
+        for (word, group), count in Counter(self._protected).items():
             row = rows.get(word)
             if row is None or public.groups[row] != group:
                 others += count
@@ -90,26 +90,21 @@ class Victims:
             table: the mechanism's embedding table.
         """
         seen, places = release.seen(table)
-        guessed, at = vectors(seen), iter(places)
-        errors = np.zeros(len(self._texts))
-        for i, (text, groups) in enumerate(zip(self._texts, self._groups, strict=True)):
-            rows = np.fromiter(islice(at, len(text)), np.int64)
-            each = ((guessed[rows] - table.embed(text)) ** 2).mean(axis=1)
-            errors[i] = each[groups != VERBATIM].sum()
+        guessed, errors = vectors(seen), np.zeros(len(self.words))
+        texts = (by_text(release.words, each) for each in (places, self._words, self._is_protected))
+        for i, (rows, words, is_protected) in enumerate(zip(*texts, strict=True)):
+            each = ((guessed[rows] - table.embed(words)) ** 2).mean(axis=1)
+            errors[i] = each[is_protected].sum()
         return errors
 
     def spread(self, table: EmbeddingTable) -> float:
         """Compute the squared error of always guessing the mean of the protected words' vectors."""
-        counts = Counter(word for word, _ in self._protected())
+        counts = Counter(word for word, _ in self._protected)
         vectors, weights = table.embed(list(counts)), list(counts.values())
         mean = np.average(vectors, axis=0, weights=weights)
         return float(np.average(((vectors - mean) ** 2).mean(axis=1), weights=weights))
 
     def majority(self) -> float:
         """Compute the accuracy of always guessing the most frequent protected word."""
-        counts = Counter(word for word, _ in self._protected())
+        counts = Counter(word for word, _ in self._protected)
         return max(counts.values(), default=0) / max(1, counts.total())
-
-    def _protected(self) -> Iterator[tuple[str, int]]:
-        for text, groups in zip(self._texts, self._groups, strict=True):
-            yield from ((w, g) for w, g in zip(text, groups, strict=True) if g != VERBATIM)

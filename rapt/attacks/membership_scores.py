@@ -19,15 +19,10 @@ from rapt.text.table import EmbeddingTable
 
 
 def scores(attack: Membership, model: Adapted, tagged: pa.Table) -> NDArray[np.float64]:
-    """Ask an adapted model about texts as they were written, and score each, (n,).
+    """Ask an adapted model about n labelled texts as they were written, and score each, (n,).
 
     Before each stand the public plain words, if any, as they are. A model that takes vectors is
-    given the words' own.
-
-    Args:
-        attack: that scores.
-        model: with the embedding table's folder in models/tables.
-        tagged: the n texts (docs/data.md), labelled.
+    given the words' own, from the table in models/tables.
     """
     statement, words = model.contract.statement, tagged["words"].to_pylist()
     columns = {

@@ -39,23 +39,17 @@ class Ner(Attack):
     ] = 128
 
     def fit(self, texts: Texts, tags: Texts, seed: int) -> Recognizer:
-        """Learn to tag clean texts.
-
-        Args:
-            texts: the words of each of the attacker's own texts.
-            tags: the BIO tag of each word.
-            seed: of all random draws.
+        """Learn to tag the words of clean texts of the attacker's own, by their BIO tags.
 
         Raises:
             RaptError: the model is missing or is no encoder, it reads fewer tokens than
                 max_tokens, or the loss is not a number.
         """
         from rapt import models
-        from rapt.attacks.recognizer import FineTuning, Recognizer
+        from rapt.attacks.recognizer import Recognizer
 
         folder = models.folder(self.model, self.sha256)
-        how = FineTuning(self.epochs, self.batch_size, self.learning_rate, self.max_tokens)
-        return Recognizer.fitted(how, folder, texts, tags, seed)
+        return Recognizer.fitted(self, folder, texts, tags, seed)
 
     def load(self, folder: Path) -> Recognizer:
         """Load a fitted recognizer from its folder."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from threadpoolctl import threadpool_limits
@@ -23,20 +23,14 @@ from rapt.utils import files
 from rapt.utils.errors import RaptError, not_allowed
 from rapt.utils.progress import counter
 
+if TYPE_CHECKING:
+    from rapt.attacks.ner import Ner
+
 # The encoders among the backbones' families: a decoder tags a word without the words after it.
 ENCODERS = ("bert", "roberta", "mpnet")
 OUTSIDE = "O"
 IGNORED = -100  # the label of tokens that the loss leaves out
 BATCH = 32
-
-
-class FineTuning(NamedTuple):
-    """How the encoder is fine-tuned; the attack's parameters of the same names."""
-
-    epochs: int
-    batch_size: int
-    learning_rate: float
-    max_tokens: int
 
 
 class Part(NamedTuple):
@@ -76,10 +70,7 @@ class Recognizer:
     def load(cls, folder: Path, max_tokens: int, **config: Any) -> Recognizer:
         """Load a saved recognizer, or an encoder with a fresh head, from safetensors only.
 
-        Args:
-            folder: folder of the model.
-            max_tokens: as in the class.
-            config: settings that override the model's configuration.
+        Further settings override the model's configuration.
 
         Raises:
             RaptError: the model is no encoder, or takes fewer tokens.
@@ -100,17 +91,10 @@ class Recognizer:
         return cls(model, load_tokenizer(folder), max_tokens)
 
     @classmethod
-    def fitted(
-        cls, how: FineTuning, folder: Path, texts: Texts, tags: Texts, seed: int
-    ) -> Recognizer:
+    def fitted(cls, how: Ner, folder: Path, texts: Texts, tags: Texts, seed: int) -> Recognizer:
         """Fine-tune all weights of an encoder, by AdamW and the mean cross-entropy of words.
 
-        Args:
-            how: the settings of the fine-tuning.
-            folder: folder of the encoder.
-            texts: the words of each text.
-            tags: a tag for each word.
-            seed: of the head, dropout and the batches; equal seeds give equal weights.
+        Each word of the texts has a tag. Equal seeds give equal weights.
 
         Raises:
             RaptError: as `load`, or the loss is not a number.
@@ -170,7 +154,7 @@ class Recognizer:
         return parts
 
     def _train(
-        self, how: FineTuning, examples: Sequence[dict[str, list[int]]], order: torch.Generator
+        self, how: Ner, examples: Sequence[dict[str, list[int]]], order: torch.Generator
     ) -> None:
         lengths = [len(example["input_ids"]) for example in examples]
         steps = how.epochs * -(-len(examples) // how.batch_size)

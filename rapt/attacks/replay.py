@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Release, Vectors
+from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Release, Vectors, by_text
 from rapt.privacy.categories import VERBATIM
 
 if TYPE_CHECKING:
@@ -71,8 +70,8 @@ def _without(table: EmbeddingTable, release: Release) -> list[list[str]]:
 
     assert release.noise and release.vectors is not None
     noise = np.concatenate([np.empty((0, table.dimension)), *release.noise()])
-    rows = iter(ExactSearch(table.vectors)(release.vectors - noise))
-    return [[table.words[row] for row in islice(rows, len(text))] for text in release.words]
+    nearest = ExactSearch(table.vectors)(release.vectors - noise)
+    return by_text(release.words, (table.words[row] for row in nearest))
 
 
 class _Replay:

@@ -57,12 +57,9 @@ def attribute_scores(
     guesses: Mapping[str, Sequence[str]],
     authors: Counts | None,
 ) -> Scores:
-    """Compare guessed attributes with the true ones.
+    """Compare each text's guessed attributes with the true ones.
 
-    Args:
-        truth: for each attribute, the value of each text.
-        guesses: likewise.
-        authors: each text's author, whose texts belong together; None: authors are not known.
+    The texts of an author belong together; None: authors are not known.
     """
     ratios: dict[str, tuple[NDArray[Any], Counts]] = {}
     for name, values in truth.items():

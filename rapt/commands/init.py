@@ -20,8 +20,9 @@ from rapt.commands.check import prepared
 from rapt.data import read
 from rapt.data.config import Format
 from rapt.utils import files
-from rapt.utils.errors import RaptError, not_allowed, one_of
+from rapt.utils.errors import RaptError, not_allowed
 
+PARAMS = Path("params.yaml")
 FORMATS = {
     ".csv": "csv",
     ".tsv": "tsv",
@@ -30,18 +31,14 @@ FORMATS = {
     ".ndjson": "jsonl",
     ".parquet": "parquet",
 }
-# The usual names of columns, the most likely first.
-PAIRS = [("question1", "question2"), ("sentence1", "sentence2"), ("premise", "hypothesis")]
-TEXTS = ["text", "sentence", "review", "content", "tweet", "moment", "message", "comment", "body"]
-LABELS = ["label", "labels", "class", "target", "sentiment", "category"]
+# The columns that are read where no others are named.
+TEXT, LABEL = "text", "label"
 # Names of a folder's evaluation split, the most likely first.
 EVALUATIONS = ["test", "validation", "valid", "dev"]
 # A column with more distinct values than this does not hold classes.
 MOST_VALUES = 20
 # Values of an attribute in a smaller share of the rows are left out.
 RARE = 0.01
-# A column of texts has at least this many words per row.
-SENTENCE = 4
 # Share of a single file's rows in the evaluation split.
 TEST_SHARE = 0.2
 # Rows of each split for a first result.
@@ -61,7 +58,6 @@ def task_block(
     text_pair: str | None = None,
     label: str | None = None,
     attributes: Sequence[str] | None = None,
-    params_path: str | Path = "params.yaml",
 ) -> str:
     """Inspect a file, or a folder of train and test files, and add it to params.yaml as a task.
 
@@ -70,18 +66,16 @@ def task_block(
     A params.yaml that is an unedited preset becomes a small experiment on this task alone. An
     edited one keeps its content, byte for byte, and gets the task in addition.
 
-    Columns that are not given are guessed if they are obvious: by the usual names, or for the text
-    as the only column of sentences.
+    Columns that are not given are called `text` and, if there is one, `label`.
 
     Returns:
         What was read, and what to do next, for the user.
 
     Raises:
-        RaptError: One line: no such file or column, no text column, rows without a class,
-            too few rows, or a task of this name exists. params.yaml is then unchanged.
+        RaptError: One line: no such file or column, rows without a class, too few rows, or a task
+            of this name exists. params.yaml is then unchanged.
     """
-    path, params_path = Path(path), Path(params_path)
-    content = _read(params_path)
+    path, content = Path(path), _read(PARAMS)
     preset = next((known for known in presets.names() if presets.text(known) == content), None)
     name = name or _name(path.resolve().name if path.is_dir() else path.stem, str(path))
     if name != (valid := _name(name, "--name")):
@@ -90,11 +84,8 @@ def task_block(
             f"Did you mean {valid!r}?"
         )
     table = _Table(_find(path))
-    if text is None:
-        text, guessed_pair = table.guess_texts()
-        text_pair = text_pair or guessed_pair
-    label = label or table.guess_label({text, text_pair})
-    task = _source(table) + _columns(table, text, text_pair, label, attributes or ())
+    label = label or (LABEL if LABEL in table.names else None)
+    task = _source(table) + _columns(table, text or TEXT, text_pair, label, attributes or ())
 
     def entered(rows: str) -> tuple[str, params.Params]:
         block = f"{name}:\n{indent(task + rows, '  ')}"
@@ -102,13 +93,13 @@ def task_block(
         new = _entered(new, name, label is not None, bool(attributes))
         return new, params.validate(YAML(typ="safe").load(new))
 
-    test = _test_rows(table, params.load(params_path).gate.min_rows) if table.is_divided else None
+    test = _test_rows(table, params.load(PARAMS).gate.min_rows) if table.is_divided else None
     summary = prepared(name, entered(_rows({"test": test} if test else {}))[1]).summary
     sample = {split: SAMPLE for split, count in summary["rows"].items() if count > SAMPLE}
     if test:
         sample["test"] = test
     new, p = entered(_rows(sample, summary["rows"]["train"]))
-    with files.atomic(params_path) as scratch:
+    with files.atomic(PARAMS) as scratch:
         scratch.write_text(new, encoding="utf-8")
     return "\n".join([_changed(name, p, preset), *_lines(name, p, summary, new)])
 
@@ -137,31 +128,6 @@ class _Table:
         """Return one column of all files; `key` names the column's role in errors."""
         return [v for s in self.splits for v in read.strings(s, column, key, self.where)]
 
-    def guess_texts(self) -> tuple[str, str | None]:
-        """Return the text column, and a pair's second one, if they are obvious."""
-        names = {name.casefold(): name for name in self.names}
-        for one, other in PAIRS:
-            if one in names and other in names:
-                return names[one], names[other]
-        for usual in TEXTS:
-            if usual in names:
-                return names[usual], None
-        sentences = [name for name in self.names if self._is_sentences(name)]
-        if len(sentences) == 1:
-            return sentences[0], None
-        raise RaptError(
-            f"{self.where}: got no single text column, expected "
-            f"{one_of(sentences or self.names)}. Name it with --text."
-        )
-
-    def guess_label(self, taken: set[str | None]) -> str | None:
-        """Return the column of the class, if one has a usual name and few values."""
-        names = {name.casefold(): name for name in self.names if name not in taken}
-        usual = [names[name] for name in LABELS if name in names]
-        return next(
-            (n for n in usual if 2 <= len(set(self.values(n, "label"))) <= MOST_VALUES), None
-        )
-
     def classes(self, column: str, key: str, *, least: float = 0) -> list[str]:
         """Return the values of a column of classes in more than a share `least` of the rows."""
         values = self.values(column, key)
@@ -173,14 +139,6 @@ class _Table:
                 f"expected 2 to {MOST_VALUES}. Group them first."
             )
         return sorted(common, key=_by_number)
-
-    def _is_sentences(self, column: str) -> bool:
-        """Whether a column holds texts of several words."""
-        try:
-            words = sum(len((value or "").split()) for value in self.values(column, "text"))
-        except RaptError:  # it holds lists
-            return False
-        return words >= SENTENCE * self.rows
 
 
 def _find(path: Path) -> dict[str, Path]:
@@ -201,7 +159,7 @@ def _find(path: Path) -> dict[str, Path]:
 def _is_hidden(path: Path) -> bool:
     """Whether a split's labels are withheld: -1, as in the test splits of GLUE."""
     table = _Table({"test": path})
-    return any(set(table.values(name, "label")) == {"-1"} for name in LABELS if name in table.names)
+    return LABEL in table.names and set(table.values(LABEL, "label")) == {"-1"}
 
 
 def _bytes(path: Path) -> bytes:
@@ -272,7 +230,7 @@ def _columns(
     for key, column in (("text", text), ("text_pair", text_pair)):
         if column:
             table.values(column, key)  # stops where there is no such column
-    lines = [f"text: {_quoted(text)}"] if text != "text" else []
+    lines = [f"text: {_quoted(text)}"] if text != TEXT else []
     if text_pair:
         lines.append(f"text_pair: {_quoted(text_pair)}")
     if label:

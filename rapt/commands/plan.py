@@ -71,7 +71,7 @@ def preview(
     hours = _sum(map(estimate.flops, estimate.tuned), lambda flops: _about(flops / rate, estimate))
     of_gpu = f"{_number(rate / 1e12)} useful TFLOP/s ({basis})"
     console.print(f"Tuning on one GPU: {hours}, at {of_gpu}.", soft_wrap=True)
-    for line in (*_parts(estimate, speed), _disk(estimate), *_unknown(estimate), *_many(estimate)):
+    for line in _remarks(estimate, speed):
         console.print(line, soft_wrap=True)
 
 
@@ -125,7 +125,7 @@ def _as_json(estimate: Estimate, gpu: float, speed: Speed) -> dict[str, Any]:
     costs = {
         "gpu_seconds": sum(map(estimate.flops, estimate.tuned)) / gpu,
         "seconds_here": sum(_times(estimate, speed)),
-        "words_with_noise": estimate.words(noisy=True),
+        "words_with_noise": estimate.words(),
     }
     sizes = {
         "adapters": sum(map(estimate.weights, estimate.tuned)),
@@ -170,8 +170,8 @@ def _table(estimate: Estimate, rate: float) -> Table:
     return table
 
 
-def _parts(estimate: Estimate, speed: Speed) -> Iterator[str]:
-    """Break the estimated time on this machine down into starting, searching and tuning."""
+def _remarks(estimate: Estimate, speed: Speed) -> Iterator[str]:
+    """Yield the parts of the time and of the disk space, and what is not known yet."""
     times = _times(estimate, speed)
     if not isnan(sum(times)):
         start, search, tuning = map(_time, times)
@@ -181,21 +181,14 @@ def _parts(estimate: Estimate, speed: Speed) -> Iterator[str]:
             f"{_number(speed.product / 1e9)} GFLOP/s a core in matrix products, "
             f"{_number(speed.of(estimate.width) / 1e9)} in training."
         )
-
-
-def _disk(estimate: Estimate) -> str:
-    adapters = _sum(map(estimate.weights, estimate.tuned), _size)
-    return (
-        f"Disk: adapters {adapters}; releases {_size(estimate.releases())}; "
-        f"embedding tables {_size(estimate.tables())}. Twice that where the disk has no "
-        "reflinks, as DVC's cache then holds copies. While the largest cell trains, its "
-        f"checkpoints take up to {_size(estimate.checkpoints())}. Backbones come on top."
+    yield (
+        f"Disk: adapters {_sum(map(estimate.weights, estimate.tuned), _size)}; "
+        f"releases {_size(estimate.releases())}; embedding tables {_size(estimate.tables())}. "
+        "Twice that where the disk has no reflinks, as DVC's cache then holds copies. "
+        "While the largest cell trains, its checkpoints take up to "
+        f"{_size(estimate.checkpoints())}. Backbones come on top."
     )
-
-
-def _unknown(estimate: Estimate) -> Iterator[str]:
-    rows = [name for name, texts in estimate.texts.items() if isnan(texts.rows)]
-    if rows:
+    if rows := [name for name, texts in estimate.texts.items() if isnan(texts.rows)]:
         yield f"Unknown until downloaded: the rows of {', '.join(rows)}; give --rows {rows[0]}=N."
     if estimate.guessed:
         yield (
@@ -204,9 +197,6 @@ def _unknown(estimate: Estimate) -> Iterator[str]:
         )
     if names := estimate.missing:
         yield f"Not here yet: {', '.join(names)}; give --parameters {names[0]}=3B or the like."
-
-
-def _many(estimate: Estimate) -> Iterator[str]:
     if (cells := len(estimate.cells)) > MOST_CELLS:
         yield (
             f"More than {MOST_CELLS} cells: DVC writes dvc.lock anew for each, about "

@@ -24,10 +24,7 @@ def number(value: str | None) -> float | None:
 def most_frequent(values: Iterable[str | None], how: MostFrequent, key: str) -> set[str]:
     """The most frequent values, of equally frequent ones the first by their spelling.
 
-    Args:
-        values: A row each; None or blank where there is none.
-        how: How many values are wanted.
-        key: The attribute's in params.yaml, for the error.
+    Blank values do not count. The key is the attribute's in params.yaml.
 
     Raises:
         RaptError: There are not so many different values.
@@ -42,17 +39,9 @@ def most_frequent(values: Iterable[str | None], how: MostFrequent, key: str) -> 
 
 
 def edges(numbers: Iterable[float], bins: Bins, key: str) -> list[float]:
-    """The edges of bins: those given, or of equally many numbers each.
+    """The ascending edges of bins, from least to most: those given, or of equally many numbers.
 
-    As nearly as equal numbers stay together.
-
-    Args:
-        numbers: All within the plausible range; at least one.
-        bins: How many bins are wanted, or where they part, of which range.
-        key: The attribute's in params.yaml, for the error.
-
-    Returns:
-        Ascending: the least, where each further bin begins, the most.
+    As nearly as equal numbers stay together. All numbers are within the range.
 
     Raises:
         RaptError: So many numbers are equal that a bin would be empty.

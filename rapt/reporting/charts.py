@@ -342,13 +342,9 @@ def _labels(figure: Figure, series: str, number: int) -> dict[str, Any]:
 def _encoding(
     looks: Mapping[str, Look], *channels: str, symbol: str | None = None, legend: bool = True
 ) -> dict[str, Any]:
-    """Return the series' encoding by some channels, which share a legend.
+    """Return the series' encoding by some channels, which share a legend, if there is one.
 
-    Args:
-        looks: of the series.
-        channels: of `color`, `fill`, `shape` and `strokeDash`.
-        symbol: of the legend; None: by the channels.
-        legend: whether there is one.
+    Its symbol is `symbol`, or else by the channels.
     """
     ranges: dict[str, list[Any]] = {
         "color": [own.color for own in looks.values()],

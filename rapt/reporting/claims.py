@@ -9,7 +9,7 @@ differ, which tests every pair of them, it is at most 5 %.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from itertools import permutations
@@ -34,12 +34,10 @@ FALSE_ALARMS = 0.05
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim and its test on the cells.
+    """A statement with the result of its test.
 
     Attributes:
-        name: for files and anchors.
-        sentence: the claim as a testable statement.
-        source: the paper, and the place of its numbers.
+        name: as in `Statement`, like `sentence` and `source`.
         effect: the mean over the seeds, in `unit`; None without seeds.
         low: lower end of its 95 % confidence interval; None with too few seeds.
         high: upper end of the interval.
@@ -113,34 +111,23 @@ def claims(results: Results) -> list[Claim]:
     """Test every claim that cells of this project can support."""
     sound = tables.sound(results)
     return [
-        _test(claim, claim.effect, _pairs(results, claim, sound))
-        if claim.levels
-        else _categories(results)
+        _test(claim, _pairs(results, claim, sound)) if claim.levels else _categories(results)
         for claim in statements().values()
     ]
 
 
-def _test(claim: Statement, effect: str, pairs: Sequence[Pair], confidence: float = 0.95) -> Claim:
-    """Test a claim that one side is above the other; `effect` is its definition."""
-    every = [seeds for pair in pairs for seeds in (set(pair.more), set(pair.less))]
-    shared = sorted(set.intersection(*every)) if every else []
+def _test(claim: Statement, pairs: Sequence[Pair], confidence: float = 0.95) -> Claim:
+    sides = [set(side) for pair in pairs for side in (pair.more, pair.less)]
+    shared = sorted(set.intersection(*sides)) if sides else []
     values = [100 * fmean(pair.more[k] - pair.less[k] for pair in pairs) for k in shared]
     low, high = tables.interval(values, confidence) or (None, None)
     verdict: Verdict = "not enough data"
     if low is not None:
         verdict = "supported" if low > 0 else "not supported"
-    return Claim(
-        name=claim.name,
-        sentence=claim.sentence,
-        source=claim.source,
-        effect=fmean(values) if values else None,
-        low=low,
-        high=high,
-        n=len(values),
-        unit=POINTS,
-        verdict=verdict,
-        basis=_basis(effect, [pair.setting for pair in pairs]),
-    )
+    effect = fmean(values) if values else None
+    basis = _basis(claim.effect, [pair.setting for pair in pairs])
+    named = (claim.name, claim.sentence, claim.source)
+    return Claim(*named, effect, low, high, len(values), POINTS, verdict, basis)
 
 
 def _basis(effect: str, settings: Sequence[str]) -> str:
@@ -154,10 +141,7 @@ def _basis(effect: str, settings: Sequence[str]) -> str:
 def _pairs(results: Results, claim: Statement, sound: set[tuple[str, str]]) -> list[Pair]:
     """Pair the cell of the highest level with that of the lowest, other factors being equal.
 
-    Args:
-        results: the results with the cells.
-        claim: what is compared.
-        sound: cells and metrics of the attacks that work on clean text; others do not count.
+    Of attacks only the `sound` cells and metrics count.
     """
     groups: dict[tuple[tuple[str, str], ...], list[tuple[float, Cell]]] = {}
     for cell in _cells(results, claim):
@@ -218,36 +202,30 @@ def _categories(results: Results) -> Claim:
     claim = statements()["categories-differ"]
     settings = _by_scheme(results)
     schemes = sorted(set.intersection(*map(set, settings.values()))) if settings else []
-    pairs = list(permutations(schemes, 2))
-    judged = []
-    for more, less in pairs:
-        own = [Pair(setting, by[more], by[less]) for setting, by in settings.items()]
+    pairs = len(schemes) * (len(schemes) - 1) // 2
+    tested = []
+    for more, less in permutations(schemes, 2):
         effect = (
             f"protected words recovered with {more} minus {less}, by attacks that work on clean "
-            f"text, the surest of {len(pairs) // 2} pairs (one interval for all of them)"
+            f"text, the surest of {pairs} pairs (one interval for all of them)"
         )
-        confidence = 1 - FALSE_ALARMS / (len(pairs) / 2)
-        judged.append(_test(claim, effect, own, confidence))
-    none = _test(claim, claim.effect, [])
-    return max(judged, key=lambda c: (-inf if c.low is None else c.low, c.effect), default=none)
+        own = [Pair(setting, by[more], by[less]) for setting, by in settings.items()]
+        tested.append(_test(replace(claim, effect=effect), own, 1 - FALSE_ALARMS / pairs))
+    clearest = max(tested, key=lambda c: (-inf if c.low is None else c.low, c.effect), default=None)
+    return clearest or _test(claim, [])
 
 
 def _by_scheme(results: Results) -> dict[str, dict[str, dict[int, float]]]:
     """Return setting → method with categories → seed → share that nearest neighbour recovers."""
-    params, found = results.params, dict[str, dict[str, dict[int, float]]]()
-    sound = tables.sound(results)
-    for cell in results.of("invert"):
+    claim, sound = statements()["categories-differ"], tables.sound(results)
+    found: dict[str, dict[str, dict[int, float]]] = {}
+    for cell in _cells(results, claim):
         attack, task, method, eta = (cell.factors[n] for n in ("attack", "task", "method", "eta"))
-        scheme = params.method(method)
-        if (
-            cell.content
-            and params.attacks[attack].type == "nearest-neighbour"
-            and (cell.plan.cell, "accuracy_protected") in sound
-            and scheme.categories
-            and not scheme.plain_tokens
-        ):
+        scheme = results.params.method(method)
+        known = (cell.plan.cell, claim.metric) in sound
+        if known and scheme.categories and not scheme.plain_tokens:
             by = found.setdefault(f"{attack} · {task} · η = {eta}", {})
-            by[method] = cell.by_seed("accuracy_protected")
+            by[method] = cell.by_seed(claim.metric)
     return {setting: by for setting, by in found.items() if len(by) > 1}
 
 
@@ -256,10 +234,6 @@ def _level(params: Params, claim: Statement, value: str) -> float | None:
     if isinstance(claim.levels, str):
         return LEVELS[claim.levels](params, value)
     return claim.levels.get(params.tuners[value].type if claim.varied == "tuner" else value)
-
-
-def _eta(params: Params, eta: str) -> float:
-    return float(eta)
 
 
 def _knowledge(params: Params, attack: str) -> float | None:
@@ -281,47 +255,31 @@ def _prefix_length(params: Params, tuner: str) -> float | None:
 
 
 def _reconstruction(params: Params, method: str) -> float | None:
-    knobs = _knob(params, method, "reconstruction")
-    if knobs is None:
+    """Return 1 for rapt, and 0 for the same method without the reconstruction."""
+    own, rapt = params.methods[method], params.methods.get("rapt")
+    if rapt is None or own.reconstruction not in (None, rapt.reconstruction):
         return None
-    own, of_rapt = knobs
-    if own is None:
-        return 0.0
-    return 1.0 if own == of_rapt else None
+    same = own.model_copy(update={"reconstruction": rapt.reconstruction}) == rapt
+    return float(own.reconstruction is not None) if same else None
 
 
-def _plain_length(params: Params, method: str) -> float | None:
-    knobs = _knob(params, method, "plain_tokens", "length")
-    return float(knobs[0]) if knobs else None
-
-
-def _plain_choice(params: Params, method: str) -> float | None:
-    knobs = _knob(params, method, "plain_tokens", "choice")
-    return {"uniform": 0.0, "frequency": 1.0}[knobs[0]] if knobs else None
-
-
-def _knob(params: Params, method: str, *path: str) -> tuple[Any, Any] | None:
-    """Return a method's value of one knob and rapt's; None: they differ in another one, too."""
-    if "rapt" not in params.methods:
+def _plain(params: Params, method: str, key: str) -> Any:
+    """Return a setting of a method's plain tokens; None: it differs from rapt in others, too."""
+    own, rapt = params.methods[method], params.methods.get("rapt")
+    if not (rapt and rapt.plain_tokens and own.plain_tokens):
         return None
-    content, like = (params.methods[name].model_dump() for name in (method, "rapt"))
-    own, of_rapt = _pop(content, path), _pop(like, path)
-    return (own, of_rapt) if content == like else None
-
-
-def _pop(content: dict[str, Any], path: Sequence[str]) -> Any:
-    """Remove a knob from a method's content and return its value."""
-    *outer, last = path
-    for key in outer:
-        content = content[key] or {}
-    return content.pop(last, None)
+    tokens = own.plain_tokens.model_copy(update={key: getattr(rapt.plain_tokens, key)})
+    same = own.model_copy(update={"plain_tokens": tokens}) == rapt
+    return getattr(own.plain_tokens, key) if same else None
 
 
 LEVELS: dict[str, Callable[[Params, str], float | None]] = {
-    "eta": _eta,
+    "eta": lambda params, eta: float(eta),
     "knowledge": _knowledge,
     "prefix-length": _prefix_length,
     "reconstruction": _reconstruction,
-    "plain-length": _plain_length,
-    "plain-choice": _plain_choice,
+    "plain-length": lambda params, method: _plain(params, method, "length"),
+    "plain-choice": lambda params, method: {"uniform": 0.0, "frequency": 1.0}.get(
+        _plain(params, method, "choice")
+    ),
 }

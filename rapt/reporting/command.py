@@ -21,8 +21,10 @@ from rapt.utils.errors import RaptError, did_you_mean
 BENCHMARKS = Path("reports/benchmarks.json")
 # Before it the stamp goes: after the page's last section.
 END = "</main>"
-# The stages that ask for adapters.
-ADAPTED = ("train", "probe", "denoise", "membership")
+# Lists of the sweep that have what the chosen cells have, by factor.
+USED = {"tasks": "task", "methods": "method", "etas": "eta"}
+# Lists that no cell depends on.
+KEPT = ("embeddings", "layers")
 
 
 def report(out: Path, *, cells: Sequence[str] | None = None, stamp: bool = False) -> str:
@@ -44,8 +46,7 @@ def report(out: Path, *, cells: Sequence[str] | None = None, stamp: bool = False
     if stamp:
         benchmarks = files.read_json(BENCHMARKS) if BENCHMARKS.is_file() else None
         tables = {table.name: table for table in papers(results, benchmarks)}
-        made = provenance.section(provenance.stamp(results), tables["rapt-table-10"])
-        html = html.replace(END, made + END, 1)
+        html = html.replace(END, provenance.section(results, tables["rapt-table-10"]) + END, 1)
     out.parent.mkdir(parents=True, exist_ok=True)
     files.write_bytes(out, [html.encode()])
     return f"{out.resolve()}"
@@ -58,42 +59,24 @@ def narrowed(params: Params, chosen: Sequence[str]) -> Params:
     """
     planned = plan(params)
     found = [cell for pattern in chosen for cell in _matching(planned, pattern)]
-    sweep, on_grid = params.sweep, [cell for cell in found if cell.kind != "study"]
-
-    def kept(given: list[str], factor: str, *stages: str) -> list[str]:
-        named = {
-            cell.factors[factor] for cell in on_grid if cell.stage.removesuffix("-clean") in stages
-        }
-        return [name for name in given if name in named]
-
-    everywhere = tuple(cell.stage.removesuffix("-clean") for cell in on_grid)
-    attacks = ("probe", "invert", "infer", "recognize")
     studies = {name: s for name, s in params.studies.items() if name in {c.cell for c in found}}
-    used = {cell.factors["task"] for cell in found}
-    narrow = sweep.model_copy(
-        update={
-            "tasks": [name for name in sweep.tasks if name in used],
-            "train": kept(sweep.train, "task", *ADAPTED),
-            "invert": kept(sweep.invert, "task", "invert", "invert-channel"),
-            "infer": kept(sweep.infer, "task", "infer"),
-            "recognize": kept(sweep.recognize, "task", "recognize"),
-            "backbones": kept(sweep.backbones, "backbone", *ADAPTED),
-            "tuners": kept(sweep.tuners, "tuner", *ADAPTED),
-            "probes": kept(sweep.probes, "tuner", *ADAPTED),
-            "methods": kept(sweep.methods, "method", *everywhere),
-            "etas": kept(sweep.etas, "eta", *everywhere),
-            "tune_at": kept(sweep.tune_at, "eta", "train", "denoise", "membership"),
-            "attacked": kept(sweep.attacked, "method", *attacks),
-            "channels": kept(sweep.channels, "method", "denoise", "invert-channel"),
-            "denoisers": kept(sweep.denoisers, "denoiser", "denoise"),
-            "inversions": kept(sweep.inversions, "attack", "invert"),
-            "channel_inversions": kept(sweep.channel_inversions, "attack", "invert-channel"),
-            "inferences": kept(sweep.inferences, "attack", "infer"),
-            "memberships": kept(sweep.memberships, "attack", "membership"),
-            "recognitions": kept(sweep.recognitions, "attack", "recognize"),
-        }
-    )
-    return params.model_copy(update={"sweep": narrow, "studies": studies})
+    sweep = params.sweep
+    for field, factor in USED.items():
+        used = {c.factors[factor] for c in found if c.kind != "study" or field == "tasks"}
+        kept = [name for name in getattr(sweep, field) if name in used]
+        sweep = sweep.model_copy(update={field: kept})
+    narrow = params.model_copy(update={"sweep": sweep, "studies": studies})
+    # Of the other lists goes whatever the chosen cells do without.
+    needed = {cell.path for cell in found}
+    others = [name for name in type(sweep).model_fields if name not in (*USED, *KEPT)]
+    for field in others:
+        for name in getattr(params.sweep, field):
+            kept = [other for other in getattr(narrow.sweep, field) if other != name]
+            sweep = narrow.sweep.model_copy(update={field: kept})
+            less = narrow.model_copy(update={"sweep": sweep})
+            if needed <= {cell.path for cell in plan(less)}:
+                narrow = less
+    return narrow
 
 
 def _matching(planned: Iterable[PlannedCell], pattern: str) -> list[PlannedCell]:

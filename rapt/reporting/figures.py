@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
 from rapt.grid import CLEAN, sorted_etas
 from rapt.reporting import tables
 from rapt.reporting.charts import DOTTED, SOLID, Axis, Figure, Look, Row, look
-from rapt.reporting.papers import PaperRow, PaperTable, paper_table
+from rapt.reporting.papers import PaperTable, paper_table
 from rapt.reporting.tables import Privacy, Utility
 from rapt.reporting.text import attack_text, group_text, unproven
 from rapt.results.reader import Cell, Json, Results
@@ -21,6 +22,8 @@ LEVELS = {CLEAN_TEXT: SOLID, MAJORITY: DOTTED, NOTHING: DOTTED}
 ACCURACY = Axis("accuracy, %", ".1f")
 # Whole, so that attacks compare.
 PRIVACY = Axis("empirical privacy, %", ".1f", domain=(-4, 104))
+# Of a point, and of its interval.
+ENDS = ("", "_low", "_high")
 # With fewer settings there is no curve, and the table beside says it all.
 FEWEST_SETTINGS = 3
 
@@ -166,14 +169,12 @@ def calibrations(results: Results) -> Iterator[Figure]:
             continue
         rows: list[Row] = [
             {
-                **_at_eta(mechanism, point["eta"]),
+                **_at_eta(point["mechanism"], point["eta"]),
                 "x": float(point["eta"]),
-                "y": _rounded(100 * point["replaced"]),
-                "y_low": _rounded(100 * point["replaced_low"]),
-                "y_high": _rounded(100 * point["replaced_high"]),
+                **{f"y{end}": _rounded(100 * point[f"replaced{end}"]) for end in ENDS},
             }
-            for mechanism, curve in content["curves"].items()
-            for point in sorted(curve, key=lambda point: float(point["eta"]))
+            for point in tables.calibration(results)
+            if point["embedding"] == embedding
         ]
         if embedding == results.params.embedding:
             rows += [{"series": used, "x": float(eta)} for eta in results.params.sweep.etas]
@@ -228,12 +229,20 @@ def deniabilities(results: Results) -> Iterator[Figure]:
 
 def geometries(results: Results) -> Iterator[Figure]:
     """Draw the mean noise norm d/η and the mean distances of nearest neighbours."""
+    noise, etas = "noise, d/η", sorted_etas(results.params.calibrate.etas)
     for embedding, content in results.geometries.items():
         if not content:
             continue
-        noise = "noise, d/η"
-        etas = sorted_etas(results.params.calibrate.etas)
-        distances = {f"k = {found['k']}": found["mean"] for found in content["neighbours"]}
+        rows: list[Row] = [
+            {
+                **_at_eta(noise, eta),
+                "x": float(eta),
+                "y": _rounded(content["dimension"] / float(eta)),
+            }
+            for eta in etas
+        ]
+        near = content["neighbours"]
+        rows += [{"series": f"k = {found['k']}", "y": _rounded(found["mean"])} for found in near]
         yield Figure(
             section="geometry",
             name=f"geometry-{embedding}",
@@ -241,18 +250,8 @@ def geometries(results: Results) -> Iterator[Figure]:
             caption="Mean length of the noise of T2T and PCT2T, and mean distance of a word to its "
             f"k-th nearest, over {content['sampled']} words of {embedding}.",
             spoken="Mean noise norm, and mean distance to the k-th nearest word",
-            rows=[
-                *(
-                    {
-                        **_at_eta(noise, eta),
-                        "x": float(eta),
-                        "y": _rounded(content["dimension"] / float(eta)),
-                    }
-                    for eta in etas
-                ),
-                *({"series": name, "y": _rounded(mean)} for name, mean in distances.items()),
-            ],
-            looks=_looks([noise, *distances]),
+            rows=rows,
+            looks=_looks(dict.fromkeys(row["series"] for row in rows)),
             x=Axis(f"η (embedding {embedding})"),
             y=Axis("Euclidean distance", log=True),
         )
@@ -261,8 +260,9 @@ def geometries(results: Results) -> Iterator[Figure]:
 def hidden_states(results: Results) -> Iterator[Figure]:
     """Draw the distances of hidden states from the clean model's, and the states themselves."""
     ran = [content for content in results.layers.values() if content]
-    for group, members in groupby(ran, key=_tuned_group):
-        found = {_release(content): content for content in members}
+    factors = itemgetter("task", "backbone", "tuner")
+    for group, members in groupby(ran, key=lambda content: factors(content["factors"])):
+        found = {"{method}, η {eta}".format(**m["factors"]): m for m in members}
         methods = [content["factors"]["method"] for content in found.values()]
         # Each looks as its method in every figure, unless a method stands here at two η.
         if len(set(methods)) == len(methods):
@@ -275,18 +275,10 @@ def hidden_states(results: Results) -> Iterator[Figure]:
             yield _states(group, release, content, looks[release])
 
 
-def _tuned_group(content: Json) -> tuple[str, ...]:
-    return tuple(content["factors"][name] for name in ("task", "backbone", "tuner"))
-
-
-def _release(content: Json) -> str:
-    return f"{content['factors']['method']}, η {content['factors']['eta']}"
-
-
 def _distances(
     group: tuple[str, ...], found: Mapping[str, Json], looks: Mapping[str, Look]
 ) -> Figure:
-    between = "between texts"
+    between, first = "between texts", next(iter(found.values()))
     rows: list[Row] = [
         {
             "series": release,
@@ -297,7 +289,6 @@ def _distances(
         for release, content in found.items()
         for layer in content["layers"]
     ]
-    first = next(iter(found.values()))
     rows += [
         {"series": between, "x": layer["layer"], **_spread("y", layer["spread"]["mean"])}
         for layer in first["layers"]
@@ -348,11 +339,9 @@ def trainings(results: Results) -> Iterator[Figure]:
     for group in tables.groups(utility):
         factors = dict(zip(("task", "backbone", "tuner"), group, strict=True))
         cells = [cell for kind in ("train", "denoise") for cell in results.of(kind, **factors)]
+        cells.sort(key=lambda cell: float(cell.factors["eta"]))
         for label in [*tables.labels(utility), CLEAN]:
-            own = [cell for cell in cells if cell.label == label]
-            trained[" · ".join([*group, label])] = sorted(
-                own, key=lambda cell: float(cell.factors["eta"])
-            )
+            trained[" · ".join([*group, label])] = [c for c in cells if c.label == label]
     trained |= {f"study · {cell.plan.cell}": [cell] for cell in results.of("study")}
     for title, cells in trained.items():
         names = {name for cell in cells for name in cell.curves()}
@@ -402,11 +391,26 @@ def _over_settings(
 ) -> Iterator[Figure]:
     ran = [row for row in table.rows if row.mean is not None]
     for group in dict.fromkeys(tuple(row.factors[name] for name in held) for row in ran):
-        of_group = [row for row in ran if tuple(row.factors[name] for name in held) == group]
-        own = [row for row in of_group if row.remark != "broken"]
-        names = sorted(dict.fromkeys(row.factors["setting"] for row in own), key=_number)
+        own = [
+            row
+            for row in ran
+            if tuple(row.factors[name] for name in held) == group and row.remark != "broken"
+        ]
+        # Numbers are sorted; categories stay as they are listed.
+        settings = dict.fromkeys(row.factors["setting"] for row in own)
+        names = sorted(settings, key=lambda name: int(name) if name.isdigit() else 0)
+        own.sort(key=lambda row: names.index(row.factors["setting"]))
         if len(names) < FEWEST_SETTINGS:
             continue
+        rows = [
+            {
+                "series": f"η {row.factors['eta']}",
+                "at": row.factors["setting"],
+                "x": names.index(row.factors["setting"]),
+                **_spread("y", row.mean or 0.0, row.sd),
+            }
+            for row in own
+        ]
         etas = sorted_etas(list({row.factors["eta"] for row in own}))
         yield Figure(
             section="papers",
@@ -415,26 +419,12 @@ def _over_settings(
             caption=f"As {table.source}: {table.unit}, by {title}, {group_text(group)}."
             f"{unproven(own[0].remark)}",
             spoken=table.title,
-            rows=[
-                _of_setting(row, names)
-                for row in sorted(own, key=lambda row: names.index(row.factors["setting"]))
-            ],
+            rows=rows,
             looks=_looks(f"η {eta}" for eta in etas),
             x=Axis(title, steps=names),
             y=Axis(table.unit),
             joined=joined,
         )
-
-
-def _number(setting: str) -> int:
-    """Numbers are sorted; categories stay as they are listed."""
-    return int(setting) if setting.isdigit() else 0
-
-
-def _of_setting(row: PaperRow, names: Sequence[str]) -> Row:
-    setting, mean = row.factors["setting"], row.mean or 0.0
-    place = {"at": setting, "x": names.index(setting)}
-    return {"series": f"η {row.factors['eta']}", **place, **_spread("y", mean, row.sd)}
 
 
 def _accurate(utility: Sequence[Utility], group: Sequence[str]) -> list[Utility]:
@@ -480,9 +470,7 @@ def _looks(names: Iterable[str]) -> dict[str, Look]:
 
 def _methods(results: Results, names: Iterable[str]) -> dict[str, Look]:
     """Return the looks of mechanisms or methods, which are the same in every figure."""
-    methods = results.params.sweep.methods
-    others = [other for other in sorted(results.params.methods) if other not in methods]
-    known = [*methods, *others]
+    known = list(dict.fromkeys([*results.params.sweep.methods, *sorted(results.params.methods)]))
     numbers = {name: known.index(name) if name in known else len(known) for name in names}
     return {name: look(number) for name, number in sorted(numbers.items(), key=lambda i: i[1])}
 

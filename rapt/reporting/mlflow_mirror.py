@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
+from filelock import FileLock
 
 from rapt import paths
 from rapt.grid import ATTACKED, TUNED
@@ -35,11 +35,12 @@ from rapt.utils.process import no_telemetry
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import DatasetInput, Param, Run
+    from mlflow.entities import Param
 
 EXPERIMENT = "rapt"
-# Tags that identify a run.
+# Tags that identify a run; MLflow's own names the parent.
 SWEEP, KIND, CELL, DIGEST = "rapt.sweep", "rapt.kind", "rapt.cell", "rapt.digest"
+PARENT = "mlflow.parentRunId"
 
 
 def sync(params: Params) -> str:
@@ -49,13 +50,28 @@ def sync(params: Params) -> str:
         the path of the parent run's page, below MLflow's address.
     """
     results = load(params)
-    records = _records(results)
+    records, sweep = _records(results), sweep_id(params)
     with store() as client:
-        sweep = Sweep(client, results)
+        experiment = experiment_id(client)
+        query = f"tags.`{SWEEP}` = '{sweep}'"
+        runs = client.search_runs([experiment], query, max_results=10_000)
+        parents = [run.info.run_id for run in runs if CELL not in run.data.tags]
+        parent = parents[0] if parents else _start(client, experiment, results)
         for one in records:
-            sweep.log(one)
+            held = {
+                run.info.run_id: run.data.tags.get(DIGEST)
+                for run in runs
+                if one.tags.items() >= {(k, run.data.tags.get(k)) for k in (KIND, CELL)}
+            }
+            current = next((run for run, digest in held.items() if digest == one.digest), None)
+            if current is None:
+                _write(client, experiment, {SWEEP: sweep, PARENT: parent}, one)
+            # A changed run is replaced, as MLflow can neither change a param nor remove a metric.
+            for run in held.keys() - {current}:
+                client.delete_run(run)
+                shutil.rmtree(files.home() / "mlartifacts" / run, ignore_errors=True)
         files.write_json(_synced(), _state(params, records))
-        return f"#/experiments/{sweep.experiment}/runs/{sweep.parent}"
+        return f"#/experiments/{experiment}/runs/{parent}"
 
 
 def is_synced(params: Params) -> bool:
@@ -116,13 +132,18 @@ class Record:
 
 def record(results: Results, cell: Cell) -> Record:
     """Build the MLflow record of a cell that has run."""
-    p, factors, name = results.params, cell.factors, cell.plan.cell
+    name, task = cell.plan.cell, cell.factors["task"]
     varying = sidecar(cell.plan.kind, name)
+    seconds, times = varying.get("seconds"), None
+    if varying:
+        end = datetime.fromisoformat(varying["finished"]).timestamp()
+        times = (int(1000 * (end - varying["seconds"])), int(1000 * end))
     places = {
-        "statement.json": paths.PRIVATE / release(factors) / "statement.json",
+        "statement.json": paths.PRIVATE / release(cell.factors) / "statement.json",
         "adapter": paths.adapter(name),
     }
-    raw = results.raw_gates[factors["task"]]
+    attacks = _attacks(results, cell) if cell.plan.kind in TUNED else {}
+    digests = (results.raw_gates[task] or {}).get("sha256", {})
     return Record(
         name=name,
         tags={
@@ -130,50 +151,40 @@ def record(results: Results, cell: Cell) -> Record:
             CELL: name,
             "protection": cell.protection,
             **{f"rapt.{key}": str(value) for key, value in varying.items() if key != "seconds"},
-            **_doubts(results, cell),
+            **_doubts(results, attacks or {"": cell}),
         },
-        params=_params(p, cell),
-        metrics=_metrics(results, cell, varying),
-        data={
-            f"{factors['task']} {split}": d for split, d in (raw or {}).get("sha256", {}).items()
-        },
+        params=_params(results.params, cell),
+        metrics=_metrics(results, cell, attacks, seconds),
+        data={f"{task} {split}": digest for split, digest in digests.items()},
         artifacts={name: path for name, path in places.items() if path.exists()},
-        times=_times(varying),
+        times=times,
     )
 
 
 def _params(p: Params, cell: Cell) -> dict[str, str]:
     """Return the cell's factors and, flattened, their sections of params.yaml."""
     factors = cell.factors
-    sections: dict[str, Mapping[str, BaseModel]] = {
-        "method": p.methods,
-        "tuner": p.tuners,
-        "denoiser": p.denoisers,
-        "attack": p.attacks,
-    }
-    said = {name: of[factors[name]] for name, of in sections.items() if factors.get(name) in of}
-    if cell.plan.kind in TUNED:
-        said["train"] = p.train
-    models: dict[str, Mapping[str, Any]] = {"backbone": p.backbones, "embedding": p.embeddings}
-    read = {name: of[factors[name]].model for name, of in models.items() if name in factors}
-    found = factors | flat("model", read)
-    for name, section in said.items():
-        found |= flat(name, section.model_dump())
-    return found | {"seed": str(p.seed), "seeds": str(p.seeds)}
+    found = factors | {"seed": str(p.seed), "seeds": str(p.seeds)}
+    for name in ("backbone", "embedding"):
+        if name in factors:
+            found[f"model.{name}"] = getattr(p, f"{name}s")[factors[name]].model
+    for name in ("method", "tuner", "denoiser", "attack"):
+        section = getattr(p, f"{name}s").get(factors.get(name))
+        if section:
+            found |= flat(name, section.model_dump())
+    return found | (flat("train", p.train.model_dump()) if cell.plan.kind in TUNED else {})
 
 
 def _metrics(
-    results: Results, cell: Cell, varying: Mapping[str, Any]
+    results: Results, cell: Cell, attacks: Mapping[str, Cell], seconds: float | None
 ) -> list[tuple[str, float, int]]:
     """Return the cell's figures, those of the attacks on it, and the curves of each seed."""
     assert cell.content
     found: dict[str, float | None] = _summary("", tables.shown(results, cell))
     found |= {f"floor_{name}": value for name, value in cell.content.baselines.items()}
-    if cell.plan.kind in TUNED:
-        for prefix, attack in _attacks(results, cell).items():
-            found |= _summary(prefix, tables.shown(results, attack))
-    found["replaced_share"] = results.replaced(cell.factors)
-    found["seconds"] = varying.get("seconds")
+    for prefix, attack in attacks.items():
+        found |= _summary(prefix, tables.shown(results, attack))
+    found |= {"replaced_share": results.replaced(cell.factors), "seconds": seconds}
     single = [(name, value, 0) for name, value in sorted(found.items()) if value is not None]
     curves = [
         (f"seed-{seed.seed}/{name}", value, epoch)
@@ -184,12 +195,11 @@ def _metrics(
     return single + curves
 
 
-def _doubts(results: Results, cell: Cell) -> dict[str, str]:
+def _doubts(results: Results, attacks: Mapping[str, Cell]) -> dict[str, str]:
     """Return tags that list the metrics of broken and of unproven attacks.
 
     A run has the figures of an unproven attack, but not of a broken one (`tables.shown`).
     """
-    attacks = _attacks(results, cell) if cell.plan.kind in TUNED else {"": cell}
     found: dict[str, list[str]] = {}
     for prefix, attack in attacks.items():
         for (_, metric), doubt in tables.doubts(results, [attack]).items():
@@ -205,26 +215,20 @@ def _attacks(results: Results, cell: Cell) -> dict[str, Cell]:
     attacks on the same words released by another method count, as in the report. Otherwise RAPT
     would seem more private for want of attacks.
     """
-    every = [
-        one
-        for method in tables.alike(results.params, cell.factors["method"])
-        for one in _on_releases(results, cell.factors | {"method": method})
-    ]
-    every += [(f"{a.factors['attack']}/", a) for a in results.of("membership", **cell.factors)]
     found: dict[str, Cell] = {}
-    for prefix, attack in every:
+    for method in tables.alike(results.params, cell.factors["method"]):
+        same = {"method": method} | {name: cell.factors[name] for name in ("eta", "embedding")}
+        of_task = same | {"task": cell.factors["task"]}
+        for attack in [*results.of("invert", **of_task), *results.of("recognize", **of_task)]:
+            if attack.content:
+                found.setdefault(f"{attack.factors['attack']}/", attack)
+        for attack in results.of("infer", **same):
+            if attack.content:
+                found.setdefault(f"{attack.factors['attack']}/{attack.factors['task']}/", attack)
+    for attack in results.of("membership", **cell.factors):
         if attack.content:
-            found.setdefault(prefix, attack)
+            found.setdefault(f"{attack.factors['attack']}/", attack)
     return found
-
-
-def _on_releases(results: Results, factors: Mapping[str, str]) -> Iterator[tuple[str, Cell]]:
-    same = {key: factors[key] for key in ("method", "eta", "embedding")}
-    task = {"task": factors["task"], **same}
-    for attack in [*results.of("invert", **task), *results.of("recognize", **task)]:
-        yield f"{attack.factors['attack']}/", attack
-    for attack in results.of("infer", **same):
-        yield f"{attack.factors['attack']}/{attack.factors['task']}/", attack
 
 
 def _summary(prefix: str, metrics: Mapping[str, cells.Metric]) -> dict[str, float | None]:
@@ -236,19 +240,10 @@ def _summary(prefix: str, metrics: Mapping[str, cells.Metric]) -> dict[str, floa
     }
 
 
-def _times(varying: Mapping[str, Any]) -> tuple[int, int] | None:
-    if not varying:
-        return None
-    end = datetime.fromisoformat(varying["finished"]).timestamp()
-    return int(1000 * (end - varying["seconds"])), int(1000 * end)
-
-
 @contextmanager
 def store() -> Iterator[MlflowClient]:
     """Yield a client of the main workspace's database, locked against concurrent processes."""
     no_telemetry()
-    from filelock import FileLock
-
     home = files.home()
     (home / ".rapt").mkdir(exist_ok=True)
     with FileLock(home / ".rapt/mlflow.lock"):
@@ -260,100 +255,50 @@ def store() -> Iterator[MlflowClient]:
         yield MlflowClient(tracking_uri=uri, registry_uri=uri)
 
 
-class Sweep:
-    """An experiment's runs: the parent, and a child for each cell."""
+def _start(client: MlflowClient, experiment: str, results: Results) -> str:
+    sweep = sweep_id(results.params)
+    run = client.create_run(experiment, tags={SWEEP: sweep}, run_name=f"sweep {sweep[:8]}")
+    run_id: str = run.info.run_id
+    client.log_batch(run_id, params=_entities(flat("sweep", results.params.sweep.model_dump())))
+    client.log_text(run_id, results.params_text, "params.yaml")
+    client.set_terminated(run_id)
+    return run_id
 
-    def __init__(self, client: MlflowClient, results: Results) -> None:
-        """Find the parent run and its children, or start the parent."""
-        self.client, self.id = client, sweep_id(results.params)
-        self.experiment = experiment_id(client)
-        found = client.search_runs(
-            [self.experiment], f"tags.`{SWEEP}` = '{self.id}'", max_results=10_000
+
+def _write(client: MlflowClient, experiment: str, tags: dict[str, str], record: Record) -> None:
+    """Log a record as a run; `tags` name its parent, as MLFLOW_RUN_ID may name another run."""
+    from mlflow.entities import Dataset, DatasetInput, InputTag, Metric
+
+    start, end = record.times or (None, None)
+    info = client.create_run(experiment, start, tags | record.tags, record.name).info
+    client.log_batch(
+        info.run_id,
+        [Metric(name, value, info.start_time, step) for name, value, step in record.metrics],
+        _entities(record.params),
+    )
+    inputs = [
+        DatasetInput(
+            # MLflow keeps 36 characters of a digest.
+            Dataset(name, sha256[:36], source_type="rapt", source=json.dumps({"sha256": sha256})),
+            [InputTag("mlflow.data.context", name.split()[-1])],
         )
-        parents = [run for run in found if CELL not in run.data.tags]
-        self.children = [run for run in found if CELL in run.data.tags]
-        self.parent = parents[0].info.run_id if parents else self._start(results)
-
-    def log(self, record: Record) -> None:
-        """Ensure that MLflow has exactly one run of this cell, with this content.
-
-        A changed run is replaced, as MLflow can neither change a param nor remove a metric.
-        """
-        digest = record.digest
-        held = [run for run in self.children if _is(run, record)]
-        current = next((run for run in held if run.data.tags.get(DIGEST) == digest), None)
-        if current is None:
-            self._write(record, digest)
-        for run in held:
-            if run is not current:
-                self._remove(run.info.run_id)
-
-    def _start(self, results: Results) -> str:
-        run_id = self.client.create_run(
-            self.experiment, tags={SWEEP: self.id}, run_name=f"sweep {self.id[:8]}"
-        ).info.run_id
-        self.client.log_batch(
-            run_id, params=_entities(flat("sweep", results.params.sweep.model_dump()))
-        )
-        self.client.log_text(run_id, results.params_text, "params.yaml")
-        self.client.set_terminated(run_id)
-        return run_id
-
-    def _write(self, record: Record, digest: str) -> None:
-        from mlflow.entities import Metric
-        from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
-
-        start, end = record.times or (None, None)
-        info = self.client.create_run(
-            self.experiment,
-            start_time=start,
-            # The parent is set explicitly: MLFLOW_RUN_ID may name an unrelated run.
-            tags={SWEEP: self.id, MLFLOW_PARENT_RUN_ID: self.parent, **record.tags},
-            run_name=record.name,
-        ).info
-        self.client.log_batch(
-            info.run_id,
-            [Metric(name, value, info.start_time, step) for name, value, step in record.metrics],
-            _entities(record.params),
-        )
-        self.client.log_inputs(info.run_id, datasets=_datasets(record.data))
-        for name, path in record.artifacts.items():
-            if path.is_dir():
-                self.client.log_artifacts(info.run_id, str(path), name)
-            else:
-                self.client.log_artifact(info.run_id, str(path))
-        self.client.set_terminated(info.run_id, end_time=end)
-        # Last: an incomplete run has no digest, and is replaced.
-        self.client.set_tag(info.run_id, DIGEST, digest)
-
-    def _remove(self, run_id: str) -> None:
-        """Move a run to MLflow's trash and delete its artifacts, which DVC's cache holds too."""
-        self.client.delete_run(run_id)
-        shutil.rmtree(files.home() / "mlartifacts" / run_id, ignore_errors=True)
+        for name, sha256 in record.data.items()
+    ]
+    client.log_inputs(info.run_id, datasets=inputs)
+    for name, path in record.artifacts.items():
+        if path.is_dir():
+            client.log_artifacts(info.run_id, str(path), name)
+        else:
+            client.log_artifact(info.run_id, str(path))
+    client.set_terminated(info.run_id, end_time=end)
+    # Last: an incomplete run has no digest, and is replaced.
+    client.set_tag(info.run_id, DIGEST, record.digest)
 
 
 def _entities(params: Mapping[str, str]) -> list[Param]:
     from mlflow.entities import Param
 
     return [Param(name, value) for name, value in params.items()]
-
-
-def _datasets(digests: Mapping[str, str]) -> list[DatasetInput]:
-    from mlflow.entities import Dataset, DatasetInput, InputTag
-
-    return [
-        DatasetInput(
-            # MLflow keeps 36 characters of a digest.
-            Dataset(name, sha256[:36], source_type="rapt", source=json.dumps({"sha256": sha256})),
-            [InputTag("mlflow.data.context", name.split()[-1])],
-        )
-        for name, sha256 in digests.items()
-    ]
-
-
-def _is(run: Run, record: Record) -> bool:
-    tags = run.data.tags
-    return (tags[KIND], tags[CELL]) == (record.tags[KIND], record.tags[CELL])
 
 
 def experiment_id(client: MlflowClient) -> str:

@@ -7,15 +7,7 @@ from collections.abc import Iterator, Sequence
 from rapt.grid import sorted_etas
 from rapt.reporting import tables
 from rapt.reporting.tables import Privacy, Utility
-from rapt.reporting.text import (
-    NBSP,
-    count,
-    eta_text,
-    group_text,
-    listing,
-    percent,
-    span,
-)
+from rapt.reporting.text import NBSP, count, eta_text, group_text, listing, percent, span
 from rapt.results.reader import Results
 
 # Up to this many η, a sentence reports all; of more, it reports three.
@@ -29,7 +21,11 @@ def headline(results: Results) -> list[tuple[str, str]]:
     attacks = [row for row in tables.privacy(results) if row.attack_accuracy is not None]
     lines = {
         "What ran": _what_ran(results),
-        "Clean text": _clean([row for row in first if row.unprotected]),
+        "Clean text": "".join(
+            f"Accuracy {percent(row.accuracy, row.accuracy_sd)}{NBSP}%, with nothing protected."
+            for row in first
+            if row.unprotected
+        ),
         "Privatized": _accuracies([row for row in first if not row.unprotected]),
         "Attacked": " ".join(_attacked(attacks)),
         "State": _whole(results),
@@ -41,24 +37,15 @@ def headline(results: Results) -> list[tuple[str, str]]:
 
 def _what_ran(results: Results) -> str:
     sweep = results.params.sweep
-    etas = sorted_etas(sweep.etas)
     at = f" (at {eta_text(listing(sorted_etas(sweep.tune_at)))})" if sweep.probes else ""
     tuners = [*(f"{name}{at}" for name in sweep.tuners), *sweep.probes]
     tuned = f"{listing(sweep.backbones)} tuned with {listing(tuners)} on {listing(sweep.train)}; "
     denoised = f", read with {listing(sweep.denoisers)} too" if sweep.denoisers else ""
     return (
         f"{tuned if sweep.train else ''}words privatized by {listing(sweep.methods)} at "
-        f"{eta_text(listing(etas))}{denoised}; "
+        f"{eta_text(listing(sorted_etas(sweep.etas)))}{denoised}; "
         f"{count(results.params.seeds, 'seed')} a cell."
-        + (" Sentences tell of some η, the tables of all." if len(told(etas)) < len(etas) else "")
-    )
-
-
-def _clean(rows: Sequence[Utility]) -> str:
-    """Report the accuracy of the baseline."""
-    return "".join(
-        f"Accuracy {percent(row.accuracy, row.accuracy_sd)}{NBSP}%, with nothing protected."
-        for row in rows
+        + (" Sentences tell of some η, the tables of all." if len(sweep.etas) > TOLD else "")
     )
 
 
@@ -88,10 +75,10 @@ def _attacked(rows: Sequence[Privacy]) -> Iterator[str]:
         "membership": "infers",
     }
     for kind, verb in verbs.items():
-        ran = [row for row in rows if row.kind == kind and not row.unprotected]
-        if against := [row for row in ran if row.counts]:
+        alone = [r for r in rows if r.kind == kind and not r.unprotected and r.given is None]
+        if against := [row for row in alone if row.counts]:
             first = max(against, key=lambda row: (row.attack_accuracy or 0) - (row.majority or 0))
-            own = [row for row in ran if row.group == first.group]
+            own = [row for row in alone if row.group == first.group]
             parts = [
                 f"{span(r.attack_accuracy for r in own if r.eta == eta)}{NBSP}% at {eta_text(eta)}"
                 for eta in _etas(own)
@@ -101,20 +88,18 @@ def _attacked(rows: Sequence[Privacy]) -> Iterator[str]:
                 f"the methods; {percent(first.clean_accuracy)}{NBSP}% on clean text "
                 f"(baseline {span(r.majority for r in own)}{NBSP}%)."
             )
-        elif handed_no_more := [row for row in ran if row.given is None]:
-            names = listing(list(dict.fromkeys(row.attack for row in handed_no_more)))
+        elif alone:
+            names = listing(list(dict.fromkeys(row.attack for row in alone)))
             yield f"No clean text shows yet that it can be attacked: nothing counts of {names}."
 
 
 def _whole(results: Results) -> str:
-    gates = [
-        gate for gate in [*results.raw_gates.values(), *results.private_gates.values()] if gate
-    ]
-    passed = sum(gate["passed"] for gate in gates)
+    gates = [*results.raw_gates.values(), *results.private_gates.values()]
+    passed = [gate["passed"] for gate in gates if gate]
     ran = len(results.cells) - len(results.missing())
     return (
         f"{ran} of {count(len(results.cells), 'planned cell')} have run; "
-        f"{passed} of {count(len(gates), 'gate')} passed."
+        f"{sum(passed)} of {count(len(passed), 'gate')} passed."
     )
 
 

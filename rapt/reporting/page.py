@@ -23,7 +23,6 @@ from rapt.reporting.narrative import headline
 from rapt.reporting.papers import papers
 from rapt.reporting.papers.table import as_printed
 from rapt.reporting.provenance import origins
-from rapt.reporting.published import beside
 from rapt.reporting.tables import Privacy, Utility
 from rapt.results.reader import Json, Results
 
@@ -143,7 +142,6 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         differences=tables.differences(results),
         calibration=tables.calibration(results),
         targets=tables.targets(results),
-        beside=beside(results),
         channels=tables.channels(results),
         neighbours=tables.neighbours(results),
         categories=tables.categories(results),

@@ -11,10 +11,10 @@ import platform
 import re
 import subprocess
 import time
-from dataclasses import astuple, dataclass, fields
+from collections import Counter
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from jinja2 import Template
 
@@ -32,16 +32,14 @@ PACKAGES = (
     *("seqeval", "spacy", "tokenizers", "torch", "transformers", "wordfreq"),
 )
 
+# What a sidecar says of a cell's run.
+RUN = ("cell", "kind", "commit", "device", "machine", "host_cores", "seconds", "finished")
 
-@dataclass(frozen=True)
-class Origin:
-    """One input of the results.
 
-    Attributes:
-        kind: the kind of input.
-        name: its name within the kind.
-        value: its sha256 or version; None: not known here.
-        command: the command that determines the value; None: there is none.
+class Origin(NamedTuple):
+    """One input of the results: its sha256 or version, None if that is not known here.
+
+    The command determines the value.
     """
 
     kind: Literal["params", "data", "release", "embedding", "backbone", "package"]
@@ -50,57 +48,14 @@ class Origin:
     command: str | None = None
 
 
-@dataclass(frozen=True)
-class Run:
-    """How one cell was computed, from its sidecar file; None: not known."""
-
-    cell: str
-    kind: str
-    commit: str | None = None
-    device: str | None = None
-    machine: str | None = None
-    host_cores: int | None = None
-    seconds: float | None = None
-    finished: str | None = None
-
-
-@dataclass(frozen=True)
-class Stamp:
-    """The facts that vary between equal runs, at the time of a copy.
-
-    Attributes:
-        commit: of the working folder, with `-dirty` if it was edited since; None: no git.
-        machine: the machine that made the copy.
-        at: the time of the copy, UTC.
-        runs: one for each cell that has run.
-    """
-
-    commit: str | None
-    machine: str
-    at: str
-    runs: tuple[Run, ...]
-
-    def hours(self) -> dict[str, float]:
-        """Sum the hours that the cells took, by device."""
-        spent: dict[str, float] = {}
-        for run in self.runs:
-            if run.seconds is not None:
-                device = run.device or "unknown"
-                spent[device] = spent.get(device, 0.0) + run.seconds / 3600
-        return spent
-
-
 def origins(results: Results) -> list[Origin]:
     """List the inputs of the results: params, data, releases, models, packages."""
     params = results.params
     found = [Origin("params", "params.yaml", results.params_sha256)]
     for task, gate in results.raw_gates.items():
-        command = f"dvc repro gate@{task}"
-        hashes = gate["sha256"].items() if gate else [("", None)]
-        found += [
-            Origin("data", f"{task}, {split}" if split else task, value, command)
-            for split, value in hashes
-        ]
+        hashes = {f"{task}, {split}": d for split, d in gate["sha256"].items()} if gate else {}
+        for name, value in (hashes or {task: None}).items():
+            found.append(Origin("data", name, value, f"dvc repro gate@{task}"))
     found += [
         Origin("release", name, gate["sha256"] if gate else None, "dvc repro gate-private")
         for name, gate in results.private_gates.items()
@@ -110,27 +65,29 @@ def origins(results: Results) -> list[Origin]:
     return [*found, *(Origin("package", name, version) for name, version in _pinned().items())]
 
 
-def stamp(results: Results) -> Stamp:
-    """Collect the current facts about this working folder, this machine and each run."""
-    cores = os.cpu_count() or 1
-    return Stamp(
-        commit=_commit(),
-        machine=f"{machine()}, {count(cores, 'core')}, Python {platform.python_version()}",
-        at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        runs=tuple(_run(c.plan.kind, c.plan.cell) for c in results.cells if c.content),
-    )
+def section(results: Results, overhead: PaperTable) -> str:
+    """Render what varies between equal runs as a section of the page: the stamp of a copy.
 
-
-def section(made: Stamp, overhead: PaperTable) -> str:
-    """Render the stamp as a section of the page, with the machine's own table."""
-    spent = ", ".join(f"{hours:.2f} hours on {device}" for device, hours in made.hours().items())
+    Args:
+        results: the cells, whose sidecars say how each was computed.
+        overhead: the table that was measured on this machine.
+    """
+    cells = [(cell.plan.kind, cell.plan.cell) for cell in results.cells if cell.content]
+    runs = [{"cell": cell, "kind": kind, **sidecar(kind, cell)} for kind, cell in cells]
+    hours: Counter[str] = Counter()
+    for run in runs:
+        if "seconds" in run:
+            hours[run["device"]] += run["seconds"] / 3600
+    cores = count(os.cpu_count() or 1, "core")
     source = resources.files("rapt.reporting").joinpath("stamp.html").read_text(encoding="utf-8")
     return Template(source, autoescape=True, trim_blocks=True, keep_trailing_newline=True).render(
-        made=made,
-        known=sum(run.seconds is not None for run in made.runs),
-        cells=count(len(made.runs), "cell"),
-        spent=spent,
-        runs=[astuple(run) for run in made.runs],
+        at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        commit=_commit(),
+        machine=f"{machine()}, {cores}, Python {platform.python_version()}",
+        known=sum("seconds" in run for run in runs),
+        cells=count(len(runs), "cell"),
+        spent=", ".join(f"{spent:.2f} hours on {device}" for device, spent in hours.items()),
+        runs=[[run.get(name) for name in RUN] for run in runs],
         overhead=overhead,
         measured=[(*row.factors.values(), row.published, row.mean) for row in overhead.rows],
     )
@@ -141,24 +98,14 @@ def _pinned() -> dict[str, str]:
     if not LOCK.is_file():
         return {}
     lines = (line.partition("==") for line in LOCK.read_text().splitlines())
-    given = {_canonical(name): version for name, equals, version in lines if equals}
+    given = {re.sub(r"[-_.]+", "-", n).lower(): version for n, equals, version in lines if equals}
     return {name: given[name] for name in PACKAGES if name in given}
-
-
-def _canonical(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def sidecar(kind: str, cell: str) -> dict[str, Any]:
     """Load the facts on a cell that vary between equal runs, as its device; empty if unknown."""
     path = files.home() / ".rapt/runs" / kind / f"{cell}.json"
     return files.read_json(path) if path.is_file() else {}
-
-
-def _run(kind: str, cell: str) -> Run:
-    known = sidecar(kind, cell)
-    names = {field.name for field in fields(Run)} - {"kind", "cell"}
-    return Run(cell, kind, **{name: known[name] for name in names & known.keys()})
 
 
 def _commit() -> str | None:

@@ -34,13 +34,9 @@ def print_results(params: Params) -> None:
     utility, privacy = tables.utility(results), tables.privacy(results)
     for group in tables.groups(utility):
         own = [row for row in utility if row.on_grid and row.group == group]
-        baseline = span(row.majority for row in own)
         clean = next((_value(row, "accuracy") for row in own if row.unprotected), "not planned")
-        title = (
-            f"{group_text(group)}: accuracy, % "
-            f"(baseline {baseline}; clean text, unprotected {clean})"
-        )
-        _print(console, title, own, "accuracy")
+        told = f"baseline {span(row.majority for row in own)}; clean text, unprotected {clean}"
+        _print(console, f"{group_text(group)}: accuracy, % ({told})", own, "accuracy")
     for row in utility:
         if not row.on_grid:
             console.print(
@@ -48,14 +44,13 @@ def print_results(params: Params) -> None:
                 f"({group_text(row.group)} · {row.method}, η = {row.eta})"
             )
     for group in tables.groups(privacy):
-        own_attack = [row for row in privacy if row.group == group]
-        baseline = span(row.majority for row in own_attack)
-        doubt = tables.doubt(own_attack)
+        every = [row for row in privacy if row.group == group]
+        clean, doubt = percent(every[0].clean_accuracy), tables.doubt(every)
+        told = f"baseline {span(row.majority for row in every)}, attack on clean text {clean}"
         title = (
-            f"{attack_text(*group)}: empirical privacy, % (baseline {baseline}, attack on clean "
-            f"text {percent(own_attack[0].clean_accuracy)}{f'; {doubt}' if doubt else ''})"
+            f"{attack_text(*group)}: empirical privacy, % ({told}{f'; {doubt}' if doubt else ''})"
         )
-        _print(console, title, own_attack, "empirical_privacy")
+        _print(console, title, every, "empirical_privacy")
     if missing := results.missing():
         console.print(
             f"{count(len(missing), 'cell')} not run yet; the first: {missing[0].plan.command}",

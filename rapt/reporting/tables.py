@@ -148,21 +148,14 @@ class Privacy:
         return is_unprotected(self.eta)
 
     @property
-    def sound(self) -> bool:
-        """Whether the attack is known to work on clean text, so that its failures are evidence."""
-        return self.broken is False
-
-    @property
     def doubt(self) -> str | None:
         """The mark of its figure wherever it is shown; None: the attack works on clean text."""
-        if self.sound:
-            return None
-        return "broken" if self.broken else "unproven"
+        return {None: "unproven", True: "broken", False: None}[self.broken]
 
     @property
     def counts(self) -> bool:
         """Whether it may count as the strongest attack on one release at its η."""
-        return self.given is None and self.sound
+        return self.given is None and self.doubt is None
 
 
 @dataclass(frozen=True)
@@ -200,6 +193,13 @@ class Target(NamedTuple):
     baseline: str
 
 
+TARGETS = {
+    "invert": Target("protected words", "accuracy_protected", "empirical_privacy", "majority"),
+    "recognize": Target("entities", "f1", "empirical_privacy", "majority"),
+    "membership": Target("membership", "auc", "empirical_privacy", "auc"),
+}
+
+
 def utility(results: Results) -> list[Utility]:
     """Return one row for each tuned cell: of the grid, denoised, and of studies."""
     return [_utility(results, cell) for kind in TUNED for cell in results.of(kind)]
@@ -233,18 +233,12 @@ def privacy(results: Results) -> list[Privacy]:
         for target in _targets(results, cell)
     ]
     found = {(row.group, row.method, row.eta): row for row in own}
-    for row in _shared(results, own):
-        held = found.setdefault((row.group, row.method, row.eta), row)
-        if held.empirical_privacy is None and row.empirical_privacy is not None:
-            found[row.group, row.method, row.eta] = row
-    return list(found.values())
-
-
-def _shared(results: Results, rows: Sequence[Privacy]) -> Iterator[Privacy]:
-    """Yield the rows of attacks on releases as rows of other methods that privatize alike."""
-    for row, method in product(rows, results.params.sweep.methods):
+    for row, method in product(own, results.params.sweep.methods):
         if row.kind != "membership" and row.method in alike(results.params, method)[1:]:
-            yield replace(row, method=method)
+            held = found.setdefault((row.group, method, row.eta), replace(row, method=method))
+            if held.empirical_privacy is None and row.empirical_privacy is not None:
+                found[row.group, method, row.eta] = replace(row, method=method)
+    return list(found.values())
 
 
 def alike(params: Params, method: str) -> list[str]:
@@ -300,19 +294,10 @@ def doubt(rows: Sequence[Privacy]) -> str | None:
 
 
 def _targets(results: Results, cell: Cell) -> list[Target]:
-    match cell.plan.kind:
-        case "invert":
-            return [
-                Target("protected words", "accuracy_protected", "empirical_privacy", "majority")
-            ]
-        case "recognize":
-            return [Target("entities", "f1", "empirical_privacy", "majority")]
-        case "membership":
-            return [Target("membership", "auc", "empirical_privacy", "auc")]
+    if cell.plan.kind in TARGETS:
+        return [TARGETS[cell.plan.kind]]
     return [
-        Target(
-            name, *(f"{metric}_{name}" for metric in ("accuracy", "empirical_privacy", "majority"))
-        )
+        Target(name, f"accuracy_{name}", f"empirical_privacy_{name}", f"majority_{name}")
         for name in results.params.tasks[cell.factors["task"]].attributes or {}
     ]
 
@@ -322,9 +307,15 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
     attack = results.params.attacks[cell.factors["attack"]]
     empirical = cell.metric(target.privacy)
     clean = results.on_clean_text(cell)
+    on_clean = clean.metric(target.accuracy) if clean else None
     # The channel of clean text is the identity: an attacker who knows it reads every word.
     by_identity = isinstance(attack, Inversion) and attack.reads_channel
-    baseline = clean.metric(target.accuracy) if clean else None
+    baseline, broken = clean.baseline(target.baseline) if clean else None, None
+    if by_identity:
+        broken = False
+    elif on_clean and on_clean.low is not None and baseline is not None:
+        # It has to be beaten beyond chance, as half of the attacks without skill are above it.
+        broken = on_clean.low <= baseline
     return Privacy(
         kind=kind,
         cell=cell.plan.cell,
@@ -339,24 +330,14 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         attack_accuracy_all_words=_mean(cell.metric("accuracy")) if kind == "invert" else None,
         **_parts("tpr_at_1", cell.metric("tpr_at_1") if kind == "membership" else None, *ENDS),
         majority=cell.baseline(target.baseline),
-        clean_accuracy=1.0 if by_identity else _mean(baseline),
-        broken=False if by_identity else _broken(clean, target),
+        clean_accuracy=1.0 if by_identity else _mean(on_clean),
+        broken=broken,
         accuracy_ceiling=cell.upper_bound(target.accuracy),
         **_parts("squared_error", _squared_error(cell), *ENDS),
         squared_error_floor=cell.baseline("squared_error"),
         clean_squared_error=_mean(_squared_error(clean)),
         command=cell.plan.command,
     )
-
-
-def _broken(clean: Cell | None, target: Target) -> bool | None:
-    """Whether an attack fails on clean text; None: not known.
-
-    It has to beat its baseline beyond chance, as half of the attacks without skill are above it.
-    """
-    found = clean.metric(target.accuracy) if clean else None
-    baseline = clean.baseline(target.baseline) if clean else None
-    return None if found is None or found.low is None or baseline is None else found.low <= baseline
 
 
 def differences(results: Results) -> list[Difference]:
@@ -375,37 +356,29 @@ def denoised(results: Results) -> list[tuple[str, str]]:
 
 
 def differences_of(results: Results, pairs: Sequence[tuple[str, str]]) -> list[Difference]:
-    """Compute the first minus the second label of each pair, at each η where both have run."""
-    sweep = results.params.sweep
-    rows = (
-        _difference(results, group, eta, method, against)
-        for group in groups(utility(results))
-        for method, against in pairs
-        for eta in sorted_etas(sweep.etas)
-    )
-    return [row for row in rows if row]
+    """Compute the first minus the second label of each pair, at each η where both have run.
 
-
-def _difference(
-    results: Results, group: tuple[str, str, str], eta: str, method: str, against: str
-) -> Difference | None:
-    """Compute the mean over shared seeds, with Student's 95 % interval if they suffice."""
-    task, backbone, tuner = group
-    cells = {
-        cell.label: cell
+    The interval is Student's, of 95 %, if the shared seeds suffice.
+    """
+    seeds = {
+        (cell.factors["task"], cell.factors["backbone"], cell.factors["tuner"], eta, cell.label): (
+            cell.by_seed("accuracy")
+        )
         for kind in ("train", "denoise")
-        for cell in results.of(kind, task=task, backbone=backbone, tuner=tuner, eta=eta)
+        for cell in results.of(kind)
+        for eta in [cell.factors["eta"]]
     }
-    if not {method, against} <= cells.keys():  # tuned at other η
-        return None
-    own, other = (cells[name].by_seed("accuracy") for name in (method, against))
-    paired = [own[seed] - other[seed] for seed in sorted(own.keys() & other.keys())]
-    if not paired:
-        return None
-    found = interval(paired)
-    names = (task, backbone, tuner, eta, method, against)
-    low, high = found or (None, None)
-    return Difference(*names, fmean(paired), low, high, len(paired), _verdict(found))
+    etas = sorted_etas(results.params.sweep.etas)
+    found = []
+    for group, pair, eta in product(groups(utility(results)), pairs, etas):
+        own, other = (seeds.get((*group, eta, name), {}) for name in pair)
+        paired = [own[seed] - other[seed] for seed in sorted(own.keys() & other.keys())]
+        if paired:
+            ends = interval(paired)
+            low, high = ends or (None, None)
+            mean, verdict = fmean(paired), _verdict(ends)
+            found.append(Difference(*group, eta, *pair, mean, low, high, len(paired), verdict))
+    return found
 
 
 def _verdict(found: tuple[float, float] | None) -> str:
@@ -429,23 +402,21 @@ def interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, 
 def calibration(results: Results) -> list[dict[str, Any]]:
     """Return one row for each embedding, mechanism and η."""
     return [
-        {"embedding": embedding, "mechanism": mechanism, **point}
-        for embedding, content in results.calibrations.items()
-        if content
-        for mechanism, curve in content["curves"].items()
-        for point in sorted(curve, key=lambda point: float(point["eta"]))
+        row
+        for of_mechanism in _of_calibrations(results, "curves")
+        for row in sorted(of_mechanism, key=lambda row: float(row["eta"]))
     ]
 
 
 def targets(results: Results) -> list[dict[str, Any]]:
     """Return one row for each embedding, mechanism and target share, with its η."""
-    return [
-        {"embedding": embedding, "mechanism": mechanism, **target}
-        for embedding, content in results.calibrations.items()
-        if content
-        for mechanism, found in content["targets"].items()
-        for target in found
-    ]
+    return [row for of_mechanism in _of_calibrations(results, "targets") for row in of_mechanism]
+
+
+def _of_calibrations(results: Results, part: str) -> Iterator[list[dict[str, Any]]]:
+    for embedding, content in results.calibrations.items():
+        for mechanism, found in (content[part] if content else {}).items():
+            yield [{"embedding": embedding, "mechanism": mechanism, **row} for row in found]
 
 
 def channels(results: Results) -> list[dict[str, Any]]:
@@ -535,8 +506,7 @@ def _plain(value: Any) -> Any:
 
 def _squared_error(cell: Cell | None) -> Metric | None:
     """Return the squared error; None: the cell has not run, or its attack guesses no vectors."""
-    has_one = cell and cell.content and "squared_error" in cell.content.metrics
-    return cell.metric("squared_error") if cell and has_one else None
+    return cell.content.metrics.get("squared_error") if cell and cell.content else None
 
 
 def _parts(name: str, metric: Metric | None, *parts: str) -> dict[str, Any]:

@@ -40,24 +40,18 @@ def to_tex(header: Sequence[str], rows: Sequence[Sequence[str]], *, above: str, 
         left: how many columns are words, before those that are numbers.
     """
     columns = "l" * left + "r" * (len(header) - left)
-    long = len(rows) > OF_A_PAGE
-    name = "longtable" if long else "tabular"
-    lines = [
-        *(f"% {line}" for line in above.splitlines()),
-        rf"\begin{{{name}}}{{{columns}}}",
-        r"\toprule",
-        _line(header),
-        r"\midrule",
-        *([r"\endhead"] if long else []),
-        *map(_line, rows),
-        r"\bottomrule",
-        rf"\end{{{name}}}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return " & ".join("".join(map(_shown, cell)) for cell in cells) + r" \\"
+    name, head = "tabular", ""
+    if len(rows) > OF_A_PAGE:
+        name, head = "longtable", "\\endhead\n"
+    comments = "".join(f"% {line}\n" for line in above.splitlines())
+    top, *body = (
+        " & ".join("".join(map(_shown, cell)) for cell in row) + " \\\\\n"
+        for row in (header, *rows)
+    )
+    return (
+        f"{comments}\\begin{{{name}}}{{{columns}}}\n\\toprule\n{top}\\midrule\n{head}"
+        f"{''.join(body)}\\bottomrule\n\\end{{{name}}}\n"
+    )
 
 
 def _shown(character: str) -> str:

@@ -30,13 +30,7 @@ class _Part(BaseModel):
 
 
 class SeedResult(_Part):
-    """The result of one seed.
-
-    Attributes:
-        seed: the seed's number.
-        metrics: each metric by name.
-        curves: each curve by name, with one value per epoch; only training has any.
-    """
+    """The result of one seed; only training has curves, with one value per epoch."""
 
     seed: int
     metrics: dict[str, float]
@@ -65,16 +59,10 @@ class CellResult(_Part):
     """The result of a cell over its seeds.
 
     Attributes:
-        version: of this schema.
-        kind: of the cell.
-        cell: its name.
-        factors: by name.
         protection: of the release: `d_X-privacy` or `unprotected`.
-        metrics: each metric over the seeds.
-        baselines: the score of a trivial answer, as the most frequent class.
-        upper_bounds: what no attack of the kind exceeds, where that is known.
+        baselines: by metric the score of a trivial answer, as the most frequent class.
+        upper_bounds: by metric what no attack of the kind exceeds, where that is known.
         counts: rows or words behind the figures.
-        seeds: the result of each seed.
     """
 
     version: int = Field(SCHEMA, validation_alias="schema", serialization_alias="schema")
@@ -111,16 +99,9 @@ class Cell:
         intervals: Mapping[str, tuple[float, float]] | None = None,
         device: str = "cpu",
     ) -> None:
-        """Write the cell and its sidecar.
+        """Write the cell, as in `CellResult`, and its sidecar, which names the device.
 
-        Args:
-            protection: as in `CellResult`, like `seeds`, `baselines`, `counts`, `upper_bounds`.
-            seeds: the result of each seed.
-            baselines: by metric.
-            counts: by name.
-            upper_bounds: by metric; None: none is known.
-            intervals: the 95 % confidence interval of metrics that have one.
-            device: what computed it.
+        Metrics may have a 95 % confidence interval.
         """
         over = {
             name: Metric.model_validate(summary([seed.metrics[name] for seed in seeds]))

@@ -15,12 +15,7 @@ SHOWN = 5  # example ids in a message
 
 
 def report(findings: list[Finding], **facts: Any) -> dict[str, Any]:
-    """Return a gate's JSON.
-
-    Args:
-        findings: of all splits.
-        facts: the other keys: gate, task, sha256, ...
-    """
+    """Return a gate's JSON: the findings of all splits, and facts as gate, task, sha256."""
     passed = all(finding["passed"] for finding in findings)
     return {**facts, "passed": passed, "expectations": findings}
 
@@ -39,10 +34,7 @@ def write(folder: Path, reports: Mapping[str, dict[str, Any]]) -> None:
 
 
 def stop(reports: Mapping[str, dict[str, Any]]) -> None:
-    """Stop if an expectation failed, with a line for each that did.
-
-    Args:
-        reports: by their path, already written, so that the user can read what failed.
+    """Stop if an expectation of the reports, by path, failed, with a line for each that did.
 
     Raises:
         RaptError: an expectation failed.

@@ -149,10 +149,7 @@ def prune(params: Params) -> list[Path]:
 def load(params: Params, whole: Params | None = None) -> Results:
     """Load the planned cells, gates, statistics and examples that exist.
 
-    Args:
-        params: the params of the plan.
-        whole: the params of which `params` is a part, whose clean text is the attacks' baseline.
-            None: `params` itself.
+    If `params` is part of a `whole`, the whole's cells on clean text are the attacks' baseline.
     """
     planned = plan(params)
     sweep = params.sweep

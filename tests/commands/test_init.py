@@ -38,7 +38,7 @@ def write(path: str, *lines: str) -> str:
 
 def mine(rows: int = 200) -> str:
     lines = [f'"words, {i} of a text",{"no" if i % 3 else "yes"},{i % 2}' for i in range(rows)]
-    return write("My Own_file.csv", "Text,mood,who", *lines)
+    return write("My Own_file.csv", "text,mood,who", *lines)
 
 
 def test_an_unedited_preset_becomes_an_experiment_on_this_file_alone() -> None:
@@ -49,7 +49,7 @@ def test_an_unedited_preset_becomes_an_experiment_on_this_file_alone() -> None:
     assert sweep.tasks == sweep.train == sweep.invert == sweep.infer == list(p.tasks) == name
     assert (sweep.tuners, sweep.probes, sweep.inferences) == ([], ["linear-probe"], ["authorship"])
     task = p.tasks["my-own-file"]
-    assert (task.text, task.text_pair, task.authors) == ("Text", None, None)
+    assert (task.text, task.text_pair, task.authors) == ("text", None, None)
     assert task.label and task.label.names == ["no", "yes"]
     assert task.attributes == {"who": Values(type="values", column="who", values=["0", "1"])}
     assert task.source.sha256 == {"all": files.sha256("My Own_file.csv")}  # type: ignore[union-attr]
@@ -116,20 +116,10 @@ def test_tasks_at_the_end_of_the_file_and_another_indent(shipped: str, ending: s
     assert Path("params.yaml").read_text().endswith("}" + ending)
 
 
-@pytest.mark.parametrize(
-    ("header", "line", "found"),
-    [
-        ("review,stars", "it was a good film {i},{i}", ("review", None)),
-        ("id,was", "{i},it was quite a good film {i}", ("was", None)),
-        ("sentence1,sentence2", "one {i},two {i}", ("sentence1", "sentence2")),
-    ],
-)
-def test_the_text_is_guessed_where_it_is_obvious(
-    header: str, line: str, found: tuple[str, str | None]
-) -> None:
-    task_block(write("a.csv", header, *(line.format(i=i) for i in range(200))))
+def test_columns_that_are_not_named_are_text_and_label() -> None:
+    task_block(write("a.csv", "text,label", *(f"words {i},{i % 2}" for i in range(200))))
     task = load().tasks["a"]
-    assert (task.text, task.text_pair) == found
+    assert (task.text, task.text_pair, task.label and task.label.column) == ("text", None, "label")
 
 
 @pytest.mark.parametrize(
@@ -137,13 +127,13 @@ def test_the_text_is_guessed_where_it_is_obvious(
     [
         (
             {"label": "mod"},
-            "label: got 'mod', expected one of Text, mood, who. Did you mean 'mood'",
+            "label: got 'mod', expected one of mood, text, who. Did you mean 'mood'",
         ),
-        ({"text": "txt"}, "text: got 'txt', expected one of Text, mood, who. Did you mean 'Text'"),
+        ({"text": "txt"}, "text: got 'txt', expected one of mood, text, who. Did you mean 'text'"),
         ({"attributes": ["wo"]}, "attribute: got 'wo', expected one of"),
         ({"name": "movies"}, "tasks.movies: got a name that stands in params.yaml"),
         ({"name": "My Task"}, "digits and single hyphens. Did you mean 'my-task'?"),
-        ({"label": "Text"}, "label: got 200 different values in column 'Text', expected 2 to 20"),
+        ({"label": "text"}, "label: got 200 different values in column 'text', expected 2 to 20"),
     ],
 )
 def test_a_mistake_is_one_line_and_changes_nothing(edited: str, how: dict, line: str) -> None:
@@ -181,7 +171,7 @@ def test_too_few_rows_name_their_key(texts: int) -> None:
         (
             "a.csv",
             ["x,y", "secret,1"],
-            r"got no single text column, expected one of x, y\. Name it with --text",
+            r"a\.csv: text: got 'text', expected one of x, y",
         ),
         ("a.doc", ["secret"], "got '.doc', expected one of .csv, .jsonl"),
     ],
@@ -202,15 +192,19 @@ def test_a_hidden_test_split_is_passed_over() -> None:
     for split in ("train", "validation", "test"):
         lines = [f"{split} {i},{-1 if split == 'test' else i % 2}" for i in range(60)]
         write(f"glue/{split}.csv", "sentence,label", *lines)
-    task_block("glue")
+    task_block("glue", text="sentence")
     assert load().tasks["glue"].source.files["test"] == "glue/validation.csv"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
     ("folder", "how", "columns"),
     [
-        ("sst2", {}, ("sentence", None, ["0", "1"])),
-        ("happydb", {"label": "social", "attributes": ["gender"]}, ("moment", None, ["no", "yes"])),
+        ("sst2", {"text": "sentence"}, ("sentence", None, ["0", "1"])),
+        (
+            "happydb",
+            {"text": "moment", "label": "social", "attributes": ["gender"]},
+            ("moment", None, ["no", "yes"]),
+        ),
     ],
 )
 def test_folders_of_real_data(shared: Path, folder: str, how: dict, columns: tuple) -> None:

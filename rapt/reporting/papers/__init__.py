@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rapt.reporting.papers.layout import Layout, layouts
+from rapt.reporting.papers.layout import layouts
 from rapt.reporting.papers.published_values import rows_beside
 from rapt.reporting.papers.rows import ROWS, overhead
-from rapt.reporting.papers.setup_differences import differences
+from rapt.reporting.papers.settings import differences
 from rapt.reporting.papers.table import PaperRow, PaperTable
 from rapt.results.reader import Json, Results
 
@@ -29,14 +29,21 @@ def papers(results: Results, benchmarks: Json | None = None) -> list[PaperTable]
 def paper_table(results: Results, name: str, benchmarks: Json | None = None) -> PaperTable:
     """One table or figure by its name, as rapt-table-2; arguments as of `papers`."""
     layout, measured = layouts()[name], benchmarks or {}
-    notes = [layout.note] if layout.note else []
-    if layout.place.startswith("Figure"):
-        notes.append(UNPRINTED)
-    note = " ".join(notes).format(draws=results.params.channel.draws)
+    if layout.rows is None:
+        rows = rows_beside(results, layout)
+    elif layout.rows == "overhead":
+        rows = overhead(measured)
+    else:
+        rows = list(ROWS[layout.rows](results))
+    if not rows and layout.empty:
+        # The command, for each value of the one column that it names.
+        named = [{column: v} for column in layout.columns for v in layout.empty.get(column, ())]
+        rows = [PaperRow(factors, command=layout.empty["command"]) for factors in named or [{}]]
     if layout.compared in ("training", "attacks", "words"):
         differs = differences(results.params, layout.paper, layout.compared)
     else:
         differs = layout.compared.format(machine=_machine(measured))
+    notes = [layout.note, UNPRINTED if layout.place.startswith("Figure") else None]
     return PaperTable(
         name=name,
         title=layout.title,
@@ -44,28 +51,9 @@ def paper_table(results: Results, name: str, benchmarks: Json | None = None) -> 
         unit=layout.unit,
         differs=differs,
         columns=tuple(layout.columns),
-        rows=tuple(_rows(results, layout, measured)) or _empty(layout),
-        note=note or None,
+        rows=tuple(rows),
+        note=" ".join(filter(None, notes)).format(draws=results.params.channel.draws) or None,
     )
-
-
-def _rows(results: Results, layout: Layout, benchmarks: Json) -> list[PaperRow]:
-    if layout.rows is None:
-        return rows_beside(results, layout)
-    if layout.rows == "overhead":
-        return overhead(benchmarks)
-    return list(ROWS[layout.rows](results))
-
-
-def _empty(layout: Layout) -> tuple[PaperRow, ...]:
-    """Return rows that say what runs a table, one for each value that a preset has."""
-    if not layout.empty:
-        return ()
-    command = layout.empty["command"]
-    for column in layout.columns:
-        if column in layout.empty:
-            return tuple(PaperRow({column: v}, command=command) for v in layout.empty[column])
-    return (PaperRow({}, command=command),)
 
 
 def _machine(benchmarks: Json) -> str:

@@ -6,26 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 
 from ruamel.yaml import YAML
+
+# What a study of the papers varies.
+Study = Literal["embedding", "prefix-length", "choice", "objective", "plain-length"]
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """The settings of a paper's experiment.
+    """The settings of a paper's experiment, models and tasks by the paper's names.
 
-    Attributes:
-        title: the paper.
-        tasks: tasks that it tunes on, by the names of params.yaml; empty: not stated.
-        backbones: backbones, by the paper's names.
-        embedding: model whose table the words are privatized on.
-        epochs: epochs of training.
-        batch_size: batch size of training.
-        max_tokens: most tokens of a text.
-        seeds: number of seeds that it averages over; None: not stated.
-        learning_rate: learning rate; None: it has several.
-        plain_tokens: plain tokens before each text; None: it has none.
+    None: the paper does not state it, or has several. No `tasks`: not stated.
     """
 
     title: str
@@ -58,11 +51,11 @@ class Layout:
         cells: the values that a cell's factors must have. Tuners and attacks are named as in the
             papers.
         without: values that they must not have.
-        setting: the function of settings.py that finds what a study varies; None: no study.
+        setting: what a study varies, by settings.py; None: no study.
         printed: the file, source and table of the printed numbers; None: it prints none.
         presets: presets with the printed numbers that they run, by factor; the first one counts.
         empty: the command that makes rows where there are none, and the values of one column.
-        compared: the settings that `setup_differences` compares, or the sentence itself.
+        compared: what settings.py compares, or the sentence itself.
         note: a further remark; None: none.
     """
 
@@ -76,7 +69,7 @@ class Layout:
     kinds: Sequence[str] = ("train", "study")
     cells: Mapping[str, Sequence[str]] = field(default_factory=dict)
     without: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    setting: str | None = None
+    setting: Study | None = None
     printed: Mapping[str, str] | None = None
     presets: Sequence[Mapping[str, Any]] = ()
     empty: Mapping[str, Any] | None = None
@@ -86,15 +79,15 @@ class Layout:
 
 @cache
 def layouts() -> dict[str, Layout]:
-    """Return the layout of each table and figure by name, in the report's order."""
+    """Return the layout of each table and figure by name, in the report's order.
+
+    The key `on` of an entry holds settings of the paper for this table alone.
+    """
     path = files("rapt.reporting").joinpath("published", "tables.yaml")
     content = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
     papers = {name: Experiment(**settings) for name, settings in content["papers"].items()}
-    return {entry["name"]: _layout(papers, entry) for entry in content["tables"]}
-
-
-def _layout(papers: Mapping[str, Experiment], entry: dict[str, Any]) -> Layout:
-    """Build one layout; its key `on` holds settings of the paper for this table alone."""
-    paper = replace(papers[entry["paper"]], **entry.get("on", {}))
-    own = {name: value for name, value in entry.items() if name != "on"}
-    return Layout(**own | {"paper": paper})
+    found = {}
+    for entry in content["tables"]:
+        paper = replace(papers[entry.pop("paper")], **entry.pop("on", {}))
+        found[entry["name"]] = Layout(paper=paper, **entry)
+    return found

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
 
 from rapt.grid import ATTACKED, CLEAN, is_unprotected
 from rapt.reporting import tables
 from rapt.reporting.papers.layout import Layout
-from rapt.reporting.papers.settings import NAMES, SETTINGS, embedding_name
+from rapt.reporting.papers.settings import paper_name, setting
 from rapt.reporting.papers.table import PaperRow
-from rapt.reporting.published import BERT, inverted, read, replaced
 from rapt.reporting.text import percent
 from rapt.results.reader import Cell, Results
+
+BERT = "bert-base-uncased"
+
+
+@cache
+def read(name: str) -> Sequence[Mapping[str, str]]:
+    """Read a file of published numbers, row by row."""
+    text = files("rapt.reporting").joinpath("published", name).read_text()
+    return tuple(csv.DictReader(text.splitlines()))
+
+
+def replaced(embedding: str) -> dict[str, float]:
+    """Return RAPT's replacement probability by η on a model's table."""
+    return {
+        row["eta"]: float(row["replacement_probability"])
+        for row in read("replacement.csv")
+        if row["embedding"] == embedding
+    }
 
 
 @dataclass(frozen=True)
@@ -39,7 +59,8 @@ def rows_beside(results: Results, layout: Layout) -> list[PaperRow]:
     The paper's remaining numbers follow.
     """
     printed = list(_printed(layout))
-    planned = _planned(results, layout)
+    cells = [cell for kind in layout.kinds for cell in results.of(kind)]
+    planned = [own for cell in cells if (own := _own(results, layout, cell))]
     same = [_same(printed, own) for own in planned]
     if layout.setting and len({own.named["setting"] for own in planned}) < 2:
         # One setting alone is no study, unless the paper has the same.
@@ -67,25 +88,21 @@ def _printed(layout: Layout) -> Iterator[Compared]:
         factors = {name: row[name] for name in layout.columns}
         if factors.get("method") == "none":
             factors["method"] = "t2t"
-        generated = row["metric"] == "bleu"
-        if generated:
-            factors["task"] += ", BLEU"
-        command = None if generated else _command(layout, factors)
         embedding = row["setting"] if layout.setting == "embedding" else BERT
-        shares = {} if generated else _replaced(row["source"], embedding)
-        yield Compared(
-            PaperRow(factors, published=float(row["value"]), command=command),
-            factors,
-            embedding,
-            shares.get(row["eta"]),
-        )
+        command, share = _command(layout, factors), _replaced(row["source"], embedding, row["eta"])
+        if row["metric"] == "bleu":
+            factors["task"] += ", BLEU"
+            command = share = None
+        row_of_it = PaperRow(factors, published=float(row["value"]), command=command)
+        yield Compared(row_of_it, factors, embedding, share)
 
 
-def _replaced(source: str, embedding: str) -> dict[str, float]:
-    """Return a paper's shares of replaced words by η."""
-    if source == "qu-2021":
-        return {eta: 1 - share for eta, share in inverted().items()}
-    return replaced(embedding)
+def _replaced(source: str, embedding: str, eta: str) -> float | None:
+    """Return a paper's share of replaced words: in Qu et al.'s inversion, those not found."""
+    if source != "qu-2021":
+        return replaced(embedding).get(eta)
+    of_sst2 = {row["eta"]: row["value"] for row in read("inversion.csv") if row["task"] == "sst2"}
+    return 1 - float(of_sst2[eta]) / 100 if eta in of_sst2 else None
 
 
 def _command(layout: Layout, factors: Mapping[str, str]) -> str | None:
@@ -101,30 +118,24 @@ def _command(layout: Layout, factors: Mapping[str, str]) -> str | None:
     return None
 
 
-def _planned(results: Results, layout: Layout) -> list[Compared]:
-    cells = (cell for kind in layout.kinds for cell in results.of(kind))
-    return [own for cell in cells if (own := _own(results, layout, cell))]
-
-
 def _own(results: Results, layout: Layout, cell: Cell) -> Compared | None:
     """Convert a cell for a table; None: it does not belong there."""
-    params, factors = results.params, dict(cell.factors)
+    params, factors, doubt = results.params, dict(cell.factors), None
     if layout.setting:
-        setting = SETTINGS[layout.setting](params, factors)
-        if setting is None:
+        varied = setting(layout.setting, params, factors)
+        if varied is None:
             return None
-        factors["setting"] = setting
-    named = {n: NAMES[n](params, value) if n in NAMES else value for n, value in factors.items()}
-    embedding = embedding_name(params, factors["embedding"])
-    if not _belongs(layout, named):
+        factors["setting"] = varied
+    named = {name: paper_name(params, name, value) for name, value in factors.items()}
+    inside = all(named[name] in values for name, values in layout.cells.items())
+    if not inside or any(named[name] in values for name, values in layout.without.items()):
         return None
-    doubt = None
     if cell.plan.kind in ATTACKED:
         if params.attacks[factors["attack"]].given:
             return None
         (doubt,) = tables.doubts(results, [cell]).values()
     if layout.setting == "embedding":
-        named["setting"] = embedding
+        named["setting"] = named["embedding"]
     if layout.setting:
         named["method"] = "rapt"  # whose parts the paper's studies vary
     elif factors["method"] == CLEAN:
@@ -139,21 +150,15 @@ def _own(results: Results, layout: Layout, cell: Cell) -> Compared | None:
         remark=doubt if found else None,
     )
     of_columns = {name: named[name] for name in layout.columns}
-    return Compared(row, of_columns, embedding, results.replaced(cell.factors))
-
-
-def _belongs(layout: Layout, named: Mapping[str, str]) -> bool:
-    inside = all(named[name] in values for name, values in layout.cells.items())
-    return inside and not any(named[name] in values for name, values in layout.without.items())
+    return Compared(row, of_columns, named["embedding"], results.replaced(cell.factors))
 
 
 def _beside(own: Compared, same: Compared | None, printed: Sequence[Compared]) -> PaperRow:
     shown = same or _nearest(printed, own)
     if shown is None:
         return own.row
-    return replace(
-        own.row, published=shown.row.published, beside=None if same else _described(shown)
-    )
+    beside = None if same else _described(shown)
+    return replace(own.row, published=shown.row.published, beside=beside)
 
 
 def _same(printed: Iterable[Compared], own: Compared) -> Compared | None:
@@ -168,27 +173,21 @@ def _nearest(printed: Sequence[Compared], own: Compared) -> Compared | None:
     The method, the setting and the attack have to be the same.
     """
     asked = {"method", "setting", "attack"} & own.named.keys()
-    near = [
-        p
-        for p in printed
-        if all(p.named[name] == own.named[name] for name in asked) and _distance(p, own) is not None
-    ]
     soft = [name for name in ("tuner", "task", "backbone") if name in own.named]
-    return min(
-        near,
-        key=lambda p: (
-            *(p.named[name] != own.named[name] for name in soft),
-            _distance(p, own) or 0.0,
-        ),
-        default=None,
-    )
+    near = [
+        ([p.named[name] != own.named[name] for name in soft], distance, place)
+        for place, p in enumerate(printed)
+        if all(p.named[name] == own.named[name] for name in asked)
+        and (distance := _distance(p, own)) is not None
+    ]
+    return printed[min(near)[-1]] if near else None
 
 
 def _distance(printed: Compared, own: Compared) -> float | None:
     """Compute the distance of the replaced shares; None: they are not comparable."""
-    etas = (printed.named["eta"], own.named["eta"])
-    if any(map(is_unprotected, etas)):
-        return 0.0 if all(map(is_unprotected, etas)) else None
+    unprotected = [is_unprotected(of.named["eta"]) for of in (printed, own)]
+    if any(unprotected):
+        return 0.0 if all(unprotected) else None
     if printed.replaced is None or own.replaced is None:
         return None
     return abs(printed.replaced - own.replaced)
@@ -196,10 +195,11 @@ def _distance(printed: Compared, own: Compared) -> float | None:
 
 def _described(printed: Compared) -> str:
     """Describe a printed number's setting, without the factors that the row beside it shares."""
-    shown = {
-        name: v for name, v in printed.named.items() if name not in ("method", "setting", "attack")
-    }
-    names = " · ".join(f"η = {v}" if name == "eta" else v for name, v in shown.items())
+    names = " · ".join(
+        f"η = {value}" if name == "eta" else value
+        for name, value in printed.named.items()
+        if name not in ("method", "setting", "attack")
+    )
     if printed.replaced is None or is_unprotected(printed.named["eta"]):
         return names
     return f"{names}, where {percent(printed.replaced)} % of the words are replaced"

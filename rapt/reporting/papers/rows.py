@@ -8,9 +8,9 @@ from itertools import product
 
 from rapt.grid import CLEAN, sorted_etas
 from rapt.reporting import tables
-from rapt.reporting.papers.settings import embedding_name
+from rapt.reporting.papers.published_values import BERT, read, replaced
+from rapt.reporting.papers.settings import paper_name
 from rapt.reporting.papers.table import PaperRow
-from rapt.reporting.published import BERT, read, replaced
 from rapt.reporting.tables import Privacy, Utility
 from rapt.results.reader import Json, Results
 
@@ -21,19 +21,20 @@ def _replacement(results: Results) -> Iterator[PaperRow]:
     """RAPT, Table III."""
     params = results.params
     printed = {eta: round(100 * share, 4) for eta, share in replaced(BERT).items()}
+    own = {name: paper_name(params, "embedding", name) for name in results.calibrations}
     for name, content in results.calibrations.items():
         curve = content["curves"]["t2t"] if content else []
         shares = {point["eta"]: 100 * point["replaced"] for point in curve}
-        of_paper = embedding_name(params, name) == BERT
         for eta in params.calibrate.etas:
+            other = eta in printed and own[name] != BERT
             yield PaperRow(
                 {"embedding": name, "eta": eta},
                 published=printed.get(eta),
-                beside=None if of_paper or eta not in printed else f"{BERT} at the same η",
+                beside=f"{BERT} at the same η" if other else None,
                 mean=shares.get(eta),
                 command=f"dvc repro calibrate@{name}",
             )
-    if BERT not in {embedding_name(params, name) for name in results.calibrations}:
+    if BERT not in own.values():
         command = "rapt preset paper-nlu-bert, then dvc repro calibrate"
         for eta, share in printed.items():
             yield PaperRow({"embedding": BERT, "eta": eta}, share, command=command)
@@ -41,7 +42,6 @@ def _replacement(results: Results) -> Iterator[PaperRow]:
 
 def overhead(benchmarks: Json) -> list[PaperRow]:
     """RAPT, Table X; `benchmarks` is empty without measurements."""
-    measured = benchmarks.get("edge", [])
     # The measure, its column in the paper, and its name in reports/benchmarks.json.
     measures = (
         ("time, s", "seconds_per_sequence", "time"),
@@ -49,22 +49,18 @@ def overhead(benchmarks: Json) -> list[PaperRow]:
         ("rapt privatize: time, s", None, "time of rapt privatize"),
         ("rapt privatize: memory, MiB", None, "peak memory of rapt privatize"),
     )
-    rows = []
-    for row in read("edge_overhead.csv"):
-        words = f"{int(row['words']):,}"
-        for measure, column, name in measures:
-            begins = f"{name}, {words} words"
-            found = (one["value"] for one in measured if one["name"].startswith(begins))
-            rows.append(
-                PaperRow(
-                    {"words": words, "measure": measure},
-                    published=float(row[column]) if column else None,
-                    beside="Raspberry Pi 4" if column else None,
-                    mean=next(found, None),
-                    command="make benchmark",
-                )
-            )
-    return rows
+    measured = {one["name"].partition(" (")[0]: one["value"] for one in benchmarks.get("edge", ())}
+    return [
+        PaperRow(
+            {"words": f"{int(row['words']):,}", "measure": measure},
+            published=float(row[column]) if column else None,
+            beside="Raspberry Pi 4" if column else None,
+            mean=measured.get(f"{name}, {int(row['words']):,} words"),
+            command="make benchmark",
+        )
+        for row in read("edge_overhead.csv")
+        for measure, column, name in measures
+    ]
 
 
 def _attacks(results: Results) -> Iterator[PaperRow]:
@@ -170,16 +166,14 @@ def _examples(results: Results) -> Iterator[PaperRow]:
 
 def _deniability(results: Results) -> Iterator[PaperRow]:
     """Qu et al., Figures 3 and 4: N_w and S_w."""
-    found = {
-        (row["embedding"], row["method"], row["eta"]): row
-        for row in tables.channels(results)
-        if row["choice"] == "sampled"
-    }
+    rows = [row for row in tables.channels(results) if row["choice"] == "sampled"]
+    found = {(row["embedding"], row["method"], row["eta"]): row for row in rows}
     sweep = results.params.sweep
     for key in product(sweep.embeddings, sweep.channels, sorted_etas(sweep.etas)):
+        factors = dict(zip(("embedding", "method", "eta"), key, strict=True))
         for measure, column in (("N_w", "n_w_median"), ("S_w", "s_w_median")):
             yield PaperRow(
-                dict(zip(("embedding", "method", "eta"), key, strict=True)) | {"measure": measure},
+                factors | {"measure": measure},
                 mean=found[key][column] if key in found else None,
                 command=f"dvc repro channel@{'-'.join(key)}",
             )
@@ -187,18 +181,15 @@ def _deniability(results: Results) -> Iterator[PaperRow]:
 
 def _geometry(results: Results) -> Iterator[PaperRow]:
     """Qu et al., Figures 3 and 4: distances, and the noise that they are to be seen against."""
+    near, noise = "distance to the k-th nearest word", "mean norm of the noise"
     for embedding, content in results.geometries.items():
         command = f"dvc repro calibrate@{embedding}"
         if not content:
             yield PaperRow({"embedding": embedding}, command=command)
             continue
-        measured = [
-            ("distance to the k-th nearest word", f"k = {found['k']}", found["mean"])
-            for found in content["neighbours"]
-        ] + [
-            ("mean norm of the noise", f"η = {eta}", content["dimension"] / float(eta))
-            for eta in sorted_etas(results.params.sweep.etas)
-        ]
+        measured = [(near, f"k = {found['k']}", found["mean"]) for found in content["neighbours"]]
+        for eta in sorted_etas(results.params.sweep.etas):
+            measured.append((noise, f"η = {eta}", content["dimension"] / float(eta)))
         for measure, at, mean in measured:
             factors = {"embedding": embedding, "measure": measure, "at": at}
             yield PaperRow(factors, mean=mean, command=command)

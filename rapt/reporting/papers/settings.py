@@ -1,12 +1,31 @@
-"""The papers' names for an experiment's models and tuners, and what their studies vary."""
+"""An experiment in the papers' terms: their names, what their studies vary, what differs here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from rapt.params import Method, Params
+from rapt.reporting.papers.layout import Experiment, Study
+from rapt.reporting.text import listing
 
 MODELS = {"meta-llama-3-8b": "llama3-8b", "mistral-7b-v0.1": "mistral-7b"}
+
+
+def paper_name(params: Params, factor: str, value: str) -> str:
+    """Return the papers' name of a factor's value in params.yaml; its own if they have none."""
+    match factor:
+        case "attack":
+            return params.attacks[value].type
+        case "backbone":
+            backbone = params.backbones[value]
+            return "bilstm" if backbone.encoder else model_name(backbone.model)
+        case "embedding":
+            return model_name(params.embeddings[value].model)
+        case "tuner":
+            tuner = params.tuners[value]
+            quantized = tuner.type == "lora" and tuner.quantize
+            return "qlora" if quantized else tuner.type.removesuffix("-tuning")
+    return value
 
 
 def model_name(model: str) -> str:
@@ -15,55 +34,28 @@ def model_name(model: str) -> str:
     return MODELS.get(name, name)
 
 
-def backbone_name(params: Params, name: str) -> str:
-    """Return the papers' name of a backbone of params.yaml."""
-    backbone = params.backbones[name]
-    return "bilstm" if backbone.encoder else model_name(backbone.model)
+def setting(study: Study, params: Params, factors: Mapping[str, str]) -> str | None:
+    """Return a cell's value of what a study varies; None: the cell is not part of it."""
+    method, tuner = params.method(factors["method"]), params.tuners[factors["tuner"]]
+    variant, plain = _variant(method), method.plain_tokens
+    match study:
+        case "embedding":
+            return factors["embedding"]
+        case "prefix-length" if tuner.type == "prefix-tuning" and variant == "rapt":
+            return str(tuner.tokens)
+        case "choice" if plain:
+            return plain.choice
+        case "objective":
+            return variant
+        case "plain-length" if variant == "without_plain_tokens":
+            return "0"
+        case "plain-length" if variant == "rapt" and plain:
+            return str(plain.length)
+    return None
 
 
-def embedding_name(params: Params, name: str) -> str:
-    """Return the papers' name of an embedding model of params.yaml."""
-    return model_name(params.embeddings[name].model)
-
-
-def tuner_name(params: Params, name: str) -> str:
-    """Return the papers' name of a tuner of params.yaml."""
-    tuner = params.tuners[name]
-    if tuner.type == "lora" and tuner.quantize:
-        return "qlora"
-    return tuner.type.removesuffix("-tuning")
-
-
-def attack_name(params: Params, name: str) -> str:
-    """Return the papers' name of an attack of params.yaml."""
-    return params.attacks[name].type
-
-
-NAMES: dict[str, Callable[[Params, str], str]] = {
-    "attack": attack_name,
-    "backbone": backbone_name,
-    "tuner": tuner_name,
-}
-
-
-def _embedding(params: Params, factors: Mapping[str, str]) -> str:
-    return factors["embedding"]
-
-
-def _prefix_length(params: Params, factors: Mapping[str, str]) -> str | None:
-    tuner = params.tuners[factors["tuner"]]
-    of_rapt = _objective(params, factors) == "rapt"
-    return str(tuner.tokens) if tuner.type == "prefix-tuning" and of_rapt else None
-
-
-def _choice(params: Params, factors: Mapping[str, str]) -> str | None:
-    plain = _method(params, factors).plain_tokens
-    return plain.choice if plain else None
-
-
-def _objective(params: Params, factors: Mapping[str, str]) -> str | None:
+def _variant(method: Method) -> str | None:
     """Return the row of RAPT's Table VIII, a variant of RAPT, that a method is."""
-    method = _method(params, factors)
     if not method.categories:
         return None
     if method.reconstruction:
@@ -71,23 +63,61 @@ def _objective(params: Params, factors: Mapping[str, str]) -> str | None:
     return "without_reconstruction" if method.plain_tokens else "without_plain_tokens"
 
 
-def _plain_length(params: Params, factors: Mapping[str, str]) -> str | None:
-    """Return the number of reconstructed plain tokens: 0 for PCT2T."""
-    variant, plain = _objective(params, factors), _method(params, factors).plain_tokens
-    if variant == "without_plain_tokens":
-        return "0"
-    return str(plain.length) if variant == "rapt" and plain else None
+def differences(params: Params, paper: Experiment, compared: str) -> str:
+    """Describe in a sentence how these params differ from a paper's experiment.
+
+    Args:
+        params: the params of the experiment here.
+        paper: the paper's experiment.
+        compared: what the table is of: `words` (privatized), `attacks`, or `training`.
+    """
+    sweep, train = params.sweep, params.train
+    parts = [_named(params, "embedding", "table of words", sweep.embeddings, [paper.embedding])]
+    if compared == "attacks":
+        parts.insert(0, _data(params, sweep.tasks, paper))
+    elif compared == "training":
+        studies = params.studies.values()
+        backbones = dict.fromkeys([*sweep.backbones, *(study.backbone for study in studies)])
+        tuners = [params.tuners[n] for n in (*sweep.tuners, *(study.tuner for study in studies))]
+        rates = dict.fromkeys(t.learning_rate for t in tuners if t.type != "linear-probe")
+        plain = [params.methods[name].plain_tokens for name in sweep.methods]
+        parts = [
+            _data(params, sweep.train, paper),
+            _named(params, "backbone", "backbone", backbones, paper.backbones),
+            *parts,
+            _numbers("epochs", [train.epochs], paper.epochs),
+            _numbers("texts a batch", [train.batch_size], paper.batch_size),
+            _numbers("tokens of a text", [train.max_tokens], paper.max_tokens),
+            _numbers("learning rate", rates, paper.learning_rate),
+            _numbers("plain tokens", sorted({p.length for p in plain if p}), paper.plain_tokens),
+            _numbers("seeds", [params.seeds], paper.seeds),
+        ]
+    if not any(parts):
+        return "Nothing that params.yaml says of it differs from what the paper says."
+    return f"Here, with the paper's in parentheses: {'; '.join(filter(None, parts))}."
 
 
-def _method(params: Params, factors: Mapping[str, str]) -> Method:
-    return params.method(factors["method"])
+def _data(params: Params, tasks: Iterable[str], paper: Experiment) -> str:
+    """List tasks that are not the paper's, or whose training rows are limited."""
+    cut = {name: params.tasks[name].rows.train for name in tasks}
+    own = [
+        f"{name} with {f'{rows:,}' if rows else 'all'} training texts"
+        for name, rows in cut.items()
+        if rows or name not in paper.tasks
+    ]
+    papers = f" ({listing(paper.tasks)}, whole)" if paper.tasks else ""
+    return f"data {listing(own)}{papers}" if own else ""
 
 
-# What a study varies: the setting of a cell, by its factors; None: the cell is not part of it.
-SETTINGS: dict[str, Callable[[Params, Mapping[str, str]], str | None]] = {
-    "embedding": _embedding,
-    "prefix-length": _prefix_length,
-    "choice": _choice,
-    "objective": _objective,
-    "plain-length": _plain_length,
-}
+def _named(
+    params: Params, factor: str, what: str, names: Iterable[str], known: Sequence[str]
+) -> str:
+    own = [name for name in names if paper_name(params, factor, name) not in known]
+    return f"{what} {listing(own)} ({listing(known)})" if own else ""
+
+
+def _numbers(what: str, own: Iterable[float], paper: float | None) -> str:
+    given = list(own)
+    if paper is None or set(given) <= {paper}:
+        return ""
+    return f"{what} {listing([f'{number:,g}' for number in given])} ({paper:,g})"

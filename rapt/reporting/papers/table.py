@@ -57,16 +57,11 @@ class PaperRow:
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A table or a figure of a paper.
+    """A table or a figure of a paper; further attributes as of its `Layout`.
 
     Attributes:
-        name: for files and anchors, as rapt-table-2.
-        title: title of the content.
         source: the paper, and its own numbering.
-        unit: of published values and ours; empty if rows have only factors.
         differs: one sentence on the differences from the paper.
-        columns: the factors, in the order in which they are shown.
-        note: a further remark; None: none.
     """
 
     name: str
@@ -86,17 +81,14 @@ class PaperTable:
 
 def to_csv(table: PaperTable) -> str:
     """Format a table as CSV, in its unit, with the commands for missing values."""
-    columns = (*table.columns, *CSV)
     records = [
-        {
-            **row.factors,
-            "unit": table.unit,
-            **{name: getattr(row, name) for name in CSV if name not in ("unit", "command")},
-            "command": row.command if row.missing else None,
-        }
+        vars(row)
+        | row.factors
+        | {"unit": table.unit, "difference": row.difference}
+        | ({} if row.missing else {"command": None})
         for row in table.rows
     ]
-    return tables.to_csv(records, columns)
+    return tables.to_csv(records, (*table.columns, *CSV))
 
 
 def to_tex(table: PaperTable) -> str:
@@ -110,15 +102,12 @@ def to_tex(table: PaperTable) -> str:
         *([f"{STAR}: of another setting, for orientation alone."] if starred else []),
     ]
     numbers = ("published", "ours", "seeds", "difference") if table.unit else ()
-    return tex.to_tex(
-        [*table.columns, *numbers],
-        [
-            [*(row.factors.get(name, "") for name in table.columns), *as_printed(row, table.unit)]
-            for row in table.rows
-        ],
-        above="\n".join(above),
-        left=len(table.columns),
-    )
+    rows = [
+        [*(row.factors.get(name, "") for name in table.columns), *as_printed(row, table.unit)]
+        for row in table.rows
+    ]
+    header, left = [*table.columns, *numbers], len(table.columns)
+    return tex.to_tex(header, rows, above="\n".join(above), left=left)
 
 
 def as_printed(row: PaperRow, unit: str) -> tuple[str, ...]:

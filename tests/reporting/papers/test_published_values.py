@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from rapt import presets
 from rapt.grid import plan
 from rapt.params import Params
-from rapt.reporting.published import read
+from rapt.reporting.papers.published_values import read
 from tests.conftest import ROOT
 from tests.reporting.papers.conftest import EDGE, found, planned
 
