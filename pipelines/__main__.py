@@ -9,15 +9,13 @@ from typing import Annotated
 
 import typer
 
-from pipelines import finish, graph
+from pipelines import cache, graph
 from pipelines.progress import console, show
-from pipelines.slots import CommandError, Slots, Stopped, recover, snapshot
+from pipelines.slots import INTERRUPTED, CommandError, Slots, Stopped, only_one, snapshot
 from rapt.commands import check
+from rapt.params import Params
 from rapt.utils import process
 from rapt.utils.errors import RaptError, disk_errors
-
-# Before the walk, or after it, when all is collected and shown.
-AROUND = "interrupted: what is finished stays; start again to go on"
 
 
 def main(
@@ -34,23 +32,20 @@ def main(
 
 
 def start(slots: int, pool: str | None, repository: str | None) -> None:
-    """Check, plan and run; a finished pipeline starts nothing.
-
-    Raises:
-        RaptError: see its text.
-    """
+    """Check, plan and run; a finished pipeline starts nothing."""
     if repository and not pool:
         raise RaptError(
             f"repository: got {repository!r}, expected none without --pool. Add --pool."
         )
     experiment = check.check()
     root = Path.cwd()
-    recover(root)
+    with only_one(root):
+        cache.remove_partial(root)
     snapshot(root)  # refuses now rather than after Prefect's start
     plan = graph.plan(root)
     if not plan:
         console.print("up to date")
-        finish.mirror_if_changed(experiment)
+        mirror(experiment)
         return
     from pipelines import remote, reproduce  # here, as Prefect takes seconds to import
 
@@ -59,8 +54,20 @@ def start(slots: int, pool: str | None, repository: str | None) -> None:
         here: Slots = remote.Sides(root, slots, pool, experiment, repository)
     else:
         here = Slots(root, slots)
-    reproduce.start(plan, here, experiment)
+    reproduce.start(plan, here)
+    mirror(experiment)
     console.print(f"{len(plan)} stages run, everything is up to date")
+
+
+def mirror(experiment: Params) -> None:
+    """Update MLflow if it lacks something; an error is a warning, as no result depends on it."""
+    try:
+        from rapt.reporting import mlflow_mirror
+
+        if not mlflow_mirror.is_synced(experiment):  # which mostly needs no MLflow
+            mlflow_mirror.sync(experiment)
+    except Exception as error:
+        console.print(f"warning: MLflow is not up to date: {' '.join(str(error).split())}")
 
 
 def told(start: Callable[[], None]) -> None:
@@ -75,7 +82,7 @@ def told(start: Callable[[], None]) -> None:
         print(error, file=sys.stderr)
         sys.exit(1 if isinstance(error, Stopped) else 2)
     except KeyboardInterrupt:
-        sys.exit(AROUND)
+        sys.exit(INTERRUPTED)
 
 
 def run() -> None:

@@ -12,17 +12,24 @@ from ruamel.yaml import YAML
 
 from rapt.utils import files
 
+OUTS = ("data", "models", "reports")
+# What DVC copies from its cache has such a name beside its own until it is whole.
+COPYING = re.compile(r"\.[\w-]{22}\.tmp")
 REST = re.compile(r"[0-9a-f]{30}(\.dir)?")  # an object's name without the two digits of its folder
+
+
+def remove_partial(root: Path) -> None:
+    """Remove what a killed DVC was copying: a stage that depends on its folder would read it."""
+    for path in (path for out in OUTS for path in (root / out).rglob(".*.tmp")):
+        if COPYING.fullmatch(path.name):
+            path.unlink()
 
 
 def remove_damaged(cache: Path, seen: Path) -> int:
     """Remove the objects whose hash is not their name, so that DVC makes them again.
 
-    An object with the size and modification time of the last check is not read again.
-
-    Args:
-        cache: DVC's cache on this machine.
-        seen: file that records the checked objects; outside DVC's folders.
+    An object with the size and modification time of the last check, in the file `seen`, is not read
+    again.
 
     Returns:
         the number of removed objects.
@@ -52,10 +59,6 @@ def forget_lost(lock: Path, cache: Path) -> None:
     Where a stage's deps match its entry, DVC looks only for that entry's outs, and reruns the stage
     if they are lost. Yet a later run, with other bytes from another processor, may be cached, and
     every slot would run the stage anew. Without outs in the entry DVC asks the run-cache.
-
-    Args:
-        lock: the dvc.lock, in its workspace.
-        cache: DVC's cache on this machine.
     """
     yaml = YAML()
     content = (yaml.load(lock) if lock.exists() else None) or {}

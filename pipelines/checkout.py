@@ -21,11 +21,7 @@ _IDENTITY = {
 
 
 def git(root: Path, *arguments: str, check: bool = True) -> str:
-    """Run git in `root` and return its output.
-
-    Raises:
-        RaptError: git failed, and `check` is set.
-    """
+    """Run git in `root` and return its output; where it failed, an error if `check` is set."""
     # Without hooks: that of `dvc install` would check everything out into a new worktree.
     done = subprocess.run(
         ["git", "-c", f"core.hooksPath={os.devnull}", *arguments],
@@ -57,12 +53,7 @@ def use_cache(path: Path, cache: Path) -> None:
 
 
 def environment(folder: Path, home: Path) -> dict[str, str]:
-    """Return the environment of the stages in the checkout `folder`.
-
-    Args:
-        folder: whose code comes before that of an editable install.
-        home: the project's folder, where what is no out goes (RAPT_HOME).
-    """
+    """Return the environment of stages that run the code in `folder` for the project at `home`."""
     # An empty entry would mean the working folder.
     paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {

@@ -19,7 +19,7 @@ from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture, as_completed
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
 
 from pipelines import server
 from rapt import cli, defaults
@@ -43,11 +43,7 @@ NO_PROFILE = {"distributed.worker.profile.enabled": False}
 
 
 def release(job: Job, privatizer: TextPrivatizer, runner: DaskTaskRunner) -> None:
-    """Release every file of the folder; `job.finish` then makes the release of them.
-
-    Raises:
-        RaptError: files failed; the others are done.
-    """
+    """Release every file of the folder; `job.finish` then makes the release of them."""
 
     @task(name="file", task_run_name="{name}", cache_policy=NO_CACHE, persist_result=False)
     def file(name: str) -> int:
@@ -61,14 +57,15 @@ def release(job: Job, privatizer: TextPrivatizer, runner: DaskTaskRunner) -> Non
     @flow(name="privatize", task_runner=runner)  # type: ignore[arg-type]
     def privatize(names: list[str]) -> None:
         failed = []
-        with _progress() as progress:
+        with Progress(console=_console()) as progress:
             line = progress.add_task("files", total=len(names))
             futures = dict(zip(file.map(names), names, strict=True))
             for future in as_completed(list(futures)):
                 if problem := _problem(future, job.path / futures[future]):
                     failed.append(problem)
                     progress.console.print(problem, style="red", markup=False, soft_wrap=True)
-                _forget(future)
+                # Else its worker would keep what the task was given, flow and all.
+                cast("PrefectDaskFuture[int]", future).wrapped_future.release()
                 progress.advance(line)
         if failed:
             raise RaptError(
@@ -77,16 +74,6 @@ def release(job: Job, privatizer: TextPrivatizer, runner: DaskTaskRunner) -> Non
             )
 
     privatize(job.names)
-
-
-def _progress() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=_console(),
-    )
 
 
 def _console() -> Console:
@@ -108,18 +95,8 @@ def _crashed(path: Path, error: Exception) -> str:
     return f"{path}: got an error of the program, {type(error).__name__}, expected none."
 
 
-def _forget(future: PrefectFuture[int]) -> None:
-    """Have its worker forget a task that ended: it would keep what it was given, flow and all."""
-    cast("PrefectDaskFuture[int]", future).wrapped_future.release()
-
-
 def task_runner(workers: int, scheduler: str | None) -> DaskTaskRunner:
-    """Workers on this machine, or those of a scheduler.
-
-    Raises:
-        RaptError: Prefect's integration with Dask is not installed, or there is no such scheduler,
-            or its workers run several tasks at a time.
-    """
+    """Workers on this machine, or those of a scheduler, each of one thread."""
     try:
         from prefect_dask import DaskTaskRunner
     except ImportError:
@@ -161,11 +138,7 @@ def _check(scheduler: str) -> None:
 
 
 def start(workers: int, scheduler: str | None, **given: Any) -> str:
-    """Check, privatize and tell how it went, as `rapt privatize` does.
-
-    Raises:
-        RaptError: something given is not allowed, or files failed.
-    """
+    """Check, privatize and tell how it went, as `rapt privatize` does."""
     given["table"] = given["table"] or defaults.table()
     here = {name: given[name].absolute() for name in PATHS if given[name] not in (None, STREAM)}
     job, privatizer = command.prepared(**given | here)

@@ -27,12 +27,12 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Cancelling, Crashed
 from ruamel.yaml import YAML
 
-from pipelines import dvc_api, executor, graph
+from pipelines import dvc_api, graph
 from pipelines.checkout import DVC, git, worktree
 from pipelines.heartbeat import Pulse
 from pipelines.progress import console
 from pipelines.schedule import Lease
-from pipelines.slots import CommandError, Slots, Stopped
+from pipelines.slots import CommandError, Slots, Stays, Stopped
 from pipelines.worker import EXCHANGE, PAUSES, execute, patiently
 from rapt import params
 from rapt.data.config import FilesSource
@@ -72,9 +72,6 @@ class Desk:
 
         Returns:
             the entries of dvc.lock with these outs alone; None where one of them is unprotected.
-
-        Raises:
-            CommandError: they are not here, or the remote is away.
         """
         needs = self._needs[stage]
         key = repr(needs)  # the cells of a release need the same
@@ -84,11 +81,7 @@ class Desk:
             return self._sent[key]
 
     def fetch(self, stage: str) -> bool:
-        """Bring what a stage made into the cache here; False where nobody has made it yet.
-
-        Raises:
-            CommandError: the remote is away.
-        """
+        """Bring what a stage made into the cache here; False where nobody has made it yet."""
         try:
             with self._guard:
                 self._execute(stage, *EXCHANGE, "bring", stage, **self._home)
@@ -124,13 +117,9 @@ class Desk:
         """Whether a stage takes text that nothing protects, or what was made of such."""
         needs = self._needs.get(stage, {})
         releases = [self._path / path for outs in needs.values() for path in outs]
-        return any(map(_unprotected, releases)) or any(map(self._is_bare, needs))
-
-
-def _unprotected(release: Path) -> bool:
-    """Whether a release is the text itself, as at eta = inf."""
-    statement = release / "statement.json"
-    return statement.exists() and files.read_json(statement)["protection"] == UNPROTECTED
+        statements = filter(Path.exists, (release / "statement.json" for release in releases))
+        bare = (files.read_json(path)["protection"] == UNPROTECTED for path in statements)
+        return any(bare) or any(map(self._is_bare, needs))
 
 
 class Sides(Slots):
@@ -139,17 +128,9 @@ class Sides(Slots):
     def __init__(
         self, root: Path, count: int, pool: str, experiment: params.Params, repository: str | None
     ) -> None:
-        """Look for what the pool needs.
+        """Look for what `pool`, a work pool and its deployment, needs.
 
-        Args:
-            root: the project's folder.
-            count: stages side by side on this machine.
-            pool: the provider's work pool, and the name of its deployment.
-            experiment: whose stages these are.
-            repository: the address that the workers fetch the snapshot from; else that of `origin`.
-
-        Raises:
-            RaptError: see its text.
+        Its workers fetch the snapshot from `repository`, else from that of `origin`.
         """
         super().__init__(root, count)
         self.ahead = AHEAD
@@ -176,19 +157,15 @@ class Sides(Slots):
     def reproduce(self, lease: Lease) -> float | None:
         """Reproduce a stage, unless its outs exist already; then they are in the cache here.
 
-        Returns:
-            the seconds that it ran; None: its outs existed already.
-
         Raises:
-            RaptError: it failed.
-            executor.Stays: it was leased to the pool, and takes text that nothing protects.
+            Stays: it was leased to the pool, and takes text that nothing protects.
         """
         if not lease.elsewhere:
             return super().reproduce(lease)
         stage = lease.stage.name
         lock = self._patiently(lambda: self._desk.send(stage))
         if lock is None:
-            raise executor.Stays
+            raise Stays
         if self._patiently(lambda: self._desk.fetch(stage)):
             return None
         seconds = self._run(stage, lock)
@@ -207,18 +184,14 @@ class Sides(Slots):
             )
 
     def _run(self, stage: str, lock: Lock) -> float:
-        """Have the pool run a stage; again where its process died, not where the stage failed.
-
-        Returns:
-            the seconds that it ran, without those that it waited for a worker.
-        """
+        """Have the pool run a stage, again where its process died; return the seconds it ran."""
         parameters: dict[str, Any] = {"stage": stage, "lock": lock}
         parameters |= {"repository": self._repository, "commit": self._own}
         pauses = list(PAUSES[:2])
         while True:
             self._pause(0)  # which raises if the flow has stopped meanwhile
             if self._finishing.is_set():
-                raise Stopped("not started")
+                raise Stopped
             run = run_deployment(
                 self._deployment, parameters=parameters, tags=[_tag(self._own)], timeout=0
             )
@@ -241,7 +214,7 @@ class Sides(Slots):
                     return run, run.state
                 if self._finishing.is_set() and run.state and run.state.is_scheduled():
                     client.set_flow_run_state(run.id, Cancelling())
-                    raise Stopped("not started")
+                    raise Stopped
                 if pulse.lost(run):
                     # Should it live on it does no harm: it writes to a folder of its own, what it
                     # pushes is named by its content, and the entry that tells of it comes last.
@@ -253,7 +226,7 @@ class Sides(Slots):
 
     def _pause(self, seconds: float) -> None:
         if self._stopped.wait(seconds):
-            raise Stopped("not started")
+            raise Stopped
 
 
 @contextmanager
@@ -262,9 +235,6 @@ def published(root: Path, commit: str, repository: str) -> Iterator[str]:
 
     Yields:
         a commit of these files without history, which no other flow has; its body names theirs.
-
-    Raises:
-        RaptError: git cannot push to `repository`.
     """
     record = root / ".rapt/published.json"
     if record.exists():  # by a flow that was killed
@@ -296,11 +266,7 @@ def _retract(root: Path, repository: str, commit: str) -> None:
 
 
 def refuse_tracked_text(root: Path, experiment: params.Params) -> None:
-    """See that no task's own files are among those of the snapshot, which the workers fetch.
-
-    Raises:
-        RaptError: git tracks one of them.
-    """
+    """See that git tracks no task's own files, as the workers fetch what it tracks."""
     for name, task in experiment.tasks.items():
         if isinstance(task.source, FilesSource):
             for given in task.source.files.values():

@@ -2,31 +2,49 @@
 
 Leaves the same bytes, dvc.lock included, as `dvc repro` alone. Every stage that is not up to
 date is one Prefect task. It runs in a slot (see pipelines.slots), or on a work pool (see
-pipelines.remote). If all succeed, one plain `dvc repro` in the main workspace collects them from
-the cache. If one fails, the stages that do not depend on it still run and stay cached, and dvc.lock
+pipelines.remote). If all succeed, one plain `dvc repro` in a further slot collects them from the
+cache. If one fails, the stages that do not depend on it still run and stay cached, and dvc.lock
 does not change. Ctrl-C once waits for the running stages, twice stops them.
 """
 
 from __future__ import annotations
 
+import queue
+import signal
 from contextlib import closing
+from typing import Any, Self
 
-from prefect import flow
+from prefect import Task, flow, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State, TaskRun
+from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from pipelines import executor, finish, graph, server
-from pipelines.progress import console
-from pipelines.schedule import Durations, Schedule
-from pipelines.slots import Slots, gpus
-from rapt import params
+from pipelines import graph, server
+from pipelines.progress import console, show, show_end, span
+from pipelines.schedule import Durations, Lease, Schedule
+from pipelines.slots import BACKOFF, CommandError, Slots, Stays, Stopped, gpus
+from rapt.utils.errors import RaptError
+
+CTRL_C = "Ctrl-C"
 
 
-def start(plan: graph.Plan, slots: Slots, experiment: params.Params) -> None:
-    """Run the stages of `plan`, then collect and show what they made, as a Prefect flow.
+def _may_pass(_: Task[Any, Any], __: TaskRun, state: State[Any]) -> bool:
+    return isinstance(state.data, CommandError) and state.data.may_pass
 
-    Raises:
-        RaptError: stages failed, the user pressed Ctrl-C, or Prefect's server is lost.
-    """
+
+# A task that starts again if its failure may not recur: a stage killed, or out of memory.
+retried = task(
+    retries=len(BACKOFF),
+    retry_delay_seconds=list(BACKOFF),
+    retry_condition_fn=_may_pass,
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+
+
+def start(plan: graph.Plan, slots: Slots) -> None:
+    """Run the stages of `plan`, then collect what they made, as a Prefect flow."""
     begun = server.begin()  # its seconds pass while the slots are made
     runner = ThreadPoolTaskRunner(max_workers=slots.count + slots.ahead)  # type: ignore[var-annotated]
 
@@ -35,11 +53,124 @@ def start(plan: graph.Plan, slots: Slots, experiment: params.Params) -> None:
         # Closed here: Prefect waits for threads that wait for what runs, then a SIGTERM is the end.
         with closing(slots):
             durations = Durations(slots.root)
-            schedule = Schedule(plan, slots.count, gpus(), durations, elsewhere=slots.ahead)
-            executor.run(schedule, slots)
-        finish.finish(experiment)
+            _run(Schedule(plan, slots.count, gpus(), durations, elsewhere=slots.ahead), slots)
 
     with server.needed(), slots, server.running(begun):
         if slots.damaged:
             console.print(f"warning: {slots.damaged} damaged in DVC's cache: removed, made again")
         reproduce()
+
+
+def _run(schedule: Schedule, slots: Slots) -> None:
+    """Run the schedule's stages and then collect their outs, inside a Prefect flow."""
+    with _Events(slots, schedule) as events:
+        _walk(schedule, slots, events)
+        if events.interrupts:
+            raise Stopped
+        if schedule.failed:
+            raise Stopped(
+                f"failed: {', '.join(schedule.failed)}; "
+                f"skipped, as they depend on these: {len(schedule.skipped)}"
+            )
+        with console.status("collecting from the cache"):
+            _collect(slots, events)
+
+
+class _Events:
+    """Events that the main thread waits for: the end of futures, and the user's Ctrl-C."""
+
+    def __init__(self, slots: Slots, schedule: Schedule) -> None:
+        """Receive nothing before `with`."""
+        self.interrupts = 0
+        self._slots, self._schedule = slots, schedule
+        self._heard: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def __enter__(self) -> Self:
+        """Take over Ctrl-C: its exception would leave Prefect's state incomplete."""
+        self._before = signal.signal(signal.SIGINT, lambda *_: self._heard.put(CTRL_C))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Restore the handler of Ctrl-C."""
+        signal.signal(signal.SIGINT, self._before)
+
+    def watch(self, name: str, future: PrefectFuture[Any]) -> None:
+        """Report the end of `future` as an event called `name`."""
+        future.add_done_callback(lambda _: self._heard.put(name))
+
+    def next(self) -> str:
+        """Wait for a future to end and return its name; Ctrl-C stops what it has to meanwhile."""
+        while (heard := self._heard.get()) == CTRL_C:
+            self.interrupts += 1
+            self._schedule.stop()
+            if self.interrupts > 1:
+                self._slots.stop()
+            else:
+                console.print("waiting for what runs; Ctrl-C again stops it")
+                self._slots.finish()
+        return heard
+
+
+def _walk(schedule: Schedule, slots: Slots, events: _Events) -> None:
+    """Run every stage whose dependencies succeeded, in the schedule's order."""
+    took: dict[str, float | None] = {}
+    futures: dict[str, PrefectFuture[bool]] = {}
+
+    @retried
+    def run(stage: str, lease: Lease) -> bool:
+        """Reproduce a stage; return False if it may not leave this machine."""
+        try:
+            seconds = slots.reproduce(lease)
+        except Stays:
+            return False
+        except CommandError as error:
+            if error.may_pass:
+                console.print(f"{error}, which may pass", style="yellow")
+            raise
+        took[stage] = seconds
+        if seconds is not None:
+            schedule.durations.add(lease.stage, seconds)
+        return True
+
+    run = run.with_options(name="stage", task_run_name="{stage}")
+    while True:
+        while lease := schedule.next():
+            stage = lease.stage
+            upstream = [futures[name] for name in stage.upstream]
+            future = run.submit(stage.name, lease, return_state=False, wait_for=upstream)
+            futures[stage.name] = future
+            events.watch(stage.name, future)
+        if not schedule.running:
+            break
+        name = events.next()
+        _end(schedule, name, futures[name], took)
+    schedule.durations.save()
+
+
+def _collect(slots: Slots, events: _Events) -> None:
+    """Assemble in another thread, so that this one receives Ctrl-C."""
+    collect = task(name="collect", cache_policy=NO_CACHE, persist_result=False)(slots.assemble)
+    future = collect.submit(return_state=False)
+    events.watch("collect", future)
+    events.next()
+    future.result()
+
+
+def _end(
+    schedule: Schedule, name: str, future: PrefectFuture[bool], took: dict[str, float | None]
+) -> None:
+    """Report the end of a stage's task to the schedule and the user, with its error if any."""
+    future.wait()  # else `state` asks the server, which lags behind
+    result = future.state.result(raise_on_failure=False)
+    if isinstance(result, CommandError):
+        show(result)
+    elif isinstance(result, RaptError) and not isinstance(result, Stopped):
+        console.print(str(result), style="red", markup=False)
+    if result is False:
+        schedule.keep(name)
+        return
+    success = future.state.is_completed()
+    schedule.end(name, success=success)
+    seconds = took.get(name)
+    ended = "cached" if seconds is None else span(seconds)
+    show_end(schedule, name, ended if success else "failed")

@@ -74,13 +74,8 @@ class Schedule:
     ) -> None:
         """Start with nothing running.
 
-        Args:
-            plan: the stages.
-            slots: how many stages run here at once.
-            gpus: ids of GPUs, each for one stage at a time; empty: every stage runs without.
-            durations: of earlier runs.
-            elsewhere: how many of the provider's stages run on other machines at once; 0: they
-                run here.
+        Up to `slots` stages run here at once, and each of `gpus` is for one of them at a time. Up
+        to `elsewhere` of the provider's stages run on other machines; if that is 0, they run here.
         """
         self.plan, self.durations = plan, durations
         self.running: dict[str, tuple[Lease, float]] = {}

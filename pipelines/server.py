@@ -35,12 +35,6 @@ def running(begun: Begun | None = None) -> Iterator[None]:
 
     Prefect would start one by itself, but that one outlives a killed flow. And Ctrl-C in the
     terminal ends it before the flow, which then waits minutes for it.
-
-    Args:
-        begun: the start of one for this flow, where that was begun before.
-
-    Raises:
-        RaptError: the server did not start.
     """
     if PREFECT_API_URL.value():
         yield
@@ -57,11 +51,7 @@ def begin() -> Begun | None:
 
 @contextmanager
 def needed() -> Iterator[None]:
-    """Run a flow; where its server dies meanwhile, say so in one line.
-
-    Raises:
-        RaptError: the server is lost.
-    """
+    """Run a flow; where its server dies meanwhile, say so in one line."""
     try:
         yield
     except httpx.TransportError as error:

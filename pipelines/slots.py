@@ -23,22 +23,19 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
-from typing import IO, Self
+from typing import Self
 
-from pipelines import dvc_api, graph, rollback
-from pipelines.cache import forget_lost, remove_damaged
-from pipelines.checkout import DVC, PATH, environment, forget_others, git, worktree
+from pipelines import dvc_api, graph
+from pipelines.cache import remove_damaged
+from pipelines.checkout import PATH, environment, forget_others, git, worktree
 from pipelines.schedule import Lease
-from rapt.utils import process
+from rapt.utils import files, process
 from rapt.utils.errors import RaptError
 
 # The paths of code: a snapshot leaves out untracked files, and a slot would lack them.
 CODE = ("stages", "pipelines", "rapt", "dvc.yaml", "params.yaml")
 LINES_SHOWN = 20
-HALFWAY = (
-    "interrupted while collecting: dvc.lock and the other files in git are as before, but some "
-    "outs may be new. Start again to go on, or go back by `dvc checkout`."
-)
+INTERRUPTED = "interrupted: what is finished stays in the cache; start again to go on"
 # DVC's line for a stage whose outs it restores from an earlier run.
 RESTORED = "Stage '{}' is cached - skipping run"
 # Failures that may not recur: a killed process, as when memory runs out, a GPU out of memory, and
@@ -54,6 +51,14 @@ BACKOFF = (2, 10)
 
 class Stopped(RaptError):
     """The flow was stopped, did not start a stage, or could not finish as stages failed."""
+
+    def __init__(self, why: str = INTERRUPTED) -> None:
+        """Say why."""
+        super().__init__(why)
+
+
+class Stays(Exception):
+    """The stage's inputs turned out not to be allowed to leave this machine."""
 
 
 class CommandError(RaptError):
@@ -80,7 +85,7 @@ class CommandError(RaptError):
 
 
 class Slot:
-    """A worktree of the snapshot, and the process that runs DVC in it."""
+    """A checkout, and the process that runs DVC in it."""
 
     def __init__(self, path: Path, environment: dict[str, str]) -> None:
         """Start the process; it dies with this thread."""
@@ -93,15 +98,15 @@ class Slot:
         if self._process.poll() is not None:
             self._process = self._start()
 
-    def repro(self, stage: str, log: Path, gpu: str | None) -> int:
-        """Run `dvc repro` of a stage; return its exit code, negative for a signal.
+    def dvc(self, *arguments: str, log: Path, gpu: str | None = None) -> int:
+        """Run a command of DVC; return its exit code, negative for a signal.
 
-        The stage sees only the GPU `gpu`, or none. One process trains on a GPU.
+        Its stages see only the GPU `gpu`, or none. One process trains on a GPU.
         """
         assert self._process.stdin and self._process.stdout
         workers = "1" if gpu else self._environment["RAPT_WORKERS"]
         environment = {"CUDA_VISIBLE_DEVICES": gpu or "", "RAPT_WORKERS": workers}
-        order = {"arguments": ["repro", stage], "log": str(log), "environment": environment}
+        order = {"arguments": arguments, "log": str(log), "environment": environment}
         with suppress(BrokenPipeError):  # it was killed meanwhile: no answer will come
             self._process.stdin.write(json.dumps(order).encode() + b"\n")
             self._process.stdin.flush()
@@ -110,16 +115,19 @@ class Slot:
 
     def kill(self) -> None:
         """Kill the process and the stage that it runs."""
-        _kill(self._process)
+        with suppress(ProcessLookupError):  # it has just ended
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        return _start(
-            *(sys.executable, "-P", dvc_api.__file__, "serve"),
+        return subprocess.Popen(
+            process.tethered(sys.executable, "-P", dvc_api.__file__, "serve"),
             cwd=self.path,
-            environment=self._environment,
+            env=os.environ | PATH | self._environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C in the terminal does not reach it
         )
 
 
@@ -137,7 +145,6 @@ class Slots:
         self._free: queue.SimpleQueue[Slot] = queue.SimpleQueue()
         self._open = ExitStack()
         self._guard = threading.Lock()
-        self._collecting: subprocess.Popen[bytes] | None = None
         self._stopped = threading.Event()
         # Number of damaged objects removed from DVC's cache; they are made again.
         self.damaged = 0
@@ -145,7 +152,7 @@ class Slots:
     def __enter__(self) -> Self:
         """Take the snapshot, remove a crashed flow's slots and create new ones."""
         with ExitStack() as stack:
-            stack.enter_context(_only_one(self.root))
+            stack.enter_context(only_one(self.root))
             self.commit = snapshot(self.root)
             self._clear()
             stack.callback(self._clear)
@@ -153,11 +160,7 @@ class Slots:
             self.damaged = remove_damaged(self.cache, self.root / ".rapt/cache.json")
             stack.callback(self.stop)
             for number in range(self.count):
-                path = self._folder / str(number)
-                worktree(self.root, path, self.commit, self.cache)
-                slot = Slot(path, environment(path, self.root) | _share(self.count))
-                self._slots.append(slot)
-                self._free.put(slot)
+                self._free.put(self._worktree(str(number)))
             self._open = stack.pop_all()
         return self
 
@@ -172,22 +175,16 @@ class Slots:
     def reproduce(self, lease: Lease) -> float | None:
         """Reproduce a stage in a free slot; its inputs come from the cache.
 
-        The stage sees only the lease's GPU, or none.
-
         Returns:
             the seconds that it ran; None: it came from the cache.
-
-        Raises:
-            CommandError: the stage failed.
         """
         stage, slot = lease.stage.name, self._free.get()
-        log = self._log(stage)
         started = time.monotonic()
         try:
-            with self._unless_stopped(stage):
+            with self._unless_stopped():
                 slot.wake()
             forget_others(slot.path)
-            self._check(stage, slot.repro(stage, log, lease.gpu), log)
+            log = self._dvc(slot, stage, "repro", stage, gpu=lease.gpu)
         finally:
             self._free.put(slot)
         if RESTORED.format(stage) in log.read_text(errors="replace"):
@@ -195,28 +192,23 @@ class Slots:
         return time.monotonic() - started
 
     def assemble(self) -> None:
-        """Reproduce everything in the main workspace; nothing else writes its dvc.lock.
-
-        Raises:
-            CommandError: a stage failed.
-            RaptError: files differ from the snapshot, or the flow is stopping.
-        """
+        """Reproduce everything in one more slot, then take over what it wrote, dvc.lock too."""
+        slot = self._worktree("all")
+        # `dvc repro` alone would read and write all of dvc.lock, half a second, for each stage
+        # whose outs are missing, even if its entry does not change.
+        with suppress(CommandError):  # an entry is old and its outs are gone
+            self._dvc(slot, "dvc checkout", "checkout", "--quiet")
+        self._dvc(slot, "dvc repro", "repro")
         if changed := [*_edited(self.root, self.commit), *_untracked(self.root)]:
             raise RaptError(
                 f"workspace: got changes while the flow ran ({_listed(changed)}), expected none. "
                 "What ran is in the cache, nothing else was touched. Start again."
             )
-        with rollback.kept(self.root, ["dvc.lock", *graph.uncached(self.root)]):
-            forget_lost(self.root / "dvc.lock", self.cache)
-            try:
-                self._collect()
-            except Stopped:
-                raise Stopped(HALFWAY) from None
-            if changed := [*_edited(self.root, self.commit, *CODE), *_untracked(self.root)]:
-                raise RaptError(
-                    f"workspace: got changes while the flow collected ({_listed(changed)}), "
-                    "expected none. dvc.lock is as it was, what ran is in the cache. Start again."
-                )
+        for name in [*graph.uncached(self.root), "dvc.lock"]:
+            with files.atomic(self.root / name) as scratch:
+                shutil.copyfile(slot.path / name, scratch)
+        main = self._slot(self.root, {})
+        self._dvc(main, "dvc checkout", "checkout", "--quiet", "--force", "dvc.yaml")
 
     def finish(self) -> None:
         """Do nothing: every leased stage already runs."""
@@ -227,8 +219,6 @@ class Slots:
             self._stopped.set()
             for slot in self._slots:
                 slot.kill()
-            if self._collecting:
-                _kill(self._collecting)
 
     @property
     def _folder(self) -> Path:
@@ -240,86 +230,46 @@ class Slots:
             # Forced twice: a worktree whose creation was interrupted is locked.
             git(self.root, "worktree", "remove", "--force", "--force", str(path), check=False)
 
-    def _collect(self) -> None:
-        """Check out all outs in dvc.lock at once, then reproduce.
+    def _worktree(self, name: str) -> Slot:
+        """Create a slot on a worktree of the snapshot."""
+        path = self._folder / name
+        worktree(self.root, path, self.commit, self.cache)
+        return self._slot(path, environment(path, self.root))
 
-        `dvc repro` would read and write all of dvc.lock, half a second, for each stage whose outs
-        are missing, even if its entry does not change.
+    def _slot(self, path: Path, variables: dict[str, str]) -> Slot:
+        with self._unless_stopped():
+            slot = Slot(path, variables | _share(self.count))
+            self._slots.append(slot)
+        return slot
+
+    def _dvc(self, slot: Slot, name: str, *arguments: str, gpu: str | None = None) -> Path:
+        """Run DVC in a slot on behalf of `name`; return its log.
+
+        Raises:
+            CommandError: it failed.
+            Stopped: the flow has stopped meanwhile.
         """
-        self._dvc("checkout", "--quiet")  # fails where an entry is old and its outs are gone
-        log, code = self._dvc("repro")
-        self._check("dvc repro", code, log)
-
-    def _dvc(self, *arguments: str) -> tuple[Path, int]:
-        """Run DVC in the main workspace; return its log and exit code."""
-        name = f"dvc {arguments[0]}"
-        log = self._log(name)
-        with log.open("wb") as output:
-            with self._unless_stopped(name):
-                self._collecting = _start(
-                    *(*DVC, *arguments),
-                    cwd=self.root,
-                    environment={},
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                )
-            return log, self._collecting.wait()
-
-    def _log(self, name: str) -> Path:
-        """Create an empty log and return its path."""
         log = self.root / ".rapt/logs" / f"{name.replace('/', '-')}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_bytes(b"")
+        code = slot.dvc(*arguments, log=log, gpu=gpu)
+        if self._stopped.is_set():
+            raise Stopped
+        if code:
+            raise CommandError(name, code, log)
         return log
 
     @contextmanager
-    def _unless_stopped(self, name: str) -> Iterator[None]:
+    def _unless_stopped(self) -> Iterator[None]:
         """Guard the start of a process, so that `stop` finds it; raise if already stopped."""
         with self._guard:
             if self._stopped.is_set():
-                raise Stopped(f"{name}: not started")
+                raise Stopped
             yield
-
-    def _check(self, name: str, code: int, log: Path) -> None:
-        if self._stopped.is_set():
-            raise Stopped(f"{name}: stopped")
-        if code:
-            raise CommandError(name, code, log)
-
-
-def _start(
-    *command: str,
-    cwd: Path,
-    environment: dict[str, str],
-    stdin: int = subprocess.DEVNULL,
-    stdout: int | IO[bytes],
-    stderr: int,
-) -> subprocess.Popen[bytes]:
-    """Start a command that dies with this thread; Ctrl-C in the terminal does not reach it."""
-    return subprocess.Popen(
-        process.tethered(*command),
-        cwd=cwd,
-        env=os.environ | PATH | environment,
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
-        start_new_session=True,
-    )
-
-
-def _kill(running: subprocess.Popen[bytes]) -> None:
-    """Kill a process and all of its children."""
-    with suppress(ProcessLookupError):  # it has just ended
-        os.killpg(running.pid, signal.SIGKILL)
-    running.wait()
 
 
 def snapshot(root: Path) -> str:
-    """Return a commit of the workspace's tracked files as they are now, edits included.
-
-    Raises:
-        RaptError: there is code that git neither tracks nor ignores.
-    """
+    """Return a commit of the workspace's tracked files as they are now, edits included."""
     if others := _untracked(root):
         raise RaptError(
             f"{_listed(others)}: got untracked code, expected what git tracks or ignores. "
@@ -340,25 +290,24 @@ def _edited(root: Path, commit: str, *paths: str) -> list[str]:
     return git(root, "diff", "--name-only", commit, "--", *paths).splitlines()
 
 
-def _only_one(root: Path) -> ExitStack:
-    """Take the flow's lock, which the kernel releases when this process dies."""
+@contextmanager
+def only_one(root: Path) -> Iterator[None]:
+    """Hold the flow's lock, which the kernel releases when this process dies."""
     path = root / ".rapt/flow.lock"
     path.parent.mkdir(exist_ok=True)
-    stack = ExitStack()
-    file = stack.enter_context(path.open("a+"))
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        stack.close()
-        since = time.strftime("%H:%M", time.localtime(path.stat().st_mtime))
-        raise RaptError(
-            f"Another flow is already running in this workspace (pid {path.read_text()}, since "
-            f"{since}). Wait for it, or stop it by Ctrl-C."
-        ) from None
-    file.truncate(0)
-    file.write(str(os.getpid()))
-    file.flush()
-    return stack
+    with path.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            since = time.strftime("%H:%M", time.localtime(path.stat().st_mtime))
+            raise RaptError(
+                f"Another flow is already running in this workspace (pid {path.read_text()}, since "
+                f"{since}). Wait for it, or stop it by Ctrl-C."
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
 
 
 def _share(count: int) -> dict[str, str]:
@@ -369,16 +318,6 @@ def _share(count: int) -> dict[str, str]:
 
 def _listed(names: list[str]) -> str:
     return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-
-
-def recover(root: Path) -> None:
-    """Restore the files that a flow left half-written when it was killed while collecting.
-
-    Raises:
-        RaptError: another flow is running.
-    """
-    with _only_one(root):
-        rollback.give_back(root)
 
 
 def gpus() -> list[str]:

@@ -26,7 +26,7 @@ from ruamel.yaml import YAML
 from pipelines import dvc_api, heartbeat
 from pipelines.cache import remove_damaged
 from pipelines.checkout import DVC, PATH, environment, forget_others, git, use_cache
-from pipelines.executor import retried
+from pipelines.reproduce import retried
 from pipelines.slots import CommandError
 from rapt.utils import files, process
 from rapt.utils.errors import RaptError
@@ -39,16 +39,13 @@ PAUSES = (2, 4, 8, 16, 32, 32)
 
 @flow(name="stage", flow_run_name="{stage}", persist_result=False)
 def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None:
-    """Run a stage of the snapshot `commit` of `repository`, and push what it makes.
+    """Run a stage, and push what it makes; a log stays on this machine.
 
     Args:
         repository: the address that git fetches from.
         commit: the snapshot, which the ref `refs/rapt/COMMIT` holds there.
         stage: its name in DVC.
         lock: the stage's needs: entries of dvc.lock, of stages upstream.
-
-    Raises:
-        RaptError: git or DVC failed; its log stays on this machine.
     """
     with heartbeat.beating(), own_folder() as folder:
         run = partial(
@@ -117,11 +114,7 @@ def _checkout(folder: Path, repository: str, commit: str) -> None:
 
 
 def execute(folder: Path, stage: str, *command: str, logs: Path, **variables: str) -> None:
-    """Run DVC or EXCHANGE in `folder` on behalf of `stage`, with a log in `logs`.
-
-    Raises:
-        CommandError: the command failed.
-    """
+    """Run DVC or EXCHANGE in `folder` on behalf of `stage`, with a log in `logs`."""
     step = command[len(DVC)]
     log = logs / f"{stage.replace('/', '-')}.{step}.log"
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -22,8 +22,7 @@ def folder(model: str, sha256: str | None) -> Path:
 
     Args:
         model: `package:NAME/FOLDER`, a folder (from the main workspace), or `owner/name@REVISION`.
-        sha256: of its model.safetensors, or of the `.npy` file of static vectors; None: not
-            checked.
+        sha256: of its weights, model.safetensors or a `.npy` file; None: not checked.
 
     Raises:
         RaptError: there is no such model, or its weights are others than expected.
@@ -58,14 +57,8 @@ def here(model: str) -> Path | None:
 def load(auto: Any, folder: Path, *, fresh: Sequence[str] = (), **how: Any) -> PreTrainedModel:
     """A model from its own class and safetensors alone, with every weight that it has.
 
-    Transformers draws what a file lacks at random, and says so in a warning.
-
-    Args:
-        auto: class of Transformers that loads it.
-        folder: of the model.
-        fresh: how the names of weights begin that it may lack, as they are to be learned, or not
-            read.
-        how: what `auto.from_pretrained` takes beside that.
+    Transformers draws what a file lacks at random. Here only weights may be missing whose names
+    begin as one of `fresh`. `auto` is the class of Transformers that loads the model.
 
     Raises:
         RaptError: weights are missing, or it has code of its own.
@@ -87,11 +80,7 @@ def load(auto: Any, folder: Path, *, fresh: Sequence[str] = (), **how: Any) -> P
 
 
 def tokenizer(folder: Path, **how: Any) -> PreTrainedTokenizerBase:
-    """A model's tokenizer.
-
-    Raises:
-        RaptError: it has code of its own.
-    """
+    """A model's tokenizer, unless it needs code of its own."""
     from transformers import AutoTokenizer
 
     quiet()

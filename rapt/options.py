@@ -21,11 +21,7 @@ FORMATS = "text, csv, tsv, jsonl, parquet"
 
 
 def parsed_eta(text: str) -> float:
-    """Parse a privacy parameter.
-
-    Raises:
-        RaptError: it is no number above 0.
-    """
+    """Parse a privacy parameter, a number above 0."""
     try:
         eta = float(text)
     except ValueError:

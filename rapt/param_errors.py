@@ -14,13 +14,7 @@ from rapt.utils.errors import not_allowed, one_of
 
 
 def lines(error: ValidationError, content: Any, root: type[BaseModel]) -> list[str]:
-    """Format each problem as a line, without duplicates.
-
-    Args:
-        error: the error that pydantic raised.
-        content: the validated content.
-        root: the model it was validated against.
-    """
+    """Format each problem of content that is no valid `root` as a line, without duplicates."""
     found = [line for problem in error.errors() for line in _lines(problem, content, root)]
     return list(dict.fromkeys(found))
 

@@ -13,11 +13,7 @@ DEMO = "demo"
 
 
 def names() -> list[str]:
-    """Every preset, the demo first.
-
-    Raises:
-        RaptError: there are none.
-    """
+    """Every preset, the demo first."""
     given = {path.stem for path in FOLDER.glob("*.yaml")} - {DEMO}
     if not given:
         raise RaptError(f"{FOLDER}: got no presets, expected a project's. Run in its folder.")
@@ -30,26 +26,14 @@ def summary(name: str) -> str:
 
 
 def text(name: str) -> str:
-    """Return the text of a preset's file.
-
-    Raises:
-        RaptError: there is no preset of this name.
-    """
+    """Return the text of a preset's file."""
     if name not in (known := names()):
         raise RaptError(not_allowed("preset", name, known))
     return (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def write(name: str, *, overwrite: bool) -> None:
-    """Write a preset to params.yaml.
-
-    Args:
-        name: the preset's name.
-        overwrite: also replace a params.yaml that is not a preset, such as an edited one.
-
-    Raises:
-        RaptError: there is no such preset, or params.yaml was edited.
-    """
+    """Write a preset to params.yaml, also over an edited one if `overwrite` is set."""
     new = text(name)
     if PARAMS.exists() and not overwrite:
         old = PARAMS.read_text(encoding="utf-8")

@@ -52,11 +52,7 @@ def copy(root: Path, to: Path) -> None:
 
 
 def new(folder: Path) -> None:
-    """Make a project: params.yaml, dvc.yaml, the stages and the library, in a Git repository.
-
-    Raises:
-        RaptError: the folder is there already, or cannot be written, or there is no Git.
-    """
+    """Make a project: params.yaml, dvc.yaml, the stages and the library, in a Git repository."""
     from rapt.utils.errors import (
         RaptError,  # not above: setup.py reads this file without the package
     )

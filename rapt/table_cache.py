@@ -38,9 +38,6 @@ def cached_table(model: str = MODEL, tagger: str = TAGGER) -> Path:
     Args:
         model: `package:NAME/FOLDER`, a folder, or `owner/name@REVISION`.
         tagger: package of the spaCy model that gives each word its category.
-
-    Raises:
-        RaptError: there is no such model or tagger.
     """
     is_default = model == MODEL and not _installed(MODEL)
     digest = MODEL_SHA256 if is_default else files.sha256(models.folder(model, None))
@@ -54,11 +51,7 @@ def cached_table(model: str = MODEL, tagger: str = TAGGER) -> Path:
 
 
 def make(model: str, tagger: str, out: Path) -> None:
-    """Make a model's embedding table.
-
-    Raises:
-        RaptError: there is no such model or tagger, or `out` cannot be written.
-    """
+    """Make a model's embedding table."""
     from rapt.text.embeddings import build_table
     from rapt.text.tagging import Tagger
 

@@ -24,8 +24,6 @@ ELSEWHERE = {
     "rapt/paths.py": "tests/test_dvc_graph.py",
     # A stage that fails ends with one line.
     "stages/__init__.py": "tests/stages/test_download.py",
-    # Its subject is whole flows.
-    "pipelines/executor.py": "tests/pipelines/test_reproduce.py",
 }
 # Modules that only declare, with the reason.
 DECLARATIONS = {

@@ -13,11 +13,11 @@ import torch
 from peft import PeftModel
 from torch import Tensor
 
-from rapt.tuning.backbones import load_model, load_tokenizer
+from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.batches import by_length
 from rapt.tuning.config import Precision
 from rapt.tuning.inputs import Split, collate, pooled, read_split
-from rapt.tuning.model import Classifier, load, needs_backbone, placed
+from rapt.tuning.model import Classifier, load
 
 BATCH = 32
 # Digits of a point's coordinates, enough to draw it.
@@ -38,11 +38,10 @@ def states_of_adapter(
 
     `max_tokens`, `precision` and `quantize` are those of its tuning.
     """
-    bare = load_model(backbone, quantize, precision) if needs_backbone(adapter) else None
     tokenizer = load_tokenizer(backbone)
     split = read_split(release, tokenizer, max_tokens)
     first = {name: rows[:texts] for name, rows in vars(split).items() if name != "vectors"}
-    model = placed(load(adapter, bare, precision))
+    model = load(adapter, backbone, quantize, precision)
     return hidden_states(model, replace(split, **first), tokenizer.pad_token_id)
 
 

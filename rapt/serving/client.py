@@ -31,11 +31,7 @@ def is_url(adapter: str) -> bool:
 
 
 def opened(adapter: str) -> Provider:
-    """Open the adapter in a folder or behind a URL.
-
-    Raises:
-        RaptError: there is no adapter.
-    """
+    """Open the adapter in a folder or behind a URL."""
     if is_url(adapter):
         return Remote(adapter)
     from rapt.serving.model import Adapted  # torch, which only a local model needs
@@ -47,17 +43,10 @@ class Remote:
     """A model behind `rapt serve` or a compatible server.
 
     Without proxies and redirections, queries go only to the given address.
-
-    Attributes:
-        contract: the contract that texts must meet.
     """
 
     def __init__(self, url: str) -> None:
-        """Request the contract.
-
-        Raises:
-            RaptError: no server answers, or not a compatible one.
-        """
+        """Request the contract."""
         self._url = url.rstrip("/")
         self.contract = read_contract(self._ask("GET", "/"), f"adapter {self._url}")
 

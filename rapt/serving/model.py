@@ -12,10 +12,10 @@ from torch import Tensor
 
 from rapt import models
 from rapt.serving.protocol import Text, check, contract_of
-from rapt.tuning import denoising
-from rapt.tuning.backbones import embedding_size, load_model, load_tokenizer, most_tokens
-from rapt.tuning.inputs import WordVectors, numbered, tokenized
-from rapt.tuning.model import load, needs_backbone, placed
+from rapt.tuning.backbones import embedding_size, load_tokenizer, most_tokens
+from rapt.tuning.denoising import load_denoised
+from rapt.tuning.inputs import numbered, tokenized
+from rapt.tuning.model import load
 from rapt.tuning.train import logits
 from rapt.utils.errors import RaptError
 
@@ -23,28 +23,16 @@ BATCH = 32
 
 
 class Adapted:
-    """The model that a training run wrote, on its backbone.
-
-    Attributes:
-        contract: what texts must be like.
-    """
+    """The model that a training run wrote, on its backbone."""
 
     def __init__(self, folder: Path) -> None:
-        """Load the adapter in `folder` (docs/data.md).
-
-        Raises:
-            RaptError: there is none, or its backbone is missing or has other weights.
-        """
+        """Load the adapter in `folder` (docs/data.md)."""
         self.contract = contract_of(folder)
         where = models.folder(self.contract.backbone, self.contract.backbone_sha256)
         try:
             self._tokenizer = load_tokenizer(where)
-            quantize, precision = self.contract.quantize, self.contract.precision
-            backbone = load_model(where, quantize, precision) if needs_backbone(folder) else None
-            self._model = placed(load(folder, backbone, precision))
-            self._denoised: WordVectors | None = None
-            if self.contract.denoiser:
-                self._denoised = denoising.load_denoised(folder)
+            self._model = load(folder, where, self.contract.quantize, self.contract.precision)
+            self._denoised = load_denoised(folder) if self.contract.denoiser else None
         except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
             raise RaptError(
                 f"adapter {folder}: got {type(error).__name__} on loading it with "
@@ -70,14 +58,11 @@ class Adapted:
         return self.answers(columns, vectors).tolist()
 
     def answers(self, columns: dict[str, list[Any]], vectors: Tensor | None) -> Tensor:
-        """The probability of each class, float64 (n, classes), for texts as a release has them.
+        """The probability of each class, float64 (n, classes), for n texts of a release.
 
         Args:
-            columns: of the release (docs/data.md), for n texts.
+            columns: of the release (docs/data.md).
             vectors: where the model takes them, of the words of all texts, float32 (words, d).
-
-        Raises:
-            RaptError: a text is too long for the backbone.
         """
         if vectors is not None:
             columns = {**columns, "row": numbered(columns["words"])}
@@ -93,11 +78,7 @@ class Adapted:
 
 
 def _vectors(texts: list[Text], dimension: int) -> Tensor:
-    """The vectors of the words of all texts, float32 (words, d).
-
-    Raises:
-        RaptError: there are more or fewer than words, or one is not finite.
-    """
+    """The vectors of the words of all texts, float32 (words, d), if there is one for each."""
     for number, text in enumerate(texts):
         got, expected = len(text.vectors or b""), 4 * dimension * len(text.words)
         if got != expected:

@@ -30,12 +30,7 @@ class _Message(BaseModel):
 class Text(_Message):
     """One text as a release holds it (docs/data.md).
 
-    Attributes:
-        words: the privatized words.
-        segment: the segment of each word.
-        plain: the privatized copies of the plain words.
-        vectors: the words' noisy vectors one after the other, float32, little-endian, if the model
-            was tuned on vectors.
+    The words' noisy vectors, if the model was tuned on vectors, are little-endian float32.
     """
 
     words: list[str]
@@ -71,13 +66,9 @@ class Provider(Protocol):
 def read(kind: TypeAdapter[T], content: bytes, where: str) -> T:
     """Parse JSON of a type.
 
-    Args:
-        kind: the type.
-        content: the bytes.
-        where: their source, for the error.
-
     Raises:
-        RaptError: the content is invalid; the line names the place, but never quotes the value.
+        RaptError: the content is invalid; the line names `where` it is from and the place in it,
+            but never quotes the value.
     """
     try:
         return kind.validate_json(content)
@@ -97,11 +88,7 @@ def read(kind: TypeAdapter[T], content: bytes, where: str) -> T:
 
 
 def contract_of(folder: Path) -> Contract:
-    """Read the contract in an adapter's folder.
-
-    Raises:
-        RaptError: the folder has none.
-    """
+    """Read the contract in an adapter's folder."""
     path = folder / NAME
     if not path.is_file():
         seeds = sorted(inside.parent for inside in folder.glob(f"*/{NAME}"))

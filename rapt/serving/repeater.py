@@ -52,16 +52,9 @@ class Repeater:
         language: str | None = None,
         allow_weak: bool = False,
     ) -> None:
-        """Open the table.
+        """Open the table, the project's or MiniLM's if none is given; see `TextPrivatizer`.
 
-        Args:
-            contract: the adapter's contract.
-            eta: the privacy parameter; inf: words stay unchanged, and a table is needed only if
-                the model takes vectors.
-            table: folder of the embedding table; None: the project's, else MiniLM's.
-            tagger: package of the spaCy model.
-            language: code of the texts' language, or "any"; None: the tagger's.
-            allow_weak: whether η may be so large that hardly a word is replaced.
+        At an eta of inf words stay unchanged. Then only a model of vectors needs a table.
 
         Raises:
             RaptError: the table is not the release's, or an option is not allowed.

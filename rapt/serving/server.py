@@ -26,15 +26,7 @@ QUERY = TypeAdapter(Query)
 
 
 def serve(folder: Path, port: int) -> None:
-    """Serve the adapter in `folder` until it is interrupted.
-
-    Args:
-        folder: of a tuned seed.
-        port: of 127.0.0.1; 0: any that is free.
-
-    Raises:
-        RaptError: there is no such adapter, or the port is taken.
-    """
+    """Serve the adapter in `folder` at a port of 127.0.0.1, 0 for a free one, until interrupted."""
     with listening(port) as listener:  # before the model, whose import alone takes seconds
         from rapt.serving.model import Adapted
 

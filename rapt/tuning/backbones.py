@@ -114,11 +114,8 @@ def load_model(
 
 
 def _over_gpus() -> dict[str, Any]:
-    """Return the arguments by which Accelerate spreads a model over several GPUs, if there are.
-
-    GPUs are filled in turn, each by half, as the rest is for activations. A model that the first
-    can train stays there.
-    """
+    """Return the arguments by which Accelerate spreads a model over several GPUs, if there are."""
+    # Each is filled by half, as the rest is for activations. What the first can train stays there.
     gpus = range(torch.cuda.device_count())
     if len(gpus) < 2 or device().type != "cuda":
         return {}
@@ -127,11 +124,7 @@ def _over_gpus() -> dict[str, Any]:
 
 
 def _whole(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the model without a decoder's cache, after checking that it is all on the GPUs.
-
-    Raises:
-        RaptError: a part of it does not fit on the GPUs.
-    """
+    """Return the model without a decoder's cache, after checking that it is all on the GPUs."""
     places = set(getattr(model, "hf_device_map", {}).values())
     if places & {"cpu", "disk"}:
         raise RaptError(
@@ -144,10 +137,7 @@ def _whole(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def sharing_weights(model: PreTrainedModel) -> PreTrainedModel:
-    """Copy a frozen model's modules, but share its parameters.
-
-    Neither an adapter of the copy's modules nor a failed run changes the model.
-    """
+    """Copy a frozen model's modules, which an adapter changes, but share its parameters."""
     return deepcopy(model, {id(weight): weight for weight in model.parameters()})
 
 

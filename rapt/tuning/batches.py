@@ -10,13 +10,7 @@ POOL = 8  # batches among which texts of like length are put together
 
 
 def shuffled(lengths: Sequence[int], size: int, generator: torch.Generator) -> Iterator[list[int]]:
-    """Batches of one epoch: random, but of texts alike in length.
-
-    Args:
-        lengths: tokens of each row.
-        size: rows of a batch; the last of a pool may have fewer.
-        generator: of the order.
-    """
+    """Batches of one epoch: random, but of texts alike in length; the last of a pool is smaller."""
     order = torch.randperm(len(lengths), generator=generator).tolist()
     batches: list[list[int]] = []
     for start in range(0, len(order), POOL * size):

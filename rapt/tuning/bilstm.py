@@ -19,12 +19,7 @@ from rapt.tuning.config import BiLstm
 class BiLstmConfig(PreTrainedConfig):
     """The shape of a `BiLstmModel`, as in its config.json.
 
-    Attributes:
-        vocab_size: rows of the embedding matrix.
-        embedding_size: columns of the embedding matrix.
-        hidden_size: width of an activation, both directions together.
-        num_hidden_layers: number of layers.
-        dropout: dropout on the input of each layer.
+    `hidden_size` is the width of both directions together; dropout is on the input of each layer.
     """
 
     model_type = "rapt-bilstm"

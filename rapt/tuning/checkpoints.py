@@ -26,29 +26,16 @@ SECONDS = 600  # between checkpoints within an epoch; there is one at the end of
 
 @dataclass
 class Position:
-    """The progress of a run.
+    """Steps and epochs done, steps of the current epoch, and each curve's sums and values."""
 
-    Attributes:
-        step: steps done.
-        epoch: epochs done.
-        batch: steps done in the current epoch.
-        sums: each curve's sum over the texts of the current epoch.
-        curves: each curve's values for the epochs done.
-    """
-
-    step: int
-    epoch: int
-    batch: int
     sums: dict[str, float]
     curves: dict[str, list[float]]
-
-    @classmethod
-    def start(cls, names: list[str]) -> Position:
-        """Return the position before the first step."""
-        return cls(0, 0, 0, dict.fromkeys(names, 0.0), {name: [] for name in names})
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
 
     def add(self, means: dict[str, float], texts: int) -> None:
-        """Count a step, and add its means over `texts` to the sums."""
+        """Count a step, and add its means over `texts` to the current epoch's sums."""
         self.step += 1
         self.batch += 1
         for name, value in means.items():

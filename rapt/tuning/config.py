@@ -153,15 +153,7 @@ class Denoiser(Section):
 
 @dataclass(frozen=True, eq=False)
 class Denoising:
-    """Denoising of released words by the posterior P(w|y) of their originals.
-
-    Attributes:
-        type: whether a word gets the mean embedding of its originals or, during training, that of
-            one drawn at each step.
-        released: the R released words y.
-        words: the V original words w.
-        posterior: float64 (R, V), each row sums to 1.
-    """
+    """Denoising by the posterior P(w|y) of R released words y over V words w, float64 (R, V)."""
 
     type: DenoiserType
     released: list[str]
@@ -208,21 +200,11 @@ class TrainConfig(Section):
 
 @dataclass(frozen=True)
 class Run:
-    """One seed of one cell.
+    """Seed number k of one cell, of an experiment with the root seed `seed`.
 
     Attributes:
-        cell: the cell's name, for messages.
         release: folder of the release (docs/data.md): the only data a run reads.
-        k: the seed's number within the release.
-        seed: root seed of the experiment.
-        backbone: folder of the model.
-        backbone_name: the model's name in params.yaml, written into the adapter's config.
-        backbone_sha256: sha256 of its weights in params.yaml; None: not checked.
-        encoder: encoder of the model's input embeddings; None: its own layers.
-        tuner: the tuning method.
-        reconstruction: the auxiliary task; None: plain tokens, if any, are not predicted.
-        denoising: denoising of released words; None: they are read as released.
-        train: the training loop.
+        backbone: folder of the model; its name and digest are those in params.yaml.
         adapter: folder to write the adapter and the task head to.
     """
 
@@ -242,12 +224,12 @@ class Run:
 
     @property
     def learning_rate(self) -> float:
-        """The peak learning rate of AdamW; 0 for a linear probe, which takes no steps."""
+        """The tuner's; 0 for a linear probe, which takes no steps."""
         return 0.0 if isinstance(self.tuner, LinearProbe) else self.tuner.learning_rate
 
     @property
     def quantize(self) -> Literal["4bit"] | None:
-        """Quantization of the backbone's weights; None: they are not quantized."""
+        """The tuner's, which all but LoRA lack."""
         return self.tuner.quantize if isinstance(self.tuner, Lora) else None
 
     @property
@@ -258,15 +240,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained seed.
+    """A trained seed, and the name of the device that trained it.
 
-    Attributes:
-        result: for the cell's JSON.
-        logits: by split of the texts that it was not tuned on, float32 (n, classes): `test`, and
-            `train` for the rows held out, if any.
-        device: the name of the device that trained it.
-        checkpoint: a file that the caller removes once the cell is written. Until then a finished
-            seed is only scored again.
+    Its logits, float32 (n, classes) of each split, are of texts that it was not tuned on: `test`,
+    and `train` for the rows held out, if any. The caller removes the checkpoint once the cell is
+    written. Until then a finished seed is only scored again.
     """
 
     result: SeedResult

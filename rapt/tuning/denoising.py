@@ -36,13 +36,7 @@ AT_ONCE = 1000  # words per call of the tokenizer
 def reading(
     how: Denoising, backbone: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
 ) -> tuple[WordVectors, Sampler | None]:
-    """Return the released words with their D, and for posterior-sample a sampler of originals.
-
-    Args:
-        how: P(w|y), and the type of denoising.
-        backbone: the model before tuning.
-        tokenizer: its tokenizer.
-    """
+    """Return the released words with their D, and for posterior-sample a sampler of originals."""
     layer: Any = backbone.get_input_embeddings()
     embedded = word_embeddings(layer.weight.detach(), tokenizer, how.words)
     mean = torch.from_numpy(how.posterior.astype("float32") @ embedded.numpy())
@@ -54,12 +48,9 @@ def reading(
 def word_embeddings(
     weights: Tensor, tokenizer: PreTrainedTokenizerBase, words: Sequence[str]
 ) -> Tensor:
-    """Compute E(w), the mean embedding of each word's pieces inside a text, float32 (n, h).
+    """Compute E(w) of n words from the tokens' input embeddings (tokens, h), float32 (n, h).
 
-    Args:
-        weights: input embeddings of the tokens, (tokens, h).
-        tokenizer: the backbone's tokenizer.
-        words: n words; a word without tokens has the vector 0.
+    A word without tokens has the vector 0.
     """
     embedded = torch.zeros(len(words), weights.shape[1])
     for start in range(0, len(words), AT_ONCE):
@@ -100,12 +91,7 @@ class Sampler:
     """Draws the originals of a batch's denoised words, from torch's global generator."""
 
     def __init__(self, posterior: csr_array, embedded: Tensor) -> None:
-        """Prepare the cumulative sums for drawing.
-
-        Args:
-            posterior: P(w|y), float64 (R, V), no row empty.
-            embedded: E(w), float32 (V, h).
-        """
+        """Take P(w|y), float64 (R, V), of which no row is empty, and E(w), float32 (V, h)."""
         self._vectors = embedded
         self._originals = torch.from_numpy(posterior.indices).long()
         starts = torch.from_numpy(posterior.indptr).long()

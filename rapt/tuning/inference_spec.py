@@ -47,15 +47,8 @@ class Contract:
     """The requirements on texts for an adapted model.
 
     Attributes:
-        statement: the privatization of the release that it was tuned on.
-        labels: the names of the classes.
-        pair: whether a text has two segments.
         plain: the public sequences of plain words; each text has a privatized copy of one.
         backbone: the model's name in params.yaml.
-        backbone_sha256: sha256 of its weights; None: not checked.
-        quantize: quantization of the backbone's weights; None: they are not quantized.
-        precision: precision of the backbone's computations.
-        max_tokens: most tokens of a text that the model reads.
         denoiser: the provider's denoiser, by the vectors in the folder `denoised`; None: words are
             read as released. It requires nothing of the user.
     """
@@ -73,12 +66,7 @@ class Contract:
 
 
 def write(run: Run, statement: Mapping[str, Any]) -> None:
-    """Write the contract of a run beside its adapter.
-
-    Args:
-        run: the run.
-        statement: the release's statement.
-    """
+    """Write the contract of a run on a release with this statement beside its adapter."""
     data = run.release / f"seed-{run.k}"
     segments = files.read_parquet(data / "train.parquet", ["segment"])["segment"].to_pylist()
     contract = Contract(

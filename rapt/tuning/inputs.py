@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
@@ -91,12 +92,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Vectors that replace the tokens of some words.
-
-    Attributes:
-        rows: the row of each such word.
-        vectors: float32 (R, h), input embeddings.
-    """
+    """Input embeddings, float32 (R, h), that replace the tokens of some words, by their rows."""
 
     rows: dict[str, int]
     vectors: Tensor
@@ -119,11 +115,7 @@ def read_split(
 ) -> Split:
     """Tokenize one split of a release (docs/data.md); its vectors, if any, replace words.
 
-    Args:
-        path: the split's Parquet file.
-        tokenizer: a fast tokenizer of the backbone.
-        max_tokens: most tokens of a text's own words, in whole words, shared by a pair's halves.
-        known: vectors that replace some words; None: none.
+    A text keeps as many whole words as fit into `max_tokens`, which the halves of a pair share.
     """
     table = files.read_parquet(path)
     if VECTORS not in table.column_names:
@@ -163,13 +155,8 @@ def tokenized(
 ) -> Split:
     """Tokenize privatized texts, given by the columns of a release; see `read_split`.
 
-    Args:
-        columns: those of the release. If words have vectors, also `row` and `plain_row`: for each
-            word of `words` and of `plain` the row of its vector, or NO_ROW. A vector takes one
-            position instead of the word's tokens.
-        tokenizer: as in `read_split`.
-        max_tokens: as in `read_split`.
-        vectors: float32 (R, h), to which the rows refer.
+    If words have vectors (R, h), the columns `row` and `plain_row` say which row each word of
+    `words` and of `plain` has, or NO_ROW. A vector takes one position instead of the word's tokens.
     """
     labels, words = columns["label"], columns["words"]
     plain = columns.get("plain", [[]] * len(labels))
@@ -195,11 +182,8 @@ def tokenized(
 
 
 def _before_words(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return the prefix that makes a single word become the tokens it has inside a text.
-
-    Some byte-level tokenizers (Llama 3's) join words given one by one, even when asked to put
-    spaces between them.
-    """
+    """Return the prefix that makes a single word become the tokens it has inside a text."""
+    # Some byte-level tokenizers (Llama 3's) join words that are given one by one.
     one, two = tokenizer(["a", "a a"], add_special_tokens=False)["input_ids"]
     return "" if _pieces(tokenizer, ["a", "a"])[1] == two[len(one) :] else " "
 
@@ -242,12 +226,7 @@ def _pieces(tokenizer: PreTrainedTokenizerBase, words: list[str]) -> list[list[i
 
 
 def _fitting(words: list[_Word], sizes: list[int], room: int) -> list[_Word]:
-    total = 0
-    for count, size in enumerate(sizes):
-        total += size
-        if total > room:
-            return words[:count]
-    return words
+    return words[: bisect_right(list(accumulate(sizes)), room)]
 
 
 def _append(

@@ -53,16 +53,9 @@ def load_backbone(
     frozen: Precision | None = None,
     encoder: BiLstm | None = None,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load the model and its fast tokenizer, from safetensors only.
+    """Load a model, or a fresh encoder on its input embeddings, and its fast tokenizer.
 
-    Args:
-        folder: the model's folder.
-        quantize: quantization of its weights (QLoRA); None: they are not quantized.
-        frozen: type of its weights if they are frozen; None: they learn, in float32.
-        encoder: encoder of its input embeddings, with fresh weights; None: its own layers.
-
-    Raises:
-        RaptError: its family is unknown, it cannot be quantized on this machine, or is too large.
+    Arguments and errors are those of `backbones.load_model`.
     """
     model = backbones.load_model(folder, quantize, frozen)
     if encoder:
@@ -191,43 +184,33 @@ def _save_adapter(adapted: PeftModel, folder: Path, backbone_name: str) -> None:
 
 
 def load(
-    folder: Path, backbone: PreTrainedModel | None, precision: Precision = "float32"
+    folder: Path,
+    backbone: Path,
+    quantize: Literal["4bit"] | None = None,
+    precision: Precision = "float32",
 ) -> Classifier:
-    """Load the model that `save` wrote, on its backbone if it `needs_backbone`.
+    """Load the model that `save` wrote, on the backbone in a folder unless all of it was tuned.
 
     Raises:
         RaptError: an adapter has no weights in safetensors; PEFT would take pickled ones or ask the
-            hub.
+            hub. Or the backbone is not as `backbones.load_model` expects.
     """
-    head = load_file(folder / HEAD)
+    with safe_open(folder / HEAD, "pt") as file:
+        is_frozen = file.metadata() == FROZEN
+    is_adapter = (folder / ADAPTER).is_file()
+    if is_adapter and not (folder / WEIGHTS).is_file():
+        raise RaptError(f"{folder}: got no {WEIGHTS} in it, expected an adapter in safetensors.")
     tuned: PreTrainedModel | PeftModel
-    if backbone is not None and _is_frozen(folder):
-        tuned = backbone
-    elif backbone is not None and _is_adapter(folder):
-        if not (folder / WEIGHTS).is_file():
-            raise RaptError(
-                f"{folder}: got no {WEIGHTS} in it, expected an adapter in safetensors."
-            )
-        tuned = PeftModel.from_pretrained(backbone, folder)
+    if is_adapter or is_frozen:
+        tuned = backbones.load_model(backbone, quantize, precision)
     else:
         tuned = backbones.load_model(folder)
+    if is_adapter:
+        tuned = PeftModel.from_pretrained(tuned, folder)
+    head = load_file(folder / HEAD)
     model = Classifier(tuned, len(head["bias"]), precision)
     model.head.load_state_dict(head)
-    return model.eval()
-
-
-def needs_backbone(folder: Path) -> bool:
-    """Whether a saved model needs its backbone to be loaded."""
-    return _is_adapter(folder) or _is_frozen(folder)
-
-
-def _is_adapter(folder: Path) -> bool:
-    return (folder / ADAPTER).is_file()
-
-
-def _is_frozen(folder: Path) -> bool:
-    with safe_open(folder / HEAD, "pt") as head:
-        return head.metadata() == FROZEN
+    return placed(model.eval())
 
 
 def placed(model: Classifier) -> Classifier:

@@ -12,13 +12,8 @@ STEPS = 1000  # of L-BFGS, at most
 def fit(head: nn.Linear, features: Tensor, labels: Tensor, strength: float) -> None:
     """Give a head the weights of the least penalized loss.
 
-    A backbone's dimensions differ in scale, so the penalty is on the weights of standardized ones.
-
-    Args:
-        head: of h features and c classes.
-        features: float (n, h), on the CPU.
-        labels: classes, int64 (n,).
-        strength: 1 / the penalty.
+    A backbone's dimensions differ in scale, so the penalty, 1 / `strength`, is on the weights of
+    standardized features (n, h).
     """
     features = features.double()
     mean, scale = features.mean(0), features.std(0, correction=0)

@@ -38,8 +38,6 @@ from rapt.utils.device import device, device_name
 from rapt.utils.errors import RaptError
 from rapt.utils.progress import counter
 
-# A backbone whose weights no seed changes, and its tokenizer.
-Frozen = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 CURVES = ("task_loss", "reconstruction_loss", "reconstruction_accuracy")
 
 
@@ -62,24 +60,21 @@ def train_seeds(runs: Sequence[Run]) -> list[Trained]:
     """
     # One thread: with more, sums and thus weights depend on the number of threads.
     torch.set_num_threads(1)
-    first = runs[0]
-    if first.frozen is None:
-        return [_trained_within_memory(run, None) for run in runs]
-    torch.manual_seed(first.seed)
-    frozen = load_backbone(first.backbone, first.quantize, first.frozen)
-    return [_trained_within_memory(run, frozen) for run in runs]
+    first, frozen, trained = runs[0], None, []
+    if first.frozen is not None:
+        torch.manual_seed(first.seed)
+        frozen = load_backbone(first.backbone, first.quantize, first.frozen)
+    for run in runs:
+        line = RaptError(
+            f"{run.cell}, seed {run.k}: got a device out of memory before or between steps, "
+            "expected room for the model. Take a smaller backbone, bf16 or RAPT_WORKERS=1."
+        )
+        with _memory_lacks(line):  # a step handles its own
+            trained.append(_trained(run, frozen))
+    return trained
 
 
-def _trained_within_memory(run: Run, frozen: Frozen | None) -> Trained:
-    line = RaptError(
-        f"{run.cell}, seed {run.k}: got a device out of memory before or between steps, expected "
-        "room for the model. Take a smaller backbone, bf16 or RAPT_WORKERS=1."
-    )
-    with _memory_lacks(line):  # a step handles its own
-        return _trained(run, frozen)
-
-
-def _trained(run: Run, frozen: Frozen | None) -> Trained:
+def _trained(run: Run, frozen: tuple[PreTrainedModel, PreTrainedTokenizerBase] | None) -> Trained:
     torch.manual_seed(run.seed * 1_000_003 + run.k)
     if frozen:
         backbone, tokenizer = sharing_weights(frozen[0]), frozen[1]
@@ -161,12 +156,7 @@ class Trainer:
         self.micro_batch = run.train.batch_size
 
     def reconstruct(self, targets: Tensor, vocabulary: int) -> None:
-        """Add the auxiliary task of predicting a text's plain tokens.
-
-        Args:
-            targets: the plain tokens' indices into V_r, int64 (sequences, length).
-            vocabulary: the size of V_r.
-        """
+        """Add the task of predicting plain tokens: indices into V_r, int64 (sequences, length)."""
         assert self.run.reconstruction
         hidden = self.model.head.in_features
         self.head = ReconstructionHead(hidden, self.run.reconstruction.head_size, vocabulary)
@@ -184,10 +174,18 @@ class Trainer:
             return {}
         loop = self.run.train
         self.steps = loop.epochs * -(-len(split) // loop.batch_size)
-        self.optimizer, self.schedule = self._optimizer(self.steps)
+        self.optimizer = torch.optim.AdamW(
+            list(self._learning().values()),
+            lr=self.run.learning_rate,
+            weight_decay=loop.weight_decay,
+            fused=self.device.type == "cuda" or None,  # None: AdamW's own choice
+        )
+        warmup = int(loop.warmup * self.steps)
+        self.schedule = get_linear_schedule_with_warmup(self.optimizer, warmup, self.steps)
         order = torch.Generator().manual_seed(torch.initial_seed())
         names = [name for name in CURVES if self.head or name == "task_loss"]
-        at = self._resumed(checkpoint, order) or Position.start(names)
+        start = Position(dict.fromkeys(names, 0.0), {name: [] for name in names})
+        at = self._resumed(checkpoint, order) or start
         self.model.train()
         with counter(f"seed {self.run.k}", self.steps, "step", line=self.run.k) as progress:
             progress.update(at.step)
@@ -227,18 +225,6 @@ class Trainer:
     def _learning(self) -> dict[str, torch.nn.Parameter]:
         """Return the trained weights by name."""
         return {name: w for name, w in self.parts.named_parameters() if w.requires_grad}
-
-    def _optimizer(self, steps: int) -> tuple[torch.optim.Optimizer, Any]:
-        loop = self.run.train
-        optimizer = torch.optim.AdamW(
-            list(self._learning().values()),
-            lr=self.run.learning_rate,
-            weight_decay=loop.weight_decay,
-            fused=self.device.type == "cuda" or None,  # None: AdamW's own choice
-        )
-        return optimizer, get_linear_schedule_with_warmup(
-            optimizer, int(loop.warmup * steps), steps
-        )
 
     def _save(self, checkpoint: Checkpoint, at: Position, order: Tensor) -> None:
         """Save the state on which the next step depends."""
@@ -376,30 +362,25 @@ def _read(
     of: Callable[[Tensor, Batch], Tensor],
 ) -> Tensor:
     """Apply `of` to the activations of every text, one row for each, float32 on the CPU."""
+
+    def read(rows: list[int]) -> Tensor:
+        """Compute the rows of a batch, in as many parts as memory requires."""
+        try:
+            batch = collate(split, rows, pad).to(model.head.weight.device)
+            return of(model.activations(batch), batch).float().cpu()
+        except RuntimeError as error:
+            if not _out_of_memory(error):
+                raise
+            if len(rows) == 1:
+                raise RaptError(
+                    "got a device out of memory at one text, expected room for it. "
+                    "Lower max_tokens."
+                ) from None
+        half = len(rows) // 2
+        return torch.cat([read(rows[:half]), read(rows[half:])])
+
     model.eval()
     batches = list(by_length(split.lengths, batch_size))
-    found = torch.cat([_part(model, split, pad, rows, of) for rows in batches])
+    found = torch.cat([read(rows) for rows in batches])
     inverse = torch.tensor([row for rows in batches for row in rows]).argsort()
     return found[inverse]
-
-
-def _part(
-    model: Classifier,
-    split: Split,
-    pad: int,
-    rows: list[int],
-    of: Callable[[Tensor, Batch], Tensor],
-) -> Tensor:
-    """Compute the rows of a batch, in as many parts as memory requires."""
-    try:
-        batch = collate(split, rows, pad).to(model.head.weight.device)
-        return of(model.activations(batch), batch).float().cpu()
-    except RuntimeError as error:
-        if not _out_of_memory(error):
-            raise
-        if len(rows) == 1:
-            raise RaptError(
-                "got a device out of memory at one text, expected room for it. Lower max_tokens."
-            ) from None
-    half = len(rows) // 2
-    return torch.cat([_part(model, split, pad, part, of) for part in (rows[:half], rows[half:])])

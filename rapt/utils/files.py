@@ -63,12 +63,9 @@ def remove_scratch(path: Path) -> None:
 
 
 def write_bytes(path: Path, content: Iterable[bytes], mode: int = 0o666) -> None:
-    """Write a file under a temporary name in its own folder, then move it.
+    """Write a file piece by piece under a temporary name in its own folder, then move it.
 
-    Args:
-        path: in any folder, also on another disk than the working folder.
-        content: piece by piece.
-        mode: of the file from its first byte on; the umask takes from it.
+    It has the mode, from which the umask takes, from its first byte on.
     """
     scratch = path.with_name(f"{path.name}.tmp")
     scratch.unlink(missing_ok=True)
@@ -111,12 +108,7 @@ def read_parquet(path: str | Path, columns: list[str] | None = None) -> pa.Table
 
 
 def column_of_vectors(vectors: NDArray[np.float32], lengths: NDArray[np.int64]) -> pa.Array:
-    """A column with the vectors of each text's words, in the memory that they are in.
-
-    Args:
-        vectors: float32 (words, d), of all texts one after the other.
-        lengths: int64 (texts,), how many words each has.
-    """
+    """A column with the vectors (words, d) of each text's words, in the memory that they are in."""
     import numpy as np
     import pyarrow as pa
 

@@ -33,10 +33,8 @@ def tethered(*command: str) -> list[str]:
 def die_with_parent(parent: int | None = None) -> None:
     """Have the kernel kill this process when its parent dies (Linux; elsewhere nothing happens).
 
-    Killing `dvc` would otherwise leave its stage running beside the next `dvc repro`.
-
-    Args:
-        parent: the parent's id, if known, as the parent may have died before this call.
+    Killing `dvc` would otherwise leave its stage running beside the next `dvc repro`. The parent
+    may have died before this call, so who knows its id gives it.
     """
     if sys.platform != "linux":
         return

@@ -10,9 +10,9 @@ from tqdm import tqdm
 T = TypeVar("T")
 
 
-def bar(items: Iterable[T], label: str, total: int, *, line: int = 0) -> Iterable[T]:
-    """Show how many of `total` items have passed; `line` keeps parallel bars apart."""
-    return tqdm(items, label, total, position=line, leave=False, disable=None, mininterval=0.5)
+def bar(items: Iterable[T], label: str, total: int) -> Iterable[T]:
+    """Show how many of `total` items have passed."""
+    return tqdm(items, label, total, leave=False, disable=None, mininterval=0.5)
 
 
 def counter(label: str, total: int | None, unit: str, *, line: int = 0) -> tqdm[None]:

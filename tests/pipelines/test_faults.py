@@ -7,7 +7,6 @@ serial `dvc repro` leaves.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import dataclasses
 import json
 import os
@@ -16,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,13 @@ import httpx
 import psutil
 import pytest
 
-from pipelines import rollback, server, slots
+from pipelines import dvc_api, server
+from pipelines.slots import INTERRUPTED
 from tests.pipelines.conftest import FILES, Toy, make
 from tests.pipelines.test_reproduce import EVERY_STAGE, alive, wait_until
 from tests.reporting import synthetic, test_mlflow_mirror
 
 pytestmark = pytest.mark.slow
-PR_SET_CHILD_SUBREAPER = 36
 
 
 def completes(toy: Toy, expected: dict[str, str]) -> None:
@@ -67,51 +66,47 @@ def test_the_coordinator_killed_while_it_collects(toy: Toy, expected: dict[str, 
     flow.kill()
     flow.communicate(timeout=60)
     # DVC leaves such a file if it is killed while copying.
-    (toy.root / "reports/cells/.6ZrR0dPDkYcOXVgQUHqTYg.tmp").write_text("half of it")
+    part = toy.root / "reports/cells/.6ZrR0dPDkYcOXVgQUHqTYg.tmp"
+    part.parent.mkdir(exist_ok=True)
+    part.write_text("half of it")
     completes(toy, expected)
     assert toy.names() == EVERY_STAGE
 
 
-@pytest.fixture
-def unburied() -> Iterator[None]:
-    """Orphans stay in the process table, as in a container whose first process reaps none."""
-    kernel = ctypes.CDLL(None)
-    kernel.prctl(PR_SET_CHILD_SUBREAPER, 1)
-    before = set(psutil.Process().children())
-    yield
-    kernel.prctl(PR_SET_CHILD_SUBREAPER, 0)
-    for orphan in set(psutil.Process().children()) - before:
-        orphan.kill()
-        orphan.wait()
+def killed_dvc(toy: Toy) -> subprocess.Popen[bytes]:
+    """Kill a `dvc repro` of the user's as it runs a cell; it is a zombie until somebody waits."""
+    flag = toy.flag("wait-1-b")
+    repro = subprocess.Popen(
+        [sys.executable, "-m", "dvc", "repro", "-q"], cwd=toy.root, env=toy.environment()
+    )
+    wait_until(lambda: "1-b" in toy.names())
+    assert writers(toy) == {repro.pid}
+    repro.kill()
+    wait_until(lambda: psutil.Process(repro.pid).status() == psutil.STATUS_ZOMBIE)
+    flag.unlink()
+    return repro
 
 
-def test_a_killed_dvc_that_nobody_buries(
-    toy: Toy, expected: dict[str, str], unburied: None
-) -> None:
+def test_a_killed_dvc_that_nobody_buries(toy: Toy, expected: dict[str, str]) -> None:
     """DVC itself would wait forever for such a zombie."""
-    flow = collecting(toy, lambda: bool(writers(toy)))
-    flow.kill()
-    flow.communicate(timeout=60)
-    (writer,) = writers(toy)
-    wait_until(lambda: psutil.Process(writer).status() == psutil.STATUS_ZOMBIE)
+    repro = killed_dvc(toy)
     completes(toy, expected)
-    assert toy.names() == EVERY_STAGE
+    assert toy.names() == sorted([*EVERY_STAGE, "1-b"])
+    repro.wait()
 
 
 def test_a_number_of_a_killed_dvc_that_another_process_has_since(
     toy: Toy, expected: dict[str, str]
 ) -> None:
-    flow = collecting(toy, lambda: bool(writers(toy)))
-    flow.kill()
-    flow.communicate(timeout=60)
-    (writer,) = writers(toy)
+    repro = killed_dvc(toy)
+    repro.wait()
     record, other = toy.root / ".dvc/tmp/rwlock", subprocess.Popen(["sleep", "600"])
     try:
-        record.write_text(record.read_text().replace(str(writer), str(other.pid)))
+        record.write_text(record.read_text().replace(str(repro.pid), str(other.pid)))
         written = psutil.Process(other.pid).create_time() - 5
         os.utime(record, (written, written))
         completes(toy, expected)
-        assert toy.names() == EVERY_STAGE
+        assert toy.names() == sorted([*EVERY_STAGE, "1-b"])
     finally:
         other.kill()
         other.wait()
@@ -144,62 +139,47 @@ def writers(toy: Toy) -> set[int]:
     return {by["pid"] for by in record.get("write", {}).values()}
 
 
-@pytest.mark.parametrize("path", [".dvc/tmp/rwlock", "dvc.lock"])
-def test_what_dvc_writes_in_place_cut_off(toy: Toy, expected: dict[str, str], path: str) -> None:
+def test_what_dvc_writes_in_place_cut_off(toy: Toy, expected: dict[str, str]) -> None:
     """A kill can leave a truncated file, which neither DVC nor a user can read."""
-    flow, lock = toy.start(), toy.root / "dvc.lock"
-    wait_until(lock.exists, 120)
-    flow.kill()
-    flow.communicate(timeout=60)
-    killed = (toy.root / path).stat() if (toy.root / path).exists() else lock.stat()
-    (toy.root / path).write_text('{"sta')
-    os.utime(toy.root / path, ns=(killed.st_atime_ns, killed.st_mtime_ns))
+    killed_dvc(toy).wait()
+    (toy.root / ".dvc/tmp/rwlock").write_text('{"sta')
     completes(toy, expected)
-    assert toy.names() == EVERY_STAGE
-
-
-def test_what_the_user_does_after_a_kill_stays(toy: Toy, expected: dict[str, str]) -> None:
-    """A dvc.lock that a killed flow began is completed by plain `dvc repro`, and committed."""
-    toy.serial()
-    toy.commit()
-    (toy.root / "rapt/mark.py").write_text('MARK = "second"\n')
-    cell = toy.root / "reports/cells/1-a.txt"
-    flow = collecting(toy, lambda: cell.exists() and "second" in cell.read_text())
-    flow.kill()
-    flow.communicate(timeout=60)
-    assert (toy.root / ".rapt/before").exists()
-    time.sleep(rollback.GRACE)
-    toy.serial()
-    toy.commit()
-    (toy.root / "rapt/mark.py").write_text('MARK = "third"\n')
-    toy.flag("break-1-a")
-    lock = (toy.root / "dvc.lock").read_bytes()
-    assert toy.flow().returncode == 1  # for its cell; existing results are kept
-    assert (toy.root / "dvc.lock").read_bytes() == lock
+    assert toy.names() == sorted([*EVERY_STAGE, "1-b"])
 
 
 @pytest.mark.parametrize("end", ["Ctrl-C", "kill"])
-def test_broken_off_while_it_collects(toy: Toy, end: str) -> None:
-    """Git shows no change, not even in the figures that it tracks."""
+@pytest.mark.parametrize("folder", [".rapt/slots/all", "."])
+def test_broken_off_while_it_collects(toy: Toy, end: str, folder: str) -> None:
+    """As DVC reproduces all in a slot, or as it checks the outs out in the main workspace.
+
+    Before the first ends git shows no change, not even in the figures that it tracks. After it all
+    of them are new.
+    """
     toy.serial()
     toy.commit()
     (toy.root / "params.yaml").write_text(FILES["params.yaml"].replace("[1, 2]", "[1, 2, 3]"))
     status = toy.git("status", "--porcelain")
-    metrics = toy.root / "reports/metrics.json"
-    flow = collecting(toy, lambda: metrics.exists() and "6" in metrics.read_text())
+    flow = toy.start()
+    dvc = suspended(flow, toy.root / folder)
     if end == "kill":
         flow.kill()
         flow.communicate(timeout=60)
-        slots.recover(toy.root)
     else:
         for _ in range(2):
             os.killpg(flow.pid, signal.SIGINT)
             time.sleep(0.5)  # two signals that are pending at once become one
         output = flow.communicate(timeout=60)[0]
-        assert output.strip().splitlines()[-1] == slots.HALFWAY
+        assert output.strip().splitlines()[-1] == INTERRUPTED
         assert "Traceback" not in output
-    assert "4" in metrics.read_text()
-    assert toy.git("status", "--porcelain") == status
+    wait_until(lambda: not alive(dvc.pid))
+    metrics = toy.root / "reports/metrics.json"
+    if folder != ".":
+        assert "4" in metrics.read_text()
+        assert toy.git("status", "--porcelain") == status
+    else:
+        assert "6" in metrics.read_text()
+        assert "cell@3-b" in (toy.root / "dvc.lock").read_text()
+        assert not (toy.root / "reports/cells/3-b.txt").exists()
     ran = toy.names()
     done = toy.flow()
     assert done.returncode == 0, done.stdout + done.stderr
@@ -210,29 +190,18 @@ def test_broken_off_while_it_collects(toy: Toy, end: str) -> None:
     assert toy.outcome() == flowed
 
 
-def collecting(toy: Toy, seen: Callable[[], bool]) -> subprocess.Popen[str]:
-    """Start a flow, and suspend its final `dvc repro` once `seen` is true."""
-    flow = toy.start()
-    wait_until(lambda: collector(flow) is not None)
-    child = collector(flow)
-    assert child
+def suspended(flow: subprocess.Popen[str], folder: Path) -> psutil.Process:
+    """Return the flow's DVC in this folder, suspended as it starts."""
     end = time.monotonic() + 120
-    while True:  # step by step, as on a busy machine it may end between two checks
-        child.suspend()
-        if seen():
-            return flow
-        assert time.monotonic() < end, "waited in vain"
-        child.resume()
-        time.sleep(0.002)
-
-
-def collector(flow: subprocess.Popen[str]) -> psutil.Process | None:
-    """Return the flow's `dvc repro` of everything, if it runs."""
-    for child in psutil.Process(flow.pid).children():
-        with contextlib.suppress(psutil.NoSuchProcess):  # of a stage that has just ended
-            if child.cmdline()[-1:] == ["repro"]:
-                return child
-    return None
+    while time.monotonic() < end:
+        for child in psutil.Process(flow.pid).children():
+            with contextlib.suppress(psutil.NoSuchProcess):  # of a stage that has just ended
+                tethered = child.cmdline()[2:] == [dvc_api.__file__, "serve"]
+                if tethered and child.cwd() == str(folder.resolve()):
+                    child.suspend()
+                    return child
+        time.sleep(0.02)
+    raise AssertionError("waited in vain")
 
 
 def test_the_prefect_server_killed(toy: Toy, expected: dict[str, str], prefect_home: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 import typer
 
 from pipelines import __main__
-from rapt import cli
+from rapt import cli, params
+from rapt.reporting import mlflow_mirror
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 
@@ -28,3 +29,22 @@ def test_rapt_flow_takes_a_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     app.command()(__main__.main)
     app(command[3:], standalone_mode=False)
     assert given == [3, "cluster", None]
+
+
+def test_a_mirror_that_lacks_nothing_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    synced: list[object] = []
+    experiment = params.load(ROOT / "tests/every_section.yaml")
+    monkeypatch.setattr(mlflow_mirror, "sync", synced.append)
+    for is_synced, times in ((True, 0), (False, 1)):
+        monkeypatch.setattr(mlflow_mirror, "is_synced", lambda _, known=is_synced: known)
+        __main__.mirror(experiment)
+        assert len(synced) == times
+
+    def fail(experiment: params.Params) -> str:
+        raise OSError("disk\nfull")
+
+    monkeypatch.setattr(mlflow_mirror, "sync", fail)
+    __main__.mirror(experiment)
+    assert capsys.readouterr().err == "warning: MLflow is not up to date: disk full\n"

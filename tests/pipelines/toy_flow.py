@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import typer
 
-from pipelines import __main__, finish, heartbeat
+from pipelines import __main__, heartbeat
 from rapt import params
 
 # The main workspace's own modules before everything, like an editable install but stronger: the
@@ -20,7 +20,7 @@ os.environ["PYTHONPATH"] = os.getcwd()
 if seconds := os.environ.get("TOY_SILENCE"):
     heartbeat.SILENCE = dict.fromkeys(heartbeat.SILENCE, float(seconds))
 __main__.check.check = lambda: SimpleNamespace(tasks={})
-mirror = finish.mirror
+mirror = __main__.mirror
 
 
 def mirror_elsewhere(_: object) -> None:
@@ -30,5 +30,5 @@ def mirror_elsewhere(_: object) -> None:
             mirror(params.load())
 
 
-finish.finish = finish.mirror = finish.mirror_if_changed = mirror_elsewhere
+__main__.mirror = mirror_elsewhere
 typer.run(__main__.main)

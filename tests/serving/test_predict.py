@@ -239,9 +239,9 @@ def test_a_prediction_is_of_both_halves_of_a_pair(
     assert done.error == ""
     answers = [json.loads(line) for line in done.out.splitlines()]
     assert [answer["label"] for answer in answers] == ["yes", "no", "no", "no"]
-    own, tokenizer = load_backbone(backbone)
+    tokenizer = load_backbone(backbone)[1]
     split = read_split(of_pairs.parents[1] / "release/seed-0/test.parquet", tokenizer, 8)
-    expected = logits(load(of_pairs, own), split, tokenizer.pad_token_id, 8)[:4].softmax(1)
+    expected = logits(load(of_pairs, backbone), split, tokenizer.pad_token_id, 8)[:4].softmax(1)
     given = [list(answer["probabilities"].values()) for answer in answers]
     np.testing.assert_allclose(given, expected, rtol=1e-3)
 

@@ -160,7 +160,7 @@ def test_it_is_served_from_its_own_folder(run: Run, tmp_path: Path) -> None:
         assert str(run.backbone.parent) not in path.read_text()
     tokenizer = backbones.load_tokenizer(run.backbone)
     split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
-    served = load(run.adapter, None)
+    served = load(run.adapter, run.backbone)
     scores = logits(served, split, 0, 7)
     right = (scores.argmax(1) == torch.tensor(split.labels)).double().mean().item()
     assert right == result.metrics["accuracy"]
@@ -184,7 +184,7 @@ def test_a_server_answers_with_it(run: Run) -> None:
     (found,) = Adapted(run.adapter).probabilities([Text(**text)])
     columns = {name: [value] for name, value in text.items()} | {"label": [0]}
     split = tokenized(columns, backbones.load_tokenizer(run.backbone), run.train.max_tokens)
-    expected = logits(load(run.adapter, None), split, 0, 1).double().softmax(1)
+    expected = logits(load(run.adapter, run.backbone), split, 0, 1).double().softmax(1)
     assert found == pytest.approx(expected[0].tolist())
 
 

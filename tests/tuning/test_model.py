@@ -41,9 +41,9 @@ def test_tunes_saves_and_serves(
         curve = result.curves[loss]
         assert curve[-1] < curve[0]
 
-    backbone, tokenizer = load_backbone(run.backbone)
+    tokenizer = load_backbone(run.backbone)[1]
     split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
-    served = load(run.adapter, backbone)
+    served = load(run.adapter, run.backbone)
     assert served.head.out_features == 3
     predicted = logits(served, split, tokenizer.pad_token_id, 7).argmax(1)
     right = (predicted == torch.tensor(split.labels)).double().mean().item()

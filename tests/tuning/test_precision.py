@@ -73,9 +73,9 @@ def test_what_learns_and_what_is_written_is_float32(low: Run) -> None:
 
 def test_it_is_served_as_it_was_scored(low: Run) -> None:
     result = train_seed(low)
-    backbone, tokenizer = load_backbone(low.backbone, None, "bf16")
+    tokenizer = load_backbone(low.backbone)[1]
     split = read_split(low.release / "seed-0/test.parquet", tokenizer, low.train.max_tokens)
-    served = load(low.adapter, backbone, "bf16")
+    served = load(low.adapter, low.backbone, precision="bf16")
     predicted = logits(served, split, tokenizer.pad_token_id, low.train.batch_size).argmax(1)
     right = (predicted == torch.tensor(split.labels)).double().mean().item()
     assert right == result.metrics["accuracy"]

@@ -67,7 +67,7 @@ def test_the_adapter_serves_without_this_project(quantized: Run) -> None:
     assert weights
     assert all("lora_" in name for name in weights)
     bare = AutoModel.from_pretrained(quantized.backbone).eval()
-    served = load(quantized.adapter, load_backbone(quantized.backbone)[0])
+    served = load(quantized.adapter, quantized.backbone)
     tokens = torch.tensor([[5, 6, 7]])
     with torch.inference_mode():
         before = bare(input_ids=tokens).last_hidden_state

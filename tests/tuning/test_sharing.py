@@ -88,8 +88,8 @@ def test_a_run_that_fails_leaves_the_shared_weights_as_they_were(seeds: Pair, tu
     before = {name: value.clone() for name, value in frozen[0].state_dict().items()}
     modules = [type(part) for part in frozen[0].modules()]
     with pytest.raises(RaptError, match="got a loss that is not a number"):
-        module._trained_within_memory(wild, frozen)
-    result = module._trained_within_memory(second, frozen)
+        module._trained(wild, frozen)
+    result = module._trained(second, frozen)
     result.checkpoint.unlink()
     assert [type(part) for part in frozen[0].modules()] == modules
     for name, value in frozen[0].state_dict().items():
@@ -212,8 +212,8 @@ def test_two_gpus_train_a_backbone_that_half_of_one_does_not_hold(
 def test_on_a_gpu_the_frozen_weights_stay_where_the_first_seed_put_them(seeds: Pair) -> None:
     first, second = seeds("lora")
     frozen = load_backbone(first.backbone, None, first.frozen)
-    module._trained_within_memory(first, frozen)
+    module._trained(first, frozen)
     places = [weight.data_ptr() for weight in frozen[0].parameters()]
-    module._trained_within_memory(second, frozen)
+    module._trained(second, frozen)
     assert all(weight.is_cuda for weight in frozen[0].parameters())
     assert [weight.data_ptr() for weight in frozen[0].parameters()] == places

@@ -52,12 +52,11 @@ def test_an_adapter_is_read_from_safetensors_alone(
     train_seed(run)
     whole = load_file(run.adapter / "adapter_model.safetensors")
     (run.adapter / "adapter_model.safetensors").unlink()
-    backbone, _ = load_backbone(run.backbone)
     for pickled in (False, True):
         if pickled:
             torch.save(whole, run.adapter / "adapter_model.bin")
         with pytest.raises(RaptError, match=r"got no adapter_model.safetensors in it, expected "):
-            load(run.adapter, backbone)
+            load(run.adapter, run.backbone)
 
 
 @pytest.mark.parametrize("tuner", [None, PromptTuning(tokens=3, learning_rate=0.1)])
@@ -73,10 +72,10 @@ def test_pairs_are_tuned_and_the_adapter_says_so(
     told = replace(run, release=release, tuner=tuner or run.tuner, reconstruction=None)
     result = train_seed(told)
     assert json.loads((run.adapter / "rapt.json").read_text())["pair"] is True
-    backbone, tokenizer = load_backbone(run.backbone)
+    tokenizer = load_backbone(run.backbone)[1]
     split = read_split(release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
     assert {kind for row in split.types for kind in row} == {0, 1}
-    predicted = logits(load(run.adapter, backbone), split, tokenizer.pad_token_id, 7).argmax(1)
+    predicted = logits(load(run.adapter, run.backbone), split, tokenizer.pad_token_id, 7).argmax(1)
     right = (predicted == torch.tensor(split.labels)).double().mean()
     assert right == pytest.approx(result.metrics["accuracy"]) and right > 0.6
 
@@ -91,9 +90,9 @@ def test_the_adapter_serves_without_this_project(run: Run) -> None:
     }
     plain = PeftModel.from_pretrained(AutoModel.from_pretrained(run.backbone), run.adapter)
     assert plain.peft_config["default"].base_model_name_or_path == "tiny"
-    backbone, tokenizer = load_backbone(run.backbone)
+    tokenizer = load_backbone(run.backbone)[1]
     split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
-    predicted = logits(load(run.adapter, backbone), split, tokenizer.pad_token_id, 7).argmax(1)
+    predicted = logits(load(run.adapter, run.backbone), split, tokenizer.pad_token_id, 7).argmax(1)
     accuracy = (predicted == torch.tensor(split.labels)).double().mean().item()
     assert accuracy == result.metrics["accuracy"]
 

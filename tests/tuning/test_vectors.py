@@ -111,9 +111,9 @@ def test_tunes_on_vectors(
     if tuner != "linear-probe":
         curve = result.curves["task_loss"]
         assert curve[-1] < curve[0]
-    backbone, tokenizer = load_backbone(run.backbone)
+    tokenizer = load_backbone(run.backbone)[1]
     split = read_split(noisy / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
-    predicted = logits(load(run.adapter, backbone), split, tokenizer.pad_token_id, 7).argmax(1)
+    predicted = logits(load(run.adapter, run.backbone), split, tokenizer.pad_token_id, 7).argmax(1)
     right = (predicted == torch.tensor(split.labels)).double().mean().item()
     assert right == result.metrics["accuracy"]
 
