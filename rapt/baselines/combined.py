@@ -51,25 +51,22 @@ def combined(weight: NDArray[np.float64], provider: Logits, local: Logits) -> ND
     return np.asarray(np.tensordot(weight, np.stack([_log(provider), _log(local)]), 1))
 
 
-def stacked(
-    provider: dict[str, Predictions], local: dict[str, Predictions]
-) -> tuple[Predictions, NDArray[np.float64]]:
+def stacked(provider: dict[str, Predictions], local: dict[str, Predictions]) -> Predictions:
     """Weigh each seed on the rows that its model was not tuned on, and answer the test split.
 
     Args:
         provider: predictions of the splits `train`, the rows held out, and `test`.
         local: the same for one seed; its `train` has all training rows.
-
-    Returns:
-        the predictions, and the mean weights over the seeds, float64 (2,).
     """
     places = {example: place for place, example in enumerate(local["train"].examples)}
     (own,), (answers,) = local["train"].logits, local["test"].logits
     own = own[[places[example] for example in provider["train"].examples]]
     labels, test = provider["train"].labels, provider["test"]
-    found = [weights(seed, own, labels) for seed in provider["train"].logits]
-    logits = [combined(w, s, answers) for w, s in zip(found, test.logits, strict=True)]
-    return Predictions(test.examples, test.labels, np.array(logits)), np.mean(found, axis=0)
+    logits = [
+        combined(weights(held_out, own, labels), scores, answers)
+        for held_out, scores in zip(provider["train"].logits, test.logits, strict=True)
+    ]
+    return Predictions(test.examples, test.labels, np.array(logits))
 
 
 def _log(scores: Logits) -> NDArray[np.float64]:

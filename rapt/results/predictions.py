@@ -42,6 +42,11 @@ class Predictions:
         return self.logits.argmax(axis=2) == self.labels
 
     @property
+    def accuracies(self) -> list[float]:
+        """The accuracy of each seed's model."""
+        return [float(share) for share in self.right.mean(axis=1)]
+
+    @property
     def majority(self) -> float:
         """The accuracy of always answering the most frequent class."""
         return float(np.bincount(self.labels).max() / len(self.labels))
