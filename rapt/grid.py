@@ -17,9 +17,11 @@ if TYPE_CHECKING:  # which asks here whether two cells have one name
 # Kinds of cells that tune a backbone, those that attack, and all kinds.
 TUNED = ("train", "denoise", "study")
 ATTACKED = ("invert", "infer", "recognize", "membership")
-KINDS = (*TUNED, *ATTACKED)
+KINDS = (*TUNED, "local", *ATTACKED)
 # The baseline: unprivatized words, in one release per task.
 CLEAN, UNPROTECTED_ETA = "clean", "inf"
+# The other one: nothing is sent. At η 0 no two texts could be told apart.
+LOCAL, NOTHING_SENT_ETA = "local", "0"
 # A level in the place of an η: the share of protected words to replace, in per cent. The stage
 # `levels` finds the η of each method. Another measure, as what an attacker recovers, goes here.
 LEVEL = re.compile(r"replaced-([1-9]\d?)")
@@ -49,6 +51,11 @@ class PlannedCell:
     def path(self) -> Path:
         """The path of the cell's JSON, which exists once the cell has run."""
         return paths.cell(self.kind, self.cell)
+
+    @property
+    def predictions(self) -> Path:
+        """The path of its scores for each text of the test split, unless it is an attack."""
+        return paths.predictions(self.kind, self.cell)
 
     @property
     def command(self) -> str:
@@ -85,6 +92,8 @@ def plan(params: Params) -> list[PlannedCell]:
                 factors = dict(zip(names, (*first, *rest), strict=False)) | embedding
                 name = "-".join((*first, *rest))
                 cells.append(PlannedCell(kind, name, factors, stage, name))
+    nothing_sent = {"method": LOCAL, "eta": NOTHING_SENT_ETA} | embedding
+    cells += [PlannedCell(LOCAL, t, {"task": t} | nothing_sent, LOCAL, t) for t in s.train]
     cells += [
         PlannedCell("study", name, {**study.model_dump(), "study": name}, "study", name)
         for name, study in params.studies.items()

@@ -24,7 +24,7 @@ from rapt.attacks import AnyAttack
 from rapt.attacks.base import Inference, Inversion, Membership
 from rapt.attacks.ner import Ner
 from rapt.data.config import Gate, Task
-from rapt.grid import CLEAN, TUNED, plan
+from rapt.grid import CLEAN, LOCAL, TUNED, plan
 from rapt.param_types import Eta, Etas, Model, Name, Names, Section, Sha256, Typed, problem, unique
 from rapt.privacy.config import (
     Calibrate,
@@ -351,8 +351,8 @@ class Params(Section):
         """Cells are named by their factors joined by hyphens: two must not come out the same."""
         if "studies" in self.tasks:
             yield "tasks.studies: got the name of the studies' folder, expected another."
-        if CLEAN in self.methods:
-            yield "methods.clean: got the name of the baseline, expected another."
+        for name in {CLEAN, LOCAL} & self.methods.keys():
+            yield f"methods.{name}: got the name of a baseline, expected another."
         given = Counter((cell.kind, cell.cell) for cell in plan(self))
         tuned = Counter(cell.cell for cell in plan(self) if cell.kind in TUNED)
         twice = {name for (_, name), count in given.items() if count > 1}

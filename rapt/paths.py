@@ -62,6 +62,11 @@ def cell(kind: str, name: str) -> Path:
     return CELLS / kind / f"{name}.json"
 
 
+def predictions(kind: str, name: str) -> Path:
+    """The scores that a cell's models give each text of the test split."""
+    return Path("reports/predictions", kind, f"{name}.parquet")
+
+
 def raw_gate(task: str) -> Path:
     """The findings on a task's raw data."""
     return GATES / "raw" / f"{task}.json"

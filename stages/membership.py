@@ -1,5 +1,6 @@
 """Infer membership: `python -m stages.membership loss movies minilm lora t2t 75`."""
 
+import numpy as np
 import torch
 
 from rapt import params, paths
@@ -33,6 +34,8 @@ def main(attack: str, task: str, backbone: str, tuner: str, method: str, eta: st
     members, others = (
         files.read_parquet(paths.tagged(task) / f"{split}.parquet") for split in ("train", "test")
     )
+    held_out = np.array(p.train.holds_out(len(members)))
+    members = members.filter(~held_out)
     rankings = []
     for k in bar(range(p.seeds), attack, p.seeds):
         model = Adapted(adapters / f"seed-{k}")

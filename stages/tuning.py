@@ -1,12 +1,12 @@
 """Shared by the stages `train` and `study`: training a cell on the provider's side."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rapt import models, params, paths
-from rapt.results import cells
+from rapt.results import cells, predictions
+from rapt.results.predictions import Predictions
 from rapt.tuning.config import Denoising, Run
 from rapt.tuning.parallel import train_cell
 from rapt.utils import files
@@ -36,17 +36,24 @@ def tune(
         if denoising:
             runs = [replace(run, denoising=how) for run, how in zip(runs, denoising, strict=True)]
         trained = train_cell(runs)
-    labels = {
-        split: files.read_parquet(release / f"seed-0/{split}.parquet", ["label"])["label"]
+    rows = {
+        split: files.read_parquet(release / f"seed-0/{split}.parquet", ["example_id", "label"])
         for split in ("train", "test")
     }
-    test = labels["test"].to_pylist()
+    scored = {"train": rows["train"].filter(p.train.holds_out(len(rows["train"])))}
+    scored |= {"test": rows["test"]}
+    predicted = {
+        split: Predictions.of(scored[split], [one.logits[split] for one in trained])
+        for split in trained[0].logits
+    }
+    predictions.write(paths.predictions(kind, name), predicted)
     cell.write(
         protection=statement["protection"],
         seeds=[one.result for one in trained],
+        intervals={"accuracy": predicted["test"].interval()},
         device=", ".join(sorted({one.device for one in trained})),
-        counts={split: len(classes) for split, classes in labels.items()},
-        baselines={"majority": max(Counter(test).values()) / len(test)},
+        counts={split: len(of) for split, of in rows.items()},
+        baselines={"majority": predicted["test"].majority},
     )
     for one in trained:  # only now: a killed stage resumes from them
         one.checkpoint.unlink()

@@ -55,7 +55,8 @@ def expected(p: params.Params) -> dict[str, set[Path]]:
         stages[f"study-gate@{study}"] = {paths.private_gate(f"studies/{study}")}
     for cell in grid.plan(p):
         adapter = {paths.adapter(cell.cell)} if cell.kind in grid.TUNED else set()
-        stages[f"{cell.stage}@{cell.key}"] = {cell.path} | adapter
+        scores = {cell.predictions} if cell.kind in (*grid.TUNED, grid.LOCAL) else set()
+        stages[f"{cell.stage}@{cell.key}"] = {cell.path} | adapter | scores
     return stages
 
 
@@ -63,8 +64,9 @@ def unprotected(p: params.Params) -> set[Path]:
     """Return the outs that hold text as it is, or what was learned from it."""
     tasks = {of(task) for of in (paths.raw, paths.tagged, clean) for task in p.sweep.tasks}
     attackers = product(p.sweep.recognitions, p.sweep.recognize)
-    adapters = (c.cell for c in grid.plan(p) if c.factors["method"] == grid.CLEAN)
-    return tasks | {paths.attacker(*of) for of in attackers} | {paths.adapter(c) for c in adapters}
+    raw = [c for c in grid.plan(p) if c.factors["method"] in (grid.CLEAN, grid.LOCAL)]
+    learned = {paths.adapter(c.cell) for c in raw} | {c.predictions for c in raw}
+    return tasks | {paths.attacker(*of) for of in attackers} | learned
 
 
 def clean(task: str) -> Path:

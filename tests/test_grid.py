@@ -185,6 +185,7 @@ def test_plan_names_every_cell_once(experiment: Params) -> None:
         + (attacked + 1) * sum(len(attack) * len(tasks) for attack, tasks in attacks)
         + by_channel * len(sweep.channel_inversions) * len(sweep.invert)
         + len(experiment.studies)
+        + len(sweep.train)  # nothing sent
     )
     assert ("train", "movies-minilm-lora-rapt-75") in names
     assert ("infer", "mlp-tweets-clean") in names

@@ -181,7 +181,11 @@ FILES = {"type": "files", "files": {"train": "a.tsv", "test": "b.tsv"}, "sha256"
         ),
         (
             lambda c: c["methods"].update(clean={"mechanism": "t2t"}),
-            "methods.clean: got the name of the baseline",
+            "methods.clean: got the name of a baseline",
+        ),
+        (
+            lambda c: c["methods"].update(local={"mechanism": "t2t"}),
+            "methods.local: got the name of a baseline",
         ),
         (
             lambda c: c["sweep"].update(

@@ -35,6 +35,20 @@ def interval(
     return _of_share(share, [_ratio(right, counted)], seeds, texts)
 
 
+def difference(right: NDArray[np.bool_], other: NDArray[np.bool_]) -> tuple[float, float, float]:
+    """Return the difference of two accuracies on the same texts, and its 95 % interval, likewise.
+
+    Args:
+        right: whether each seed's model is right about each of n > 1 texts, bool (k, n).
+        other: the same of what it is compared with, for as many seeds or for one.
+    """
+    over = right.astype(np.float64) - other
+    texts = over.shape[1]
+    parts = [(float(over.mean(axis=0).var(ddof=1)) / texts, texts - 1)]
+    mean, reach = float(over.mean()), _reach(parts, over.mean(axis=1))
+    return mean, mean - reach, mean + reach
+
+
 def mean_interval(
     sums: NDArray[np.float64], counted: NDArray[np.int64], seeds: NDArray[np.float64]
 ) -> tuple[float, float]:

@@ -77,6 +77,7 @@ class Look:
 
 # Lines to compare with, which have no points.
 SOLID = Look(MUTED, (1, 0), "stroke")
+DASHED = Look(MUTED, (6, 3), "stroke")
 DOTTED = Look(MUTED, (1, 3), "stroke")
 
 

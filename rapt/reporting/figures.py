@@ -11,14 +11,15 @@ from typing import Any
 
 from rapt.grid import CLEAN, level, order, sorted_etas
 from rapt.reporting import tables
-from rapt.reporting.charts import DOTTED, SOLID, Axis, Figure, Look, Row, look
+from rapt.reporting.charts import DASHED, DOTTED, SOLID, Axis, Figure, Look, Row, look
 from rapt.reporting.papers import PaperTable, paper_table
 from rapt.reporting.tables import Privacy, Utility
 from rapt.reporting.text import attack_text, group_text, unproven
 from rapt.results.reader import Cell, Json, Results
 
 CLEAN_TEXT, MAJORITY, NOTHING = "clean text (unprotected)", "most frequent class", "nothing learned"
-LEVELS = {CLEAN_TEXT: SOLID, MAJORITY: DOTTED, NOTHING: DOTTED}
+NOTHING_SENT = "nothing sent (local model)"
+LEVELS = {CLEAN_TEXT: SOLID, NOTHING_SENT: DASHED, MAJORITY: DOTTED, NOTHING: DOTTED}
 ACCURACY = Axis("accuracy, %", ".1f")
 # Whole, so that attacks compare.
 PRIVACY = Axis("empirical privacy, %", ".1f", domain=(-4, 104))
@@ -79,7 +80,7 @@ def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterat
                 "is better; every point is one η, its bars one standard deviation over seeds."
                 f"{unproven(tables.doubt(every))}",
                 spoken="Accuracy against empirical privacy",
-                rows=[*rows, *_levels(tables.clean(utility, group), tuned[0].majority)],
+                rows=[*rows, *_levels(tables.clean(utility, group), tuned[0])],
                 looks=looks | LEVELS,
                 x=Axis(
                     f"{PRIVACY.title}\n({name}: {target})",
@@ -111,9 +112,10 @@ def accuracies(utility: Sequence[Utility]) -> Iterator[Figure]:
             section="accuracy",
             name="accuracy-" + "-".join(group),
             title=group_text(group),
-            caption=f"Accuracy by η, {group_text(group)}. Dotted: the most frequent class.",
+            caption=f"Accuracy by η, {group_text(group)}. Dashed: nothing sent. Dotted: the most "
+            "frequent class.",
             spoken="Accuracy by η",
-            rows=[*rows, *_levels(tables.clean(utility, group), own[0].majority)],
+            rows=[*rows, *_levels(tables.clean(utility, group), own[0])],
             looks=_looks(tables.labels(utility)) | LEVELS,
             x=Axis("η", steps=etas),
             y=ACCURACY,
@@ -441,13 +443,14 @@ def _at_eta(series: str, eta: str) -> dict[str, Any]:
     return {"series": series, "at": f"η {eta}"}
 
 
-def _levels(clean: Utility | None, majority: float | None) -> list[Row]:
-    """Return the accuracy on clean text and the baseline, where they are known."""
+def _levels(clean: Utility | None, row: Utility) -> list[Row]:
+    """Return the accuracy on clean text, without sending any, and of the baseline, if known."""
     levels: list[Row] = []
     if clean is not None:
         levels.append({"series": CLEAN_TEXT, **_share("y", clean.accuracy, clean.accuracy_sd)})
-    if majority is not None:
-        levels.append({"series": MAJORITY, **_share("y", majority)})
+    for series, share in ((NOTHING_SENT, row.local), (MAJORITY, row.majority)):
+        if share is not None:
+            levels.append({"series": series, **_share("y", share)})
     return levels
 
 

@@ -20,18 +20,43 @@ VERBS = {
 
 
 def headline(results: Results) -> list[tuple[str, str]]:
-    """Return up to four lines with headings: what ran, its results, and whether it is complete."""
+    """Return up to five lines with headings: advice, what ran, its results, what is missing."""
     utility = tables.utility(results)
     tuned = [row for row in utility if row.on_grid and row.accuracy is not None]
     first = [row for row in tuned if row.group == tuned[0].group]
     attacks = [row for row in tables.privacy(results) if row.attack_accuracy is not None]
     lines = {
+        "Advice": advice(tuned),
         "What ran": _what_ran(results),
         "Accuracy": _accuracy(first, many=len(tables.groups(utility)) > 1) if first else "",
         "Attacked": " ".join(_attacked(attacks)),
         "State": _state(results),
     }
     return [(heading, line) for heading, line in lines.items() if line]
+
+
+def advice(rows: Sequence[Utility]) -> str:
+    """Say whether a release is worth sending; empty where sending nothing has not been measured.
+
+    Args:
+        rows: of the grid, with results.
+    """
+    measured = [row for row in rows if row.against_local]
+    known = [row for row in measured if row.task == measured[0].task]
+    if not known:
+        return ""
+    alone = f"A local model reaches {percent(known[0].local)}{NBSP}% with nothing sent."
+    released = [row for row in known if not row.unprotected]
+    paying = [row for row in released if row.against_local == "better"]
+    if paying:
+        best = max(paying, key=lambda row: row.over_local or 0)
+        return (
+            f"A release pays: {best.label} at {eta_text(best.eta)} with {best.tuner} reaches "
+            f"{percent(best.accuracy)}{NBSP}%. {alone}"
+        )
+    if not any(row.against_local == "better" for row in known if row.unprotected):
+        return f"Send nothing. {alone} The provider is not surely better, even on clean text."
+    return f"Send none of these releases. {alone} None is surely better."
 
 
 def _what_ran(results: Results) -> str:

@@ -35,7 +35,10 @@ def print_results(params: Params) -> None:
     for group in tables.groups(utility):
         own = [row for row in utility if row.on_grid and row.group == group]
         clean = next((_value(row, "accuracy") for row in own if row.unprotected), "not planned")
-        told = f"baseline {span(row.majority for row in own)}; clean text, unprotected {clean}"
+        told = (
+            f"baseline {span(row.majority for row in own)}; nothing sent {percent(own[0].local)}; "
+            f"clean text, unprotected {clean}"
+        )
         _print(console, f"{group_text(group)}: accuracy, % ({told})", own, "accuracy")
     for row in utility:
         if not row.on_grid:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from math import sqrt
@@ -13,9 +13,13 @@ from typing import Any, NamedTuple
 
 from scipy.special import stdtrit  # not scipy.stats, which takes a second to import
 
+from rapt.analysis.intervals import difference
 from rapt.attacks.base import Inversion
-from rapt.grid import ATTACKED, CLEAN, TUNED, is_unprotected, sorted_etas
+from rapt.baselines.combined import stacked
+from rapt.grid import ATTACKED, CLEAN, LOCAL, TUNED, is_unprotected, sorted_etas
 from rapt.params import Params
+from rapt.results.cells import summary
+from rapt.results.predictions import Predictions
 from rapt.results.reader import Cell, Metric, Results, label
 
 # Seeds that an interval needs at least.
@@ -29,7 +33,10 @@ QUANTILES = ("least", "5", "25", "median", "75", "95", "most")
 
 @dataclass(frozen=True)
 class Utility:
-    """A tuned cell: its accuracy on its own, equally privatized test split."""
+    """A tuned cell: its accuracy on its own, equally privatized test split.
+
+    With `with_local` its answers are combined with those of the user's own model.
+    """
 
     kind: str
     cell: str
@@ -41,11 +48,20 @@ class Utility:
     embedding: str
     study: str | None
     denoiser: str | None
+    with_local: bool
     protection: str
     accuracy: float | None
     accuracy_sd: float | None
+    # The 95 % confidence interval over texts and seeds.
+    accuracy_low: float | None
+    accuracy_high: float | None
     seeds: int | None
     majority: float | None
+    # The accuracy of sending nothing, and how far this row is above it, text by text.
+    local: float | None
+    over_local: float | None
+    over_local_low: float | None
+    over_local_high: float | None
     replaced_share: float | None
     command: str
 
@@ -56,8 +72,17 @@ class Utility:
 
     @property
     def label(self) -> str:
-        """The method, with the denoiser if there is one."""
-        return label(self.method, self.denoiser)
+        """The method, with the denoiser and the local model if there are any."""
+        return label(self.method, self.denoiser, LOCAL if self.with_local else None)
+
+    @property
+    def against_local(self) -> str | None:
+        """Whether it is surely above sending nothing, or below it; None: not known."""
+        if self.over_local_low is None or self.over_local_high is None:
+            return None
+        if self.over_local_low > 0:
+            return "better"
+        return "worse" if self.over_local_high < 0 else "undecided"
 
     @property
     def on_grid(self) -> bool:
@@ -201,23 +226,51 @@ TARGETS = {
 
 
 def utility(results: Results) -> list[Utility]:
-    """Return one row for each tuned cell: of the grid, denoised, and of studies."""
-    return [_utility(results, cell) for kind in TUNED for cell in results.of(kind)]
+    """Return one row for each tuned cell: of the grid, denoised, and of studies.
+
+    A row on protected words is followed by the one with the local model, where both have scored
+    the rows held out.
+    """
+    return [row for kind in TUNED for cell in results.of(kind) for row in _utility(results, cell)]
 
 
-def _utility(results: Results, cell: Cell) -> Utility:
-    accuracy = cell.metric("accuracy")
-    return Utility(
+def _utility(results: Results, cell: Cell) -> Iterator[Utility]:
+    accuracy, local = cell.metric("accuracy"), results.local(cell.factors["task"])
+    own, alone = cell.predictions, local.predictions if local else {}
+    row = Utility(
         kind=cell.plan.kind,
         cell=cell.plan.cell,
         **{"study": None, "denoiser": None, **cell.factors},  # type: ignore[arg-type]
+        with_local=False,
         protection=cell.protection,
-        **_parts("accuracy", accuracy, "sd"),
+        **_parts("accuracy", accuracy, "sd", *ENDS),
         seeds=accuracy.n if accuracy else None,
         majority=cell.baseline("majority"),
+        local=_mean(local.metric("accuracy")) if local else None,
+        **_over_local(own, alone),
         replaced_share=results.replaced(cell.factors),
         command=cell.plan.command,
     )
+    yield row
+    if {"train", "test"} <= own.keys() & alone.keys() and not row.unprotected and row.on_grid:
+        both = stacked(own, alone)
+        low, high = both.interval()
+        yield replace(
+            row,
+            with_local=True,
+            **_parts(
+                "accuracy", Metric(**summary(both.accuracies), low=low, high=high), "sd", *ENDS
+            ),
+            **_over_local({"test": both}, alone),
+        )
+
+
+def _over_local(own: Mapping[str, Predictions], local: Mapping[str, Predictions]) -> dict[str, Any]:
+    """Return how far a model is above sending nothing, in the columns of `Utility`."""
+    found: Sequence[float | None] = (None, None, None)
+    if "test" in own and "test" in local:
+        found = difference(own["test"].right, local["test"].right)
+    return dict(zip(("over_local", "over_local_low", "over_local_high"), found, strict=True))
 
 
 def privacy(results: Results) -> list[Privacy]:
@@ -249,6 +302,19 @@ def alike(params: Params, method: str) -> list[str]:
     own = (methods[method].mechanism, methods[method].categories)
     others = [m for m in methods if m != method]
     return [method, *(m for m in others if (methods[m].mechanism, methods[m].categories) == own)]
+
+
+def strongest(row: Utility, attacks: Sequence[Privacy]) -> Privacy | None:
+    """Return the attack that recovers most words of a row's release; None: none that counts."""
+    own = [
+        attack
+        for attack in attacks
+        if (attack.kind, attack.task, attack.method, attack.eta)
+        == ("invert", row.task, row.method, row.eta)
+        and attack.counts
+        and attack.attack_accuracy is not None
+    ]
+    return max(own, key=lambda attack: attack.attack_accuracy or 0, default=None)
 
 
 def sound(results: Results) -> set[tuple[str, str]]:

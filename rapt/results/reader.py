@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from statistics import fmean
@@ -13,6 +14,7 @@ from rapt import paths
 from rapt.grid import (
     ATTACKED,
     KINDS,
+    LOCAL,
     PlannedCell,
     is_unprotected,
     level,
@@ -22,7 +24,9 @@ from rapt.grid import (
     sorted_etas,
 )
 from rapt.params import Params
+from rapt.results import predictions
 from rapt.results.cells import CellResult, Metric
+from rapt.results.predictions import Predictions
 from rapt.utils import files
 
 Json = dict[str, Any]
@@ -58,6 +62,12 @@ class Cell:
         if self.content:
             return self.content.protection
         return UNPROTECTED if is_unprotected(self.factors["eta"]) else "not run"
+
+    @cached_property
+    def predictions(self) -> dict[str, Predictions]:
+        """The scores of texts that its models were not fitted to, by split; empty if unknown."""
+        path = self.plan.predictions
+        return predictions.read(path) if self.content and path.is_file() else {}
 
     def metric(self, name: str) -> Metric | None:
         """Return one metric over the seeds; None if the cell has not run."""
@@ -115,6 +125,10 @@ class Results:
         """Return the same attack on clean text; None: the sweep has none."""
         return self.baselines.get(_attacked(cell.plan))
 
+    def local(self, task: str) -> Cell | None:
+        """Return what the user reaches on a task alone; None: it is not planned, or has not run."""
+        return next((cell for cell in self.of(LOCAL, task=task) if cell.content), None)
+
     def missing(self) -> list[Cell]:
         """Return the planned cells that have not run."""
         return [cell for cell in self.cells if cell.content is None]
@@ -131,9 +145,9 @@ class Results:
         return str(gate["eta"]) if gate and level(factors["eta"]) is not None else None
 
 
-def label(method: str, denoiser: str | None) -> str:
-    """Return the label of a row or a line of results."""
-    return f"{method} + {denoiser}" if denoiser else method
+def label(method: str, *added: str | None) -> str:
+    """Return the label of a row or a line of results: a method, and what is added to it."""
+    return " + ".join([method, *filter(None, added)])
 
 
 def release(factors: dict[str, str]) -> str:

@@ -17,6 +17,8 @@ from rapt.param_types import Model, Section, Sha256, or_of, type_of
 from rapt.utils.registry import Registry
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from peft import PeftModel
     from scipy.sparse import csr_array
     from transformers import PreTrainedModel
@@ -197,11 +199,22 @@ class TrainConfig(Section):
         "linearly to 0 (Qu et al., 2021)",
     )
     weight_decay: float = Field(0.0, ge=0, description="of AdamW")
+    held_out: float = Field(
+        0.0,
+        ge=0,
+        le=0.5,
+        description="share of the training rows that are not tuned on: the user weighs the "
+        "provider's answers to them against a local model's; 0: no such combination",
+    )
     precision: Precision = Field(
         "float32",
         description="of the backbone's matrix products, and of its frozen weights; bf16 is much "
         "faster on a GPU, and on a CPU with bfloat16 instructions",
     )
+
+    def holds_out(self, rows: int) -> list[bool]:
+        """Return for each training row whether it is held out: spread evenly, in every seed."""
+        return [int((i + 1) * self.held_out) > int(i * self.held_out) for i in range(rows)]
 
 
 @dataclass(frozen=True)
@@ -248,10 +261,12 @@ class Run:
 class Trained:
     """A trained seed, and the name of the device that trained it.
 
-    The caller removes the checkpoint once the cell is written. Until then a finished seed is only
-    scored again.
+    Its logits, float32 (n, classes) of each split, are of texts that it was not tuned on: `test`,
+    and `train` for the rows held out, if any. The caller removes the checkpoint once the cell is
+    written. Until then a finished seed is only scored again.
     """
 
     result: SeedResult
+    logits: dict[str, NDArray[np.float32]]
     device: str
     checkpoint: Path

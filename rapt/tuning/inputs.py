@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,6 +44,18 @@ class Split:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def of(self, rows: Sequence[int]) -> Split:
+        """Return the texts of some rows."""
+        return replace(
+            self,
+            tokens=[self.tokens[row] for row in rows],
+            types=[self.types[row] for row in rows],
+            plain=[self.plain[row] for row in rows],
+            text=[self.text[row] for row in rows],
+            labels=[self.labels[row] for row in rows],
+            sequences=[self.sequences[row] for row in rows],
+        )
 
     @property
     def lengths(self) -> list[int]:

@@ -98,19 +98,29 @@ def _trained(run: Run, frozen: tuple[PreTrainedModel, PreTrainedTokenizerBase] |
         trainer.reconstruct(read_targets(data / "plain.parquet"), statement["vocabulary"])
     where = device_name()
     checkpoint = Checkpoint(run, where)
-    curves = trainer.fit(splits["train"], checkpoint)
+    holds_out = run.train.holds_out(len(splits["train"]))
+    tuned, held_out = (
+        splits["train"].of([row for row, held in enumerate(holds_out) if held is one])
+        for one in (False, True)
+    )
+    curves = trainer.fit(tuned, checkpoint)
     save(trainer.model, run.adapter, run.backbone_name)
     if known:
         save_denoised(known, run.adapter)
     inference_spec.write(run, statement)
-    metrics = {"accuracy": _accuracy(trainer, splits["test"])}
-    return Trained(SeedResult(seed=run.k, metrics=metrics, curves=curves), where, checkpoint.path)
+    scored = {"train": held_out, "test": splits["test"]}
+    scores = {name: _scores(trainer, split) for name, split in scored.items() if len(split)}
+    right = scores["test"].argmax(1) == torch.tensor(splits["test"].labels)
+    metrics = {"accuracy": right.double().mean().item()}
+    result = SeedResult(seed=run.k, metrics=metrics, curves=curves)
+    logits = {name: of.numpy() for name, of in scores.items()}
+    return Trained(result, logits, where, checkpoint.path)
 
 
-def _accuracy(trainer: Trainer, test: Split) -> float:
+def _scores(trainer: Trainer, split: Split) -> Tensor:
     run = trainer.run
     try:
-        scores = logits(trainer.model, test, trainer.pad, run.train.batch_size)
+        scores = logits(trainer.model, split, trainer.pad, run.train.batch_size)
     except RaptError as error:
         raise trainer.failed(trainer.steps, f"scoring: {error}") from None
     if not torch.isfinite(scores).all():
@@ -118,7 +128,7 @@ def _accuracy(trainer: Trainer, test: Split) -> float:
         raise trainer.failed(
             trainer.steps, f"got a score that is not a number, expected a finite one.{rate}"
         )
-    return (scores.argmax(1) == torch.tensor(test.labels)).double().mean().item()
+    return scores
 
 
 def _fits(run: Run, splits: dict[str, Split], most: int | None) -> None:

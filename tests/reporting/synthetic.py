@@ -9,13 +9,25 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from ruamel.yaml import YAML
 
 from rapt import params
-from rapt.grid import ATTACKED, CLEAN, UNPROTECTED_ETA, PlannedCell, is_unprotected, plan
+from rapt.grid import (
+    ATTACKED,
+    CLEAN,
+    LOCAL,
+    TUNED,
+    UNPROTECTED_ETA,
+    PlannedCell,
+    is_unprotected,
+    plan,
+)
 from rapt.params import Params
 from rapt.reporting.sentences import sentences
+from rapt.results import predictions
 from rapt.results.cells import summary
+from rapt.results.predictions import Predictions
 from rapt.utils import files
 from tests.conftest import ROOT
 
@@ -75,6 +87,29 @@ def write_cell(cell: PlannedCell, **changes: Any) -> dict[str, Any]:
     } | changes
     files.write_json(cell.path, content)
     return content
+
+
+def write_predictions(p: Params, rights: dict[str, float]) -> None:
+    """Write scores of 30 held-out and 400 test texts, by the models of every tuned cell.
+
+    Args:
+        p: of the experiment.
+        rights: for each method, or `local`, the share of the test texts that it is right about.
+    """
+    for cell in plan(p):
+        if cell.kind not in (*TUNED, LOCAL) or cell.factors["method"] not in rights:
+            continue
+        rng = np.random.default_rng([ord(letter) for letter in cell.factors["method"]])
+        right, seeds = rights[cell.factors["method"]], 1 if cell.kind == LOCAL else SEEDS
+        found = {}
+        for split, count in (("train", 30), ("test", 400)):
+            labels = np.arange(count) % 2
+            hit = rng.permuted(np.tile(np.arange(count) < right * count, (seeds, 1)), axis=1)
+            said = np.where(hit, labels, 1 - labels)
+            logits = np.log(np.where(np.arange(2) == said[..., None], right, 1 - right))
+            names = [f"{split}-{i}" for i in range(count)]
+            found[split] = Predictions(names, labels, logits)
+        predictions.write(cell.predictions, found)
 
 
 def break_attack(clean: PlannedCell) -> None:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from rapt import params, paths, presets
 from rapt.cli import app
-from rapt.grid import CLEAN, plan
+from rapt.grid import CLEAN, LOCAL, plan
 from rapt.params import Params
 from rapt.reporting.command import narrowed, report
 from rapt.utils.errors import RaptError
@@ -38,8 +38,9 @@ def test_any_single_cell_can_be_chosen(preset: str, monkeypatch: pytest.MonkeyPa
         adapters = [
             c for c in alone if c.kind == "train" and cell.kind in ("denoise", "membership")
         ]
-        others = [c for c in alone if c not in adapters and c.factors["method"] != CLEAN]
-        assert cell in alone and others == [cell] * (cell.factors["method"] != CLEAN)
+        baselines = CLEAN, LOCAL
+        others = [c for c in alone if c not in adapters and c.factors["method"] not in baselines]
+        assert cell in alone and others == [cell] * (cell.factors["method"] not in baselines)
         assert len([c for c in adapters if c.factors["method"] != CLEAN]) <= 1
         assert plan(narrowed(p, [str(cell.path)])) == alone
     assert plan(narrowed(p, ["*"])) == plan(p)
@@ -50,6 +51,7 @@ def test_several_cells_bring_what_their_tables_need(whole: Params) -> None:
     assert [cell.cell for cell in plan(narrowed(whole, chosen))] == [
         "movies-minilm-lora-clean",
         *(f"movies-minilm-lora-{m}-{eta}" for m in ("t2t", "rapt") for eta in ("50", "75")),
+        "movies",  # nothing sent
     ]
 
 

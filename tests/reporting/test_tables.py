@@ -13,6 +13,7 @@ from rapt.grid import CLEAN, plan, released
 from rapt.params import Params
 from rapt.reporting import tables
 from rapt.reporting.figures import figures
+from rapt.reporting.narrative import headline
 from rapt.reporting.summary import print_results
 from rapt.results import reader
 from rapt.utils import files
@@ -34,6 +35,46 @@ def test_utility_table_shows_mean_sd_and_replaced_share(experiment: Params) -> N
     row = next(r for r in rows("reports/tables/utility.csv") if r["cell"] == cell.cell)
     assert (row["accuracy"], row["accuracy_sd"], row["seeds"]) == ("0.71", "0.014142", "2")
     assert (row["majority"], row["replaced_share"]) == ("0.51", "0.45")
+
+
+def test_releases_are_compared_with_sending_nothing(
+    experiment: Params, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """T2T is worse, and costs nothing beside the local model; PCT2T pays; RAPT is as good."""
+    shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.9, "rapt": 0.71, CLEAN: 0.95}
+    synthetic.write_predictions(experiment, shares)
+    text = Page(make(experiment)).text
+    own = [
+        r for r in rows("reports/tables/utility.csv") if (r["kind"], r["eta"]) == ("train", "75")
+    ]
+    verdicts = {(r["method"], r["with_local"]): _against(r) for r in own}
+    assert verdicts == {
+        ("t2t", "False"): "worse", ("t2t", "True"): "undecided",
+        ("pct2t", "False"): "better", ("pct2t", "True"): "better",
+        ("rapt", "False"): "undecided", ("rapt", "True"): "undecided",
+    }  # fmt: skip
+    assert next(r for r in own if r["with_local"] == "True")["over_local"] == "0"
+    assert "A release pays: pct2t + local at η = " in text
+    assert "pct2t + local movies · minilm · lora 75 90.0" in text
+    print_results(experiment)
+    printed = capsys.readouterr().out
+    assert "nothing sent " in printed and "t2t + local" in printed
+
+
+@pytest.mark.parametrize(
+    ("clean", "expected"),
+    [(0.71, "Send nothing. A local model reaches"), (0.9, "Send none of these releases.")],
+)
+def test_the_advice_says_which_world_it_is(experiment: Params, clean: float, expected: str) -> None:
+    shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.6, "rapt": 0.5, CLEAN: clean}
+    synthetic.write_predictions(experiment, shares)
+    said = dict(headline(reader.load(experiment)))["Advice"]
+    assert said.startswith(expected)
+
+
+def _against(row: dict[str, str]) -> str:
+    low, high = float(row["over_local_low"]), float(row["over_local_high"])
+    return "better" if low > 0 else "worse" if high < 0 else "undecided"
 
 
 def test_unprotected_cells_are_marked_everywhere(whole: Params) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from rapt import params
-from rapt.results import cells
+from rapt.results import cells, predictions
 from rapt.tuning.config import BiLstm, Full, Lora, Run, Trained
 from rapt.utils import files
 from stages import tuning
@@ -45,11 +46,12 @@ def test_checkpoints_last_until_the_cell_is_written(
     result = cells.SeedResult(seed=0, metrics={"accuracy": 1.0})
     files.write_json("release/statement.json", {"embedding": "minilm", "protection": "unprotected"})
     for split in ("train", "test"):
-        files.write_parquet(f"release/seed-0/{split}.parquet", pa.table({"label": [0, 1]}))
+        rows = pa.table({"example_id": ["a", "b"], "label": [0, 1]})
+        files.write_parquet(f"release/seed-0/{split}.parquet", rows)
 
     def trained(runs: list[Run]) -> list[Trained]:
         runs[0].adapter.mkdir(parents=True)
-        return [Trained(result, "cpu", checkpoint)]
+        return [Trained(result, {"test": np.eye(2, dtype=np.float32)}, "cpu", checkpoint)]
 
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -67,3 +69,7 @@ def test_checkpoints_last_until_the_cell_is_written(
     assert files.read_json("reports/cells/train/cell.json")["seeds"] == [
         {"seed": 0, "metrics": {"accuracy": 1.0}, "curves": {}}
     ]
+    found = predictions.read(Path("reports/predictions/train/cell.parquet"))
+    assert list(found) == ["test"]
+    assert found["test"].examples == ["a", "b"]
+    assert found["test"].right.all()

@@ -99,7 +99,7 @@ def _trade_off(results: Results) -> Iterator[PaperRow]:
     """RAPT, Figure 7."""
     privacy = tables.privacy(results)
     for row in tables.utility(results):
-        if row.on_grid:
+        if row.on_grid and not row.with_local:
             factors = {name: getattr(row, name) for name in ("task", "backbone", "tuner")}
             factors |= {"method": row.label, "eta": row.eta}
             measured = factors | {"measure": "accuracy"}

@@ -1,0 +1,1 @@
+"""Baselines: the accuracy that a user reaches alone, when no text is sent."""
