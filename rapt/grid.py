@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rapt import paths
+from rapt.param_types import LEVEL, level
 
 if TYPE_CHECKING:  # which asks here whether two cells have one name
     from rapt.params import Params
@@ -22,9 +23,6 @@ KINDS = (*TUNED, "local", *ATTACKED)
 CLEAN, UNPROTECTED_ETA = "clean", "inf"
 # The other one: nothing is sent. At η 0 no two texts could be told apart.
 LOCAL, NOTHING_SENT_ETA = "local", "0"
-# A level in the place of an η: the share of protected words to replace, in per cent. The stage
-# `levels` finds the η of each method. Another measure, as what an attacker recovers, goes here.
-LEVEL = re.compile(r"replaced-([1-9]\d?)")
 # The factors of each kind of cell besides method and η, in the order of its name.
 BEFORE = {
     "train": ("task", "backbone", "tuner"),
@@ -110,12 +108,6 @@ def releases(params: Params) -> list[tuple[str, str, str]]:
     """Return name, method and η of each task's releases in the sweep."""
     grid = product(params.sweep.methods, params.sweep.etas)
     return [(released(*of), *of) for of in [(CLEAN, UNPROTECTED_ETA), *grid]]
-
-
-def level(eta: str) -> float | None:
-    """Return the share of a level such as replaced-50; None: it is an η."""
-    found = LEVEL.fullmatch(eta)
-    return int(found[1]) / 100 if found else None
 
 
 def parted(release: str) -> tuple[str, str]:

@@ -22,15 +22,24 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import CoreSchema
 
-from rapt.grid import LEVEL
 from rapt.utils.errors import wrong_eta
 from rapt.utils.registry import Registry
+
+# A level in the place of an η: the share of protected words to replace, in per cent. The stage
+# `levels` finds the η of each method. Another measure, as what an attacker recovers, goes here.
+LEVEL = re.compile(r"replaced-([1-9]\d?)")
 
 
 class Section(BaseModel):
     """A section of params.yaml: what it lacks has the default of its class."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def level(eta: str) -> float | None:
+    """Return the share of a level such as replaced-50; None: it is an η."""
+    found = LEVEL.fullmatch(eta)
+    return int(found[1]) / 100 if found else None
 
 
 def problem(line: str) -> PydanticCustomError:

@@ -1,8 +1,8 @@
 """Find the η of each level, as replaced-50, for each method: `python -m stages.levels minilm`."""
 
 from rapt import params, paths
-from rapt.grid import level
-from rapt.privacy.levels import found
+from rapt.param_types import level
+from rapt.privacy.replacement import at_levels
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from stages import run
@@ -19,7 +19,9 @@ def main(embedding: str) -> None:
     methods = {name: (p.methods[name].mechanism, p.methods[name].categories) for name in names}
     levels = [eta for eta in etas if level(eta) is not None]
     table = EmbeddingTable(paths.table(embedding))
-    files.write_json(paths.levels(embedding), found(table, methods, levels, p.calibrate, p.seed))
+    files.write_json(
+        paths.levels(embedding), at_levels(table, methods, levels, p.calibrate, p.seed)
+    )
 
 
 if __name__ == "__main__":

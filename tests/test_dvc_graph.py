@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import shutil
-from collections.abc import Iterator
-from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -106,81 +103,3 @@ def test_dvc_has_the_stages_and_the_outs_of_a_full_sweep(
     YAML().dump(given, text)
     monkeypatch.chdir(tmp_path)
     compare(text.getvalue())
-
-
-# What cannot change a stage's outs. A stage depends on the values of its params, which `validate`
-# writes, not on the code that checks them; and an edit of what all share would rerun all.
-SHARED = (
-    *("rapt/__init__.py", "rapt/paths.py", "rapt/param_types.py", "rapt/utils/"),
-    "stages/__init__.py",
-)
-PARAMS = "rapt/params.py"
-# The words of a statement, and the share that it names: only of what writes one.
-STATEMENT = {"rapt/privacy/statement.py", "rapt/privacy/strength.py"}
-WRITERS = {"privatize", "clean", "study-privatize"}
-# The page names each attack, and runs none.
-NAMED = {"report": "rapt/attacks/__init__.py"}
-STAGES = YAML(typ="safe").load(ROOT / "dvc.yaml")["stages"]
-
-
-@cache
-def imported(path: str) -> frozenset[str]:
-    """The modules of ours that a module imports when it runs, within functions as well."""
-    tree = ast.parse((ROOT / path).read_text())
-    return frozenset(place for name in _names(tree) for place in _places(name))
-
-
-def _names(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-        return
-    if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
-    if isinstance(node, ast.ImportFrom):
-        yield from (f"{node.module}.{alias.name}" for alias in node.names)
-    for child in ast.iter_child_nodes(node):
-        yield from _names(child)
-
-
-def _places(name: str) -> Iterator[str]:
-    """The module that a dotted name is or is in, and the packages around it."""
-    parts = name.split(".")
-    for end in range(1, len(parts) + 1 if parts[0] in ("rapt", "stages") else 0):
-        place = "/".join(parts[:end])
-        yield from (p for p in (f"{place}.py", f"{place}/__init__.py") if (ROOT / p).exists())
-
-
-def needed(module: str, *ends: str) -> set[str]:
-    """All that a module imports, but nothing that only `ends` do."""
-    found, new = set[str](), {module}
-    while new:
-        found |= new
-        new = {p for path in new - {*ends} for p in imported(path)} - found
-    return found
-
-
-@pytest.mark.parametrize("name", STAGES)
-def test_a_stage_depends_on_each_module_that_can_change_its_outs(name: str) -> None:
-    stage = STAGES[name].get("do", STAGES[name])
-    module = stage["cmd"].partition("-m ")[2].split()[0].replace(".", "/") + ".py"
-    deps = [dep for dep in stage["deps"] if dep.startswith(("rapt/", "stages/"))]
-    if name == "validate":  # the modules of the sections; what their classes do is not run
-        modules = {*imported(PARAMS)}
-    else:
-        modules = needed(module, PARAMS, "rapt/__init__.py", NAMED.get(name, "")) - {PARAMS}
-        modules -= STATEMENT if name not in WRITERS else set()
-    can_change = {p for p in modules if not p.startswith(SHARED) and not is_empty(p)}
-    assert not {p for p in can_change if not any(f"{p}/".startswith(f"{dep}/") for dep in deps)}
-
-
-def is_empty(path: str) -> bool:
-    """Whether a module is no more than its docstring."""
-    return len(ast.parse((ROOT / path).read_text()).body) < 2
-
-
-def test_an_edit_of_a_statement_s_words_reruns_what_writes_statements() -> None:
-    reached = {
-        name
-        for name, stage in STAGES.items()
-        if any("rapt/privacy/statement.py".startswith(d) for d in stage.get("do", stage)["deps"])
-    }
-    assert reached == WRITERS

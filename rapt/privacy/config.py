@@ -14,8 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from rapt.grid import level
-from rapt.param_types import Etas, Section, problem, unique
+from rapt.param_types import Etas, Section, level, problem, unique
 from rapt.privacy.categories import SETS
 from rapt.privacy.mechanisms import WORDWISE, parameters, wordwise_mechanism
 from rapt.utils.errors import RaptError

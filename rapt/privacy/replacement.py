@@ -6,19 +6,22 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from rapt.param_types import level
 from rapt.privacy.calibration import Calibrated, Curve, curve_over
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.channel import NORMAL_95, Rows, Share
-from rapt.privacy.mechanisms import Wordwise
+from rapt.privacy.config import Calibrate
+from rapt.privacy.mechanisms import Wordwise, wordwise_mechanism
 from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
+from rapt.utils.errors import RaptError
 
 # Counts of words, tags and numbers in public English texts, by kind: benchmarks/public_words.py.
 FILE = Path(__file__).with_name("public_words.parquet")
@@ -223,3 +226,47 @@ def _share(values: NDArray[np.float64], errors: NDArray[np.float64]) -> Share:
         spread = float(values.std(ddof=1)) * np.sqrt(1 + 1 / kinds)
         reach = float(student.ppf(1 - TAIL_OF_KINDS, kinds - 1)) * np.hypot(spread, error)
     return Share(mean, max(0.0, mean - reach), min(1.0, mean + reach))
+
+
+def at_levels(
+    table: EmbeddingTable,
+    methods: Mapping[str, tuple[Mapping[str, Any], Sequence[str] | None]],
+    levels: Sequence[str],
+    size: Calibrate,
+    seed: int,
+) -> list[dict[str, Any]]:
+    """Find the η of each method at each level.
+
+    Args:
+        table: the embedding table.
+        methods: by name, `type` and parameters of the mechanism, and its categories.
+        levels: as replaced-50.
+        size: how many words and draws it takes.
+        seed: of both.
+
+    Raises:
+        RaptError: a method reaches a level at no η, or at every one.
+    """
+    rows = []
+    for name, (how, categories) in methods.items() if levels else ():
+        made = wordwise_mechanism(**how)
+        curve = text_curve(table, made, categories, words=size.words, draws=size.draws, seed=seed)
+        for given in levels:
+            share = level(given)
+            assert share is not None
+            eta = curve.eta_for(share)
+            if not 0 < eta.eta < float("inf"):
+                least = curve.replaced(float("inf")).protected.value
+                raise RaptError(
+                    f"sweep.etas: got {given} with method {name}, expected a level that an η of it "
+                    f"gives. At any η at least {least:.0%} of the protected words are replaced."
+                )
+            ends = {
+                f"eta_{end}": value if value < float("inf") else None
+                for end, value in (("low", eta.low), ("high", eta.high))
+            }
+            rows.append(
+                {"method": name, "mechanism": dict(how), "categories": categories, "level": given}
+                | {"eta": float(f"{eta.eta:.4g}"), **ends}
+            )
+    return rows

@@ -9,7 +9,8 @@ from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
-from rapt.grid import CLEAN, level, order, sorted_etas
+from rapt.grid import CLEAN, order, sorted_etas
+from rapt.param_types import level
 from rapt.reporting import tables
 from rapt.reporting.charts import DASHED, DOTTED, SOLID, Axis, Figure, Look, Row, look
 from rapt.reporting.papers import PaperTable, paper_table

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rapt import paths
-from rapt.privacy import levels
+from rapt.privacy import levels, replacement
 from rapt.privacy.channel import estimate
 from rapt.privacy.config import Calibrate
 from rapt.privacy.mechanisms import parameters, wordwise_mechanism
@@ -28,7 +28,7 @@ def test_each_method_has_the_eta_that_replaces_the_share(
 ) -> None:
     """Twice 200 or more draws of each of 18 words: a standard error below 0.02 in all."""
     monkeypatch.chdir(tmp_path)
-    rows = levels.found(table, METHODS, ["replaced-50", "replaced-80"], SIZE, 0)
+    rows = replacement.at_levels(table, METHODS, ["replaced-50", "replaced-80"], SIZE, 0)
     assert [(row["method"], row["level"]) for row in rows] == [
         (name, level) for name in METHODS for level in ("replaced-50", "replaced-80")
     ]
@@ -47,7 +47,7 @@ def test_each_method_has_the_eta_that_replaces_the_share(
         RaptError, match=r"tiny.json: got no η of replaced-20, expected one\. Try: "
     ):
         levels.eta_of("tiny", {"type": "t2t"}, None, "replaced-20")
-    assert levels.found(table, METHODS, [], SIZE, 0) == []
+    assert replacement.at_levels(table, METHODS, [], SIZE, 0) == []
 
 
 def test_a_level_that_a_method_cannot_reach_is_one_line(table: EmbeddingTable) -> None:
@@ -55,7 +55,7 @@ def test_a_level_that_a_method_cannot_reach_is_one_line(table: EmbeddingTable) -
     twins = EmbeddingTable(table.folder)
     twins.vectors = np.tile(table.vectors[:2], (9, 1))
     with pytest.raises(RaptError) as error:
-        levels.found(twins, {"t2t": METHODS["t2t"]}, ["replaced-20"], SIZE, 0)
+        replacement.at_levels(twins, {"t2t": METHODS["t2t"]}, ["replaced-20"], SIZE, 0)
     assert str(error.value).startswith(
         "sweep.etas: got replaced-20 with method t2t, expected a level that an η of it gives. At "
     )

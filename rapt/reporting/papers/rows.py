@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
-from rapt.grid import CLEAN, level, order, sorted_etas
+from rapt.grid import CLEAN, order, sorted_etas
+from rapt.param_types import level
 from rapt.reporting import tables
 from rapt.reporting.papers.published_values import BERT, read, replaced
 from rapt.reporting.papers.settings import paper_name
