@@ -1,6 +1,7 @@
 """Classify raw text on the user's own machine: `python -m stages.local movies`."""
 
 from rapt import params, paths
+from rapt.analysis.intervals import of_accuracy
 from rapt.baselines import local
 from rapt.grid import LOCAL, NOTHING_SENT_ETA
 from rapt.results import cells, predictions
@@ -32,7 +33,7 @@ def main(task: str) -> None:
     cell.write(
         protection="nothing sent",
         seeds=[cells.SeedResult(seed=0, metrics=metrics)],
-        intervals={name: one.interval() for name, one in named.items()},
+        intervals={name: of_accuracy(one.right) for name, one in named.items()},
         counts={split: len(of) for split, of in rows.items()},
         baselines={"majority": best.majority},
     )

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rapt import models, params, paths
+from rapt.analysis.intervals import of_accuracy
 from rapt.results import cells, predictions
 from rapt.results.predictions import Predictions
 from rapt.tuning.config import Denoising, Run
@@ -50,7 +51,7 @@ def tune(
     cell.write(
         protection=statement["protection"],
         seeds=[one.result for one in trained],
-        intervals={"accuracy": predicted["test"].interval()},
+        intervals={"accuracy": of_accuracy(predicted["test"].right)},
         device=", ".join(sorted({one.device for one in trained})),
         counts={split: len(of) for split, of in rows.items()},
         baselines={"majority": predicted["test"].majority},

@@ -112,15 +112,15 @@ def test_presets_are_listed_written_and_planned(workspace: Path) -> None:
     shutil.copytree(ROOT / "presets", "presets")
     listed = rapt("preset")
     assert listed.returncode == 0, listed.stderr
-    assert "\npaper-nlu-bert  192 cells, -\n  RAPT's Table II on BERT-base: " in listed.stdout
+    assert "\npaper-nlu-bert  195 cells, -\n  RAPT's Table II on BERT-base: " in listed.stdout
     assert max(map(len, listed.stdout.splitlines())) <= 80
     written = rapt("preset", "study-length")
     assert written.returncode == 0, written.stderr
     assert written.stdout == "params.yaml is study-length; next: rapt plan, rapt check\n"
-    assert "params.yaml is valid: 11 cells" in rapt("check").stdout
+    assert "params.yaml is valid: 12 cells" in rapt("check").stdout
     planned = rapt("plan")
     assert planned.returncode == 0, planned.stderr
-    assert "params.yaml: 11 cells" in planned.stdout
+    assert "params.yaml: 12 cells" in planned.stdout
     other = rapt("plan", "sst2-minilm", "--rows", "sst2=2000", "--tflops", "100")
     assert "Tuning on one GPU: less than a minute, at 100 useful" in other.stdout
     Path("params.yaml").write_text(Path("params.yaml").read_text() + "# mine\n")
@@ -164,7 +164,7 @@ def test_init_adds_a_valid_task(workspace: Path) -> None:
     done = rapt("init", "my reviews.csv", "--text", "review", "--label", "stars")
     assert done.returncode == 0, done.stderr
     assert "Next: make repro" in done.stdout
-    assert "params.yaml is valid: 8 cells" in rapt("check").stdout
+    assert "params.yaml is valid: 9 cells" in rapt("check").stdout
     named = rapt("init", "my reviews.csv", "--name", "second", "--text", "review")
     assert named.returncode == 0, named.stderr
     again = rapt("init", "my reviews.csv")

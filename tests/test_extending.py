@@ -21,7 +21,7 @@ from rapt.privacy.mechanisms import mechanism
 from rapt.privacy.mechanisms.claim import Claim
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.config import Run
-from rapt.tuning.model import load, load_backbone
+from rapt.tuning.model import load
 from rapt.tuning.train import train_seed
 from rapt.utils import files
 from stages import invert, privatize
@@ -141,6 +141,6 @@ def test_the_tuner_trains_and_its_adapter_is_loaded(
 ) -> None:
     losses = train_seed(replace(run, tuner=experiment.tuners["ia3"])).curves["task_loss"]
     assert losses[-1] < losses[0]
-    model = load(run.adapter, load_backbone(backbone)[0])
+    model = load(run.adapter, backbone)
     learned = [weight for name, weight in model.named_parameters() if "ia3" in name]
     assert learned and all((weight != 1).any() for weight in learned)

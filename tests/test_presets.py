@@ -75,7 +75,8 @@ def test_a_preset_is_one_page(name: str) -> None:
 def test_a_table_of_the_paper_has_192_cells_of_five_seeds(name: str) -> None:
     p = loaded(name)
     # Three tasks and four tuners: of three methods at five eta, and of the clean text.
-    assert [cell.kind for cell in grid.plan(p)] == ["train"] * 3 * 4 * (3 * 5 + 1)
+    tuned = ["train"] * 3 * 4 * (3 * 5 + 1)
+    assert [cell.kind for cell in grid.plan(p)] == [*tuned, *["local"] * 3]
     assert p.seeds == 5
 
 
@@ -84,7 +85,7 @@ def test_the_paper_s_settings() -> None:
     assert p.sweep.etas == ETAS
     assert p.train.model_dump() == {
         "epochs": 4, "batch_size": 128, "max_tokens": 128, "warmup": 0, "weight_decay": 0,
-        "precision": "float32",
+        "precision": "float32", "held_out": 0,
     }  # fmt: skip
     assert {tuner.learning_rate for tuner in p.tuners.values()} == {6e-5}
     tuners = {name: tuner.model_dump() for name, tuner in p.tuners.items()}
@@ -117,7 +118,7 @@ def test_the_others_differ_as_the_papers_do() -> None:
     assert t5.embeddings["t5"].model == t5.backbones["t5"].model
     llm = loaded("paper-llm")
     assert llm.tuners["qlora"].model_dump()["quantize"] == "4bit"
-    assert len(grid.plan(llm)) == 2 * (3 * 5 + 1)
+    assert len(grid.plan(llm)) == 2 * (3 * 5 + 1) + 1
     rates = {"paper-qu": 1e-3, "paper-qu-sst2": 2e-5, "paper-qu-qqp": 4e-5}
     for name, rate in rates.items():
         qu = loaded(name)

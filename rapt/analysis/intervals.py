@@ -35,6 +35,16 @@ def interval(
     return _of_share(share, [_ratio(right, counted)], seeds, texts)
 
 
+def of_accuracy(right: NDArray[np.bool_]) -> tuple[float, float]:
+    """The interval of an accuracy.
+
+    Args:
+        right: whether each seed's model is right about each text, bool (k, n).
+    """
+    counted = np.full(right.shape[1], len(right))
+    return interval(right.sum(axis=0), counted, right.mean(axis=1))
+
+
 def difference(right: NDArray[np.bool_], other: NDArray[np.bool_]) -> tuple[float, float, float]:
     """Return the difference of two accuracies on the same texts, and its 95 % interval, likewise.
 

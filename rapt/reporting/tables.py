@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from scipy.special import stdtrit  # not scipy.stats, which takes a second to import
 
-from rapt.analysis.intervals import difference
+from rapt.analysis.intervals import difference, of_accuracy
 from rapt.attacks.base import Inversion
 from rapt.baselines.combined import stacked
 from rapt.grid import ATTACKED, CLEAN, LOCAL, TUNED, is_unprotected, sorted_etas
@@ -254,7 +254,7 @@ def _utility(results: Results, cell: Cell) -> Iterator[Utility]:
     yield row
     if {"train", "test"} <= own.keys() & alone.keys() and not row.unprotected and row.on_grid:
         both = stacked(own, alone)
-        low, high = both.interval()
+        low, high = of_accuracy(both.right)
         yield replace(
             row,
             with_local=True,

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rapt.analysis import intervals
 from rapt.utils import files
 
 
@@ -50,12 +49,6 @@ class Predictions:
     def majority(self) -> float:
         """The accuracy of always answering the most frequent class."""
         return float(np.bincount(self.labels).max() / len(self.labels))
-
-    def interval(self) -> tuple[float, float]:
-        """Return the accuracy's 95 % confidence interval, over texts and seeds."""
-        right = self.right
-        counted = np.full(right.shape[1], len(right))
-        return intervals.interval(right.sum(axis=0), counted, right.mean(axis=1))
 
 
 def write(path: Path, of: Mapping[str, Predictions]) -> None:

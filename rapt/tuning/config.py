@@ -7,7 +7,7 @@ every command reads params.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
@@ -203,8 +203,8 @@ class TrainConfig(Section):
         0.0,
         ge=0,
         le=0.5,
-        description="share of the training rows that are not tuned on: the user weighs the "
-        "provider's answers to them against a local model's; 0: no such combination",
+        description="share of the training rows that are not tuned on; by them the user weighs "
+        "the provider's answers against a local model's",
     )
     precision: Precision = Field(
         "float32",
@@ -261,12 +261,12 @@ class Run:
 class Trained:
     """A trained seed, and the name of the device that trained it.
 
-    Its logits, float32 (n, classes) of each split, are of texts that it was not tuned on: `test`,
-    and `train` for the rows held out, if any. The caller removes the checkpoint once the cell is
-    written. Until then a finished seed is only scored again.
+    Its logits are float32 (n, classes) by split, of texts that it was not tuned on: `test`, and
+    `train` for the rows held out. The caller removes the checkpoint once the cell is written. Until
+    then a finished seed is only scored again.
     """
 
     result: SeedResult
-    logits: dict[str, NDArray[np.float32]]
+    logits: dict[str, NDArray[np.float32]] = field(compare=False)
     device: str
     checkpoint: Path

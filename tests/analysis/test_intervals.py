@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, norm, t
 
-from rapt.analysis.intervals import difference, interval, mean_interval
+from rapt.analysis.intervals import difference, interval, mean_interval, of_accuracy
 from rapt.attacks.membership_scores import Ranking, intervals
 
 
@@ -144,3 +144,9 @@ def test_a_difference_on_the_same_texts_holds_as_often_as_it_says(others: int) -
 def test_models_that_agree_on_every_text_do_not_differ() -> None:
     right = np.arange(50) % 3 > 0
     assert difference(np.stack([right] * 3), right[None]) == (0.0, 0.0, 0.0)
+
+
+def test_the_interval_of_an_accuracy_is_that_of_a_share_of_texts() -> None:
+    right = np.array([[1, 1, 0], [1, 1, 1], [0, 0, 1]], bool)
+    expected = interval(np.array([2, 2, 2]), np.array([3, 3, 3]), np.array([2, 3, 1]) / 3)
+    assert of_accuracy(right) == pytest.approx(expected)

@@ -397,10 +397,10 @@ def cached(release):
     """Each text is released once: the same text becomes the same again."""
     known: dict[str, list] = {}
 
-    def _release(self, texts, *names):
-        for text in texts:
+    def _release(self, raw, texts, *names, **how):
+        for one, text in zip(raw, texts, strict=True):
             key = str(text)
-            known[key] = known.get(key) or release(self, [text], *names)[0]
+            known[key] = known.get(key) or release(self, [one], [text], *names, **how)[0]
         return [known[str(text)] for text in texts]
 
     return _release

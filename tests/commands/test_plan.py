@@ -53,7 +53,7 @@ def test_a_preview_says_what_it_rests_on(
     workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     unknown = shown(capsys, "paper-nlu-bert")
-    assert "192 cells (192 train), 5 seeds: 960" in unknown
+    assert "195 cells (192 train, 3 local), 5 seeds: 960" in unknown
     assert "h, and 64 cells unknown, at 10 useful TFLOP/s (assumed" in unknown
     assert "the rows of happydb; give --rows happydb=N" in unknown
     assert "bert; give --parameters" not in unknown  # its size on the hub is known
@@ -101,7 +101,7 @@ def test_presets_are_listed_with_what_they_cost_here(
         listed()
         lines = capsys.readouterr().out.splitlines()
         assert max(map(len, lines)) <= 70
-        assert re.fullmatch(rf"demo  23 cells, {minutes}", lines[0])
+        assert re.fullmatch(rf"demo  24 cells, {minutes}", lines[0])
         assert lines[1].startswith("  The demo: ")
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rapt.analysis.intervals import interval
 from rapt.results import predictions
 from rapt.results.predictions import Predictions
 
@@ -36,9 +35,8 @@ def test_what_is_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert pa.parquet.read_schema(path).names == columns
 
 
-def test_accuracy_and_its_interval_are_over_texts_and_seeds() -> None:
+def test_accuracy_is_over_texts_of_each_seed() -> None:
     found = Predictions.of(ROWS, LOGITS)
     assert found.right.tolist() == [[True, True, False], [True] * 3, [False, False, True]]
     assert found.majority == pytest.approx(2 / 3)
-    expected = interval(np.array([2, 2, 2]), np.array([3, 3, 3]), np.array([2, 3, 1]) / 3)
-    assert found.interval() == pytest.approx(expected)
+    assert found.accuracies == pytest.approx([2 / 3, 1, 1 / 3])
