@@ -147,7 +147,7 @@ def record(results: Results, cell: Cell) -> Record:
     attacks = _attacks(results, cell) if cell.plan.kind in TUNED else {}
     digests = (results.raw_gates[task] or {}).get("sha256", {})
     return Record(
-        name=name,
+        name=f"{LOCAL}-{name}" if cell.plan.kind == LOCAL else name,
         tags={
             KIND: cell.plan.kind,
             CELL: name,
