@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 
 from rapt import paths
-from rapt.grid import ATTACKED, TUNED
+from rapt.grid import ATTACKED, LOCAL, TUNED
 from rapt.params import Params
 from rapt.reporting import tables
 from rapt.reporting.provenance import sidecar
@@ -93,13 +93,14 @@ def _state(params: Params, records: list[Record]) -> list[str]:
 
 
 def _records(results: Results) -> list[Record]:
-    """Build the records of the tuned cells, and of the attacks that belong to none of them."""
-    tuned, attacks = (
-        [cell for kind in kinds for cell in results.of(kind)] for kinds in (TUNED, ATTACKED)
+    """Build the records of the tuned and the local cells, and of the other cells' attacks."""
+    tuned, local, attacks = (
+        [cell for kind in kinds for cell in results.of(kind)]
+        for kinds in (TUNED, [LOCAL], ATTACKED)
     )
     beside = {attack.plan.path for cell in tuned for attack in _attacks(results, cell).values()}
     alone = [cell for cell in attacks if cell.plan.path not in beside]
-    return [record(results, cell) for cell in [*tuned, *alone] if cell.content]
+    return [record(results, cell) for cell in [*tuned, *local, *alone] if cell.content]
 
 
 def sweep_id(params: Params) -> str:
@@ -146,7 +147,7 @@ def record(results: Results, cell: Cell) -> Record:
     attacks = _attacks(results, cell) if cell.plan.kind in TUNED else {}
     digests = (results.raw_gates[task] or {}).get("sha256", {})
     return Record(
-        name=name,
+        name=f"{LOCAL}-{name}" if cell.plan.kind == LOCAL else name,
         tags={
             KIND: cell.plan.kind,
             CELL: name,
@@ -185,6 +186,9 @@ def _metrics(
     found |= {f"floor_{name}": value for name, value in cell.content.baselines.items()}
     for prefix, attack in attacks.items():
         found |= _summary(prefix, tables.shown(results, attack))
+    for row in tables.utility_of(results, cell) if cell.plan.kind in TUNED else ():
+        prefix = f"{LOCAL}/" if row.with_local else ""
+        found |= {f"{prefix}{name}": getattr(row, name) for name in ("accuracy", "over_local")}
     found |= {"replaced_share": results.replaced(cell.factors), "seconds": seconds}
     single = [(name, value, 0) for name, value in sorted(found.items()) if value is not None]
     curves = [

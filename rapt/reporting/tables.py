@@ -231,10 +231,11 @@ def utility(results: Results) -> list[Utility]:
     A row on protected words is followed by the one with the local model, where both have scored
     the rows held out.
     """
-    return [row for kind in TUNED for cell in results.of(kind) for row in _utility(results, cell)]
+    return [row for kind in TUNED for cell in results.of(kind) for row in utility_of(results, cell)]
 
 
-def _utility(results: Results, cell: Cell) -> Iterator[Utility]:
+def utility_of(results: Results, cell: Cell) -> Iterator[Utility]:
+    """Yield the row of a tuned cell, and the one with the local model if there is one."""
     accuracy, local = cell.metric("accuracy"), results.local(cell.factors["task"])
     own, alone = cell.predictions, local.predictions if local else {}
     row = Utility(
@@ -534,12 +535,19 @@ def categories(results: Results) -> list[dict[str, Any]]:
 
 
 def metrics(results: Results) -> dict[str, Any]:
-    """Return kind → cell → metric → mean for `dvc metrics`, of the metrics that `shown` keeps."""
+    """Return kind → cell → metric → mean for `dvc metrics`, of the metrics that `shown` keeps.
+
+    Answers that are combined with the local model's have a kind of their own.
+    """
     nested: dict[str, Any] = {}
     for cell in results.cells:
         if cell.content:
             means = {name: round(metric.mean, 4) for name, metric in shown(results, cell).items()}
             nested.setdefault(cell.plan.kind, {})[cell.plan.cell] = means
+    for row in utility(results):
+        if row.with_local and row.accuracy is not None:
+            found = {"accuracy": round(row.accuracy, 4)}
+            nested.setdefault("combined", {})[row.cell] = found
     return nested
 
 

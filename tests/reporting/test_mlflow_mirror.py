@@ -58,11 +58,11 @@ def runs() -> tuple[list, dict[str, object]]:
 
 
 def expected(experiment: Params) -> set[str]:
-    """Return every tuned cell, and the attacks on texts that nothing is tuned on."""
+    """Return every tuned and local cell, and the attacks on texts that nothing is tuned on."""
     return {
         cell.cell
         for cell in plan(experiment)
-        if cell.kind in mlflow_mirror.TUNED
+        if cell.kind in (*mlflow_mirror.TUNED, mlflow_mirror.LOCAL)
         or (cell.kind in ("invert", "recognize") and "tweets" in cell.cell)
     }
 
@@ -353,3 +353,14 @@ def test_an_attack_on_what_nothing_was_tuned_on_has_its_own_run(experiment: Para
     assert found.params["attack.type"] == "nearest-neighbour"
     assert found.params["method.mechanism.type"] == "t2t"
     assert "train.epochs" not in found.params
+
+
+def test_a_run_says_how_far_it_is_above_sending_nothing(experiment: Params) -> None:
+    synthetic.write_predictions(experiment, {"local": 0.6, "t2t": 0.5, "pct2t": 0.9})
+    mlflow_mirror.sync(experiment)
+    _, children = runs()
+    found = children["movies-minilm-lora-pct2t-75"].data.metrics
+    assert found["over_local"] == pytest.approx(0.3)
+    assert found["local/accuracy"] == pytest.approx(0.9)
+    assert "local/accuracy" not in children["movies-minilm-lora-clean"].data.metrics
+    assert children["movies"].info.run_name == "local-movies"
