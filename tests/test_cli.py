@@ -87,6 +87,7 @@ def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
             cli.main()
 
 
+@pytest.mark.slow
 def test_json_is_for_programs(workspace: Path) -> None:
     checked = json.loads(rapt("check", "--json").stdout)
     assert checked["valid"] and checked["seeds"] == params.load().seeds
@@ -108,6 +109,7 @@ def test_json_is_for_programs(workspace: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_presets_are_listed_written_and_planned(workspace: Path) -> None:
     shutil.copytree(ROOT / "presets", "presets")
     listed = rapt("preset")
@@ -217,6 +219,7 @@ def test_calibrate_knows_categories_and_other_mechanisms(
         assert f"{name} replaces 70.0% of the protected words of public text" in done.stdout
 
 
+@pytest.mark.slow
 def test_calibrate_takes_one_s_own_text_and_shows_none_of_it(
     workspace: Path, table: EmbeddingTable
 ) -> None:

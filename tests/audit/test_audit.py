@@ -44,6 +44,7 @@ def test_a_verdict_fails_with_any_of_its_checks() -> None:
     assert Verdict("t2t").text == "not tested"
 
 
+@pytest.mark.slow
 def test_the_whole_audit_has_the_stated_false_alarm_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     """The levels of all tests add up to it at most."""
     spent = []

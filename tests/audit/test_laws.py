@@ -18,6 +18,7 @@ TABLE = part(points(4), FEWER_WORDS)
 SOUND = ["t2t", "mahalanobis", "vickrey", "santext", "token-representation", "adept"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOUND)
 def test_false_alarms_are_as_rare_as_stated(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """At 5 % over all tests, and 5 % of each, in 80 audits of a sound mechanism."""

@@ -89,6 +89,7 @@ def test_texts_of_tagged_rows_are_split_into_segments() -> None:
     assert local.texts(pair) == [[["a"], ["b", "c"]], [["d"], []]]
 
 
+@pytest.mark.slow
 def test_real_reviews_are_told_apart(table: EmbeddingTable, shared: Path) -> None:
     """Of SST-2, 600 training sentences tell beyond chance; equal fits give equal scores."""
     train, test = (

@@ -113,6 +113,7 @@ def minilm(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingTable:
     return EmbeddingTable(folder)
 
 
+@pytest.mark.slow
 def test_of_an_english_table_there_are_eight_kinds(minilm: EmbeddingTable) -> None:
     texts = public_texts(Privatizer(table=minilm, mechanism=T2T(), eta=np.inf))
     assert len(texts) == 8
@@ -159,6 +160,7 @@ def realized(privatizer: Privatizer, texts: list[Tagged]) -> list[float]:
     return [sum(listed) / len(listed), sum(changed) / len(noisy), sum(changed) / len(rows)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "mechanism", "categories"), METHODS)
 def test_what_is_realized_on_three_corpora_lies_within_the_printed_intervals(
     minilm: EmbeddingTable,
@@ -179,6 +181,7 @@ def test_what_is_realized_on_three_corpora_lies_within_the_printed_intervals(
                 assert share_of.low <= own <= share_of.high, (name, share, corpus, own, share_of)
 
 
+@pytest.mark.slow
 def test_on_one_s_own_text_the_interval_is_narrow_and_right(
     minilm: EmbeddingTable, corpora: dict[str, list[Tagged]]
 ) -> None:

@@ -135,6 +135,7 @@ def test_what_people_write_is_a_word(word: str) -> None:
     assert static.is_word(word)
 
 
+@pytest.mark.slow
 def test_a_large_table_takes_hardly_more_memory_than_its_vectors(tmp_path: Path) -> None:
     """Python's own count of what is allocated at a time, the vectors included."""
     import tracemalloc
