@@ -123,11 +123,11 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         results=results,
         params=results.params,
         headline=headline(results),
-        worth=[
-            (row, tables.strongest(row, privacy))
-            for row in utility
-            if row.on_grid and row.against_local
-        ],
+        worth={
+            group: [(row, tables.strongest(row, privacy)) for row in rows]
+            for group in tables.groups(utility)
+            if (rows := [r for r in utility if r.group == group and r.on_grid and r.against_local])
+        },
         utility=_grids([row for row in utility if row.on_grid]),
         studies=[row for row in utility if not row.on_grid],
         overview=Overview(privacy),
