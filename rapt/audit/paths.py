@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import log
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +24,7 @@ from rapt.privacy import streams
 from rapt.release.formats import FORMATS, TEXT
 from rapt.release.job import Job
 from rapt.release.spacy import NAME
-from rapt.release.text import TextPrivatizer
+from rapt.release.text import AGAIN, TextPrivatizer
 
 # The table's words lie on a line. A text repeats the one in the middle, kept half of the time.
 PLACES = {"left": -1.0, "middle": 0.0, "right": 1.0}
@@ -131,10 +135,25 @@ class Paths:
 
 def released(dimension: int) -> Iterator[tuple[str, list[Check], Callable[[float], float | None]]]:
     """Yield each way to release texts, its tests, and the excess that they detect at a level."""
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, _ledger_in(folder):
         made = Paths(Path(folder), dimension)
         for name, way in made.names().items():
             yield name, list(made.checks(way())), made.excess
+
+
+@contextmanager
+def _ledger_in(folder: str) -> Iterator[None]:
+    """Keep what is released for an audit out of the user's own ledger, in each process."""
+    before = os.environ.get("XDG_DATA_HOME")
+    os.environ["XDG_DATA_HOME"] = folder
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=re.escape(AGAIN))
+            yield
+    finally:
+        del os.environ["XDG_DATA_HOME"]
+        if before is not None:
+            os.environ["XDG_DATA_HOME"] = before
 
 
 def generator() -> list[Check]:

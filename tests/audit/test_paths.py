@@ -1,5 +1,6 @@
 """The ways to release texts: their law, and the words that they give. Mutants: test_mutants.py."""
 
+import os
 from functools import cache
 from pathlib import Path
 
@@ -73,3 +74,15 @@ def test_each_way_gives_the_texts_of_two_calls_or_processes(
 def test_the_generator_repeats_nothing() -> None:
     assert min(check.p for check in generator()) > FALSE_ALARM
     assert states() > 20
+
+
+def test_an_audit_stays_out_of_the_user_s_own_ledger(
+    monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    monkeypatch.setattr(paths, "TEXTS", 4)
+    monkeypatch.setattr(paths, "HALF", 2)
+    home = os.environ["XDG_DATA_HOME"]
+    assert [name for name, *_ in paths.released(8)] == ["files", "workers", "spaCy", "datasets.map"]
+    assert not Path(home).exists()
+    assert os.environ["XDG_DATA_HOME"] == home
+    assert not [one for one in recwarn if "ledger" in str(one.message)]
