@@ -30,5 +30,5 @@ def mirror_elsewhere(_: object) -> None:
             mirror(params.load())
 
 
-__main__.mirror = mirror_elsewhere
+__main__.finish = __main__.mirror = mirror_elsewhere
 typer.run(__main__.main)

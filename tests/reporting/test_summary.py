@@ -17,5 +17,5 @@ def test_terminal_shows_the_tables_and_where_the_report_lies(
 ) -> None:
     print_results(whole)
     out = capsys.readouterr().out
-    assert "accuracy, % (baseline 51.0; clean text, unprotected 82." in out
+    assert "accuracy, % (baseline 51.0; nothing sent 75.2; clean text, unprotected 82." in out
     assert out.rstrip().endswith(str(paths.REPORT.resolve()))

@@ -58,7 +58,7 @@ def _outs() -> list[Path]:
 
 def test_metrics_are_plain_numbers_by_kind_and_cell(whole: Params) -> None:
     metrics = files.read_json("reports/metrics.json")
-    assert set(metrics) == {"train", "study", "invert", "infer", "recognize"}
+    assert set(metrics) == {"train", "study", "local", "invert", "infer", "recognize"}
     cell = files.read_json("reports/cells/train/movies-minilm-lora-rapt-75.json")
     assert metrics["train"][cell["cell"]] == {
         "accuracy": round(cell["metrics"]["accuracy"]["mean"], 4)
