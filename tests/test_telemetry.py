@@ -16,6 +16,7 @@ import pytest
 
 from rapt import project
 
+pytestmark = pytest.mark.slow  # a process for each question
 ROOT = Path(__file__).parents[1]
 STAGE = "from rapt.utils.process import no_telemetry; no_telemetry()\n"
 PREFECT = "from prefect.settings.context import get_current_settings\n"

@@ -61,6 +61,7 @@ def test_it_stays_among_the_shares() -> None:
     assert interval(*single, np.array([0.3])) == (0.0, 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("distance", "seeds"), [(0.0, 1), (0.0, 2), (1.0, 1), (1.0, 3)])
 def test_an_auc_is_held_as_often_as_it_says(distance: float, seeds: int) -> None:
     """At an AUC of 0.5 (nothing to tell) and of 0.76: 1,000 samples of 60 members, 40 others.

@@ -22,6 +22,7 @@ from tests.conftest import ROOT
 from tests.reporting import synthetic
 
 mlflow = pytest.importorskip("mlflow")
+pytestmark = pytest.mark.slow  # MLflow takes seconds to import
 SYNC = "from rapt import params; from rapt.reporting.mlflow_mirror import sync; sync(params.load())"
 
 

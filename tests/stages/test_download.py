@@ -36,6 +36,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_movies(shipped: Path) -> None:
     summary = files.read_json(shipped / "data/raw/movies/summary.json")
     assert summary["read"] == 10_605
@@ -45,6 +46,7 @@ def test_movies(shipped: Path) -> None:
     assert summary["rows"]["train"] == table.num_rows
 
 
+@pytest.mark.slow
 def test_tweets(shipped: Path) -> None:
     summary = files.read_json(shipped / "data/raw/tweets/summary.json")
     assert summary["read"] == 6_444
@@ -55,6 +57,7 @@ def test_tweets(shipped: Path) -> None:
     assert table["label"].null_count == table.num_rows
 
 
+@pytest.mark.slow
 def test_the_gate_lets_the_shipped_tasks_through(shipped: Path) -> None:
     done = stage(shipped, "gate")
     assert done.returncode == 0, done.stderr
