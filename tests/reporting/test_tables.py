@@ -54,7 +54,7 @@ def test_releases_are_compared_with_sending_nothing(
         ("rapt", "False"): "undecided", ("rapt", "True"): "undecided",
     }  # fmt: skip
     assert next(r for r in own if r["with_local"] == "True")["over_local"] == "0.0"
-    assert "A release pays: pct2t + local at η" in text
+    assert "A release pays: pct2t at η" in text
     assert "pct2t + local 75 90.0" in text
     print_results(experiment)
     printed = capsys.readouterr().out
