@@ -1,4 +1,4 @@
-"""What an audit looks at."""
+"""The spaces and the words that an audit compares."""
 
 import numpy as np
 import pytest
