@@ -7,7 +7,7 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import edge, flow, peer, products, report, scale, training
+from benchmarks import edge, flow, peer, products, rails, report, scale, training
 from rapt.utils import files
 
 TABLES = Path(".rapt/benchmarks/tables")  # tens of MB, random: made once, never committed
@@ -15,6 +15,7 @@ SUBJECTS = {
     "products": products,
     "peer": peer,
     "edge": edge,
+    "rails": rails,
     "scale": scale,
     "training": training,
     "flow": flow,

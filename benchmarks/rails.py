@@ -1,0 +1,65 @@
+"""`rapt privatize` with its ledger and its checks, against the same command without them.
+
+The text is tagged without parts of speech, where all else is fastest and rails weigh most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
+
+from benchmarks.edge import TAGGER
+from benchmarks.measure import Figure, figure, interleaved, ratio
+from benchmarks.tables import SIZE, eta_at, text, write_table
+from rapt.privacy import strength
+from rapt.release.command import prepared
+from rapt.release.ledger import Account
+from rapt.release.text import TextPrivatizer
+from rapt.text import language
+
+WORDS, ROUNDS = 100_000, 5  # some 600 kB
+
+
+def run(tables: Path) -> list[Figure]:
+    table = write_table(tables / f"{SIZE}x384", SIZE, 384)
+    with TemporaryDirectory() as name, patch.dict("os.environ", XDG_DATA_HOME=name):
+        folder = Path(name)
+        words, lines = text(WORDS, SIZE), folder / "words.txt"
+        lines.write_text("".join(f"{' '.join(words[i : i + 20])}\n" for i in range(0, WORDS, 20)))
+        once = partial(_privatize, lines, table, count())
+        taken = interleaved({"with": once, "without": partial(_without_rails, once)}, ROUNDS)
+    rate = WORDS / min(taken["with"])
+    share = ratio(taken["without"], taken["with"])
+    return [
+        figure("rapt privatize, T2T with ledger and checks", rate, "words/s"),
+        figure("words/s with ledger and checks / without", share, "times", least=0.95),
+    ]
+
+
+def _privatize(path: Path, table: Path, numbers: Iterator[int]) -> None:
+    """One release, as `rapt privatize` makes it after its start."""
+    options = dict.fromkeys(("format", "column", "keep_map", "seed", "categories", "parameter"))
+    job, privatizer = prepared(
+        path,
+        path.with_name(f"released-{next(numbers)}.txt"),
+        drop_others=False,
+        overwrite=False,
+        table=table,
+        tagger=TAGGER,
+        eta=eta_at(384),
+        **options,
+    )
+    job.run(privatizer)
+
+
+def _without_rails(once: Callable[[], None]) -> None:
+    with (
+        patch.object(TextPrivatizer, "account", lambda *_, **__: Account(None)),
+        patch.object(strength, "check", lambda *_: None),
+        patch.object(language, "check", lambda *_: None),
+    ):
+        once()
