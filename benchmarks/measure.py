@@ -14,13 +14,17 @@ Figure = dict[str, Any]
 SETTLE = 0.1
 
 
-def seconds(run: Callable[[], Any]) -> float:
-    start = time.perf_counter()
+def seconds(run: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
+    start = clock()
     run()
-    return time.perf_counter() - start
+    return clock() - start
 
 
-def interleaved(runs: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+def interleaved(
+    runs: Mapping[str, Callable[[], Any]],
+    rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, list[float]]:
     """Seconds of each, in turns, so that what else the machine does falls on all; one warm-up."""
     for run in runs.values():
         run()
@@ -28,7 +32,7 @@ def interleaved(runs: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str,
     for _ in range(rounds):
         for name, run in runs.items():
             time.sleep(SETTLE)
-            taken[name].append(seconds(run))
+            taken[name].append(seconds(run, clock))
     return taken
 
 
