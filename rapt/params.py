@@ -68,7 +68,8 @@ class Sweep(Section):
         Etas,
         Field(
             description="privacy parameters: smaller is more private; or levels: "
-            "replaced-50 is the η of each method that replaces half of the protected words"
+            "replaced-50 is the η of each method that replaces half of the protected words, and at "
+            "recovered-20 an attacker recovers at most a fifth of them"
         ),
     ]
     tune_at: Annotated[
