@@ -110,8 +110,8 @@ def _recovered(
 def recovered(curve: TextCurve, privatizer: Privatizer, seed: int) -> Share:
     """Measure the share of texts' protected words that a Bayesian attacker recovers.
 
-    He knows the mechanism with its η and how frequent words are, and looks at one released word at
-    a time: the mode of its posterior. Intervals are those of `TextCurve.replaced`.
+    He knows the mechanism with its η, and how frequent words are. He takes the mode of each
+    released word's posterior. Intervals are those of `TextCurve.replaced`.
 
     Args:
         curve: of the texts.
