@@ -119,8 +119,10 @@ def parted(release: str) -> tuple[str, str]:
 
 def order(eta: str) -> float:
     """Return what sorts η from the most private on: levels first, which have none of their own."""
-    share = level(eta)
-    return float(eta) if share is None else -share
+    given = level(eta)
+    if given is None:
+        return float(eta)
+    return -given.share if given.measure == "replaced" else given.share - 1
 
 
 def sorted_etas(etas: list[str]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, NamedTuple, get_args
 
 from pydantic import (
     AfterValidator,
@@ -25,9 +25,16 @@ from pydantic_core.core_schema import CoreSchema
 from rapt.utils.errors import wrong_eta
 from rapt.utils.registry import Registry
 
-# A level in the place of an η: the share of protected words to replace, in per cent. The stage
-# `levels` finds the η of each method. Another measure, as what an attacker recovers, goes here.
-LEVEL = re.compile(r"replaced-([1-9]\d?)")
+# A level in the place of an η, in per cent of the protected words: how many become another, or the
+# most that a Bayesian attacker recovers. The stage `levels` finds the η of each method.
+LEVEL = re.compile(r"(replaced|recovered)-([1-9]\d?)")
+
+
+class Target(NamedTuple):
+    """A share of the protected words, `replaced` or `recovered`."""
+
+    measure: str
+    share: float
 
 
 class Section(BaseModel):
@@ -36,10 +43,10 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-def level(eta: str) -> float | None:
-    """Return the share of a level such as replaced-50; None: it is an η."""
+def level(eta: str) -> Target | None:
+    """Return what a level such as replaced-50 says; None: it is an η."""
     found = LEVEL.fullmatch(eta)
-    return int(found[1]) / 100 if found else None
+    return Target(found[1], int(found[2]) / 100) if found else None
 
 
 def problem(line: str) -> PydanticCustomError:
@@ -71,9 +78,11 @@ def _eta(value: Any) -> str:
         raise problem(
             f"{wrong_eta(value)} Text without noise is the baseline `clean` of every sweep."
         )
-    if isinstance(value, dict) or (isinstance(value, str) and value.startswith("replaced")):
+    measures = ("replaced", "recovered")
+    if isinstance(value, dict) or (isinstance(value, str) and value.startswith(measures)):
         raise problem(
-            f"got {value!r}, expected a level from replaced-1 to replaced-99, or a number."
+            f"got {value!r}, expected a level from replaced-1 to replaced-99, or recovered, or a "
+            "number."
         )
     if type(value) not in (int, float) or not 0 < value < math.inf:
         raise problem(wrong_eta(value))

@@ -67,8 +67,9 @@ class Sweep(Section):
     etas: Annotated[
         Etas,
         Field(
-            description="privacy parameters: smaller is more private; or levels: "
-            "replaced-50 is the η of each method that replaces half of the protected words"
+            description="privacy parameters: smaller is more private. replaced-50 is the η of each "
+            "method that replaces half of the protected words. At recovered-20 an attacker "
+            "recovers at most a fifth of them"
         ),
     ]
     tune_at: Annotated[

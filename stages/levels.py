@@ -2,7 +2,7 @@
 
 from rapt import params, paths
 from rapt.param_types import level
-from rapt.privacy.replacement import at_levels
+from rapt.privacy.level_search import at_levels
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from stages import run

@@ -46,7 +46,7 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
             labels=label.names if label else None,
         )
         files.write_json(folder / "statement.json", facts)
-        (folder / "statement.txt").write_text(plain_words(facts))
+    files.write_bytes(out.with_name(f"{out.name}.txt"), [plain_words(facts).encode()])
 
 
 if __name__ == "__main__":

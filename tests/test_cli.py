@@ -17,9 +17,8 @@ import pytest
 
 from rapt import __version__, cli, options, params, speed
 from rapt.attacks import ATTACKS
-from rapt.privacy.categories import SETS
+from rapt.privacy.categories import CATEGORIES, SETS
 from rapt.privacy.channel import estimate
-from rapt.privacy.config import Category
 from rapt.privacy.mechanisms import MECHANISMS, T2T
 from rapt.privacy.privatizer import Privatizer
 from rapt.release.formats import FORMATS
@@ -57,8 +56,9 @@ def test_help_and_version_are_quick(workspace: Path) -> None:
 
 def test_help_names_what_is_allowed() -> None:
     assert set(re.findall(r"[a-z]+", options.CATEGORIES)) - {"or", "alone"} == {
-        *get_args(Category),
+        *CATEGORIES,
         *SETS,
+        "all",
     }
     words = [name for name, kind in MECHANISMS.items() if kind.releases == "words"]
     assert options.MECHANISMS.split(", ") == words

@@ -192,9 +192,10 @@ def test_plan_names_every_cell_once(experiment: Params) -> None:
 
 
 def test_levels_come_before_numbers_and_part_from_their_method() -> None:
-    etas = ["75", "replaced-20", "inf", "62.5", "replaced-90"]
-    assert grid.sorted_etas(etas) == ["replaced-90", "replaced-20", "62.5", "75", "inf"]
+    etas = ["75", "replaced-20", "inf", "62.5", "replaced-90", "recovered-5"]
+    expected = ["recovered-5", "replaced-90", "replaced-20", "62.5", "75", "inf"]
+    assert grid.sorted_etas(etas) == expected
     assert [eta for eta in etas if grid.is_unprotected(eta)] == ["inf"]
-    assert grid.level("replaced-20") == 0.2 and grid.level("20") is None
+    assert grid.level("replaced-20") == ("replaced", 0.2) and grid.level("20") is None
     for eta in etas:
         assert grid.parted(f"rapt-mean-{eta}") == ("rapt-mean", eta)

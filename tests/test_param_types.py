@@ -23,17 +23,20 @@ def test_eta_is_written_as_it_stands_in_paths() -> None:
         return params.validate(content).sweep.etas
 
     assert etas(75, 62.5) == ["75", "62.5"]
-    assert etas("replaced-50", 75) == ["replaced-50", "75"]
+    assert etas("replaced-50", "recovered-5", 75) == ["replaced-50", "recovered-5", "75"]
     (line,) = lines(lambda c: c["sweep"].update(etas=[75.0]))
     assert line == "sweep.etas.0: got 75.0, expected 75."
 
 
-LEVELS = "a level from replaced-1 to replaced-99, or a number."
+LEVELS = "a level from replaced-1 to replaced-99, or recovered, or a number."
 
 
 @pytest.mark.parametrize(
     "level",
-    ["replaced-0", "replaced-100", "replaced--5", "replaced-5.5", "replaced", {"replaced": 0.5}],
+    [
+        *("replaced-0", "replaced-100", "replaced--5", "replaced-5.5", "replaced", "recovered-0"),
+        {"replaced": 0.5},
+    ],
 )
 def test_a_level_is_a_share_in_per_cent(level: object) -> None:
     """DVC makes a stage's name of it, so it is one word."""
@@ -42,8 +45,8 @@ def test_a_level_is_a_share_in_per_cent(level: object) -> None:
 
 
 def test_an_unknown_level_is_no_eta() -> None:
-    (line,) = lines(lambda c: c["sweep"].update(etas=["recovered-50"]))
-    assert line.startswith("sweep.etas.0: got 'recovered-50', expected a number above 0")
+    (line,) = lines(lambda c: c["sweep"].update(etas=["guessed-50"]))
+    assert line.startswith("sweep.etas.0: got 'guessed-50', expected a number above 0")
 
 
 def test_calibration_is_at_numbers() -> None:

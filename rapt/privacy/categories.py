@@ -44,6 +44,11 @@ def listed(given: Sequence[str]) -> list[str] | None:
     return [name for name in names if name] or None
 
 
+def joined(category: str) -> list[str]:
+    """Return the categories whose words are one group, as those of noun+verb."""
+    return category.split("+")
+
+
 def expanded(categories: Sequence[str]) -> tuple[str, ...]:
     """Put the categories of a set in the place of its name, if that is all that is given."""
     return SETS.get(categories[0], tuple(categories)) if len(categories) == 1 else tuple(categories)
@@ -55,7 +60,8 @@ class Scheme:
 
     Attributes:
         categories: names of CATEGORIES, or only "all": a group for each category, given the tags
-            (PCT2T, RAPT); None: all words are one group (T2T).
+            (PCT2T, RAPT). Those joined by a plus, as noun+verb, are one group. None: all words are
+            one group (T2T).
     """
 
     categories: tuple[str, ...] | None
@@ -63,10 +69,11 @@ class Scheme:
     def __post_init__(self) -> None:
         if self.categories is None:
             return
-        for category in self.categories:
+        flat = [name for names in self.categories for name in joined(names)]
+        for category in flat:
             if category not in (*CATEGORIES, ALL):
                 raise RaptError(not_allowed("categories", category, (*CATEGORIES, *SETS, ALL)))
-        if not self.categories or (ALL in self.categories and len(self.categories) > 1):
+        if not flat or (ALL in flat and len(flat) > 1):
             raise RaptError(
                 f"categories: got {list(self.categories)}, expected some of "
                 f"{', '.join(CATEGORIES)}, or one of {', '.join((*SETS, ALL))} alone."
@@ -115,7 +122,8 @@ class Scheme:
     def not_covered(self) -> list[str]:
         """Describe what is released unchanged, a sentence each."""
         gaps = ["The number of words of each text is released as it is."]
-        left = [name for name in CATEGORIES | REST if name not in self._tags()]
+        covered = {name for names in self._tags() for name in joined(names)}
+        left = [name for name in CATEGORIES | REST if name not in covered]
         if self.categories is not None and left:
             gaps.append(
                 f"Words of the categories {', '.join(left)}, and whatever the tagger takes for "
@@ -126,4 +134,7 @@ class Scheme:
     def _tags(self) -> dict[str, tuple[str, ...]]:
         if self.categories == (ALL,):
             return CATEGORIES | REST
-        return {name: CATEGORIES[name] for name in self.categories or ()}
+        return {
+            names: tuple(tag for name in joined(names) for tag in CATEGORIES[name])
+            for names in self.categories or ()
+        }

@@ -15,23 +15,9 @@ from pydantic import (
 )
 
 from rapt.param_types import Etas, Section, level, problem, unique
-from rapt.privacy.categories import SETS
+from rapt.privacy.categories import ALL, CATEGORIES, SETS, joined
 from rapt.privacy.mechanisms import WORDWISE, parameters, wordwise_mechanism
-from rapt.utils.errors import RaptError
-
-Category = Literal[
-    "noun",
-    "verb",
-    "pronoun",
-    "preposition",
-    "adjective",
-    "symbol",
-    "determiner",
-    "conjunction",
-    "adverb",
-    "number",
-    "all",
-]
+from rapt.utils.errors import RaptError, not_allowed
 
 
 def _mechanism(value: Any) -> Any:
@@ -59,6 +45,16 @@ def _several(value: Any) -> Any:
     return value
 
 
+def _category(value: str) -> str:
+    names, given = (*CATEGORIES, ALL), joined(value)
+    for name in given:
+        if name not in names:
+            raise problem(not_allowed("", name, names).removeprefix(": "))
+    if ALL in given and len(given) > 1:
+        raise problem(f"got {value!r}, expected categories without 'all'.")
+    return value
+
+
 def _scheme(values: list[Any]) -> list[Any]:
     if "all" in values and len(values) > 1:
         raise problem(f"got {', '.join(values)}, expected 'all' alone or a list without it.")
@@ -81,12 +77,17 @@ Mechanism = Annotated[
         }
     ),
 ]
+Category = Annotated[
+    str,
+    AfterValidator(_category),
+    WithJsonSchema({"anyOf": [{"enum": [*CATEGORIES, ALL]}, {"pattern": r"^[a-z]+(\+[a-z]+)+$"}]}),
+]
 Categories = Annotated[
     list[Category],
     Field(
         min_length=1,
         description="parts of speech that get noise, one or several, or a set: `paper` (RAPT's "
-        "four), `content`",
+        "four), `content`; noun+verb is one group of both",
     ),
     AfterValidator(_scheme),
     BeforeValidator(
@@ -134,7 +135,7 @@ CURVE = (25, 50, 75, 100, 125, 150, 175, 200)
 class Calibrate(Section):
     """Calibration: replaced shares by η, the η of target shares, and distances between words."""
 
-    categories: Annotated[Categories, Field(description="of PCT2T's curve")] = list(SETS["paper"])  # type: ignore[arg-type]
+    categories: Annotated[Categories, Field(description="of PCT2T's curve")] = list(SETS["paper"])
     etas: Annotated[
         Etas,
         AfterValidator(_numbers),

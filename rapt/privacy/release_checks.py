@@ -108,7 +108,7 @@ class Release:
         if self.statement["plain_tokens"]:
             columns += ["sequence", "plain"]
             within["plain.parquet"] = ["sequence", "word", "target"]
-        allowed = ["statement.json", "statement.txt"]
+        allowed = ["statement.json"]
         for copy in self.copies:
             for name, parts in within.items():
                 allowed += [

@@ -6,22 +6,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from rapt.param_types import level
 from rapt.privacy.calibration import Calibrated, Curve, curve_over
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.channel import NORMAL_95, Rows, Share
-from rapt.privacy.config import Calibrate
-from rapt.privacy.mechanisms import Wordwise, wordwise_mechanism
+from rapt.privacy.mechanisms import Wordwise
 from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
-from rapt.utils.errors import RaptError
 
 # Counts of words, tags and numbers in public English texts, by kind: benchmarks/public_words.py.
 FILE = Path(__file__).with_name("public_words.parquet")
@@ -129,7 +126,11 @@ class TextCurve:
         Of one text, for that text: 95 % for the words and noise drawn. Of several kinds, for a text
         of another kind: Student's prediction interval of 99 % over kinds, with that error.
         """
-        known, errors = self._known(eta)
+        return self.shares(self.curve.shares(eta), self.curve.draws)
+
+    def shares(self, of_words: NDArray[np.float64], draws: int) -> Replaced:
+        """The shares of texts, from those of each drawn word's `draws` noisy draws, (words,)."""
+        known, errors = self._known(of_words, draws)
         protected = np.array([text.protected for text in self.texts])
         listed = 1 - np.array([text.always for text in self.texts]) / protected
         words = np.array([text.words for text in self.texts])
@@ -147,12 +148,12 @@ class TextCurve:
 
         The interval is Woodruff's (1952): where the curve passes the ends of the share's interval.
         """
-        eta = self._largest(share)
+        eta = self.largest(share)
         if not 0 < eta < np.inf:
             return Calibrated(eta, eta, eta)
         found = self.replaced(eta).protected
         low, high = found.value - found.low, found.high - found.value
-        return Calibrated(eta, self._largest(share + high), self._largest(share - low))
+        return Calibrated(eta, self.largest(share + high), self.largest(share - low))
 
     def median(self, eta: float) -> float:
         """The probability that the median of the texts' known words is replaced."""
@@ -161,16 +162,18 @@ class TextCurve:
         ends = np.cumsum(self.weights.mean(axis=0)[order])
         return float(shares[order[np.searchsorted(ends, ends[-1] / 2)]])
 
-    def _largest(self, share: float) -> float:
+    def largest(self, share: float) -> float:
+        """The largest η at which this share of protected words is replaced; 0, inf: see `Curve`."""
         return self.curve.largest(lambda eta: self.replaced(eta).protected.value >= share)
 
-    def _known(self, eta: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _known(
+        self, shares: NDArray[np.float64], draws: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The share of each text's known words, and its standard error, float64 (texts,)."""
-        shares = self.curve.shares(eta)
         known = self.weights @ shares
         of_words = (self.weights * (shares - known[:, None]) ** 2).sum(axis=1) / self.draws
         # A frequent word was drawn many times, but has the noise of one word's draws.
-        of_noise = self.weights**2 @ (shares * (1 - shares)) / self.curve.draws
+        of_noise = self.weights**2 @ (shares * (1 - shares)) / draws
         return known, np.sqrt(of_words + of_noise)
 
 
@@ -226,47 +229,3 @@ def _share(values: NDArray[np.float64], errors: NDArray[np.float64]) -> Share:
         spread = float(values.std(ddof=1)) * np.sqrt(1 + 1 / kinds)
         reach = float(student.ppf(1 - TAIL_OF_KINDS, kinds - 1)) * np.hypot(spread, error)
     return Share(mean, max(0.0, mean - reach), min(1.0, mean + reach))
-
-
-def at_levels(
-    table: EmbeddingTable,
-    methods: Mapping[str, tuple[Mapping[str, Any], Sequence[str] | None]],
-    levels: Sequence[str],
-    size: Calibrate,
-    seed: int,
-) -> list[dict[str, Any]]:
-    """Find the η of each method at each level.
-
-    Args:
-        table: the embedding table.
-        methods: by name, `type` and parameters of the mechanism, and its categories.
-        levels: as replaced-50.
-        size: how many words and draws it takes.
-        seed: of both.
-
-    Raises:
-        RaptError: a method reaches a level at no η, or at every one.
-    """
-    rows = []
-    for name, (how, categories) in methods.items() if levels else ():
-        made = wordwise_mechanism(**how)
-        curve = text_curve(table, made, categories, words=size.words, draws=size.draws, seed=seed)
-        for given in levels:
-            share = level(given)
-            assert share is not None
-            eta = curve.eta_for(share)
-            if not 0 < eta.eta < float("inf"):
-                least = curve.replaced(float("inf")).protected.value
-                raise RaptError(
-                    f"sweep.etas: got {given} with method {name}, expected a level that an η of it "
-                    f"gives. At any η at least {least:.0%} of the protected words are replaced."
-                )
-            ends = {
-                f"eta_{end}": value if value < float("inf") else None
-                for end, value in (("low", eta.low), ("high", eta.high))
-            }
-            rows.append(
-                {"method": name, "mechanism": dict(how), "categories": categories, "level": given}
-                | {"eta": float(f"{eta.eta:.4g}"), **ends}
-            )
-    return rows

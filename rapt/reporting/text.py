@@ -38,8 +38,10 @@ def number(value: float | None, sign: str = "") -> str:
 
 def eta_text(eta: str) -> str:
     """Format η for a sentence."""
-    share = level(eta)
-    return f"η{NBSP}={NBSP}{eta}" if share is None else f"{share:.0%} replaced"
+    if given := level(eta):
+        most = "" if given.measure == "replaced" else "at most "
+        return f"{most}{given.share:.0%} {given.measure}"
+    return f"η{NBSP}={NBSP}{eta}"
 
 
 def eta_number(eta: float | None) -> str:

@@ -22,7 +22,10 @@ from rapt.results.reader import Results
 from rapt.utils import files
 
 CALIBRATION = ("embedding", "mechanism", "eta", *tables.REPLACED, "n_w")
-LEVELS = ("embedding", "method", "level", "eta", "eta_low", "eta_high")
+LEVELS = (
+    *("embedding", "method", "level", "eta", "eta_low", "eta_high"),
+    *("recovered", "recovered_high"),
+)
 TARGETS = ("embedding", "mechanism", "replaced", "eta", "eta_low", "eta_high")
 CHANNELS = (
     *("embedding", "method", "eta", "choice", "words", "draws", *tables.REPLACED),

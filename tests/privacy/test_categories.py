@@ -5,15 +5,10 @@ import pytest
 
 from rapt import params
 from rapt.privacy.categories import CATEGORIES, REST, VERBATIM, Scheme, listed
-from rapt.privacy.config import Category
 from rapt.utils.errors import RaptError
 
 POS = [["NOUN"], ["VERB"], ["NOUN", "VERB"], ["PUNCT"], ["PROPN"], ["AUX"]]
 TAGS = get_args(params.UniversalPos)
-
-
-def test_params_allow_exactly_these_categories() -> None:
-    assert set(get_args(Category)) == {*CATEGORIES, "all"}
 
 
 def test_without_categories_every_word_is_of_one_group() -> None:
@@ -26,6 +21,16 @@ def test_a_group_for_each_category_and_the_rest_verbatim() -> None:
     assert [g.tolist() for g in scheme.groups(POS)] == [[0, 2, 4], [1, 2, 5]]
     tags = ("PROPN", "AUX", "PUNCT", "X")
     assert [scheme.group_of(t) for t in tags] == [0, 1, VERBATIM, VERBATIM]
+
+
+def test_joined_categories_are_one_group() -> None:
+    scheme = Scheme(("noun+verb", "symbol"))
+    assert scheme.names == ["noun+verb", "symbol"]
+    pos = [*POS, ["SYM"]]
+    assert [g.tolist() for g in scheme.groups(pos)] == [[0, 1, 2, 4, 5], [3, 6]]
+    assert [scheme.group_of(t) for t in ("PROPN", "AUX", "PUNCT", "ADJ")] == [0, 0, 1, VERBATIM]
+    (left,) = scheme.not_covered()[1:]
+    assert left.startswith("Words of the categories pronoun, preposition, adjective, determiner")
 
 
 def test_all_is_a_partition_of_the_tags() -> None:
@@ -44,6 +49,8 @@ def test_all_is_a_partition_of_the_tags() -> None:
         (("nuon",), "categories: got 'nuon', expected one of adjective"),
         (("determiner",), "categories: got 0 words of 'determiner'"),
         (("all", "noun"), "categories: got ['all', 'noun'], expected some of noun"),
+        (("noun+nuon",), "categories: got 'nuon', expected one of adjective"),
+        (("noun+all",), "categories: got ['noun+all'], expected some of noun"),
         ((), "categories: got [], expected some of noun"),
         (("content", "noun"), "categories: got 'content', expected one of adjective"),
     ],

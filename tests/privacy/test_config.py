@@ -33,3 +33,8 @@ def test_paper_stands_for_its_four_categories_and_a_name_for_a_list() -> None:
     assert method(categories="noun").categories == ["noun"]
     with pytest.raises(RaptError, match="got noun, all, expected 'all' alone"):
         method(categories=["noun", "all"])
+    assert method(categories=["noun+verb"]).categories == ["noun+verb"]
+    with pytest.raises(RaptError, match=r"got 'noun\+all', expected categories without 'all'"):
+        method(categories=["noun+all"])
+    with pytest.raises(RaptError, match=r"got 'vreb', expected one of .* Did you mean 'verb'\?"):
+        method(categories=["noun+vreb"])

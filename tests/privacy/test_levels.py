@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rapt import paths
-from rapt.privacy import levels, replacement
+from rapt.privacy import level_search, levels, replacement
 from rapt.privacy.channel import estimate
 from rapt.privacy.config import Calibrate
 from rapt.privacy.mechanisms import parameters, wordwise_mechanism
@@ -28,7 +28,7 @@ def test_each_method_has_the_eta_that_replaces_the_share(
 ) -> None:
     """Twice 200 or more draws of each of 18 words: a standard error below 0.02 in all."""
     monkeypatch.chdir(tmp_path)
-    rows = replacement.at_levels(table, METHODS, ["replaced-50", "replaced-80"], SIZE, 0)
+    rows = level_search.at_levels(table, METHODS, ["replaced-50", "replaced-80"], SIZE, 0)
     assert [(row["method"], row["level"]) for row in rows] == [
         (name, level) for name in METHODS for level in ("replaced-50", "replaced-80")
     ]
@@ -47,7 +47,41 @@ def test_each_method_has_the_eta_that_replaces_the_share(
         RaptError, match=r"tiny.json: got no η of replaced-20, expected one\. Try: "
     ):
         levels.eta_of("tiny", {"type": "t2t"}, None, "replaced-20")
-    assert replacement.at_levels(table, METHODS, [], SIZE, 0) == []
+    assert level_search.at_levels(table, METHODS, [], SIZE, 0) == []
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_is_recovered_is_the_channel_s_bayes_vulnerability(
+    table: EmbeddingTable, name: str
+) -> None:
+    """Σ_y max_w P(y|w)·π(w), from a channel of 1,000 draws a word; within 3 standard errors."""
+    how, categories = METHODS[name]
+    made = wordwise_mechanism(**how)
+    curve = replacement.text_curve(table, made, categories, words=400, draws=20, seed=0)
+    found = []
+    for eta in (1.0, 4.0):
+        at = Privatizer(table=table, mechanism=made, eta=eta, categories=categories)
+        channel = estimate(at, curve.curve.rows, 1_000, 1)
+        joint = channel.matrix.toarray() * curve.weights.mean(axis=0)[:, None]
+        recovered = level_search.recovered(curve, at, 0)
+        reach = 1.5 * (recovered.high - recovered.low) / 2
+        assert recovered.value == pytest.approx(joint.max(axis=0).sum(), abs=reach)
+        assert 0 < reach < 0.2
+        found.append(recovered.value)
+    assert found == sorted(found)
+
+
+def test_a_level_of_recovery_is_the_largest_eta_whose_upper_bound_holds(
+    table: EmbeddingTable,
+) -> None:
+    size = Calibrate(words=400, draws=50)
+    of = {"t2t": METHODS["t2t"]}
+    (row,) = level_search.at_levels(table, of, ["recovered-60"], size, 0)
+    assert row["recovered"] <= row["recovered_high"] <= 0.6
+    made = wordwise_mechanism("t2t")
+    curve = replacement.text_curve(table, made, None, words=400, draws=50, seed=0)
+    at = Privatizer(table=table, mechanism=made, eta=1.2 * row["eta"])
+    assert level_search.recovered(curve, at, 0).high > 0.6
 
 
 def test_a_level_that_a_method_cannot_reach_is_one_line(table: EmbeddingTable) -> None:
@@ -55,7 +89,7 @@ def test_a_level_that_a_method_cannot_reach_is_one_line(table: EmbeddingTable) -
     twins = EmbeddingTable(table.folder)
     twins.vectors = np.tile(table.vectors[:2], (9, 1))
     with pytest.raises(RaptError) as error:
-        replacement.at_levels(twins, {"t2t": METHODS["t2t"]}, ["replaced-20"], SIZE, 0)
+        level_search.at_levels(twins, {"t2t": METHODS["t2t"]}, ["replaced-20"], SIZE, 0)
     assert str(error.value).startswith(
         "sweep.etas: got replaced-20 with method t2t, expected a level that an η of it gives. At "
     )

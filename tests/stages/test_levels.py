@@ -46,7 +46,7 @@ def test_a_level_becomes_the_eta_of_each_method(workspace: Path) -> None:
         found = files.read_json(out / "statement.json")
         expected = repr(etas[method]) if eta == LEVEL else eta
         assert (found["eta"], found.get("level")) == (expected, LEVEL if eta == LEVEL else None)
-        assert f"at eta {expected}." in (out / "statement.txt").read_text()
+        assert f"at eta {expected}." in out.with_name(f"{out.name}.txt").read_text()
     privatize.main("movies", "clean", "inf", "minilm", RELEASE.with_name("clean"))
     gate_private.main("movies")
     for method in ("t2t", "rapt"):

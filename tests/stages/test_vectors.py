@@ -84,7 +84,7 @@ def test_the_statement_says_what_the_words_are(workspace: Path) -> None:
     assert content["protection"] == "d_X-privacy"
     assert "post-processing" in content["guarantee"]
     assert any("floating-point" in gap for gap in content["not_covered"])
-    assert "post-processing" in Path("data/private/movies/vectors-2/statement.txt").read_text()
+    assert "post-processing" in Path("data/private/movies/vectors-2.txt").read_text()
 
 
 def test_without_noise_they_are_the_words_own(workspace: Path) -> None:

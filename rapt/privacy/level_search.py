@@ -1,0 +1,135 @@
+"""The η of each method at levels such as replaced-50 or recovered-20, on public text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from rapt.param_types import level
+from rapt.privacy.channel import Rows, Share, estimate
+from rapt.privacy.config import Calibrate
+from rapt.privacy.mechanisms import wordwise_mechanism
+from rapt.privacy.posterior import Posterior, draws
+from rapt.privacy.privatizer import Privatizer
+from rapt.privacy.replacement import TextCurve, text_curve
+from rapt.text.table import EmbeddingTable
+from rapt.utils.errors import RaptError
+
+# The attacker's channel: so many frequent words beside those of the texts, draws of each, and
+# further draws by frequency. Each word of the texts is attacked VICTIMS times.
+FREQUENT, DRAWS, BY_FREQUENCY, VICTIMS = 2000, 20, 20_000, 20
+ROUNDS, WITHIN = 8, 0.005  # of the search: the upper bound comes so near to the level
+
+Found = dict[str, float | None]
+
+
+def at_levels(
+    table: EmbeddingTable,
+    methods: Mapping[str, tuple[Mapping[str, Any], Sequence[str] | None]],
+    levels: Sequence[str],
+    size: Calibrate,
+    seed: int,
+) -> list[dict[str, Any]]:
+    """Find the η of each method at each level.
+
+    Args:
+        table: the embedding table.
+        methods: by name, `type` and parameters of the mechanism, and its categories.
+        levels: as replaced-50.
+        size: how many words and draws it takes.
+        seed: of both.
+
+    Raises:
+        RaptError: a method reaches a level at no η, or at every one.
+    """
+    rows = []
+    for name, (how, categories) in methods.items() if levels else ():
+        made = wordwise_mechanism(**how)
+        curve = text_curve(table, made, categories, words=size.words, draws=size.draws, seed=seed)
+        at = partial(Privatizer, table=table, mechanism=made, categories=categories)
+        for given in levels:
+            wanted = level(given)
+            assert wanted
+            if wanted.measure == "replaced":
+                found = _replaced(curve, wanted.share)
+                least = curve.replaced(float("inf")).protected.value
+                why = f"At any η at least {least:.0%} of the protected words are replaced."
+            else:
+                found = _recovered(curve, at, wanted.share, seed)
+                why = "Its upper bound is higher at any η. Raise calibrate.words, or the level."
+            if found is None:
+                raise RaptError(
+                    f"sweep.etas: got {given} with method {name}, expected a level that an η of it "
+                    f"gives. {why}"
+                )
+            rows.append(
+                {"method": name, "mechanism": dict(how), "categories": categories, "level": given}
+                | found
+            )
+    return rows
+
+
+def _replaced(curve: TextCurve, share: float) -> Found | None:
+    """Find the η that replaces a share of the protected words; None: there is none."""
+    eta = curve.eta_for(share)
+    if not 0 < eta.eta < float("inf"):
+        return None
+    ends = {"eta_low": eta.low, "eta_high": eta.high}
+    found = {"eta": float(f"{eta.eta:.4g}")}
+    return found | {end: value if value < float("inf") else None for end, value in ends.items()}
+
+
+def _recovered(
+    curve: TextCurve, at: Callable[..., Privatizer], share: float, seed: int
+) -> Found | None:
+    """Find the largest η at which recovery is surely at most a share; None: there is none.
+
+    An attacker recovers little more than the words that stay, so the search goes over those.
+    """
+    best: Found | None = None
+    stays = share
+    for _ in range(ROUNDS):
+        eta = curve.largest(1 - stays)
+        if not 0 < eta < float("inf"):
+            break
+        eta = float(f"{eta:.4g}")
+        found = recovered(curve, at(eta=eta), seed)
+        if found.high <= share:
+            best = {"eta": eta, "recovered": found.value, "recovered_high": found.high}
+        if share - WITHIN <= found.high <= share:
+            break
+        stays += share - WITHIN / 2 - found.high
+        if not 0 < stays < 1:
+            break
+    return best
+
+
+def recovered(curve: TextCurve, privatizer: Privatizer, seed: int) -> Share:
+    """Measure the share of texts' protected words that a Bayesian attacker recovers.
+
+    He knows the mechanism with its η, and how frequent words are. He takes the mode of each
+    released word's posterior. Intervals are those of `TextCurve.replaced`.
+
+    Args:
+        curve: of the texts.
+        privatizer: of the release.
+        seed: of the attacker's draws; the victims' are others.
+    """
+    table, rows = privatizer.table, curve.curve.rows
+    candidates = privatizer.candidates
+    frequent = candidates[np.argsort(-table.frequency[candidates], kind="stable")[:FREQUENT]]
+    known: Rows = np.union1d(frequent, rows)
+    channel = estimate(
+        privatizer, known, DRAWS + draws(table.frequency, known, BY_FREQUENCY), seed + 1
+    )
+    groups = privatizer.groups_of_rows(np.arange(len(table.words)))
+    posterior = Posterior.of(channel, table.frequency, groups)
+    victims = estimate(privatizer, rows, VICTIMS, seed + 2).counts.tocoo()
+    guessed = posterior.modes(victims.col.astype(np.int64)[:, None])
+    right = np.where(guessed == rows[victims.row], victims.data, 0)
+    shares = np.bincount(victims.row, right, minlength=len(rows)) / VICTIMS
+    hidden = curve.shares(1 - shares, VICTIMS).protected
+    return Share(1 - hidden.value, 1 - hidden.high, 1 - hidden.low)
