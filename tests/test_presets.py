@@ -85,7 +85,7 @@ def test_the_paper_s_settings() -> None:
     assert p.sweep.etas == ETAS
     assert p.train.model_dump() == {
         "epochs": 4, "batch_size": 128, "max_tokens": 128, "warmup": 0, "weight_decay": 0,
-        "precision": "float32", "held_out": 0,
+        "precision": "float32", "held_out": 0, "schedule": "constant",
     }  # fmt: skip
     assert {tuner.learning_rate for tuner in p.tuners.values()} == {6e-5}
     tuners = {name: tuner.model_dump() for name, tuner in p.tuners.items()}
@@ -96,7 +96,7 @@ def test_the_paper_s_settings() -> None:
     assert p.methods["rapt"].plain_tokens.length == 40
     assert p.methods["rapt"].reconstruction is not None
     assert p.methods["rapt"].reconstruction.model_dump() == {
-        "head_size": 96, "weight": 1, "reduction": "sum",
+        "head_size": 96, "weight": 1, "reduction": "sum", "cap": None,
     }  # fmt: skip
     assert p.methods["pct2t"].plain_tokens is None
 
@@ -138,13 +138,17 @@ def test_each_study_varies_one_thing(scale: str) -> None:
         section, _, name = key.partition(".")
         return {d[section][name] if d[section] else None for d in dumps}
 
-    assert varied("length", "plain_tokens.length") == {None, 10, 20, 40, 80}
-    assert varied("sequences", "plain_tokens.sequences") == {1, 2, 5, 20}
+    assert varied("length", "plain_tokens.length") == {None, 5, 20, 40, 80}
+    assert varied("sequences", "plain_tokens.sequences") == {
+        None,
+        *(1, 10, 50, 500, 10_000),
+    }
     assert varied("choice", "plain_tokens.choice") == {"uniform", "frequency"}
     assert varied("vocabulary", "plain_tokens.vocabulary") == {None, 100, 1000, 5000}
-    assert varied("head-size", "reconstruction.head_size") == {24, 48, 96, 192, 384}
-    assert varied("weight", "reconstruction.weight") == {1, 0.1, 0.01}
-    assert varied("weight", "reconstruction.reduction") == {"sum", "mean"}
+    assert varied("head-size", "reconstruction.head_size") == {48, 72, 96, 144, 192}
+    assert varied("weight", "reconstruction.weight") == {None, 1, 0.1}
+    assert varied("weight", "reconstruction.reduction") == {None, "sum", "mean"}
+    assert varied("weight", "reconstruction.cap") == {None, 1.0, 0.25}
     objective = loaded(f"{scale}-objective").methods
     assert objective["rapt-no-objective"].plain_tokens == objective["rapt"].plain_tokens
     assert objective["rapt-no-objective"].reconstruction is None

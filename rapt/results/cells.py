@@ -102,7 +102,7 @@ class Cell:
         Metrics may have a 95 % confidence interval.
         """
         over = {}
-        for name in seeds[0].metrics:
+        for name in [m for m in seeds[0].metrics if all(m in seed.metrics for seed in seeds)]:
             low, high = (intervals or {}).get(name, (None, None))
             values = summary([seed.metrics[name] for seed in seeds])
             over[name] = Metric.model_validate(values | {"low": low, "high": high})

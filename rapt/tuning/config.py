@@ -151,6 +151,11 @@ class Reconstruction(Section):
     reduction: Literal["sum", "mean"] = Field(
         "sum", description="of this loss over a text's plain tokens; the paper has the sum"
     )
+    cap: PositiveFloat | None = Field(
+        None,
+        description="most of its gradient's norm on the weights that both tasks train, as a "
+        "multiple of the task's; null: any, as in the paper",
+    )
 
 
 DenoiserType = Literal["posterior-mean", "posterior-sample"]
@@ -195,8 +200,11 @@ class TrainConfig(Section):
         0.1,
         ge=0,
         lt=1,
-        description="share of the steps over which the learning rate rises; it then falls "
-        "linearly to 0 (Qu et al., 2021)",
+        description="share of the steps over which the learning rate rises",
+    )
+    schedule: Literal["linear", "constant"] = Field(
+        "linear",
+        description="after the warmup: a linear fall to 0 (Qu et al., 2021), or constant (RAPT)",
     )
     weight_decay: float = Field(0.0, ge=0, description="of AdamW")
     held_out: float = Field(

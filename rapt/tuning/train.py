@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
@@ -12,10 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
+from torch.nn.utils import get_total_norm
 from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
-    get_linear_schedule_with_warmup,
+    get_scheduler,
 )
 
 from rapt.results.cells import SeedResult
@@ -111,7 +112,9 @@ def _trained(run: Run, frozen: tuple[PreTrainedModel, PreTrainedTokenizerBase] |
     scored = {"train": held_out, "test": splits["test"]}
     scores = {name: _scores(trainer, split) for name, split in scored.items() if len(split)}
     right = scores["test"].argmax(1) == torch.tensor(splits["test"].labels)
-    metrics = {"accuracy": right.double().mean().item()}
+    metrics = {"accuracy": right.double().mean().item()} | trainer.reconstructs(
+        splits["test"], tuned=set(tuned.sequences)
+    )
     result = SeedResult(seed=run.k, metrics=metrics, curves=curves)
     logits = {name: of.numpy() for name, of in scores.items()}
     return Trained(result, logits, where, checkpoint.path)
@@ -180,8 +183,9 @@ class Trainer:
             weight_decay=loop.weight_decay,
             fused=self.device.type == "cuda" or None,  # None: AdamW's own choice
         )
+        name = "linear" if loop.schedule == "linear" else "constant_with_warmup"
         warmup = int(loop.warmup * self.steps)
-        self.schedule = get_linear_schedule_with_warmup(self.optimizer, warmup, self.steps)
+        self.schedule = get_scheduler(name, self.optimizer, warmup, self.steps)
         order = torch.Generator().manual_seed(torch.initial_seed())
         names = [name for name in CURVES if self.head or name == "task_loss"]
         start = Position(dict.fromkeys(names, 0.0), {name: [] for name in names})
@@ -258,8 +262,7 @@ class Trainer:
         activations = self.model.activations(batch)
         losses = {"task_loss": cross_entropy(self.model.classify(activations, batch), batch.labels)}
         if self.head and self.run.reconstruction:
-            targets = self.targets[batch.sequences]
-            logits = self.head(activations, batch.plain, targets.shape[1])
+            targets, logits = self._reconstructed(activations, batch)
             total = cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
             mean = self.run.reconstruction.reduction == "mean"
             losses["reconstruction_loss"] = total / (targets.numel() if mean else len(targets))
@@ -301,28 +304,94 @@ class Trainer:
         """Compute the gradient of a batch's mean loss in parts, whose size does not change it."""
         self.optimizer.zero_grad()
         sums: dict[str, float] = {}
+        how = self.run.reconstruction
+        capped = Capped(self._learning().values(), how.cap) if how and how.cap else None
         for start in range(0, len(rows), self.micro_batch):
             part = rows[start : start + self.micro_batch]
             losses = self._losses(collate(split, part, self.pad).to(self.device))
-            loss = losses["task_loss"]
-            if self.run.reconstruction:
-                loss = loss + self.run.reconstruction.weight * losses["reconstruction_loss"]
+            loss, share = losses["task_loss"], len(part) / len(rows)
+            if how:
+                other = how.weight * losses["reconstruction_loss"]
+                if capped:
+                    capped.add(share * other)
+                else:
+                    loss = loss + other
             if not torch.isfinite(loss):
                 raise self.failed(
                     step + 1,
                     "got a loss that is not a number, expected a finite one. Lower learning_rate "
                     f"({self.run.learning_rate}).",
                 )
-            share = len(part) / len(rows)
             (share * loss).backward()
             for name, value in losses.items():
                 sums[name] = sums.get(name, 0.0) + share * value.item()
+        if capped:
+            capped.join()
         return sums
+
+    def reconstructs(self, split: Split, tuned: Collection[int]) -> dict[str, float]:
+        """Score the reconstruction of sequences of plain tokens that were not tuned on, if any.
+
+        Args:
+            split: texts that were not tuned on.
+            tuned: the sequences that were.
+        """
+        rows = [row for row, sequence in enumerate(split.sequences) if sequence not in tuned]
+        if not (self.head and rows):
+            return {}
+
+        def right(activations: Tensor, batch: Batch) -> Tensor:
+            targets, logits = self._reconstructed(activations, batch)
+            return (logits.argmax(-1) == targets).double().mean(1)
+
+        size = self.run.train.batch_size
+        found = _read(self.model, split.of(rows), self.pad, size, right)
+        return {"reconstruction_unseen": found.mean().item()}
+
+    def _reconstructed(self, activations: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the plain tokens of each text, and the head's logits of them."""
+        assert self.head
+        targets = self.targets[batch.sequences]
+        return targets, self.head(activations, batch.plain, targets.shape[1])
 
     def failed(self, step: int, why: str) -> RaptError:
         """Return the error of a run that fails at a step, counted from 1."""
         run = self.run
         return RaptError(f"{run.cell}, seed {run.k}, step {step} of {self.steps}: {why}")
+
+
+class Capped:
+    """The gradient of a second loss, whose norm on weights shared with the first is limited.
+
+    Args:
+        weights: all that learn.
+        cap: the limit, as a multiple of the first loss's norm on the shared weights.
+    """
+
+    def __init__(self, weights: Iterable[torch.nn.Parameter], cap: float) -> None:
+        """Begin at zero."""
+        self._weights, self._cap = list(weights), cap
+        self._sums: list[Tensor | None] = [None] * len(self._weights)
+
+    def add(self, loss: Tensor) -> None:
+        """Add the gradient of a part of the second loss; the first's is computed afterwards."""
+        found = torch.autograd.grad(loss, self._weights, retain_graph=True, allow_unused=True)
+        self._sums = [
+            old if new is None else new if old is None else old + new
+            for old, new in zip(self._sums, found, strict=True)
+        ]
+
+    def join(self) -> None:
+        """Add it to the first loss's, which the weights hold."""
+        pairs = [(w, g) for w, g in zip(self._weights, self._sums, strict=True) if g is not None]
+        shared = [(w.grad, g) for w, g in pairs if w.grad is not None]
+        own, other = (float(get_total_norm(side)) for side in zip(*shared, strict=True))
+        factor = min(1.0, self._cap * own / other) if other else 1.0
+        for weight, gradient in pairs:
+            if weight.grad is None:
+                weight.grad = gradient
+            else:
+                weight.grad += factor * gradient
 
 
 def _out_of_memory(error: RuntimeError) -> bool:

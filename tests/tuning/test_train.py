@@ -12,6 +12,7 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer
 
+from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.config import PromptTuning, Reconstruction, Run
 from rapt.tuning.inputs import NO_PLAIN, Batch, collate, read_split, read_targets
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
@@ -133,6 +134,69 @@ def test_the_mean_is_the_sum_over_the_length(run: Run) -> None:
     np.testing.assert_allclose(3 * mean, total, rtol=1e-3)
     tasks = [curve["task_loss"] for curve in curves]
     np.testing.assert_allclose(*tasks, rtol=1e-2)
+
+
+def gradients(run: Run) -> dict[str, torch.Tensor]:
+    """Of a first step, in parts of three texts."""
+    made = trainer(run)
+    made.model.eval()
+    made.micro_batch, made.steps = 3, 1
+    made.optimizer = torch.optim.AdamW(made.parts.parameters())
+    tokenizer = AutoTokenizer.from_pretrained(run.backbone)
+    split = read_split(run.release / "seed-0/train.parquet", tokenizer, run.train.max_tokens)
+    made._backward(split, [*range(8)], 0)
+    return {name: w.grad for name, w in made._learning().items() if w.grad is not None}
+
+
+@pytest.mark.parametrize("cap", [0.25, 1e9])
+def test_a_cap_shortens_the_reconstruction_on_shared_weights_alone(run: Run, cap: float) -> None:
+    whole, task = gradients(run), gradients(replace(run, reconstruction=None))
+    assert run.reconstruction
+    how = run.reconstruction.model_copy(update={"cap": cap})
+    found = gradients(replace(run, reconstruction=how))
+    assert found.keys() == whole.keys() > task.keys()
+    shared = [name for name in task if not torch.equal(task[name], whole[name])]
+    assert shared and set(shared) < set(task)
+
+    def norm(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor] | None = None) -> float:
+        pairs = [a[name] - (b[name] if b else 0) for name in shared]
+        return torch.cat([pair.flatten() for pair in pairs]).norm().item()
+
+    limit = min(cap * norm(task), norm(whole, task))
+    assert norm(found, task) == pytest.approx(limit, rel=1e-3)
+    for name in found.keys() - set(shared):
+        torch.testing.assert_close(found[name], whole[name])
+
+
+@pytest.mark.parametrize(("schedule", "last"), [("linear", 0.0), ("constant", 0.02)])
+def test_the_rate_falls_or_stays(run: Run, schedule: str, last: float) -> None:
+    made = trainer(replace(run, train=run.train.model_copy(update={"schedule": schedule})))
+    tokenizer = AutoTokenizer.from_pretrained(run.backbone)
+    made.fit(read_split(run.release / "seed-0/train.parquet", tokenizer, 16), Checkpoint(run, "x"))
+    assert run.learning_rate == 0.02
+    assert made.schedule.get_last_lr() == pytest.approx([last])
+
+
+def test_the_reconstruction_is_scored_on_sequences_that_nothing_was_tuned_on(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A head that always names the first sequence is right on it, never on the other."""
+    made = trainer(run)
+    tokenizer = AutoTokenizer.from_pretrained(run.backbone)
+    split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
+    assert set(split.sequences) == {0, 1}
+    first = torch.nn.functional.one_hot(made.targets[0], 7)
+    monkeypatch.setattr(
+        made,
+        "_reconstructed",
+        lambda _, batch: (
+            made.targets[batch.sequences],
+            first.expand(len(batch.sequences), -1, -1),
+        ),
+    )
+    assert made.reconstructs(split, tuned={1}) == {"reconstruction_unseen": 1.0}
+    assert made.reconstructs(split, tuned={0})["reconstruction_unseen"] < 0.5
+    assert made.reconstructs(split, tuned={0, 1}) == {}
 
 
 def test_plain_tokens_without_the_objective_are_read_all_the_same(run: Run) -> None:
