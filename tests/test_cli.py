@@ -217,6 +217,10 @@ def test_calibrate_knows_categories_and_other_mechanisms(
         done = rapt("calibrate", "--replaced", "0.7", "--draws", "20", *how)
         assert done.returncode == 0, done.stderr
         assert f"{name} replaces 70.0% of the protected words of public text" in done.stdout
+    done = rapt("calibrate", "--recovered", "0.6", "--draws", "20")
+    found = re.search(r"eta \S+: of t2t on .* recovers (\S+)% .* at most (\S+)%\.", done.stdout)
+    assert found, done.stderr
+    assert float(found[1]) < float(found[2]) <= 60
 
 
 @pytest.mark.slow
@@ -246,7 +250,7 @@ def test_calibrate_takes_one_s_own_text_and_shows_none_of_it(
     for more, line in (
         (("--replaced", "0.2"), "--replaced: got 0.2, expected more than 0.25. "),
         (("--replaced", "0.5", "--column", "other"), "mine.csv: column: got 'other', "),
-        (("--worst-kept", "0.5"), "--text: got it with --worst-kept, expected it with "),
+        (("--worst-kept", "0.5"), "--text: got it with --worst-kept, expected --replaced or "),
     ):
         done = rapt(*common, *more)
         assert (done.returncode, done.stdout) == (2, "")
@@ -257,10 +261,10 @@ def test_calibrate_takes_one_s_own_text_and_shows_none_of_it(
 @pytest.mark.parametrize(
     ("args", "line"),
     [
-        ((), "rapt calibrate: got neither of --replaced and --worst-kept, expected one"),
+        ((), "rapt calibrate: got 0 of --replaced, --recovered and --worst-kept, expected one."),
         (
             ("--replaced", "0.5", "--worst-kept", "0.5"),
-            "rapt calibrate: got both of --replaced and --worst-kept, expected one of them.",
+            "rapt calibrate: got 2 of --replaced, --recovered and --worst-kept, expected one.",
         ),
         (("--replaced", "1.5"), "--replaced: got 1.5, expected a number above 0 and below 1."),
         (("--worst-kept", "0"), "--worst-kept: got 0.0, expected a number above 0 and below 1."),
@@ -269,6 +273,7 @@ def test_calibrate_takes_one_s_own_text_and_shows_none_of_it(
             ("--replaced", "0.5", "--table", "tiny", "--mechanism", "pct2t"),
             "categories: got none, expected some",
         ),
+        (("--recovered", "0.01", "--table", "tiny"), "--recovered: got 0.01, expected more: at no"),
         (
             ("--replaced", "0.999", "--table", "tiny"),
             "eta: got none small enough, expected one where t2t replaces 99.9%",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,7 @@ from rapt.utils.errors import RaptError
 if TYPE_CHECKING:
     from rapt.privacy.calibration import Calibrated, Curve
     from rapt.privacy.channel import Share
+    from rapt.privacy.privatizer import Privatizer
     from rapt.privacy.replacement import Counted, TextCurve
 
 SEED = 0  # equal calls give equal lines
@@ -28,6 +30,10 @@ PRIVATE = (
 def calibrate(
     replaced: Annotated[
         float | None, typer.Option(help="Share of the protected words to replace, in the mean.")
+    ] = None,
+    recovered: Annotated[
+        float | None,
+        typer.Option(help="Most of the protected words that an attacker recovers; a minute."),
     ] = None,
     worst_kept: Annotated[
         float | None, typer.Option(help="Share of its draws that may keep any one word.")
@@ -54,29 +60,29 @@ def calibrate(
     from rapt.privacy.calibration import curve
     from rapt.privacy.categories import listed
     from rapt.privacy.mechanisms import word_mechanism
+    from rapt.privacy.privatizer import Privatizer
     from rapt.privacy.replacement import text_curve
     from rapt.text.table import EmbeddingTable
 
-    wanted = {"replaced": replaced, "worst-kept": worst_kept}
-    if sum(share is not None for share in wanted.values()) != 1:
-        got = "both" if replaced else "neither"
+    wanted = {"replaced": replaced, "recovered": recovered, "worst-kept": worst_kept}
+    if (got := sum(share is not None for share in wanted.values())) != 1:
         raise RaptError(
-            f"rapt calibrate: got {got} of --replaced and --worst-kept, expected one of them."
+            f"rapt calibrate: got {got} of --replaced, --recovered and --worst-kept, expected one."
         )
     for name, share in wanted.items():
         if share is not None and not 0 < share < 1:
             raise RaptError(f"--{name}: got {share}, expected a number above 0 and below 1.")
-    if text and replaced is None:
-        raise RaptError("--text: got it with --worst-kept, expected it with --replaced.")
+    if text and worst_kept is not None:
+        raise RaptError("--text: got it with --worst-kept, expected --replaced or --recovered.")
     folder = table or defaults.table()
     opened, among = EmbeddingTable(folder), listed(categories or ())
     mechanism = mechanism or ("pct2t" if among else "t2t")
     made = word_mechanism(mechanism)
-    if replaced is None:
+    if worst_kept is not None:
         found = curve(opened, made, among, words=words or 300, draws=draws or 200, seed=SEED)
         claim = f"{mechanism} keeps no word drawn from {folder} in over {worst_kept:.1%} of draws"
         typer.echo(
-            f"{_worst(found, worst_kept or 0, claim, opened.words)}\n({len(found.rows)} words, "
+            f"{_worst(found, worst_kept, claim, opened.words)}\n({len(found.rows)} words, "
             f"drawn uniformly from its candidates, {found.draws} draws of each; interval of 95 %.)"
         )
         return
@@ -91,8 +97,12 @@ def calibrate(
         opened, made, among, counts, words=words or 1200, draws=draws or 50, seed=SEED
     )
     where = f"{text or 'public text'}, with {folder}"
-    claim = f"{mechanism} replaces {replaced:.1%} of the protected words of {where}"
-    typer.echo(_mean(over, replaced, claim))
+    if replaced is None:
+        at = partial(Privatizer, table=opened, mechanism=made, categories=among)
+        typer.echo(_recovered(over, at, recovered or 0, f"{mechanism} on {where}"))
+    else:
+        claim = f"{mechanism} replaces {replaced:.1%} of the protected words of {where}"
+        typer.echo(_mean(over, replaced, claim))
     if text:
         typer.echo(PRIVATE)
 
@@ -173,6 +183,26 @@ def _mean(found: TextCurve, share: float, claim: str) -> str:
             *(weak if at.known.value < ENOUGH else []),
             f"(Intervals of {of}; {found.draws} words of each, {found.curve.draws} draws each.)",
         ]
+    )
+
+
+def _recovered(found: TextCurve, at: Callable[..., Privatizer], share: float, of: str) -> str:
+    """The η, and what is recovered there.
+
+    Raises:
+        RaptError: no η keeps recovery so low.
+    """
+    from rapt.privacy.level_search import eta_for_recovered
+
+    if (at_most := eta_for_recovered(found, at, share, SEED)) is None:
+        raise RaptError(
+            f"--recovered: got {share:g}, expected more: at no eta is the upper bound so low. Draw "
+            "more --words."
+        )
+    return (
+        f"eta {at_most['eta']:g}: of {of} an attacker recovers {at_most['recovered']:.1%} of the "
+        f"protected words, at most {at_most['recovered_high']:.1%}.\n(He knows mechanism, eta and "
+        "public frequencies, and reads each word alone. By the context he recovers more.)"
     )
 
 

@@ -58,7 +58,7 @@ def at_levels(
                 least = curve.replaced(float("inf")).protected.value
                 why = f"At any η at least {least:.0%} of the protected words are replaced."
             else:
-                found = _recovered(curve, at, wanted.share, seed)
+                found = eta_for_recovered(curve, at, wanted.share, seed)
                 why = "Its upper bound is higher at any η. Raise calibrate.words, or the level."
             if found is None:
                 raise RaptError(
@@ -82,12 +82,21 @@ def _replaced(curve: TextCurve, share: float) -> Found | None:
     return found | {end: value if value < float("inf") else None for end, value in ends.items()}
 
 
-def _recovered(
+def eta_for_recovered(
     curve: TextCurve, at: Callable[..., Privatizer], share: float, seed: int
 ) -> Found | None:
     """Find the largest η at which recovery is surely at most a share; None: there is none.
 
     An attacker recovers little more than the words that stay, so the search goes over those.
+
+    Args:
+        curve: of the texts.
+        at: makes the privatizer at `eta`.
+        share: of the protected words.
+        seed: of the draws.
+
+    Returns:
+        `eta`, and there `recovered` with its upper bound, `recovered_high`.
     """
     best: Found | None = None
     stays = share
