@@ -1,10 +1,10 @@
 """The papers' claims, tested on the cells: supported, refuted or undecided.
 
 Each effect is the mean difference over all settings that have run on both sides, paired as in
-`comparisons.compare`. A claim is supported if its effect is surely above 0. It is refuted if the
-effect is surely below MARGIN, be it negative or too small to matter. All claims with an interval
-are one family, as the page shows them side by side. Holm's correction is applied to each of the two
-hypotheses by itself, because a claim can be decided on one and err on the other.
+`comparisons.compare`. A claim is supported if its effect is at least MARGIN, and surely above 0. It
+is refuted if its effect is surely below MARGIN, be it negative or too small to matter. All claims
+with an interval are one family, as the page shows them side by side. Holm's correction is applied
+to each of the two hypotheses by itself, because a claim can be decided on one and err on the other.
 
 Thus at most 2.5 % of experiments support any claim whose effect is 0 or less. At most 2.5 % refute
 any claim whose effect is MARGIN or more.
@@ -76,24 +76,28 @@ def claims(results: Results) -> list[Claim]:
         for claim in statements().values()
     ]
     family = [n for n, claim in enumerate(tested) if claim.low is not None]
-    judged = judge([(tested[n].p_supported, tested[n].p_refuted) for n in family])
+    judged = judge(
+        [(tested[n].effect or 0, tested[n].p_supported, tested[n].p_refuted) for n in family]
+    )
     for n, (verdict, supported, refuted) in zip(family, judged, strict=True):
         tested[n] = replace(tested[n], verdict=verdict, p_supported=supported, p_refuted=refuted)
     return tested
 
 
-def judge(p_values: Sequence[tuple[float, float]]) -> list[tuple[Verdict, float, float]]:
+def judge(tested: Sequence[tuple[float, float, float]]) -> list[tuple[Verdict, float, float]]:
     """Return the verdict on each claim of a family, with its adjusted p-values.
 
     Args:
-        p_values: of each claim by itself, of an effect of 0 or less, and of MARGIN or more.
+        tested: of each claim by itself: its effect in points, and the p-values of an effect of 0
+            or less and of MARGIN or more.
     """
     found: list[tuple[Verdict, float, float]] = []
-    for supported, refuted in zip(*map(holm, zip(*p_values, strict=True)), strict=True):
+    supports, refutes = (holm([test[n] for test in tested]) for n in (1, 2))
+    for (effect, *_), supported, refuted in zip(tested, supports, refutes, strict=True):
         verdict: Verdict = "undecided"
         if refuted <= FALSE_ALARMS / 2:
             verdict = "refuted"
-        elif supported <= FALSE_ALARMS / 2:
+        elif effect >= MARGIN and supported <= FALSE_ALARMS / 2:
             verdict = "supported"
         found.append((verdict, float(supported), float(refuted)))
     return found

@@ -187,12 +187,18 @@ def test_categories_that_do_not_differ_are_rarely_said_to(
     assert binomtest(alarms, 120, 0.025, alternative="greater").pvalue > 1e-6
 
 
+def alone(effect: Effect) -> tuple[float, float, float]:
+    """Test an effect by itself, as `judge` takes it."""
+    return 100 * effect.mean, effect.above(0), effect.below(MARGIN / 100)
+
+
 @pytest.mark.parametrize(
     ("mean", "reach", "verdict"),
     [
         (-6.6, 0.5, "refuted"),
         (0.0, 0.5, "refuted"),  # no difference beyond the margin
         (0.5, 0.3, "refuted"),  # a sure gain, which is too small
+        (0.6, 0.5, "undecided"),  # likewise, and not surely too small
         (0.5, 2.0, "undecided"),
         (-0.5, 2.0, "undecided"),
         (1.5, 1.0, "supported"),
@@ -201,13 +207,13 @@ def test_categories_that_do_not_differ_are_rarely_said_to(
 )
 def test_a_verdict_is_by_the_whole_interval(mean: float, reach: float, verdict: str) -> None:
     effect = Effect(mean / 100, [((reach / 196) ** 2, 10**6)])
-    assert judge([(effect.above(0), effect.below(MARGIN / 100))])[0][0] == verdict
+    assert judge([alone(effect)])[0][0] == verdict
 
 
 def test_among_many_claims_a_verdict_takes_more() -> None:
-    alone, sure = (0.01, 0.9), (1e-6, 1.0)
-    assert [said for said, *_ in judge([alone, sure])] == ["supported", "supported"]
-    assert [said for said, *_ in judge([alone, *[(0.5, 0.5)] * 5])] == ["undecided"] * 6
+    likely, sure, open_ = (2.0, 0.01, 0.9), (2.0, 1e-6, 1.0), (0.0, 0.5, 0.5)
+    assert [said for said, *_ in judge([likely, sure])] == ["supported", "supported"]
+    assert [said for said, *_ in judge([likely, *[open_] * 5])] == ["undecided"] * 6
     assert judge([]) == []
 
 
@@ -227,7 +233,7 @@ def families(more: float, of_all: bool, count: int = 400) -> list[list[Verdict]]
             right = rng.random(chance.shape) < chance
             effects.append(over_texts([right[0].astype(np.float64) - right[1]]))
         effects += map(over_seeds, rng.normal(more if of_all else 0.0, 0.02, (4, 5)))
-        judged = judge([(e.above(0), e.below(MARGIN / 100)) for e in effects])
+        judged = judge([alone(effect) for effect in effects])
         found.append([verdict for verdict, *_ in judged])
     return found
 
