@@ -11,10 +11,12 @@ from pathlib import Path
 from statistics import fmean
 
 from rapt import params
+from rapt.analysis.effects import over_seeds
 from rapt.grid import CLEAN
 from rapt.reporting import tables
+from rapt.reporting.comparisons import Difference, denoised, differences_of
 from rapt.reporting.papers.published_values import read
-from rapt.reporting.tables import Difference, Privacy, Utility, denoised, differences_of
+from rapt.reporting.tables import Privacy, Utility
 from rapt.reporting.text import span
 from rapt.results import reader
 from rapt.results.reader import Results
@@ -66,7 +68,8 @@ def page(results: Results) -> str:
             f"{len(run)} of the {len(planned)} cells of params.yaml{missing}.\n",
             *_table(ACCURACY, map(_accuracy, run)),
             *_clean_again(results),
-            "\nDifferences in points, paired by seed, with Student's 95 % interval.\n",
+            "\nDifferences in points, paired by seed, with Student's 95 % interval. A verdict "
+            "holds for all rows together (Holm's correction at 5 %).\n",
             *_table(DIFFERENCES, map(_difference, differences_of(results, _pairs(results)))),
             *(privacy if recovered else []),
             *(beside if printed else []),
@@ -88,7 +91,7 @@ def _clean_again(results: Results) -> Iterator[str]:
         baseline = clean.by_seed("accuracy")
         own = {seed["seed"]: seed["metrics"]["accuracy"] for seed in cell["seeds"]}
         paired = [own[seed] - baseline[seed] for seed in sorted(own.keys() & baseline.keys())]
-        low, high = tables.interval(paired) or (nan, nan)
+        low, high = over_seeds(paired).interval() or (nan, nan)
         plain = results.params.methods[factors["method"]].plain_tokens
         first = ", plain tokens first" if plain else ""
         parts.append(

@@ -18,7 +18,8 @@ from vl_convert import javascript_bundle
 from rapt.grid import order, sorted_etas
 from rapt.reporting import tables, text
 from rapt.reporting.charts import Figure
-from rapt.reporting.claims import claims
+from rapt.reporting.claims import MARGIN, claims
+from rapt.reporting.comparisons import FALSE_ALARMS, differences
 from rapt.reporting.narrative import headline
 from rapt.reporting.papers import papers
 from rapt.reporting.papers.table import as_printed
@@ -132,7 +133,7 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         studies=[row for row in utility if not row.on_grid],
         overview=Overview(privacy),
         privacy=_grids([row for row in privacy if not row.unprotected]),
-        differences=tables.differences(results),
+        differences=differences(results),
         calibration=tables.calibration(results),
         targets=tables.targets(results),
         channels=tables.channels(results),
@@ -146,6 +147,8 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         examples=list(_examples(results.examples)),
         params_html=_commented(results.params_text),
         claims=claims(results),
+        margin=MARGIN,
+        false_alarms=FALSE_ALARMS,
         papers=papers(results),
         origins=origins(results),
         script=Markup(script),

@@ -6,24 +6,18 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, product
-from math import sqrt
-from statistics import fmean, stdev
+from itertools import product
 from typing import Any, NamedTuple
-
-from scipy.special import stdtrit  # not scipy.stats, which takes a second to import
 
 from rapt.analysis.intervals import difference, of_accuracy
 from rapt.attacks.base import Inversion
 from rapt.baselines.combined import stacked
-from rapt.grid import ATTACKED, CLEAN, LOCAL, TUNED, is_unprotected, sorted_etas
+from rapt.grid import ATTACKED, CLEAN, LOCAL, TUNED, is_unprotected
 from rapt.params import Params
 from rapt.results.cells import summary
 from rapt.results.predictions import Predictions
 from rapt.results.reader import Cell, Metric, Results, label
 
-# Seeds that an interval needs at least.
-FEWEST_SEEDS = 3
 REPLACED = ("replaced", "replaced_low", "replaced_high")
 # Of a confidence interval.
 ENDS = ("low", "high")
@@ -181,32 +175,6 @@ class Privacy:
     def counts(self) -> bool:
         """Whether it may count as the strongest attack on one release at its η."""
         return self.given is None and self.doubt is None
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The accuracy of one method minus that of the one listed before it, paired by seed.
-
-    A denoised one, labelled as in `Utility.label`, is compared with the same method as released.
-    """
-
-    task: str
-    backbone: str
-    tuner: str
-    eta: str
-    method: str
-    against: str
-    mean: float
-    low: float | None
-    high: float | None
-    seeds: int
-    # The conclusion from the 95 % interval.
-    verdict: str
-
-    @property
-    def group(self) -> tuple[str, str, str]:
-        """The factors that are fixed while the methods and η vary."""
-        return (self.task, self.backbone, self.tuner)
 
 
 class Target(NamedTuple):
@@ -405,65 +373,6 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         clean_squared_error=_mean(_squared_error(clean)),
         command=cell.plan.command,
     )
-
-
-def differences(results: Results) -> list[Difference]:
-    """Compare each method with the one listed before it, at equal η, where both have run.
-
-    Then compare each denoised one with the same method as released.
-    """
-    methods = [(method, against) for against, method in pairwise(results.params.sweep.methods)]
-    return differences_of(results, [*methods, *denoised(results)])
-
-
-def denoised(results: Results) -> list[tuple[str, str]]:
-    """Return the label of each denoised method, with the method it is compared with."""
-    sweep = results.params.sweep
-    return [(label(m, denoiser), m) for m in sweep.channels for denoiser in sweep.denoisers]
-
-
-def differences_of(results: Results, pairs: Sequence[tuple[str, str]]) -> list[Difference]:
-    """Compute the first minus the second label of each pair, at each η where both have run.
-
-    The interval is Student's, of 95 %, if the shared seeds suffice.
-    """
-    seeds = {
-        (cell.factors["task"], cell.factors["backbone"], cell.factors["tuner"], eta, cell.label): (
-            cell.by_seed("accuracy")
-        )
-        for kind in ("train", "denoise")
-        for cell in results.of(kind)
-        for eta in [cell.factors["eta"]]
-    }
-    etas = sorted_etas(results.params.sweep.etas)
-    found = []
-    for group, pair, eta in product(groups(utility(results)), pairs, etas):
-        own, other = (seeds.get((*group, eta, name), {}) for name in pair)
-        paired = [own[seed] - other[seed] for seed in sorted(own.keys() & other.keys())]
-        if paired:
-            ends = interval(paired)
-            low, high = ends or (None, None)
-            mean, verdict = fmean(paired), _verdict(ends)
-            found.append(Difference(*group, eta, *pair, mean, low, high, len(paired), verdict))
-    return found
-
-
-def _verdict(found: tuple[float, float] | None) -> str:
-    if not found:
-        return "too few seeds to tell"
-    low, high = found
-    if low > 0:
-        return "higher"
-    return "lower" if high < 0 else "no difference that these seeds show"
-
-
-def interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float] | None:
-    """Compute Student's interval of the mean over seeds; None: fewer than FEWEST_SEEDS."""
-    n = len(values)
-    if n < FEWEST_SEEDS:
-        return None
-    half = float(stdtrit(n - 1, (1 + confidence) / 2)) * stdev(values) / sqrt(n)
-    return fmean(values) - half, fmean(values) + half
 
 
 def calibration(results: Results) -> list[dict[str, Any]]:

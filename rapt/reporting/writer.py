@@ -10,12 +10,13 @@ from rapt import paths
 from rapt.grid import order
 from rapt.reporting import tables
 from rapt.reporting.claims import Claim, claims
+from rapt.reporting.comparisons import Difference, differences
 from rapt.reporting.figures import figures
 from rapt.reporting.page import render
 from rapt.reporting.papers import papers
 from rapt.reporting.papers.table import to_csv as table_csv
 from rapt.reporting.papers.table import to_tex as table_tex
-from rapt.reporting.tables import Difference, Privacy, Utility
+from rapt.reporting.tables import Privacy, Utility
 from rapt.reporting.tex import to_tex
 from rapt.reporting.text import percent, span
 from rapt.results.reader import Results
@@ -54,7 +55,7 @@ def _tables(results: Results) -> dict[str, str]:
     of_name: dict[str, tuple[Sequence[Any], Iterable[str]]] = {
         "utility": (utility, Utility.__annotations__),
         "privacy": (privacy, Privacy.__annotations__),
-        "differences": (tables.differences(results), Difference.__annotations__),
+        "differences": (differences(results), Difference.__annotations__),
         "calibration": (tables.calibration(results), CALIBRATION),
         "targets": (tables.targets(results), TARGETS),
         "levels": (tables.levels(results), LEVELS),

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from rapt import params, paths
+from rapt import params, paths, presets
 from rapt.grid import PlannedCell, plan
 from rapt.params import Params
 from rapt.reporting import writer
 from rapt.results import reader
+from tests.conftest import ROOT
 from tests.reporting import synthetic
 
 
@@ -71,6 +72,14 @@ class Page(HTMLParser):
 
 def planned(params: Params, cell: str) -> PlannedCell:
     return next(c for c in plan(params) if c.cell == cell)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder, and the project's presets."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(presets, "FOLDER", ROOT / "presets")
+    return tmp_path
 
 
 @pytest.fixture

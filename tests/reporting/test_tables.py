@@ -295,28 +295,6 @@ def test_no_denoiser_leaves_no_trace_in_the_page(whole: Params) -> None:
     assert all(not r["denoiser"] for r in rows("reports/tables/utility.csv"))
 
 
-def test_two_seeds_are_too_few_and_three_decide(experiment: Params) -> None:
-    def with_seeds(cell: str, values: list[float]) -> None:
-        seeds = [
-            {"seed": k, "metrics": {"accuracy": v}, "curves": {}} for k, v in enumerate(values)
-        ]
-        synthetic.write_cell(planned(experiment, cell), seeds=seeds)
-
-    def row() -> tables.Difference:
-        found = tables.differences(reader.load(experiment))
-        return next(r for r in found if (r.method, r.against, r.eta) == ("pct2t", "t2t", "75"))
-
-    assert row().verdict == "too few seeds to tell"
-    with_seeds("movies-minilm-lora-t2t-75", [0.60, 0.62, 0.61])
-    with_seeds("movies-minilm-lora-pct2t-75", [0.65, 0.68, 0.66])
-    assert row().mean == pytest.approx(0.16 / 3)
-    # Student's interval by hand: sd of (0.05, 0.06, 0.05), t = 4.3027 at 2 degrees of freedom.
-    assert row().low == pytest.approx(0.16 / 3 - 4.3027 * 0.0057735 / 3**0.5, abs=1e-5)
-    assert row().verdict == "higher"
-    text = Page(make(experiment)).text
-    assert "pct2t less t2t" in text and "too few seeds to tell" in text
-
-
 def test_deniability_and_geometry_are_shown(whole: Params) -> None:
     found = rows("reports/tables/channels.csv")
     sweep = whole.sweep

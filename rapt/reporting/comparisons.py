@@ -1,0 +1,144 @@
+"""Which of two cells is better: differences, paired by seed and text, and those of the methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from statistics import fmean
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rapt.analysis.effects import Effect, holm, over_seeds, over_texts
+from rapt.grid import sorted_etas
+from rapt.reporting.tables import groups, utility
+from rapt.results.reader import Cell, Results, label
+
+Verdict = Literal["higher", "lower", "undecided"]
+# Of the verdicts of one table, or of all claims: how often any is wrong, half of it either way.
+FALSE_ALARMS = 0.05
+
+
+class Pair(NamedTuple):
+    """The two sides of a setting, which have run, and the metric that is compared."""
+
+    setting: str
+    more: Cell
+    less: Cell
+    metric: str = "accuracy"
+
+    def over(self, seeds: Sequence[int]) -> NDArray[np.float64] | None:
+        """Return by how much `more` is right more often about each text, (seeds, texts).
+
+        None: the scores of each text are not kept, or are those of other texts.
+        """
+        own, other = (cell.predictions.get("test") for cell in (self.more, self.less))
+        if not (own and other) or own.examples != other.examples or len(own.examples) < 2:
+            return None
+        return own.right[seeds].astype(np.float64) - other.right[seeds]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The mean difference over some settings, and by how many seeds and texts it is paired."""
+
+    effect: Effect
+    seeds: int
+    # None: by seeds alone.
+    texts: int | None
+
+
+def compare(pairs: Sequence[Pair]) -> Comparison | None:
+    """Compare the sides of all settings; None: they share no seed.
+
+    They are paired by their seeds, and by texts if the scores of each text are kept. Those of
+    tuned cells are, and those of attacks are not.
+    """
+    by_seed = [(p.more.by_seed(p.metric), p.less.by_seed(p.metric)) for p in pairs]
+    sides = [set(side) for both in by_seed for side in both]
+    seeds = sorted(set.intersection(*sides)) if sides else []
+    if not seeds:
+        return None
+    tasks: dict[str, list[NDArray[np.float64]]] = {}
+    for pair in pairs:
+        over = pair.over(seeds)
+        if over is None:
+            values = [fmean(more[k] - less[k] for more, less in by_seed) for k in seeds]
+            return Comparison(over_seeds(values), len(seeds), None)
+        tasks.setdefault(pair.more.factors["task"], []).append(over)
+    stacked = [np.stack(settings) for settings in tasks.values()]
+    return Comparison(over_texts(stacked), len(seeds), sum(over.shape[2] for over in stacked))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The accuracy of one method minus that of the one listed before it, paired as in `compare`.
+
+    A denoised one, labelled as in `Utility.label`, is compared with the same method as released.
+    """
+
+    task: str
+    backbone: str
+    tuner: str
+    eta: str
+    method: str
+    against: str
+    mean: float
+    # Its own 95 % confidence interval.
+    low: float | None
+    high: float | None
+    seeds: int
+    texts: int | None
+    # Of no difference, by Holm's correction for all rows of the table.
+    p: float
+    verdict: Verdict
+
+    @property
+    def group(self) -> tuple[str, str, str]:
+        """The factors that are fixed while the methods and η vary."""
+        return (self.task, self.backbone, self.tuner)
+
+
+def differences(results: Results) -> list[Difference]:
+    """Compare each method with the one listed before it, at equal η, where both have run.
+
+    Then compare each denoised one with the same method as released.
+    """
+    methods = [(method, against) for against, method in pairwise(results.params.sweep.methods)]
+    return differences_of(results, [*methods, *denoised(results)])
+
+
+def denoised(results: Results) -> list[tuple[str, str]]:
+    """Return the label of each denoised method, with the method it is compared with."""
+    sweep = results.params.sweep
+    return [(label(m, denoiser), m) for m in sweep.channels for denoiser in sweep.denoisers]
+
+
+def differences_of(results: Results, pairs: Sequence[tuple[str, str]]) -> list[Difference]:
+    """Compute the first minus the second label of each pair, at each η where both have run."""
+    ran = {
+        (*(cell.factors[name] for name in ("task", "backbone", "tuner", "eta")), cell.label): cell
+        for kind in ("train", "denoise")
+        for cell in results.of(kind)
+        if cell.content
+    }
+    etas = sorted_etas(results.params.sweep.etas)
+    found = []
+    for group, (method, against), eta in product(groups(utility(results)), pairs, etas):
+        own, other = (ran.get((*group, eta, name)) for name in (method, against))
+        if own and other and (compared := compare([Pair("", own, other)])):
+            found.append(((*group, eta, method, against), compared))
+    adjusted = holm([2 * min(c.effect.above(0), c.effect.below(0)) for _, c in found])
+    return [_difference(*row, float(p)) for row, p in zip(found, adjusted, strict=True)]
+
+
+def _difference(
+    factors: tuple[str, str, str, str, str, str], compared: Comparison, p: float
+) -> Difference:
+    mean, (low, high) = compared.effect.mean, compared.effect.interval() or (None, None)
+    verdict: Verdict = "undecided"
+    if p <= FALSE_ALARMS:
+        verdict = "higher" if mean > 0 else "lower"
+    return Difference(*factors, mean, low, high, compared.seeds, compared.texts, p, verdict)
