@@ -71,6 +71,9 @@ def largest(again: Callable[[float], Privatizer], share: float, most: float) -> 
         again: makes the privatizer at an η.
         share: of the words, from 0 to 1.
         most: the largest η that is tried.
+
+    Raises:
+        RaptError: no η does.
     """
     low, high = np.log(LEAST), np.log(most)
     for _ in range(ROUNDS):
@@ -80,4 +83,9 @@ def largest(again: Callable[[float], Privatizer], share: float, most: float) -> 
         except RaptError:  # some mechanisms have a least η
             enough = True
         low, high = (middle, high) if enough else (low, middle)
+    if low == np.log(LEAST):
+        raise RaptError(
+            f"level: got {share:.0%} of the words replaced, expected a share that some η of this "
+            "mechanism gives. Try a lower one."
+        )
     return float(np.exp(low))

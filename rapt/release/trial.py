@@ -26,8 +26,8 @@ class Tried:
 
     Attributes:
         word: before and after.
-        guesses: the likeliest originals with their probability, falling; none where the word got
-            no noise, or where no estimate shows how the released word comes about.
+        guesses: the likeliest originals with their probability, falling. There are none for a word
+            without noise, or where no draw shows how the released word comes about.
         sure: the probability that the attacker gives the original; 0 where he never thinks of it.
         read: whether his first guess is the original, or the word was released as it is.
     """
@@ -84,7 +84,7 @@ def at_level(share: float, **options: Any) -> TextPrivatizer:
         **options: of `TextPrivatizer`, without η.
 
     Raises:
-        RaptError: an option is not allowed.
+        RaptError: an option is not allowed, or the mechanism replaces so many words at no η.
     """
     any_eta = TextPrivatizer(eta=1.0, allow_weak=True, **options).privatizer
 

@@ -38,7 +38,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 class Wish(Message):
-    """What to try: a text, a method, and the percentage of words that become another."""
+    """A text to try, a method, and the percentage of words that become another."""
 
     text: Annotated[str, Field(max_length=CHARACTERS)]
     method: str
