@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from rapt import paths
 from rapt.params import load
 from rapt.reporting import writer
 from rapt.reporting.figures import figures
 from rapt.results import reader
+from tests.browser import DESKTOP, PHONE, serious
+from tests.browser import browser as browser
 from tests.conftest import ROOT
 from tests.reporting import synthetic
 
 pytestmark = pytest.mark.slow
 
 SCREENSHOTS = ROOT / "reports/screenshots"
-PHONE, DESKTOP = (390, 844), (1280, 900)
 MOST_BYTES = 5_000_000
 LIVE = {"trade-off", "accuracy", "privacy"}
 Opener = Callable[..., AbstractContextManager[Page]]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no chromium on this machine: apt-get install chromium")
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield launched
-        launched.close()
 
 
 @pytest.fixture(scope="module")
@@ -231,28 +219,20 @@ def test_figures_stand_in_without_the_script_and_on_paper(opened: Opener) -> Non
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [PHONE, DESKTOP])
-def test_axe_finds_nothing_serious(
+def test_axe_finds_nothingserious(
     opened: Opener, half: Path, scheme: str, size: tuple[int, int]
 ) -> None:
     for folder in (None, half):
         options = {"folder": folder} if folder else {}
         with opened(size=size, color_scheme=scheme, **options) as page:
             _unfold(page)
-            assert _serious(page) == []
+            assert serious(page) == []
 
 
 def test_axe_would_find_a_field_without_a_name(opened: Opener) -> None:
     with opened() as page:
         page.evaluate("document.querySelector('main').append(document.createElement('input'))")
-        assert [name for name, *_ in _serious(page)] == ["label"]
-
-
-def _serious(page: Page) -> list[tuple[str, str, list[str]]]:
-    return [
-        (one["id"], one["help"], [node["html"][:200] for node in one["nodes"][:3]])
-        for one in Axe().run(page).response["violations"]
-        if one["impact"] in ("serious", "critical")
-    ]
+        assert [name for name, *_ in serious(page)] == ["label"]
 
 
 def test_a_phone_scrolls_tables_and_not_the_page(opened: Opener, large: Path) -> None:
