@@ -91,13 +91,14 @@
     if (!term) return;
     tip.textContent = meaning.get(term.dataset.name);
     tip.showPopover();
-    const { left, bottom } = term.getBoundingClientRect();
+    const { left, top, bottom } = term.getBoundingClientRect();
+    const below = bottom + 6 + tip.offsetHeight < innerHeight;
     tip.style.left = `${Math.max(8, Math.min(left, innerWidth - tip.offsetWidth - 8))}px`;
-    tip.style.top = `${Math.max(8, Math.min(bottom + 6, innerHeight - tip.offsetHeight - 8))}px`;
+    tip.style.top = `${below ? bottom + 6 : Math.max(8, top - 6 - tip.offsetHeight)}px`;
   };
   for (const kind of ["mouseover", "focusin", "click"]) document.addEventListener(kind, tell);
   addEventListener("keydown", ({ key }) => key === "Escape" && tip.hidePopover());
-  addEventListener("scroll", () => tip.hidePopover(), { passive: true });
+  for (const kind of ["wheel", "touchmove"]) addEventListener(kind, () => tip.hidePopover(), { passive: true });
   document.body.append(tip);
   all("header, section").forEach(explain);
 
