@@ -59,7 +59,7 @@
   const names = [...meaning.keys()].sort((a, b) => b.length - a.length);
   const any = names.map((name) => name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|");
   const pattern = new RegExp(`(?<![\\p{L}\\p{N}_-])(${any})(?=(?:s|es)?(?![\\p{L}\\p{N}_-]))`, "iu");
-  const unmarked = "svg, code, pre, script, select, button, mark, q, a, summary, h1, .sentence td, .canvas";
+  const unmarked = "svg, code, pre, script, select, button, mark, q, a, summary, h1, .kicker, .sentence td, .canvas";
   const explain = (area) => {
     const seen = new Set();
     const walker = document.createTreeWalker(area, NodeFilter.SHOW_TEXT);

@@ -309,6 +309,9 @@ def test_the_first_screen_decides(opened: Opener, advised: Path) -> None:
         assert page.locator("#examples q").count() == 10
         SCREENSHOTS.mkdir(exist_ok=True)
         page.screenshot(path=SCREENSHOTS / "first-screen.png")
+        verdict = page.locator("#worth tbody td.verdict").first.bounding_box()
+        assert verdict and verdict["y"] < DESKTOP[1]
+        assert page.locator("header dt", has_text="State").is_hidden()
 
 
 def test_screenshots_are_kept(opened: Opener, reported: Path, half: Path, large: Path) -> None:
