@@ -7,10 +7,10 @@ y is nearest. With f the density of the noise, draws x of a density q stand for 
 
     P(y|w) = E[ 1{x in the cell of y} · f(x − E(w)) / q(x) ].
 
-Half of the draws are around y, half midway between y and words drawn by public frequency: a frequent
-word far from y else rests on few draws. q is the mixture of all (Veach and Guibas, 1995). In the cell
-f(x − E(w)) ≤ f(x − E(y)) ≤ 2·q(x), so the ratio r is at most 2. Hence E[r²] ≤ 2·E[r] = 2·P(y|w): the
-variance is at most twice that of as many draws from w itself, and the same draws serve every w.
+Half of the draws are around y, half midway between y and words drawn by public frequency. Else a
+frequent word far from y rests on few draws. q is the mixture of all (Veach and Guibas, 1995). In
+the cell f(x − E(w)) ≤ f(x − E(y)) ≤ 2·q(x), so the ratio r is at most 2. Hence E[r²] ≤ 2·E[r]. So
+the variance is at most twice that of as many draws from w itself. The same draws serve every w.
 
 The exponential mechanism has P(y|w) in closed form, but for the sum of its weights over all words.
 """
@@ -83,9 +83,8 @@ def _of_noise(
     total, kept, draws = np.zeros(len(vectors)), 0, 0
     while kept < KEPT and draws < MOST:
         words = rng.choice(len(vectors), AT_ONCE // 2, p=frequency / frequency.sum())
-        middle = (
-            vectors[at] + np.concatenate([vectors[words], np.tile(vectors[at], (AT_ONCE // 2, 1))])
-        ) / 2
+        ends = np.concatenate([words, np.full(AT_ONCE // 2, at)])
+        middle = (vectors[at] + vectors[ends]) / 2
         x = middle + spherical_noise(rng, AT_ONCE, vectors.shape[1]).astype(np.float32) / eta
         # ‖x − E‖² but for ‖x‖², which ranks alike.
         few = (squares[FEW] - 2 * (x @ vectors[FEW].T)).min(axis=1)
@@ -95,10 +94,10 @@ def _of_noise(
         lengths = np.einsum("nd,nd->n", x[inside], x[inside])[:, None]
         apart = np.maximum(apart[inside] + lengths, 0)
         # ‖x − (a + b)/2‖² = (‖x − a‖² + ‖x − b‖²)/2 − ‖a − b‖²/4
-        between = squares[words] + squares[at] - 2 * (vectors[words] @ vectors[at])
-        midway = np.maximum((apart[:, words] + apart[:, [at]]) / 2 - between / 4, 0)
+        between = squares[ends] + squares[at] - 2 * (vectors[ends] @ vectors[at])
+        midway = np.maximum((apart[:, ends] + apart[:, [at]]) / 2 - between / 4, 0)
         own = np.sqrt(apart[:, [at]])  # densities are held against that of y
-        mixture = 0.5 + 0.5 * np.exp(-eta * (np.sqrt(midway) - own)).mean(axis=1, keepdims=True)
+        mixture = np.exp(-eta * (np.sqrt(midway) - own)).mean(axis=1, keepdims=True)
         total += (np.exp(-eta * (np.sqrt(apart) - own)) / mixture).sum(axis=0)
         kept, draws = kept + int(inside.sum()), draws + AT_ONCE
     return total / draws
