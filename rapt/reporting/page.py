@@ -167,7 +167,7 @@ def _script() -> str:
 def terms() -> dict[str, str]:
     """Return each term of docs/glossary.md, which lies beside this module too, and its meaning."""
     page = files("rapt.reporting").joinpath("glossary.md").read_text()
-    found = {}
+    found: dict[str, str] = {}
     for line in re.findall(r"^\| (.*) \|$", page, re.MULTILINE):
         names, meaning = re.sub(r"`|\[(.+?)\]\(.+?\)", r"\1", line.replace("\\|", "|")).split(" | ")
         found |= dict.fromkeys(re.split(r", | \(", names.removesuffix(")")), meaning)
