@@ -34,6 +34,7 @@ from rapt.utils.memmap import take
 KEPT = 800  # draws in the cell of y are enough
 MOST = 8192  # draws at most
 AT_ONCE = 512
+HUGE = 500.0  # exponent beyond which a draw weighs nothing
 FEW = slice(None, None, 8)  # words that show of most draws outside the cell that they are
 
 
@@ -97,7 +98,8 @@ def _of_noise(
         between = squares[ends] + squares[at] - 2 * (vectors[ends] @ vectors[at])
         midway = np.maximum((apart[:, ends] + apart[:, [at]]) / 2 - between / 4, 0)
         own = np.sqrt(apart[:, [at]])  # densities are held against that of y
-        mixture = np.exp(-eta * (np.sqrt(midway) - own)).mean(axis=1, keepdims=True)
+        nearer = np.minimum(eta * (own - np.sqrt(midway)), HUGE)
+        mixture = np.exp(nearer).mean(axis=1, keepdims=True)
         total += (np.exp(-eta * (np.sqrt(apart) - own)) / mixture).sum(axis=0)
         kept, draws = kept + int(inside.sum()), draws + AT_ONCE
     return total / draws
