@@ -34,7 +34,7 @@ from rapt.utils.memmap import take
 KEPT = 800  # draws in the cell of y are enough
 MOST = 8192  # draws at most
 AT_ONCE = 512
-HUGE = 500.0  # exponent beyond which a draw weighs nothing
+HUGE = 80.0  # exponent that float32 still holds; beyond it a draw weighs nothing
 FEW = slice(None, None, 8)  # words that show of most draws outside the cell that they are
 
 
