@@ -8,6 +8,15 @@ Texts in, privatized texts out; the embedding table is made on first use:
     >>> len(private.split())
     5
 
+The fate of each word, and how likely a Bayesian attacker finds the original:
+
+    >>> from rapt import tried
+    >>> trial = tried(privatize, "The story was slow.")
+    >>> [one.word.fate for one in trial.words][:2]
+    ['verbatim other', 'noise']
+    >>> all(0 <= one.sure <= 1 for one in trial.words)
+    True
+
 The same in parts, for words with their part-of-speech tags:
 
     >>> from rapt import PCT2T, EmbeddingTable, Privatizer, cached_table
@@ -47,6 +56,8 @@ if TYPE_CHECKING:
     from rapt.privacy.privatizer import Words as Words
     from rapt.privacy.replacement import text_curve as calibration_curve  # noqa: F401
     from rapt.release.text import TextPrivatizer as TextPrivatizer
+    from rapt.release.trial import at_level as at_level
+    from rapt.release.trial import tried as tried
     from rapt.table_cache import cached_table as cached_table
     from rapt.text.table import EmbeddingTable as EmbeddingTable
     from rapt.utils.errors import RaptError as RaptError
@@ -61,9 +72,11 @@ _PUBLIC = {
     "T2T": "rapt.privacy.mechanisms:T2T",
     "TextPrivatizer": "rapt.release.text:TextPrivatizer",
     "Words": "rapt.privacy.privatizer:Words",
+    "at_level": "rapt.release.trial:at_level",
     "cached_table": "rapt.table_cache:cached_table",
     "calibration_curve": "rapt.privacy.replacement:text_curve",
     "load_params": "rapt.params:load",
+    "tried": "rapt.release.trial:tried",
 }
 __all__ = sorted(_PUBLIC)
 

@@ -16,6 +16,7 @@ from rapt.commands.audit import audit, mechanisms
 from rapt.commands.calibrate import calibrate
 from rapt.commands.clean import clean
 from rapt.commands.ledger import ledger
+from rapt.commands.try_ import try_
 from rapt.options import (
     FORMATS,
     AllowWeak,
@@ -136,6 +137,7 @@ def privatize(
 app.command(rich_help_panel=TEXT)(predict)
 app.command(rich_help_panel=TEXT)(calibrate)
 app.command(rich_help_panel=TEXT)(ledger)
+app.command("try", rich_help_panel=TEXT)(try_)
 
 
 @app.command("table", rich_help_panel=TEXT)

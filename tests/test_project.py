@@ -30,6 +30,9 @@ def test_a_project_has_all_that_its_stages_need(tmp_path: Path) -> None:
     for name in project.FILES:
         if (ROOT / name).is_file():
             assert (made / name).read_bytes() == (ROOT / name).read_bytes()
+    own = made / "rapt/reporting/glossary.md"  # of the page, which explains its terms
+    assert not own.is_symlink()
+    assert own.read_bytes() == (ROOT / "docs/glossary.md").read_bytes()
     assert not list(made.rglob("__pycache__"))
     git = ["git", "-C", made, "ls-files", "--others", "--exclude-standard", "rapt", "data"]
     listed = subprocess.run(git, capture_output=True, text=True, check=True).stdout.split()

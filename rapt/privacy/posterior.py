@@ -130,7 +130,7 @@ class Posterior:
         group = np.asarray(groups, np.int64)
         leads = _leads(channel, group)
         known = np.asarray(leads.sum(axis=0), np.float64)
-        prior = np.where(known > 0, _prior(frequency), 0)
+        prior = np.where(known > 0, prior_of(frequency), 0)
         prior = prior / max(prior.sum(), TINY)
         rest = np.where(known > 0, np.maximum(0, 1 - known), 0)
         ways = np.where(known > 0, np.maximum(1, np.diff(leads.indptr)), 0)
@@ -177,7 +177,7 @@ def draws(frequency: NDArray[np.float64], rows: Rows, shared: int) -> Rows:
         rows: of the channel's words, int64 (n,), ascending.
         shared: draws in all, shared out by how frequent the words are.
     """
-    weight = _prior(frequency)[rows]
+    weight = prior_of(frequency)[rows]
     return np.ceil(shared * (weight / weight.sum())).astype(np.int64)
 
 
@@ -219,7 +219,7 @@ def _discounted(channel: Channel) -> csr_array:
     return csr_array((counts.data - lost, counts.indices, counts.indptr), counts.shape)
 
 
-def _prior(frequency: NDArray[np.float64]) -> NDArray[np.float64]:
+def prior_of(frequency: NDArray[np.float64]) -> NDArray[np.float64]:
     """π, positive everywhere; uniform where the table knows no frequency at all."""
     known = frequency[frequency > 0]
     return np.where(frequency > 0, frequency, known.min() if len(known) else 1.0)

@@ -186,6 +186,10 @@ class Privatizer:
                     groups[at] = self._unknown
         return Words(shown, groups, stream)
 
+    def sampler(self, group: int) -> Sampler:
+        """The sampler of a word mechanism at η over `rows_of(group)`."""
+        return self._samplers[group] if group != self._unknown else self._sampler_of_unknown
+
     def groups_of_rows(self, rows: NDArray[np.int64]) -> list[int]:
         """The group that each of these table rows was drawn from: the first that holds it."""
         first = np.full(len(self.table.words), VERBATIM)
@@ -254,11 +258,9 @@ class Privatizer:
             ]
         )
         for group in np.unique(groups[groups != VERBATIM]):
-            known = group != self._unknown
-            sampler = self._samplers[group] if known else self._sampler_of_unknown
             chosen = groups == group
             at = slice(None) if chosen.all() else chosen  # a slice copies nothing
-            released = self._groups[group][sampler(vectors[at], draws[at])]
+            released = self._groups[group][self.sampler(group)(vectors[at], draws[at])]
             words[at] = [self.table.words[row] for row in released]
 
     def replaced(self, before: Sequence[str], after: Sequence[str]) -> list[bool]:

@@ -57,16 +57,35 @@ def check(privatizer: Privatizer, again: Callable[[float], Privatizer]) -> None:
     found = replaced(privatizer)
     if found.value >= ENOUGH:
         return
-    low, high = np.log(LEAST), np.log(privatizer.eta)
-    for _ in range(ROUNDS):
-        middle = (low + high) / 2
-        try:
-            enough = replaced(again(float(np.exp(middle)))).value >= ENOUGH
-        except RaptError:  # some mechanisms have a least η
-            enough = True
-        low, high = (middle, high) if enough else (low, middle)
-    eta = float(f"{0.99 * np.exp(low):.3g}")  # rounded it is not weak either
+    eta = float(f"{0.99 * largest(again, ENOUGH, privatizer.eta):.3g}")  # rounded not weak either
     raise RaptError(
         f"eta: got {privatizer.eta:g}, which replaces {found.value:.0%} of the protected words of "
         f"public text, expected {ENOUGH:.0%} or more. Try eta {eta:g}, or --allow-weak."
     )
+
+
+def largest(again: Callable[[float], Privatizer], share: float, most: float) -> float:
+    """The largest η up to `most` that replaces this share of the protected words of public text.
+
+    Args:
+        again: makes the privatizer at an η.
+        share: of the words, from 0 to 1.
+        most: the largest η that is tried.
+
+    Raises:
+        RaptError: no η does.
+    """
+    low, high = np.log(LEAST), np.log(most)
+    for _ in range(ROUNDS):
+        middle = (low + high) / 2
+        try:
+            enough = replaced(again(float(np.exp(middle)))).value >= share
+        except RaptError:  # some mechanisms have a least η
+            enough = True
+        low, high = (middle, high) if enough else (low, middle)
+    if low == np.log(LEAST):
+        raise RaptError(
+            f"level: got {share:.0%} of the words replaced, expected a share that some η of this "
+            "mechanism gives. Try a lower one."
+        )
+    return float(np.exp(low))

@@ -215,8 +215,8 @@ def deniabilities(results: Results) -> Iterator[Figure]:
                 section="deniability",
                 name=slug(f"{statistic}-{embedding}"),
                 title=f"plausible deniability · {embedding}",
-                caption=f"{caption}, by η: the median of {own[0]['words']} words of {embedding}, "
-                f"and bars over the middle 90 % of them; {own[0]['draws']} draws each.",
+                caption=f"{caption}, by η: the median of {own[0]['words']} words of {embedding}. "
+                f"Bars are over the middle 90 % of them, with {own[0]['draws']} draws each.",
                 spoken=f"{caption}, median word",
                 rows=[
                     {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -151,6 +152,7 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         false_alarms=FALSE_ALARMS,
         papers=papers(results),
         origins=origins(results),
+        terms=terms(),
         script=Markup(script),
         script_sha256=b64encode(sha256(script.encode()).digest()).decode(),
     )
@@ -162,6 +164,18 @@ def _script() -> str:
     """Return Vega and the page's own script, whose hash is the only one that the page allows."""
     own = files("rapt.reporting").joinpath("report.js").read_text()
     return _tidy(javascript_bundle("window.vegaEmbed = vegaEmbed;") + "\n" + own)
+
+
+@cache
+def terms() -> dict[str, str]:
+    """Return each term of docs/glossary.md, which lies beside this module too, and its meaning."""
+    page = files("rapt.reporting").joinpath("glossary.md").read_text()
+    found: dict[str, str] = {}
+    for line in re.findall(r"^\| (.*) \|$", page, re.MULTILINE):
+        names, meaning = re.sub(r"`|\[(.+?)\]\(.+?\)", r"\1", line.replace("\\|", "|")).split(" | ")
+        found |= dict.fromkeys(re.split(r", | \(", names.removesuffix(")")), meaning)
+    del found["term"]
+    return found
 
 
 def _tidy(text: str) -> str:

@@ -53,8 +53,80 @@
   const unfold = () => document.getElementById(location.hash.slice(1))?.closest("details")?.setAttribute("open", "");
   addEventListener("hashchange", unfold);
 
+  // A term of the glossary explains itself where a section has it first: on hover, focus and tap.
+  const meanings = JSON.parse(document.getElementById("terms").textContent);
+  const meaning = new Map(Object.entries(meanings).map(([name, text]) => [name.toLowerCase(), text]));
+  const names = [...meaning.keys()].sort((a, b) => b.length - a.length);
+  const any = names.map((name) => name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|");
+  const pattern = new RegExp(`(?<![\\p{L}\\p{N}_-])(${any})(?=(?:s|es)?(?![\\p{L}\\p{N}_-]))`, "iu");
+  const unmarked = "svg, code, pre, script, select, button, mark, q, a, summary, h1, .kicker, .sentence td, .canvas";
+  const explain = (area) => {
+    const seen = new Set();
+    const walker = document.createTreeWalker(area, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+      const node = walker.currentNode;
+      const found = node.parentElement.closest(unmarked) ? null : pattern.exec(node.data);
+      if (!found) continue;
+      const rest = node.splitText(found.index + found[0].length);
+      const own = node.splitText(found.index);
+      const name = found[0].toLowerCase();
+      if (!seen.has(name)) {
+        const term = document.createElement("abbr");
+        term.dataset.name = name;
+        term.setAttribute("aria-describedby", "term");
+        if (!rest.parentElement.closest("thead")) term.tabIndex = 0; // a heading is a button
+        own.replaceWith(term);
+        term.append(own);
+        seen.add(name);
+      }
+      walker.currentNode = own;
+    }
+    area.normalize();
+  };
+  const tip = document.createElement("div");
+  Object.assign(tip, { id: "term", popover: "manual", role: "tooltip" });
+  const tell = ({ target }) => {
+    const term = target.closest?.("abbr");
+    tip.hidePopover();
+    if (!term) return;
+    tip.textContent = meaning.get(term.dataset.name);
+    tip.showPopover();
+    const { left, top, bottom } = term.getBoundingClientRect();
+    const below = bottom + 6 + tip.offsetHeight < innerHeight;
+    tip.style.left = `${Math.max(8, Math.min(left, innerWidth - tip.offsetWidth - 8))}px`;
+    tip.style.top = `${below ? bottom + 6 : Math.max(8, top - 6 - tip.offsetHeight)}px`;
+  };
+  for (const kind of ["mouseover", "focusin", "click"]) document.addEventListener(kind, tell);
+  addEventListener("keydown", ({ key }) => key === "Escape" && tip.hidePopover());
+  for (const kind of ["wheel", "touchmove"]) addEventListener(kind, () => tip.hidePopover(), { passive: true });
+  document.body.append(tip);
+  all("header, section").forEach(explain);
+
+  // Each table can be saved as it stands.
+  const quoted = (cell) => {
+    const parts = [...cell.childNodes].map((part) => part.textContent.trim()).filter(Boolean);
+    return `"${parts.join(" ").replaceAll('"', '""')}"${",".repeat(cell.colSpan - 1)}`;
+  };
+  for (const table of all("table")) {
+    const button = document.createElement("button");
+    Object.assign(button, { type: "button", className: "csv", textContent: "CSV" });
+    button.addEventListener("click", () => {
+      const lines = [...table.rows].map((row) => [...row.cells].map(quoted).join(","));
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([`${lines.join("\n")}\n`], { type: "text/csv" }));
+      link.download = `${table.closest("section").id}.csv`;
+      link.click();
+      URL.revokeObjectURL(link.href);
+    });
+    table.createCaption().append(button);
+  }
+
   // Tables are sorted by a button in each column's heading.
-  const text = (cell) => (cell?.querySelector("b, code") ?? cell)?.firstChild?.textContent.trim() ?? "";
+  const text = (cell) => {
+    const parts = [...((cell?.querySelector("b, code") ?? cell)?.childNodes ?? [])];
+    const first = parts.findIndex((part) => !["#text", "ABBR"].includes(part.nodeName));
+    return parts.slice(0, first < 0 ? undefined : Math.max(first, 1)).map((part) => part.textContent).join("").trim();
+  };
   const value = (row, column) => {
     const shown = text(row.cells[column]).replace(/^η = /, "").replace("\u2212", "-").replaceAll(",", "");
     if (/^(–|missing|)$/.test(shown)) return null;

@@ -21,13 +21,15 @@ HASH = re.compile(r"[0-9a-f]{64}")
 NAMED = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # names as in params.yaml, which cannot be paths
 
 
-class _Message(BaseModel):
+class Message(BaseModel):
+    """A message: no type is converted, and no other field is allowed."""
+
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, ser_json_bytes="base64", val_json_bytes="base64"
     )
 
 
-class Text(_Message):
+class Text(Message):
     """One text as a release holds it (docs/data.md).
 
     The words' noisy vectors, if the model was tuned on vectors, are little-endian float32.
@@ -39,13 +41,13 @@ class Text(_Message):
     vectors: bytes | None = None
 
 
-class Query(_Message):
+class Query(Message):
     """A user's query."""
 
     texts: Annotated[list[Text], Field(min_length=1, max_length=TEXTS)]
 
 
-class Answer(_Message):
+class Answer(Message):
     """The probability of each class, for each text of a query."""
 
     labels: list[str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,15 @@ from rapt.grid import plan
 from rapt.params import Params
 from rapt.reporting import tables
 from rapt.reporting.claims import claims
-from rapt.reporting.page import Overview
+from rapt.reporting.page import Overview, terms
 from rapt.reporting.papers import PaperRow, papers
 from rapt.results import reader
 from rapt.utils import files
+from tests.conftest import ROOT
 from tests.reporting import synthetic
 from tests.reporting.conftest import Page, make, planned, rows
+
+PROSE = runpy.run_path(str(ROOT / "docs/prose.py"))
 
 # Each test draws a whole page.
 pytestmark = pytest.mark.slow
@@ -153,3 +157,31 @@ def test_the_papers_and_their_claims_stand_in_the_page(whole: Params) -> None:
         row for table in papers(results) for row in table.rows if row.command and row.missing
     )
     assert f"missing {missing.command}" in text
+
+
+def test_the_page_brings_the_glossary_as_the_docs_have_it(whole: Params) -> None:
+    own = terms()
+    assert {"T2T", "PCT2T", "cell", "gate", "η", "eta", "N_w", "prior", "π"} <= set(own)
+    assert own["η"] == own["eta"]
+    assert "P(y|w)" in own["channel"]
+    assert not [meaning for meaning in own.values() if re.search(r"[`\\]|\]\(", meaning)]
+    page = (ROOT / "docs/glossary.md").read_text()
+    assert len(set(own.values())) == len(re.findall(r"^\| (?!term)", page, re.MULTILINE))
+    assert '<script id="terms" type="application/json">{"AUC": ' in paths.REPORT.read_text()
+
+
+def test_no_sentence_is_long(whole: Params) -> None:
+    """But for the claims' settings, which are lists."""
+    text = re.sub(r"(?s)<(script|style|svg|pre|q|select)\b.*?</\1>", "", paths.REPORT.read_text())
+    text = re.sub(r'(?s)<section id="claims".*?</section>', "", text)
+    inline = r"</?(?:a|b|br|code|i|mark|span|strong)\b[^>]*>"
+    blocks = re.split(r"<[^>]*>", re.sub(inline, "", text))
+    found = [
+        fault
+        for block in blocks
+        for item in html.unescape(block).split("; ")  # the papers' settings are lists, too
+        for fault in PROSE["faults"](" ".join(item.split()))
+        if "words, at most" in fault
+    ]
+    assert len(blocks) > 500
+    assert found == []

@@ -16,8 +16,9 @@ import torch
 import uvicorn
 from transformers import AutoConfig, AutoTokenizer, BertModel
 
+from rapt.serving.loopback import listening
 from rapt.serving.model import Adapted
-from rapt.serving.server import application, listening
+from rapt.serving.server import application
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.config import Lora, Run, TrainConfig
 from rapt.tuning.train import train_seed

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from rapt.serving.client import Remote
+from rapt.serving.loopback import listening
 from rapt.serving.model import Adapted
 from rapt.serving.protocol import BYTES, TEXTS, Text
-from rapt.serving.server import listening
 from tests.conftest import ROOT
 from tests.serving.conftest import PLAIN, Served
 from tests.test_pipeline import imported

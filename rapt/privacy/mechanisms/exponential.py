@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -24,6 +24,7 @@ from rapt.privacy.mechanisms.base import (
 from rapt.privacy.mechanisms.claim import EUCLIDEAN, Claim, Metric, euclidean
 
 ENTRIES = 1 << 21  # distances held at a time: 16 MiB
+SUMMED = 1000  # candidates that stand for all in an estimate of the sum of weights
 # Where rounding could decide, the words are weighed again, one by one and in one order.
 ROUNDING = 1e-9
 # How far rounding takes the law, for each candidate: lemma `finite-precision`.
@@ -49,6 +50,28 @@ class Exponential:
             mass = np.cumsum(self._weight(self._distances(vectors[at])), axis=1)
             rows.append(self._inverse(mass, np.asarray(vectors[at], np.float64), uniform[at]))
         return np.concatenate(rows)
+
+    def likelihood(self, row: int) -> NDArray[np.float64]:
+        """P(row | w) of each candidate w, float64 (V,), by an estimate of its sum of weights."""
+        weight = self._relative(euclidean(self._vectors, self._vectors[row]))
+        return np.asarray(np.where(np.arange(len(weight)) == row, 1, weight) / self._sums)
+
+    @cached_property
+    def _sums(self) -> NDArray[np.float64]:
+        """The sum of the weights around each candidate: its own, and the others' by a sample."""
+        size = len(self._vectors)
+        some = np.sort(np.random.default_rng(0).permutation(size)[:SUMMED])
+        total = np.zeros(size)
+        for at in _parts(len(some), size):
+            weights = self._relative(self._distances(self._vectors[some[at]]))
+            weights[np.arange(len(weights)), some[at]] = 0
+            total += weights.sum(axis=0)
+        drawn = len(some) - np.isin(np.arange(size), some)
+        return 1 + (size - 1) * total / np.maximum(drawn, 1)
+
+    def _relative(self, distance: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The weight of each distance against that of 0, the word itself."""
+        return self._weight(np.stack([np.zeros_like(distance), distance], axis=-1))[..., 1]
 
     def _inverse(self, mass: NDArray[np.float64], vectors: Vectors, uniform: Draws) -> Rows:
         """The row at which each distribution function passes its uniform number."""

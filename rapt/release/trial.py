@@ -1,0 +1,116 @@
+"""A text on trial: what becomes of each word, and what an attacker reads from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from rapt.privacy import strength
+from rapt.privacy.categories import VERBATIM
+from rapt.privacy.likelihood import posterior
+from rapt.privacy.privatizer import Privatizer
+from rapt.release.ledger import NOWHERE
+from rapt.release.statement import Counts, statement
+from rapt.release.text import TextPrivatizer, Word, joined
+
+GUESSES = 3  # of the attacker, shown of each word
+LARGEST = 1e4  # η that is tried for a level
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A word, and the attacker's guesses at it.
+
+    Attributes:
+        word: before and after.
+        guesses: the likeliest originals with their probability, falling. There are none for a word
+            without noise, or where no draw shows how the released word comes about.
+        sure: the probability that the attacker gives the original; 0 where he never thinks of it.
+        read: whether his first guess is the original, or the word was released as it is.
+    """
+
+    word: Word
+    guesses: tuple[tuple[str, float], ...] = ()
+    sure: float = 0.0
+    read: bool = False
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A text that was privatized, and nothing written.
+
+    Attributes:
+        words: in order.
+        released: the text as the provider would get it.
+        statement: the privacy statement, as JSON.
+    """
+
+    words: list[Tried]
+    released: str
+    statement: dict[str, Any]
+
+
+def tried(privatizer: TextPrivatizer, text: str) -> Trial:
+    """Privatize a text for its owner's eyes; the ledger counts nothing.
+
+    The attacker knows the mechanism, η, the table, each word's category and how frequent words are
+    in public text. By Bayes' rule he judges each word by itself, by `rapt.privacy.likelihood`. He
+    never thinks of words outside the table, nor reads the context: other attackers read more.
+
+    Raises:
+        RaptError: the text is in another language than expected, or the mechanism's likelihood is
+            not known.
+    """
+    (pieces,) = privatizer.tagged([text])
+    groups = chain.from_iterable(privatizer.prepared(piece).groups for piece in pieces)
+    (words,) = privatizer.release([text], account=NOWHERE)
+    counts = Counts()
+    counts.add([words])
+    return Trial(
+        [_read(privatizer.privatizer, *pair) for pair in zip(words, groups, strict=True)],
+        joined(words, privatizer.keep_spacing),
+        statement(privatizer, ["text"], counts),
+    )
+
+
+def at_level(share: float, **options: Any) -> TextPrivatizer:
+    """A privatizer that replaces this share of the protected words of public text.
+
+    Args:
+        share: above 0 and below 1.
+        **options: of `TextPrivatizer`, without η.
+
+    Raises:
+        RaptError: an option is not allowed, or the mechanism replaces so many words at no η.
+    """
+    any_eta = TextPrivatizer(eta=1.0, allow_weak=True, **options).privatizer
+
+    def again(eta: float) -> Privatizer:
+        return Privatizer(
+            table=any_eta.table,
+            mechanism=any_eta.mechanism,
+            eta=eta,
+            categories=any_eta.scheme.categories,
+        )
+
+    eta = float(f"{strength.largest(again, share, LARGEST):.3g}")
+    return TextPrivatizer(eta=eta, allow_weak=True, **options)
+
+
+def _read(privatizer: Privatizer, word: Word, group: int) -> Tried:
+    if group == VERBATIM:
+        as_it_is = word.original == word.released
+        return Tried(word, sure=float(as_it_is), read=as_it_is)
+    table, rows = privatizer.table, privatizer.rows_of(group)
+    found = posterior(privatizer, group, word.released)
+    first = np.argsort(-found, kind="stable")[:GUESSES]
+    original = rows == table.rows([table.form(word.original)])[0]
+    return Tried(
+        word,
+        tuple((table.words[rows[at]], float(found[at])) for at in first if found[at]),
+        float(found[original].sum()),
+        bool(original[first[0]] and found[first[0]]),
+    )
