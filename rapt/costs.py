@@ -4,7 +4,7 @@ A training run sees rows x epochs x tokens of a text, and scores the test split 
 that multiply each token are counted on the adapted model itself, on PyTorch's meta device: it has
 shapes and no values. For each token a parameter costs 2 flops forward, 2 backward to the
 activations, and 2 if it learns (Kaplan et al., 2020, section 2.1). A linear probe reads each text
-once, forward. Not counted: attention over long texts, heads, padding.
+once, forward; TF-IDF has no model. Not counted: attention over long texts, heads, padding.
 
 A cost that is not known yet is NaN, and so is every sum that contains it.
 """
@@ -26,7 +26,7 @@ from rapt import models, paths
 from rapt.data.config import FilesSource, HubSource, PackageSource, Task
 from rapt.grid import CLEAN, TUNED, UNPROTECTED_ETA, PlannedCell, is_unprotected, plan
 from rapt.params import Params
-from rapt.tuning.config import BiLstm, Full, LinearProbe, PromptTuning, PTuning, Tuner
+from rapt.tuning.config import BiLstm, Full, LinearProbe, PromptTuning, PTuning, Tfidf, Tuner
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 
@@ -129,6 +129,8 @@ def size_of(model: str, tuner: Tuner, encoder: BiLstm | None = None, given: floa
     Raises:
         RaptError: its family is unknown, or it does not support the tuner.
     """
+    if isinstance(tuner, Tfidf):
+        return Size(0, 0, 0, 0)
     config = _config(model) if isnan(given) or models.here(model) else None
     if config is None:
         learnt = {Full: given, LinearProbe: 0}.get(type(tuner), nan)

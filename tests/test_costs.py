@@ -141,6 +141,12 @@ def test_a_probe_reads_each_text_once_and_writes_no_weights(workspace: Path) -> 
     assert (estimate.weights(cell), estimate.checkpoints()) == (0, 0)
 
 
+def test_tf_idf_has_no_backbone(workspace: Path) -> None:
+    estimate = Estimate(experiment(one={"type": "tfidf"}))
+    assert {(estimate.flops(cell), estimate.weights(cell)) for cell in estimate.tuned} == {(0, 0)}
+    assert not estimate.missing
+
+
 def test_denoised_words_take_a_vector_each_for_every_seed(workspace: Path) -> None:
     p = experiment(one=LORA)
     sweep = {"channels": ["rapt"], "denoisers": ["posterior-mean"]}
