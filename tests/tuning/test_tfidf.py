@@ -90,10 +90,11 @@ def test_pairs_are_compared_and_kept(run: Run, tmp_path: Path) -> None:
     statement = json.loads((run.release / "statement.json").read_text())
     files.write_json(release / "statement.json", statement)
     halves = list(product(("good", "bad", "so"), repeat=2)) * 12
+    labels = [int(one == other) for one, other in halves]
     rows = {
         "words": [list(pair) for pair in halves],
         "segment": [[0, 1]] * len(halves),
-        "label": [int(one == other) for one, other in halves],
+        "label": labels,
     }
     for split in ("train", "test"):
         files.write_parquet(release / f"seed-0/{split}.parquet", pa.table(rows))
@@ -101,7 +102,7 @@ def test_pairs_are_compared_and_kept(run: Run, tmp_path: Path) -> None:
     assert trained.result.metrics == {"accuracy": 1.0}
     texts = [Text(words=list(pair), segment=[0, 1], plain=[]) for pair in halves[:9]]
     served = np.argmax(Adapted(run.adapter).probabilities(texts), axis=1)
-    assert served.tolist() == rows["label"][:9]
+    assert served.tolist() == labels[:9]
 
 
 def test_words_beyond_what_is_sent_are_not_read(run: Run) -> None:
