@@ -39,6 +39,8 @@ TOKENS_PER_WORD = 1.3
 SPECIAL_TOKENS = 2
 # A word of a release in compressed Parquet.
 BYTES_PER_WORD = 4
+# A word of the training texts in TF-IDF's terms and weights, at most: common words count once.
+BYTES_PER_COUNTED_WORD = 50
 # A number of a released vector: on the grid of 2^-10 its float32 compresses well.
 BYTES_PER_NUMBER = 1.5
 BYTES_PER_WEIGHT = 4  # and per number of a table, in float32
@@ -263,6 +265,9 @@ class Estimate:
         """Estimate the bytes that all seeds of a cell write: adapters, with denoised words."""
         tuner, size = self.params.tuners[cell.factors["tuner"]], self.size(cell)
         width = shape_of(self.params.backbones[cell.factors["backbone"]].model).width
+        if isinstance(tuner, Tfidf):
+            texts = self.texts[cell.factors["task"]]
+            return self.params.seeds * texts.rows * texts.words * BYTES_PER_COUNTED_WORD
         numbers = size.learnt
         if isinstance(tuner, Full):  # the embeddings of a BiLSTM are written, too
             numbers = size.parameters
