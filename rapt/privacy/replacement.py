@@ -245,9 +245,9 @@ def at_levels(
         seed: of both.
 
     Raises:
-        RaptError: a method reaches a level at no η, or at every one.
+        RaptError: a method reaches a level at no η, or at every one: a line for each.
     """
-    rows = []
+    rows, problems = [], []
     for name, (how, categories) in methods.items() if levels else ():
         made = wordwise_mechanism(**how)
         curve = text_curve(table, made, categories, words=size.words, draws=size.draws, seed=seed)
@@ -257,16 +257,22 @@ def at_levels(
             eta = curve.eta_for(share)
             if not 0 < eta.eta < float("inf"):
                 least = curve.replaced(float("inf")).protected.value
-                raise RaptError(
+                problems.append(
                     f"sweep.etas: got {given} with method {name}, expected a level that an η of it "
                     f"gives. At any η at least {least:.0%} of the protected words are replaced."
                 )
+                continue
             ends = {
                 f"eta_{end}": value if value < float("inf") else None
                 for end, value in (("low", eta.low), ("high", eta.high))
             }
+            number = float(f"{eta.eta:.4g}")
+            claim = made.claim.within_categories() if categories else made.claim
             rows.append(
                 {"method": name, "mechanism": dict(how), "categories": categories, "level": given}
-                | {"eta": float(f"{eta.eta:.4g}"), **ends}
+                | {"eta": number, **ends}
+                | {"metric": made.metric, "guarantee": claim.law(repr(number))}
             )
+    if problems:
+        raise RaptError("\n".join(problems))
     return rows
