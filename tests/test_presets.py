@@ -103,11 +103,11 @@ def test_the_paper_s_settings() -> None:
     assert p.methods["pct2t"].plain_tokens is None
 
 
-def test_the_leaderboard_has_every_mechanism_that_a_whole_vocabulary_allows() -> None:
-    """Imola takes 60 words at most."""
+def test_the_leaderboard_has_every_mechanism_that_reaches_its_levels() -> None:
+    """Imola takes 60 words at most; SanText+ replaces about as many at every η."""
     p = loaded("leaderboard")
     words = {n for n, kind in MECHANISMS.data.items() if issubclass(kind, WordMechanism)}
-    assert {m.mechanism["type"] for m in p.methods.values()} == words - {"imola"}
+    assert {m.mechanism["type"] for m in p.methods.values()} == words - {"imola", "santext-plus"}
     assert set(p.sweep.methods) == set(p.sweep.attacked) == set(p.sweep.channels)
     assert len(p.sweep.etas) == 3 and all(level(eta) for eta in p.sweep.etas)
 
