@@ -136,7 +136,8 @@ def _trained(cells: list[list[Run]]) -> None:
     """Train cells from scratch: the checkpoints are deleted, so that no cell resumes one."""
     for runs in cells:
         for result in train_cell(runs):
-            result.checkpoint.unlink()
+            if result.checkpoint:
+                result.checkpoint.unlink()
 
 
 def _accuracy(told: Run) -> list[Figure]:

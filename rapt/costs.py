@@ -4,7 +4,7 @@ A training run sees rows x epochs x tokens of a text, and scores the test split 
 that multiply each token are counted on the adapted model itself, on PyTorch's meta device: it has
 shapes and no values. For each token a parameter costs 2 flops forward, 2 backward to the
 activations, and 2 if it learns (Kaplan et al., 2020, section 2.1). A linear probe reads each text
-once, forward. Not counted: attention over long texts, heads, padding.
+once, forward; TF-IDF has no model. Not counted: attention over long texts, heads, padding.
 
 A cost that is not known yet is NaN, and so is every sum that contains it.
 """
@@ -26,7 +26,7 @@ from rapt import models, paths
 from rapt.data.config import FilesSource, HubSource, PackageSource, Task
 from rapt.grid import CLEAN, TUNED, UNPROTECTED_ETA, PlannedCell, is_unprotected, plan
 from rapt.params import Params
-from rapt.tuning.config import BiLstm, Full, LinearProbe, PromptTuning, PTuning, Tuner
+from rapt.tuning.config import BiLstm, Full, LinearProbe, PromptTuning, PTuning, Tfidf, Tuner
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 
@@ -39,6 +39,8 @@ TOKENS_PER_WORD = 1.3
 SPECIAL_TOKENS = 2
 # A word of a release in compressed Parquet.
 BYTES_PER_WORD = 4
+# A word of the training texts in TF-IDF's terms and weights, at most: common words count once.
+BYTES_PER_COUNTED_WORD = 50
 # A number of a released vector: on the grid of 2^-10 its float32 compresses well.
 BYTES_PER_NUMBER = 1.5
 BYTES_PER_WEIGHT = 4  # and per number of a table, in float32
@@ -129,6 +131,8 @@ def size_of(model: str, tuner: Tuner, encoder: BiLstm | None = None, given: floa
     Raises:
         RaptError: its family is unknown, or it does not support the tuner.
     """
+    if isinstance(tuner, Tfidf):
+        return Size(0, 0, 0, 0)
     config = _config(model) if isnan(given) or models.here(model) else None
     if config is None:
         learnt = {Full: given, LinearProbe: 0}.get(type(tuner), nan)
@@ -261,6 +265,9 @@ class Estimate:
         """Estimate the bytes that all seeds of a cell write: adapters, with denoised words."""
         tuner, size = self.params.tuners[cell.factors["tuner"]], self.size(cell)
         width = shape_of(self.params.backbones[cell.factors["backbone"]].model).width
+        if isinstance(tuner, Tfidf):
+            texts = self.texts[cell.factors["task"]]
+            return self.params.seeds * texts.rows * texts.words * BYTES_PER_COUNTED_WORD
         numbers = size.learnt
         if isinstance(tuner, Full):  # the embeddings of a BiLSTM are written, too
             numbers = size.parameters

@@ -34,7 +34,7 @@ from rapt.privacy.config import (
     PlainTokens,
 )
 from rapt.privacy.mechanisms import MECHANISMS
-from rapt.tuning.config import Backbone, Denoiser, Full, Reconstruction, TrainConfig, Tuner
+from rapt.tuning.config import Backbone, Denoiser, Full, Reconstruction, Tfidf, TrainConfig, Tuner
 from rapt.utils.errors import RaptError, not_allowed
 
 UniversalPos = Literal[
@@ -281,6 +281,7 @@ class Params(Section):
                 yield f"attacks.{name}.copies: got {how.takes}, expected at most {self.seeds}."
         yield from self._unfit_inversions()
         yield from self._untunable()
+        yield from self._words_alone()
         yield from self._without_clean()
 
     def _allowed(self, swept: Mapping[str, Task], labelled: list[str]) -> dict[str, Iterable[str]]:
@@ -341,6 +342,15 @@ class Params(Section):
             known = backbone in self.backbones and tuner in self.tuners
             if known and self.backbones[backbone].encoder and tuner not in fitting:
                 yield not_allowed(f"{key} (with backbone {backbone})", tuner, fitting)
+
+    def _words_alone(self) -> Iterable[str]:
+        """TF-IDF has no hidden states to compare, and no vectors to denoise."""
+        for tuner, key in product(self.sweep.tuners, ("denoisers", "layers")):
+            if isinstance(self.tuners.get(tuner), Tfidf) and getattr(self.sweep, key):
+                yield (
+                    f"sweep.{key}: got some with tuner {tuner}, which reads words alone, expected "
+                    "none. List it in sweep.probes."
+                )
 
     def _without_clean(self) -> Iterable[str]:
         """Hidden states are compared layer by layer with those of the clean model."""

@@ -57,7 +57,8 @@ def tune(
         baselines={"majority": predicted["test"].majority},
     )
     for one in trained:  # only now: a killed stage resumes from them
-        one.checkpoint.unlink()
+        if one.checkpoint:
+            one.checkpoint.unlink()
 
 
 def run_of(

@@ -13,7 +13,14 @@ from torch.nn import LSTM
 from torch.utils.flop_counter import FlopCounterMode
 
 from rapt import params
-from rapt.costs import CANDIDATES, Estimate, counted, shape_of, size_of
+from rapt.costs import (
+    BYTES_PER_COUNTED_WORD,
+    CANDIDATES,
+    Estimate,
+    counted,
+    shape_of,
+    size_of,
+)
 from rapt.tuning.config import Full, LinearProbe, Lora, Tuner
 from rapt.tuning.model import adapt
 from tests.conftest import ROOT
@@ -139,6 +146,14 @@ def test_a_probe_reads_each_text_once_and_writes_no_weights(workspace: Path) -> 
     # 10 rows to train on and 10 to score, of each of 3 seeds.
     assert estimate.flops(cell) == pytest.approx(60 * LENGTH * 2 * ACTIVE)
     assert (estimate.weights(cell), estimate.checkpoints()) == (0, 0)
+
+
+def test_tf_idf_has_no_backbone(workspace: Path) -> None:
+    estimate = Estimate(experiment(one={"type": "tfidf"}))
+    assert {estimate.flops(cell) for cell in estimate.tuned} == {0}
+    # 10 rows of 5 words, three seeds.
+    assert {estimate.weights(cell) for cell in estimate.tuned} == {150 * BYTES_PER_COUNTED_WORD}
+    assert not estimate.missing
 
 
 def test_denoised_words_take_a_vector_each_for_every_seed(workspace: Path) -> None:

@@ -194,6 +194,13 @@ FILES = {"type": "files", "files": {"train": "a.tsv", "test": "b.tsv"}, "sha256"
             "sweep.layers: got backbone bilstm with an encoder, expected one without",
         ),
         (
+            lambda c: (
+                c["tuners"].update(lora="tfidf"),
+                c["sweep"].update(denoisers=["posterior-mean"]),
+            ),
+            "sweep.denoisers: got some with tuner lora, which reads words alone, expected none",
+        ),
+        (
             lambda c: c["sweep"].update(recognitions=["nearest"]),
             "sweep.recognitions: got 'nearest', expected ner",
         ),

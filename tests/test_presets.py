@@ -7,6 +7,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from rapt import grid, params, presets
+from rapt.param_types import level
+from rapt.privacy.mechanisms import MECHANISMS, WordMechanism
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 
@@ -99,6 +101,19 @@ def test_the_paper_s_settings() -> None:
         "head_size": 96, "weight": 1, "reduction": "sum", "cap": None,
     }  # fmt: skip
     assert p.methods["pct2t"].plain_tokens is None
+
+
+def test_the_leaderboard_has_every_mechanism_that_reaches_its_levels() -> None:
+    """Imola takes 60 words; SanText+ replaces as many at any η; truncated Gumbel has no small η."""
+    p = loaded("leaderboard")
+    words = {n for n, kind in MECHANISMS.data.items() if issubclass(kind, WordMechanism)}
+    assert {m.mechanism["type"] for m in p.methods.values()} == words - {
+        "imola",
+        "santext-plus",
+        "truncated-gumbel",
+    }
+    assert set(p.sweep.methods) == set(p.sweep.attacked) == set(p.sweep.channels)
+    assert len(p.sweep.etas) == 3 and all(level(eta) for eta in p.sweep.etas)
 
 
 def test_attributes_are_inferred_of_strangers_and_authors_of_acquaintances() -> None:

@@ -45,17 +45,20 @@ def of_accuracy(right: NDArray[np.bool_]) -> tuple[float, float]:
     return interval(right.sum(axis=0), counted, right.mean(axis=1))
 
 
-def difference(right: NDArray[np.bool_], other: NDArray[np.bool_]) -> tuple[float, float, float]:
-    """Return the difference of two accuracies on the same texts, and its 95 % interval, likewise.
+def difference(
+    right: NDArray[np.bool_], other: NDArray[np.bool_], confidence: float = CONFIDENCE
+) -> tuple[float, float, float]:
+    """Return the difference of two accuracies on the same texts, and its interval, likewise.
 
     Args:
         right: whether each seed's model is right about each of n > 1 texts, bool (k, n).
         other: the same of what it is compared with, for as many seeds or for one.
+        confidence: of the interval.
     """
     over = right.astype(np.float64) - other
     texts = over.shape[1]
     parts = [(float(over.mean(axis=0).var(ddof=1)) / texts, texts - 1)]
-    mean, reach = float(over.mean()), _reach(parts, over.mean(axis=1))
+    mean, reach = float(over.mean()), _reach(parts, over.mean(axis=1), confidence)
     return mean, mean - reach, mean + reach
 
 
@@ -143,7 +146,9 @@ def _of_share(
     return beyond if share == 1 else share, 1 - beyond if share == 0 else share
 
 
-def _reach(parts: Sequence[tuple[float, int]], seeds: NDArray[np.float64]) -> float:
+def _reach(
+    parts: Sequence[tuple[float, int]], seeds: NDArray[np.float64], confidence: float = CONFIDENCE
+) -> float:
     """How far an interval reaches to either side, by Student's t; the seeds are a part, too."""
     if len(seeds) > 1:
         parts = [*parts, (seeds.var(ddof=1) / len(seeds), len(seeds) - 1)]
@@ -151,4 +156,4 @@ def _reach(parts: Sequence[tuple[float, int]], seeds: NDArray[np.float64]) -> fl
     if variance == 0:
         return 0.0
     freedom = variance**2 / sum(part**2 / free for part, free in parts)
-    return float(t.ppf((1 + CONFIDENCE) / 2, freedom) * np.sqrt(variance))
+    return float(t.ppf((1 + confidence) / 2, freedom) * np.sqrt(variance))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -12,22 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from rapt.utils.errors import RaptError
+from rapt.tuning.tfidf import Text, counting, folds, rows, search, segments
+from rapt.tuning.tfidf import features as tf_idf_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from sklearn.model_selection import StratifiedKFold
 
     from rapt.text.table import EmbeddingTable
 
-# A text as its segments, each a list of words: one, or the two of a pair.
-Text = Sequence[Sequence[str]]
 # A row of features for each text, sparse or dense, (n, features).
 Features = Callable[[Sequence[Text]], Any]
-
-FOLDS = 5
-# 1 / the penalty on squared weights: cross-validation chooses.
-STRENGTHS = tuple(float(10.0**power) for power in range(-2, 3))
-STEPS = 1000  # of the optimizer, at most
 
 
 @dataclass(frozen=True)
@@ -57,8 +52,8 @@ def fit(
     """Fit a classifier on each kind of features; the best in cross-validation comes first.
 
     The features are TF-IDF of words, pairs of words and character n-grams, the mean of the words'
-    public embeddings, and both. The training rows alone decide the penalty and the order. They do
-    so by cross entropy, as logits have to be calibrated to be combined with others.
+    public embeddings, and both. The training rows alone decide the penalty and the order, by cross
+    entropy.
 
     Args:
         task: its name, for errors.
@@ -70,59 +65,50 @@ def fit(
     Raises:
         RaptError: the rows are of one class, or a class has one row.
     """
-    rows = sorted(Counter(labels).values())
-    if len(rows) < 2 or rows[0] < 2:
-        raise RaptError(
-            f"tasks.{task}: got {', '.join(map(str, rows))} training rows of each class, expected "
-            "two rows or more of two classes at least. Raise rows.train."
-        )
+    among = folds(f"tasks.{task}", labels)
     # One thread, so that the figures do not depend on how many cores there are.
     with threadpool_limits(1):
         fitted = [
-            _fitted(name, of, texts, labels, classes)
+            _fitted(name, of, texts, labels, classes, among)
             for name, of in _features(texts, table).items()
         ]
     return sorted(fitted, key=lambda model: model.log_loss)
 
 
 def _fitted(
-    name: str, features: Features, texts: Sequence[Text], labels: Sequence[int], classes: int
+    name: str,
+    features: Features,
+    texts: Sequence[Text],
+    labels: Sequence[int],
+    classes: int,
+    among: StratifiedKFold,
 ) -> LocalModel:
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
+    from sklearn.model_selection import cross_val_predict
 
-    count = min(FOLDS, *Counter(labels).values())
-    folds = StratifiedKFold(count, shuffle=True, random_state=0)
     every = features(texts)
-    search = GridSearchCV(
-        LogisticRegression(max_iter=STEPS), {"C": STRENGTHS}, cv=folds, scoring="neg_log_loss"
-    ).fit(every, labels)
-    model, known = search.best_estimator_, search.classes_
+    found = search(every, labels, among)
+    model, known = found.best_estimator_, found.classes_
 
     def all_classes(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        found = np.full((len(scores), classes), -np.inf)  # of a class without training rows
-        found[:, known] = scores
-        return found
+        full = np.full((len(scores), classes), -np.inf)  # of a class without training rows
+        full[:, known] = scores
+        return full
 
     def logits(given: Sequence[Text]) -> NDArray[np.float64]:
         with threadpool_limits(1):
             return all_classes(model.predict_log_proba(features(given)))
 
-    held_out = cross_val_predict(model, every, labels, cv=folds, method="predict_log_proba")
-    return LocalModel(name, float(-search.best_score_), all_classes(held_out), logits)
+    held_out = cross_val_predict(model, every, labels, cv=among, method="predict_log_proba")
+    return LocalModel(name, float(-found.best_score_), all_classes(held_out), logits)
 
 
 def _features(texts: Sequence[Text], table: EmbeddingTable) -> dict[str, Features]:
     """Return each kind of features, fitted to the training texts without their labels."""
     from scipy import sparse
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.pipeline import make_pipeline, make_union
+    from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-    counted = make_union(
-        TfidfVectorizer(token_pattern=r"\S+", ngram_range=(1, 2), sublinear_tf=True),
-        TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True),
-    )
+    counts = counting(texts)
     # The length of a row is then about 1, as that of TF-IDF is.
     size = np.sqrt(table.dimension)
     mean = make_pipeline(
@@ -130,23 +116,9 @@ def _features(texts: Sequence[Text], table: EmbeddingTable) -> dict[str, Feature
         StandardScaler(),
         FunctionTransformer(lambda rows: sparse.csr_array(rows / size)),
     )
-    segments = list(chain.from_iterable(texts))
-    counted.fit([" ".join(segment) for segment in segments])
-    mean.fit(segments)
-
-    def rows(of: Callable[[list[Sequence[str]]], Any], given: Sequence[Text]) -> Any:
-        """Return a text's row; of a pair, the sum and the absolute difference of its segments'."""
-        first, *second = [of(list(place)) for place in zip(*given, strict=True)]
-        return (
-            sparse.hstack([first + second[0], abs(first - second[0])]).tocsr() if second else first
-        )
-
-    def tf_idf(given: Sequence[Text]) -> Any:
-        return rows(lambda place: counted.transform([" ".join(words) for words in place]), given)
-
-    def embeddings(given: Sequence[Text]) -> Any:
-        return rows(mean.transform, given)
-
+    mean.fit(list(chain.from_iterable(texts)))
+    tf_idf = partial(tf_idf_of, counts)
+    embeddings = partial(rows, mean.transform)
     return {
         "tf-idf": tf_idf,
         "embeddings": embeddings,
@@ -161,15 +133,11 @@ def _mean(table: EmbeddingTable, words: Sequence[str]) -> NDArray[np.float64]:
     return np.asarray(table.embed(words).mean(axis=0, dtype=np.float64))
 
 
-def texts(rows: pa.Table) -> list[Text]:
+def texts(given: pa.Table) -> list[Text]:
     """Return the segments of tagged texts, a list of words each; both of a pair, always.
 
     Args:
-        rows: with the columns `words` and `segment` of data/tagged (docs/data.md).
+        given: with the columns `words` and `segment` of data/tagged (docs/data.md).
     """
-    words, places = rows["words"].to_pylist(), rows["segment"].to_pylist()
-    count = 1 + any(1 in place for place in places)
-    return [
-        [[w for w, at in zip(text, place, strict=True) if at == k] for k in range(count)]
-        for text, place in zip(words, places, strict=True)
-    ]
+    words, places = given["words"].to_pylist(), given["segment"].to_pylist()
+    return segments(words, places, any(1 in place for place in places))

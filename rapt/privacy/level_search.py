@@ -43,9 +43,9 @@ def at_levels(
         seed: of both.
 
     Raises:
-        RaptError: a method reaches a level at no η, or at every one.
+        RaptError: a method reaches a level at no η, or at every one: a line for each.
     """
-    rows = []
+    rows, problems = [], []
     for name, (how, categories) in methods.items() if levels else ():
         made = wordwise_mechanism(**how)
         curve = text_curve(table, made, categories, words=size.words, draws=size.draws, seed=seed)
@@ -61,14 +61,19 @@ def at_levels(
                 found = eta_for_recovered(curve, at, wanted.share, seed)
                 why = "Its upper bound is higher at any η. Raise calibrate.words, or the level."
             if found is None:
-                raise RaptError(
+                problems.append(
                     f"sweep.etas: got {given} with method {name}, expected a level that an η of it "
                     f"gives. {why}"
                 )
+                continue
+            claim = made.claim.within_categories() if categories else made.claim
             rows.append(
                 {"method": name, "mechanism": dict(how), "categories": categories, "level": given}
                 | found
+                | {"metric": made.metric, "guarantee": claim.law(repr(found["eta"]))}
             )
+    if problems:
+        raise RaptError("\n".join(problems))
     return rows
 
 

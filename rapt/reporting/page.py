@@ -21,6 +21,7 @@ from rapt.reporting import tables, text
 from rapt.reporting.charts import Figure
 from rapt.reporting.claims import MARGIN, claims
 from rapt.reporting.comparisons import FALSE_ALARMS, differences
+from rapt.reporting.leaderboard import leaderboard
 from rapt.reporting.narrative import headline
 from rapt.reporting.papers import papers
 from rapt.reporting.papers.table import as_printed
@@ -129,6 +130,10 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
             group: [(row, tables.strongest(row, privacy)) for row in rows]
             for group in tables.groups(utility)
             if (rows := [r for r in utility if r.group == group and r.on_grid and r.against_local])
+        },
+        leaderboard={
+            group: list(entries)
+            for group, entries in groupby(leaderboard(results), key=lambda entry: entry.group)
         },
         utility=_grids([row for row in utility if row.on_grid]),
         studies=[row for row in utility if not row.on_grid],

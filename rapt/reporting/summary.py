@@ -13,6 +13,7 @@ from rapt import paths
 from rapt.grid import sorted_etas
 from rapt.params import Params
 from rapt.reporting import tables
+from rapt.reporting.leaderboard import leaderboard
 from rapt.reporting.text import attack_text, count, group_text, percent, span
 from rapt.results.reader import load
 
@@ -23,6 +24,7 @@ def as_json(params: Params) -> dict[str, Any]:
     return {
         "utility": [asdict(row) for row in tables.utility(results)],
         "privacy": [asdict(row) for row in tables.privacy(results)],
+        "leaderboard": [asdict(row) for row in leaderboard(results)],
         "missing": [cell.plan.command for cell in results.missing()],
         "report": str(paths.REPORT.resolve()) if paths.REPORT.is_file() else None,
     }

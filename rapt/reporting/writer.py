@@ -12,6 +12,7 @@ from rapt.reporting import tables
 from rapt.reporting.claims import Claim, claims
 from rapt.reporting.comparisons import Difference, differences
 from rapt.reporting.figures import figures
+from rapt.reporting.leaderboard import Entry, leaderboard
 from rapt.reporting.page import render
 from rapt.reporting.papers import papers
 from rapt.reporting.papers.table import to_csv as table_csv
@@ -26,6 +27,7 @@ CALIBRATION = ("embedding", "mechanism", "eta", *tables.REPLACED, "n_w")
 LEVELS = (
     *("embedding", "method", "level", "eta", "eta_low", "eta_high"),
     *("recovered", "recovered_high"),
+    *("metric", "guarantee"),
 )
 TARGETS = ("embedding", "mechanism", "replaced", "eta", "eta_low", "eta_high")
 CHANNELS = (
@@ -58,6 +60,7 @@ def _tables(results: Results) -> dict[str, str]:
         "differences": (differences(results), Difference.__annotations__),
         "calibration": (tables.calibration(results), CALIBRATION),
         "targets": (tables.targets(results), TARGETS),
+        "leaderboard": (leaderboard(results), Entry.__annotations__),
         "levels": (tables.levels(results), LEVELS),
         "channels": (tables.channels(results), CHANNELS),
         "neighbours": (tables.neighbours(results), NEIGHBOURS),

@@ -16,6 +16,7 @@ from rapt.tuning.backbones import embedding_size, load_tokenizer, most_tokens
 from rapt.tuning.denoising import load_denoised
 from rapt.tuning.inputs import numbered, tokenized
 from rapt.tuning.model import load
+from rapt.tuning.tfidf import TERMS, TfidfModel, segments
 from rapt.tuning.train import logits
 from rapt.utils.errors import RaptError
 
@@ -28,8 +29,12 @@ class Adapted:
     def __init__(self, folder: Path) -> None:
         """Load the adapter in `folder` (docs/data.md)."""
         self.contract = contract_of(folder)
-        where = models.folder(self.contract.backbone, self.contract.backbone_sha256)
+        self._words: TfidfModel | None = None
         try:
+            if (folder / TERMS).is_file():
+                self._words = TfidfModel.load(folder)
+                return
+            where = models.folder(self.contract.backbone, self.contract.backbone_sha256)
             self._tokenizer = load_tokenizer(where)
             self._model = load(folder, where, self.contract.quantize, self.contract.precision)
             self._denoised = load_denoised(folder) if self.contract.denoiser else None
@@ -64,6 +69,10 @@ class Adapted:
             columns: of the release (docs/data.md).
             vectors: where the model takes them, of the words of all texts, float32 (words, d).
         """
+        if self._words:
+            contract = self.contract
+            texts = columns["words"], columns["segment"], contract.pair, contract.max_tokens
+            return torch.from_numpy(np.exp(self._words.logits(segments(*texts))))
         if vectors is not None:
             columns = {**columns, "row": numbered(columns["words"])}
         if self._denoised:

@@ -6,6 +6,7 @@ import json as json_format
 import math
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,13 +52,21 @@ def predict(
     as_told: Annotated[
         bool, typer.Option("--as-told", help="Without it: privatize as a provider elsewhere says.")
     ] = False,
+    combine: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Your tagged rows, data/tagged/TASK: weigh in a model of your own. Needs "
+            "--release.",
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="A JSON object for each text.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Print what is sent as well.")] = False,
 ) -> None:
     """Privatize texts as an adapter's training data was, and ask it for their classes."""
     from rapt import defaults
     from rapt.serving.client import is_url, opened
-    from rapt.serving.protocol import TEXTS
+    from rapt.serving.protocol import asked
     from rapt.serving.repeater import Repeater
 
     texts = _texts(text)
@@ -78,11 +87,22 @@ def predict(
             "release: got none, expected the folder of your own release with a provider "
             "elsewhere. Give --release, or --as-told to privatize as the provider says."
         )
+    tagger = tagger or defaults.tagger()
+    both = None
+    if combine is not None:
+        from rapt.serving.combining import Combined
+
+        if release is None:
+            raise RaptError(
+                "combine: got no --release, expected the folder of the release of these rows."
+            )
+        own = table or defaults.table(contract.statement.embedding)
+        both = Combined(provider, combine, release, own, tagger)
     privatize = Repeater(
         contract,
         _eta(contract, eta, elsewhere=is_url(adapter)),
         table,
-        tagger or defaults.tagger(),
+        tagger,
         language,
         allow_weak,
         budget,
@@ -90,12 +110,13 @@ def predict(
     sent, counts = privatize(segments)
     for line in privatize.said(counts):
         print(line, file=sys.stderr)
-    size = 1 if contract.statement.vectors else TEXTS  # vectors of one text fill a body
-    for start in range(0, len(sent), size):
-        some = sent[start : start + size]
-        for sent_text, row in zip(some, provider.probabilities(some), strict=True):
-            chances = dict(zip(contract.labels, row, strict=True))
-            typer.echo((_as_json if json else _as_lines)(sent_text, chances, show))
+    answers: Iterable[list[float]] = asked(provider, sent)
+    if both:
+        print(both.said(), file=sys.stderr)
+        answers = both(segments, list(answers))
+    for sent_text, row in zip(sent, answers, strict=True):
+        chances = dict(zip(contract.labels, row, strict=True))
+        typer.echo((_as_json if json else _as_lines)(sent_text, chances, show))
 
 
 def _texts(given: str) -> list[str]:

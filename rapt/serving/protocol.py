@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Protocol, TypeVar
 
@@ -65,6 +66,13 @@ class Provider(Protocol):
         """Return the probability of each class of the contract, for each of up to TEXTS texts."""
 
 
+def asked(provider: Provider, texts: Sequence[Text]) -> Iterator[list[float]]:
+    """Yield a provider's answer to each text, in requests that it takes."""
+    size = 1 if provider.contract.statement.vectors else TEXTS  # vectors of one text fill a body
+    for start in range(0, len(texts), size):
+        yield from provider.probabilities([*texts[start : start + size]])
+
+
 def read(kind: TypeAdapter[T], content: bytes, where: str) -> T:
     """Parse JSON of a type.
 
@@ -116,6 +124,7 @@ def read_contract(content: bytes, where: str) -> Contract:
         ("statement.table_sha256", HASH.fullmatch(statement.table_sha256), "64 hex digits"),
         # `type` is the key of the mechanism's name in params.yaml.
         ("statement.parameters", "type" not in statement.parameters, "a mechanism's alone"),
+        ("held_out", 0 <= contract.held_out <= 0.5, "a share from 0 to 0.5"),
         ("labels", distinct and all(map(str.isprintable, labels)), "printable names, each once"),
     ):
         if not holds:

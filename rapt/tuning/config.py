@@ -89,7 +89,7 @@ class Full(Section):
 class LinearProbe(Section):
     """Only the task head learns, by logistic regression on the frozen backbone's activations.
 
-    This is the cheapest tuner, as each text is read once. There is no reconstruction, which would
+    The backbone reads each text once. There is no reconstruction, which would
     share no weight with the head. Of `train` only batch_size, max_tokens and precision apply.
     """
 
@@ -97,6 +97,17 @@ class LinearProbe(Section):
     strength: PositiveFloat = Field(
         0.01, description="1 / the penalty on squared weights, of standardized activations"
     )
+
+
+class Tfidf(Section):
+    """Logistic regression on TF-IDF of the released words, without a backbone; the cheapest.
+
+    It counts words, pairs of words and characters within words. Cross-validation chooses the
+    penalty. There is no reconstruction. Of `train` only held_out and max_tokens apply: a segment's
+    leading words.
+    """
+
+    type: Literal["tfidf"] = "tfidf"
 
 
 class OtherTuner(Section, ABC):
@@ -110,7 +121,8 @@ class OtherTuner(Section, ABC):
 
 
 _Own = Annotated[
-    Lora | PromptTuning | PrefixTuning | PTuning | Full | LinearProbe, Field(discriminator="type")
+    Lora | PromptTuning | PrefixTuning | PTuning | Full | LinearProbe | Tfidf,
+    Field(discriminator="type"),
 ]
 # Another package adds one by an entry point of this group.
 TUNERS: Registry[type[Section]] = Registry(
@@ -251,8 +263,8 @@ class Run:
 
     @property
     def learning_rate(self) -> float:
-        """The tuner's; 0 for a linear probe, which takes no steps."""
-        return 0.0 if isinstance(self.tuner, LinearProbe) else self.tuner.learning_rate
+        """The tuner's; 0 for one that takes no steps."""
+        return float(getattr(self.tuner, "learning_rate", 0.0))
 
     @property
     def quantize(self) -> Literal["4bit"] | None:
@@ -271,10 +283,10 @@ class Trained:
 
     Its logits are float32 (n, classes) by split, of texts that it was not tuned on: `test`, and
     `train` for the rows held out. The caller removes the checkpoint once the cell is written. Until
-    then a finished seed is only scored again.
+    then a finished seed is only scored again. None: a fit that takes seconds has none.
     """
 
     result: SeedResult
     logits: dict[str, NDArray[np.float32]] = field(compare=False)
     device: str
-    checkpoint: Path
+    checkpoint: Path | None

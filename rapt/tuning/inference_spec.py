@@ -51,6 +51,7 @@ class Contract:
         backbone: the model's name in params.yaml.
         denoiser: the provider's denoiser, by the vectors in the folder `denoised`; None: words are
             read as released. It requires nothing of the user.
+        held_out: share of the training rows that were not tuned on: `TrainConfig.holds_out`.
     """
 
     statement: Statement
@@ -63,6 +64,7 @@ class Contract:
     precision: Precision
     max_tokens: int
     denoiser: DenoiserType | None
+    held_out: float = 0.0
 
 
 def write(run: Run, statement: Mapping[str, Any]) -> None:
@@ -80,6 +82,7 @@ def write(run: Run, statement: Mapping[str, Any]) -> None:
         precision=run.train.precision,
         max_tokens=run.train.max_tokens,
         denoiser=run.denoising.type if run.denoising else None,
+        held_out=run.train.held_out,
     )
     # Not atomic: the whole folder is written under a temporary name.
     content = json.dumps(asdict(contract), indent=1, sort_keys=True, ensure_ascii=False)

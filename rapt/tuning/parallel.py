@@ -9,7 +9,7 @@ from concurrent.futures.process import BrokenProcessPool
 from itertools import chain
 from multiprocessing import get_context
 
-from rapt.tuning.config import Run, Trained
+from rapt.tuning.config import Run, Tfidf, Trained
 from rapt.utils.device import device_name, has_gpu
 from rapt.utils.errors import RaptError
 from rapt.utils.process import die_with_parent, workers
@@ -56,6 +56,10 @@ def _saved(runs: Sequence[Run]) -> str:
 
 
 def _train_share(runs: Sequence[Run]) -> list[Trained]:
+    if isinstance(runs[0].tuner, Tfidf):
+        from rapt.tuning import train_tfidf
+
+        return [train_tfidf.train_seed(run) for run in runs]
     from rapt.tuning.train import train_seeds
 
     return train_seeds(runs)

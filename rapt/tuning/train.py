@@ -50,7 +50,8 @@ def train_seed(run: Run) -> SeedResult:
             too long for the backbone, or their vectors have another dimension.
     """
     (trained,) = train_seeds([run])
-    trained.checkpoint.unlink()
+    if trained.checkpoint:
+        trained.checkpoint.unlink()
     return trained.result
 
 

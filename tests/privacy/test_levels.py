@@ -32,6 +32,10 @@ def test_each_method_has_the_eta_that_replaces_the_share(
     assert [(row["method"], row["level"]) for row in rows] == [
         (name, level) for name in METHODS for level in ("replaced-50", "replaced-80")
     ]
+    laws = {row["method"]: row["guarantee"] for row in rows if row["level"] == "replaced-50"}
+    eta = next(row["eta"] for row in rows if row["method"] == "nouns")
+    assert laws["nouns"].startswith(f"P[M(w)=y] <= exp({eta} * d(w, w')) * P[M(w')=y]")
+    assert "words w, w' of one category" in laws["nouns"] and "category" not in laws["t2t"]
     files.write_json(paths.levels("tiny"), rows)
     for how, categories in METHODS.values():
         for level, share in (("replaced-50", 0.5), ("replaced-80", 0.8)):
@@ -84,16 +88,16 @@ def test_a_level_of_recovery_is_the_largest_eta_whose_upper_bound_holds(
     assert level_search.recovered(curve, at, 0).high > 0.6
 
 
-def test_a_level_that_a_method_cannot_reach_is_one_line(table: EmbeddingTable) -> None:
+def test_each_level_that_a_method_cannot_reach_is_one_line(table: EmbeddingTable) -> None:
     """Over half of the words are twins of others: replaced at whatever η."""
     twins = EmbeddingTable(table.folder)
     twins.vectors = np.tile(table.vectors[:2], (9, 1))
     with pytest.raises(RaptError) as error:
-        level_search.at_levels(twins, {"t2t": METHODS["t2t"]}, ["replaced-20"], SIZE, 0)
-    assert str(error.value).startswith(
-        "sweep.etas: got replaced-20 with method t2t, expected a level that an η of it gives. At "
-    )
-    assert "\n" not in str(error.value)
+        levels = ["replaced-10", "replaced-70", "replaced-20"]
+        level_search.at_levels(twins, {"t2t": METHODS["t2t"]}, levels, SIZE, 0)
+    for line, level in zip(str(error.value).splitlines(), levels[::2], strict=True):
+        expected = f"got {level} with method t2t, expected a level that an η of it gives. At "
+        assert line.startswith(f"sweep.etas: {expected}")
 
 
 def test_a_statement_says_the_number_and_the_level() -> None:

@@ -20,6 +20,7 @@ def test_the_contract_holds_what_both_sides_need_and_nothing_of_the_texts(run: R
         "precision": "float32",
         "max_tokens": 16,
         "denoiser": None,
+        "held_out": 0.0,
     }
     assert statement["table_sha256"] == "0" * 64
     assert statement["categories"] == ["noun", "verb"]

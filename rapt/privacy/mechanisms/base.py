@@ -23,6 +23,8 @@ Distances = NDArray[np.float64]
 class Space:
     """The candidate words of one group: the outputs that a mechanism may release.
 
+    Spaces of the same arrays are equal, so that what is made of one is made once for every η.
+
     Attributes:
         vectors: float32 (V, d).
         frequency: float64 (V,), public relative frequency of each word, 0 if unknown.
@@ -30,6 +32,15 @@ class Space:
 
     vectors: NDArray[np.float32]
     frequency: NDArray[np.float64]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Space) and self._arrays() == other._arrays()
+
+    def __hash__(self) -> int:
+        return hash(self._arrays())
+
+    def _arrays(self) -> tuple[int, int]:
+        return id(self.vectors), id(self.frequency)
 
     def search(self) -> ExactSearch:
         """Return the exact search of nearest candidates."""

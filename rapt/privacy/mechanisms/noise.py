@@ -41,6 +41,7 @@ def noisy(vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
     return sums
 
 
+TOGETHER = 64  # words whose neighbours are found at once
 NOISE = ("noise", "sphere", "nearest-word")  # the lemmas that all of them rest on
 
 
@@ -186,14 +187,13 @@ class RankNeighbours(NoiseMechanism):
             # The inverse of the truncated geometric distribution function.
             ranks = np.log1p(draws[:, -1] * np.expm1(decay * size)) / decay
             ranks = np.minimum(ranks.astype(np.int64), size - 1)
-            released = np.empty_like(pivots)
-            for i, (pivot, rank) in enumerate(zip(pivots, ranks, strict=True)):
-                # Distance 0 to itself: rank 0 is the pivot, of duplicates the lowest row.
-                released[i] = (
-                    search.nearest(space.vectors[pivot : pivot + 1], int(rank) + 1)[0, -1]
-                    if rank
-                    else pivot
-                )
+            # Distance 0 to itself: rank 0 is the pivot, of duplicates the lowest row.
+            released, further = pivots.copy(), np.argsort(ranks, kind="stable")
+            further = further[ranks[further] > 0]
+            for start in range(0, len(further), TOGETHER):  # of like ranks
+                rows = further[start : start + TOGETHER]
+                found = search.nearest(space.vectors[pivots[rows]], int(ranks[rows[-1]]) + 1)
+                released[rows] = found[np.arange(len(rows)), ranks[rows]]
             return released
 
         return release

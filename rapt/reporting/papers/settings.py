@@ -79,7 +79,7 @@ def differences(params: Params, paper: Experiment, compared: str) -> str:
         studies = params.studies.values()
         backbones = dict.fromkeys([*sweep.backbones, *(study.backbone for study in studies)])
         tuners = [params.tuners[n] for n in (*sweep.tuners, *(study.tuner for study in studies))]
-        rates = dict.fromkeys(t.learning_rate for t in tuners if t.type != "linear-probe")
+        rates = dict.fromkeys(t.learning_rate for t in tuners if hasattr(t, "learning_rate"))
         plain = [params.methods[name].plain_tokens for name in sweep.methods]
         parts = [
             _data(params, sweep.train, paper),

@@ -1,0 +1,145 @@
+"""The leaderboard: mechanisms at one level, with ranks as sure as the test texts make them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rapt.analysis.intervals import CONFIDENCE, difference
+from rapt.baselines.combined import stacked
+from rapt.param_types import level
+from rapt.reporting import tables
+from rapt.reporting.tables import Utility
+from rapt.results.reader import Results
+
+Right = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A mechanism at a level, on a task, tuned and scored.
+
+    Its list has the same task, backbone, tuner and level, and the same use of the local model.
+    """
+
+    task: str
+    backbone: str
+    tuner: str
+    level: str
+    method: str
+    with_local: bool
+    # What is claimed for it, the η that gives the level, and its guarantee by which distance.
+    protection: str
+    eta: float | None
+    metric: str | None
+    guarantee: str | None
+    accuracy: float | None
+    accuracy_low: float | None
+    accuracy_high: float | None
+    # The best and the worst rank by accuracy that the texts leave open; 1 is the highest accuracy.
+    rank_low: int
+    rank_high: int
+    over_local: float | None
+    over_local_low: float | None
+    over_local_high: float | None
+    against_local: str | None
+    # The strongest attack on the release, and the share of protected words that it recovers.
+    attack: str | None
+    recovered: float | None
+    recovered_low: float | None
+    recovered_high: float | None
+    replaced_share: float | None
+
+    @property
+    def group(self) -> tuple[str, str, str]:
+        """The factors that are fixed while method and level vary."""
+        return (self.task, self.backbone, self.tuner)
+
+    @property
+    def rank(self) -> str:
+        """The rank as a number, or as a range."""
+        ends = dict.fromkeys((self.rank_low, self.rank_high))
+        return "–".join(map(str, ends))
+
+
+def leaderboard(results: Results) -> list[Entry]:
+    """Return a row for each tuned cell at a level, the highest accuracy of each list first.
+
+    Cells at an η of their own are left out: equal η is not equal protection. So are lists of one.
+    """
+    attacks, lists = tables.privacy(results), defaultdict[Any, list[tuple[Utility, Right]]](list)
+    for cell in results.of("train"):
+        if level(cell.factors["eta"]) is None or "test" not in cell.predictions:
+            continue
+        local = results.local(cell.factors["task"])
+        for row in tables.utility_of(results, cell):
+            own = cell.predictions["test"]
+            if row.with_local and local:
+                own = stacked(cell.predictions, local.predictions)
+            lists[(*row.group, row.eta, row.with_local)].append((row, own.right))
+    found = []
+    for several in lists.values():
+        if len(several) > 1:
+            open_ranks = ranks([right for _, right in several])
+            entries = [
+                _entry(results, row, attacks, *ends)
+                for (row, _), ends in zip(several, open_ranks, strict=True)
+            ]
+            found += sorted(entries, key=lambda entry: -(entry.accuracy or 0))
+    return found
+
+
+def ranks(rights: Sequence[Right]) -> list[tuple[int, int]]:
+    """Return the best and the worst rank of each model that the texts leave open.
+
+    A model is surely above another where the interval of their difference, paired by text, is above
+    0. The intervals of all pairs hold together in 95 % of all samples (Bonferroni), so the ranges
+    do as well (Mogstad et al., 2024).
+
+    Args:
+        rights: whether each seed's model is right about each of the same texts, bool (k, n).
+    """
+    count = len(rights)
+    confidence = 1 - (1 - CONFIDENCE) / max(1, count * (count - 1) / 2)
+    above = np.zeros((count, count), bool)
+    for one, other in permutations(range(count), 2):
+        above[one, other] = difference(rights[one], rights[other], confidence)[1] > 0
+    return [(1 + int(above[:, i].sum()), count - int(above[i].sum())) for i in range(count)]
+
+
+def _entry(
+    results: Results, row: Utility, attacks: Sequence[tables.Privacy], best: int, worst: int
+) -> Entry:
+    shared = Entry.__annotations__.keys() & Utility.__annotations__.keys() - {"eta"}
+    at = next(
+        (
+            found
+            for found in results.levels.get(row.embedding, ())
+            if (found["method"], found["level"]) == (row.method, row.eta)
+        ),
+        {},
+    )
+    attack = tables.strongest(row, attacks)
+    low, high = (
+        (attack.empirical_privacy_low, attack.empirical_privacy_high) if attack else (None, None)
+    )
+    return Entry(
+        **{name: getattr(row, name) for name in shared},
+        level=row.eta,
+        eta=at.get("eta"),
+        metric=at.get("metric"),
+        guarantee=at.get("guarantee"),
+        rank_low=best,
+        rank_high=worst,
+        against_local=row.against_local,
+        attack=attack.attack if attack else None,
+        recovered=attack.attack_accuracy if attack else None,
+        recovered_low=None if high is None else 1 - high,
+        recovered_high=None if low is None else 1 - low,
+    )
