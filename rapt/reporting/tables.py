@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from scipy.special import stdtrit  # not scipy.stats, which takes a second to import
 
 from rapt.analysis.intervals import difference, of_accuracy
-from rapt.attacks.base import Inversion
+from rapt.attacks.base import Attack, Inversion
 from rapt.baselines.combined import stacked
 from rapt.grid import ATTACKED, CLEAN, LOCAL, TUNED, is_unprotected, sorted_etas
 from rapt.params import Params
@@ -388,7 +388,7 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         cell=cell.plan.cell,
         **{"backbone": None, "tuner": None, **cell.factors},  # type: ignore[arg-type]
         target=target.name,
-        knows=attack.attacker_knowledge,
+        knows="; ".join([attack.attacker_knowledge, *_texts_read(attack, cell)]),
         given=attack.given,
         protection=cell.protection,
         **_parts("empirical_privacy", empirical, "sd", *ENDS),
@@ -405,6 +405,14 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         clean_squared_error=_mean(_squared_error(clean)),
         command=cell.plan.command,
     )
+
+
+def _texts_read(attack: Attack, cell: Cell) -> Iterator[str]:
+    """Say which public text an attacker has read: the task, and how many texts once it has run."""
+    counts = cell.content.counts if cell.content else {}
+    for task in attack.reads if isinstance(attack, Inversion) else ():
+        number = counts.get(f"texts of {task}")
+        yield f"{'texts' if number is None else f'{number:,} texts'} of {task}"
 
 
 def differences(results: Results) -> list[Difference]:
