@@ -65,7 +65,7 @@ class _Reader:
         """Return the likeliest originals of a text, given its words in each copy."""
         table = self._public.table
         rows = np.stack([table.rows(words) for words in copies], axis=1)
-        noisy = ((rows >= 0) & self._noisy[rows]).all(axis=1)
+        noisy = np.min((rows >= 0) & self._noisy[rows], axis=1).tolist()
         emissions = [
             np.prod([self._emission(row) for row in of], axis=0) if hidden else self._seen(word)
             for of, hidden, word in zip(rows, noisy, copies[0], strict=True)

@@ -17,9 +17,9 @@ Shares = NDArray[np.float64]
 class Bigrams:
     """P(v|w), that v follows w, over S = V + 2 states.
 
-    The states are the words of a table by their rows, then UNKNOWN, any other word, and EDGE, the
-    beginning and the end of a text. By Witten and Bell (1991), with c the counts in public text and
-    T(w) the number of distinct states that follow w there,
+    The states are the words of a table by their rows, any other word, and the edge of a text. By
+    Witten and Bell (1991), with c the counts in public text and T(w) the number of distinct states
+    that follow w there,
 
         P(v|w) = (c(w,v) + T(w)·P(v)) / (c(w) + T(w)),    P(v) = (c(v) + T·π(v)) / (c + T)
 

@@ -72,7 +72,8 @@ def by_noise(privatizer: Privatizer, words: Mapping[Occurrence, int]) -> float:
         own = {word: count for (word, of), count in words.items() if of == group}
         share = sum(own.values()) / total
         prior = np.array([*own.values()]) / sum(own.values())
-        vectors = mechanism.standard(spaces[group], table.embed([*own]).astype(np.float64))
+        embedded = mechanism.standard(spaces[group], table.embed([*own]))
+        vectors = np.asarray(embedded, np.float64)
         n = max(2, round(DRAWS * share))
         noise = mechanism.draw(rng, n, table.dimension)[:, : table.dimension]
         noisy = vectors[rng.choice(len(prior), n, p=prior)] + noise / eta
