@@ -1,0 +1,33 @@
+"""The scores of the reconstruction, before it has learnt anything and after one step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from rapt.attacks.base import Release
+from rapt.attacks.bayesian import Bayesian
+from rapt.text.table import EmbeddingTable
+from tests.attacks.test_trained_reconstruction import LENGTH, NONE, V, attack, public
+from tests.attacks.test_trained_reconstruction import encoder as encoder
+
+
+def test_untrained_it_decides_as_the_posterior(table: EmbeddingTable, encoder: Path) -> None:
+    """Also of a word that is no candidate, which is then taken as it is, and of a long text."""
+    counts = np.random.default_rng(0).integers(1, 100, (V, V)) + 100 * np.eye(V, dtype=int)
+    known = public(table, LENGTH, counts)
+    release = [Release([[*table.words, "unseen"], [], table.words * 10])]
+    bayes = Bayesian(type="bayesian", prior="public").fit(known, NONE, 0).words(release)
+    untrained = attack(encoder, words=1, learning_rate=1e-12).fit(known, NONE, 0)
+    assert untrained.words(release) == bayes
+    few = attack(encoder, words=1, learning_rate=1e-12, candidates=3).fit(known, NONE, 0)
+    alone = Release([[word] for word in table.words])
+    pairs = zip(alone.words, few.words([alone]), strict=True)
+    others = {guess for (word,), (guess,) in pairs if guess != word}
+    assert 0 < len(others) <= 3
+    trained, again = (
+        attack(encoder, words=1, learning_rate=0.1).fit(known, NONE, 0).words(release)
+        for _ in range(2)
+    )
+    assert trained == again != bayes
