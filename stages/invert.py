@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rapt import grid, params, paths
 from rapt.attacks.base import Inversion, Pairs, Public, Release
 from rapt.attacks.inversion_scores import Victims
-from rapt.attacks.scores import intervals
+from rapt.attacks.scores import halves, intervals
 from rapt.privacy import seeded
 from rapt.privacy.channel import Channel
 from rapt.privacy.privatizer import Privatizer, Words
@@ -73,6 +73,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
         baselines=baselines,
         upper_bounds=how.upper_bounds(public, victims.protected_words),
         intervals=intervals(scores),
+        halves=halves(scores),
         counts={name: int(getattr(victims, name).sum()) for name in ("words", "protected")}
         | {f"texts of {of}": len(some) for of, some in texts.items()},
     )
