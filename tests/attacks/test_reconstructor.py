@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from rapt.attacks.base import Release
-from rapt.attacks.bayesian import Bayesian
+from rapt.attacks.bayesian import likeliest
+from rapt.attacks.trained_reconstruction import posterior_of_text
 from rapt.text.table import EmbeddingTable
 from tests.attacks.test_trained_reconstruction import LENGTH, NONE, V, attack, public
 from tests.attacks.test_trained_reconstruction import encoder as encoder
@@ -18,7 +19,7 @@ def test_untrained_it_decides_as_the_posterior(table: EmbeddingTable, encoder: P
     counts = np.random.default_rng(0).integers(1, 100, (V, V)) + 100 * np.eye(V, dtype=int)
     known = public(table, LENGTH, counts)
     release = [Release([[*table.words, "unseen"], [], table.words * 10])]
-    bayes = Bayesian(type="bayesian", prior="public").fit(known, NONE, 0).words(release)
+    bayes = likeliest(posterior_of_text(known), table, release)
     untrained = attack(encoder, words=1, learning_rate=1e-12).fit(known, NONE, 0)
     assert untrained.words(release) == bayes
     few = attack(encoder, words=1, learning_rate=1e-12, candidates=3).fit(known, NONE, 0)
