@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array
 from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, embedding_bag
@@ -24,7 +24,7 @@ from rapt import models
 from rapt.attacks.base import Public, Texts, by_text
 from rapt.attacks.recognizer import ENCODERS
 from rapt.privacy.categories import VERBATIM
-from rapt.privacy.posterior import Posterior
+from rapt.privacy.posterior import TINY, Posterior
 from rapt.privacy.privatizer import Words
 from rapt.privacy.streams import stream
 from rapt.tuning.backbones import load_tokenizer, most_tokens
@@ -39,48 +39,64 @@ if TYPE_CHECKING:
 
 LONGEST = 128  # words read at once at most; a longer text is read in parts
 BATCH = 32  # texts guessed at once
-# P(w|y) that counts as none, as the draws may not have met what is less likely.
-LEAST = 1e-4
+LEAST = 1e-3  # the share of a word's releases that draws have not met, at least
 
 
 class Reconstructor(nn.Module):
     """Scores for each released word y the candidates, and y itself if it is none of them.
 
-    The score of w is h·e(w) + b(w) + β·log(1 + P(w|y) / LEAST), and for w = y a copy score more.
-    h and the copy score are linear in the encoder's state at this place. e(w) is the mean vector of
-    the word's tokens, and P(w|y) the posterior without context. At first h, b and the copy score
-    are 0, so that it decides as the posterior does.
+    The score of w is h·e(w) + b(w) + β·log(P(y|w) / r(y,w)), and for w = y a copy score more. h and
+    the copy score are linear in the encoder's state at this place. e(w) is the mean vector of the
+    word's tokens, and r(y,w) the part of P(y|w) that no draw has met. At first h and the copy score
+    are 0, and b(w) = log(π(w)·r(y,w)) but for a term of y. So it decides by P(y|w)·π(w), with π the
+    word's frequency in the public text.
     """
 
     _means: Tensor
     _candidates: Tensor
 
     def __init__(
-        self, encoder: Any, tokenizer: Any, public: Public, posterior: Posterior, words: list[str]
+        self,
+        encoder: Any,
+        tokenizer: Any,
+        public: Public,
+        posterior: Posterior,
+        counts: Mapping[str, int],
     ) -> None:
-        """Take an encoder; `words` are the candidates."""
+        """Take an encoder, and the candidates with their numbers in the public text."""
         super().__init__()
         self.encoder, self._tokenizer = encoder.requires_grad_(True), tokenizer
         encoder.get_input_embeddings().requires_grad_(False)
         self._longest = min(LONGEST, most_tokens(encoder) or LONGEST)
-        self._table, self._words, matrix = public.table, words, posterior.matrix
-        self._numbers = {word: number for number, word in enumerate(words)}
-        rows = self._table.rows(words)
+        self._table, self._words = public.table, list(counts)
+        self._numbers = {word: number for number, word in enumerate(counts)}
+        leads, rows = posterior.leads, self._table.rows(counts)
+        self._has_posterior = np.asarray(leads.sum(axis=1)) > 0
+        least = posterior.overall[posterior.overall > 0].min(initial=1.0)
+        share = 1 / np.maximum(posterior.overall, least)
+        # Of a word outside the table no draw is known.
+        rest = np.maximum(posterior.rest, LEAST)
+        of_words = np.where(rows >= 0, rest[rows], 1.0)
         (known,) = np.nonzero(rows >= 0)
-        shape = (len(rows), matrix.shape[0])
-        chosen = csr_array((np.ones(len(known)), (known, rows[known])), shape=shape)
-        self._log, self._log_kept = _log(matrix @ chosen.T), np.log1p(matrix.diagonal() / LEAST)
-        self._has_posterior = np.diff(matrix.indptr) > 0
-        means = matrix @ self._vectors(self._table.words).numpy()
+        chosen = csr_array(
+            (1 / of_words[known], (rows[known], known)), shape=(len(rest), len(rows))
+        )
+        self._log = csr_array(diags_array(share) @ leads @ chosen)
+        self._log.data = np.log1p(self._log.data)
+        bias = np.log(np.array([*counts.values()]) / sum(counts.values()) * of_words)
+        kept = np.log(np.maximum(posterior.prior, TINY) * rest)
+        self._log_kept = kept + np.log1p(leads.diagonal() * share / rest)
+        means = posterior.matrix @ self._vectors(self._table.words).numpy()
         self.register_buffer("_means", torch.from_numpy(means.astype(np.float32)))
-        self.register_buffer("_candidates", self._vectors(words))
+        self.register_buffer("_candidates", self._vectors(self._words))
         size = encoder.config.hidden_size
         self.mean, self.state = nn.Linear(size, size), nn.Linear(size, size)
         self.noisy, self.copy = nn.Embedding(2, size), nn.Linear(size, 1)
         for layer in (self.mean, self.state, self.noisy, self.copy):
             for weights in layer.parameters():
                 nn.init.zeros_(weights)
-        self.bias, self.trust = nn.Parameter(torch.zeros(len(words))), nn.Parameter(torch.ones(1))
+        self.bias = nn.Parameter(torch.from_numpy(bias).float())
+        self.trust = nn.Parameter(torch.ones(1))
 
     @classmethod
     def fitted(
@@ -111,7 +127,7 @@ class Reconstructor(nn.Module):
         torch.manual_seed(seed)
         layers = min(how.layers, files.read_json(folder / "config.json")["num_hidden_layers"])
         encoder = models.load(AutoModel, folder, dtype=torch.float32, num_hidden_layers=layers)
-        candidates = [word for word, _ in words.most_common(how.candidates)]
+        candidates = dict(words.most_common(how.candidates))
         own = cls(encoder, load_tokenizer(folder), public, posterior, candidates)
         with threadpool_limits(1):  # so that the figures do not depend on the cores
             own._fit(how, public, seed)
@@ -234,9 +250,3 @@ class Reconstructor(nn.Module):
         targets = self._places([word for word, is_one in zip(words, chosen, strict=True) if is_one])
         total = cross_entropy(self(released, chosen), targets, reduction="sum")
         return total / max(1, len(targets))
-
-
-def _log(matrix: csr_array) -> csr_array:
-    matrix = csr_array(matrix)
-    matrix.data = np.log1p(matrix.data / LEAST)
-    return matrix

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Release
 from rapt.attacks.bayesian import posterior
 from rapt.param_types import MINILM, Model, Names, Sha256
 
-if TYPE_CHECKING:
-    from rapt.privacy.posterior import Posterior
-
 
 class TrainedReconstruction(Inversion):
     """The original of each word by an encoder that reads the whole released text.
 
     It is trained on public text that the attacker privatizes, with fresh noise in each pass. It
-    begins as `bayesian`: P(w|y) is part of its scores. It learns what context adds, and which
+    begins as `bayesian`: P(y|w)·π(w) is its first score. It learns what context adds, and which
     words are released as they are.
     """
 
@@ -61,19 +56,9 @@ class TrainedReconstruction(Inversion):
         from rapt.attacks.reconstructor import Reconstructor
 
         folder = models.folder(self.model, self.sha256)
-        fitted = Reconstructor.fitted(self, folder, public, posterior_of_text(public), seed)
+        fitted = Reconstructor.fitted(self, folder, public, posterior(public, "public", []), seed)
 
         def invert(copies: Sequence[Release]) -> list[list[str]]:
             return fitted.originals(copies[0].words)
 
         return Inverter(invert)
-
-
-def posterior_of_text(public: Public) -> Posterior:
-    """Compute P(w|y) with words as frequent as in the public text."""
-    from rapt.attacks.bigrams import Bigrams
-
-    found, table = posterior(public, "public", []), public.table
-    rows = (table.rows(map(table.form, text.words)) for text in public.texts)
-    frequent = Bigrams.of(rows, found.prior).single[: len(table.words)]
-    return replace(found, prior=np.where(found.prior > 0, frequent, 0))
