@@ -49,9 +49,9 @@ def by_channel(public: Public, words: Mapping[Occurrence, int]) -> float:
     groups = np.array([group for _, group in words], np.int64)
     number = np.array([*words.values()], np.int64)
     known = (rows >= 0) & (public.groups[rows] == groups)
-    every = np.bincount(rows[known], number[known].astype(np.float64), len(public.groups))
+    every = np.bincount(rows[known], number[known], len(public.groups))
     counts = every[public.channel.rows]
-    best = csr_array(diags_array(counts) @ public.channel.matrix).max(axis=0)
+    best = csr_array(diags_array(counts.astype(np.float64)) @ public.channel.matrix).max(axis=0)
     return float((best.sum() + number.sum() - counts.sum()) / max(1, number.sum()))
 
 
