@@ -277,8 +277,13 @@ class Params(Section):
                     yield not_allowed(f"studies.{study}.{factor}", given, names)
         for name in (*self.sweep.inversions, *self.sweep.channel_inversions):
             how = self.attacks.get(name)
-            if isinstance(how, Inversion) and how.takes > self.seeds:
+            if not isinstance(how, Inversion):
+                continue
+            if how.takes > self.seeds:
                 yield f"attacks.{name}.copies: got {how.takes}, expected at most {self.seeds}."
+            for task in how.reads:
+                if task not in swept:
+                    yield not_allowed(f"attacks.{name}.public_text", task, swept)
         yield from self._unfit_inversions()
         yield from self._untunable()
         yield from self._words_alone()

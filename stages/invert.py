@@ -1,6 +1,6 @@
 """Invert a release: `python -m stages.invert nearest movies t2t 75`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from rapt import grid, params, paths
 from rapt.attacks.base import Inversion, Pairs, Public, Release
 from rapt.attacks.inversion_scores import Victims
-from rapt.attacks.scores import intervals
+from rapt.attacks.scores import halves, intervals
 from rapt.privacy import seeded
 from rapt.privacy.channel import Channel
+from rapt.privacy.privatizer import Privatizer, Words
 from rapt.results import cells
 from rapt.utils import files
 from rapt.utils.progress import bar
@@ -33,14 +34,19 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     privatizer = seeded.privatizer(embedding, mechanism, statement["categories"], eta)
     table = privatizer.table
     channel = paths.channel(embedding, name)
-    public = Public.of(
-        privatizer, Channel.load(channel, len(table.words)) if how.reads_channel else None
-    )
     tagged = {s: files.read_parquet(paths.tagged(task) / f"{s}.parquet") for s in ("train", "test")}
+    texts = {of: _public_text(privatizer, of, tagged["test"]) for of in how.reads}
+    public = Public.of(
+        privatizer,
+        Channel.load(channel, len(table.words)) if how.reads_channel else None,
+        [text for of in texts.values() for text in of],
+    )
     own = [[table.form(word) for word in text] for text in tagged["train"]["words"].to_pylist()]
-    texts = [privatizer.text(*row) for row in seeded.rows_of(tagged["test"], *seeded.TAGGED)]
-    words = tagged["test"]["words"].to_pylist()
-    victims = Victims(words, [text.groups for text in texts], table.form)
+    victims = Victims(
+        tagged["test"]["words"].to_pylist(),
+        [text.groups for text in _texts(privatizer, tagged["test"])],
+        table.form,
+    )
 
     def copy(k: int, split: str) -> Release:
         def noise(released: pa.Table) -> Iterator[NDArray[np.float64]]:
@@ -49,9 +55,11 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
         return Release.read(folder / f"seed-{k}/{split}.parquet", noise)
 
     scores, seeds, baselines = [], [], {"majority": victims.majority()}
+    inverter = None
     # Of an attack that takes several copies a seed is the first of them; none is taken twice.
     for k in bar(range(0, p.seeds - how.takes + 1, how.takes), attack, p.seeds // how.takes):
-        inverter = how.fit(public, Pairs(own, copy(k, "train")), p.seed + k)
+        if inverter is None or how.reads_pairs:
+            inverter = how.fit(public, Pairs(own, copy(k, "train")), p.seed + k)
         released = [copy(k + i, "test") for i in range(how.takes)]
         errors = None
         if inverter.vectors and victims.protected.any():
@@ -63,10 +71,29 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
         protection=statement["protection"],
         seeds=seeds,
         baselines=baselines,
-        upper_bounds=how.upper_bounds(public, *victims.counts(public)),
+        upper_bounds=how.upper_bounds(public, victims.protected_words),
         intervals=intervals(scores),
-        counts={name: int(getattr(victims, name).sum()) for name in ("words", "protected")},
+        halves=halves(scores),
+        counts={name: int(getattr(victims, name).sum()) for name in ("words", "protected")}
+        | {f"texts of {of}": len(some) for of, some in texts.items()},
     )
+
+
+def _texts(privatizer: Privatizer, tagged: pa.Table) -> Iterator[Words]:
+    return (privatizer.text(*row) for row in seeded.rows_of(tagged, *seeded.TAGGED))
+
+
+def _public_text(privatizer: Privatizer, task: str, victims: pa.Table) -> list[Words]:
+    """Return a task's training texts without those of the victims."""
+    form = privatizer.table.form
+
+    def key(words: Iterable[str]) -> tuple[str, ...]:
+        return tuple(map(form, words))
+
+    theirs = set(map(key, victims["words"].to_pylist()))
+    own = files.read_parquet(paths.tagged(task) / "train.parquet")
+    is_new = [key(words) not in theirs for words in own["words"].to_pylist()]
+    return list(_texts(privatizer, own.filter(pa.array(is_new))))
 
 
 if __name__ == "__main__":

@@ -31,10 +31,11 @@ def expected(p: params.Params) -> dict[str, set[Path]]:
     for task in s.tasks:
         stages[f"download@{task}"] = {paths.raw(task)}
         stages[f"tag@{task}"] = {paths.tagged(task)}
-        stages[f"clean@{task}"] = {paths.release(task, grid.CLEAN)}
+        stages[f"clean@{task}"] = with_words(clean(task))
         stages[f"gate-private@{task}"] = {paths.private_gate(f"{task}/any").parent}
     for task, method, eta in product(s.tasks, s.methods, s.etas):
-        stages[f"privatize@{task}-{method}-{eta}"] = {paths.release(task, f"{method}-{eta}")}
+        out = paths.release(task, f"{method}-{eta}")
+        stages[f"privatize@{task}-{method}-{eta}"] = with_words(out)
     for name in s.embeddings:
         stages[f"tables@{name}"] = {paths.table(name)}
         stages[f"levels@{name}"] = {paths.levels(name)}
@@ -48,7 +49,7 @@ def expected(p: params.Params) -> dict[str, set[Path]]:
     for attack, task in product(s.recognitions, s.recognize):
         stages[f"recognizer@{attack}-{task}"] = {paths.attacker(attack, task)}
     for study in p.studies:
-        stages[f"study-privatize@{study}"] = {paths.study_release(study)}
+        stages[f"study-privatize@{study}"] = with_words(paths.study_release(study))
         stages[f"study-gate@{study}"] = {paths.private_gate(f"studies/{study}")}
     for cell in grid.plan(p):
         adapter = {paths.adapter(cell.cell)} if cell.kind in grid.TUNED else set()
@@ -57,9 +58,15 @@ def expected(p: params.Params) -> dict[str, set[Path]]:
     return stages
 
 
+def with_words(release: Path) -> set[Path]:
+    """Return a release, and its statement in words beside it."""
+    return {release, release.with_name(f"{release.name}.txt")}
+
+
 def unprotected(p: params.Params) -> set[Path]:
     """Return the outs that hold text as it is, or what was learned from it."""
-    tasks = {of(task) for of in (paths.raw, paths.tagged, clean) for task in p.sweep.tasks}
+    tasks = {of(task) for of in (paths.raw, paths.tagged) for task in p.sweep.tasks}
+    tasks |= {out for task in p.sweep.tasks for out in with_words(clean(task))}
     attackers = product(p.sweep.recognitions, p.sweep.recognize)
     raw = [c for c in grid.plan(p) if c.factors["method"] in (grid.CLEAN, grid.LOCAL)]
     learned = {paths.adapter(c.cell) for c in raw} | {c.predictions for c in raw}

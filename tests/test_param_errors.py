@@ -209,6 +209,10 @@ FILES = {"type": "files", "files": {"train": "a.tsv", "test": "b.tsv"}, "sha256"
             "attacks.bayes-twice.copies: got 3, expected at most 2",
         ),
         (
+            lambda c: c["sweep"]["channel_inversions"].append("bayes-context"),
+            "attacks.bayes-context.public_text: got 'mine', expected ",
+        ),
+        (
             lambda c: c["attacks"]["bayes"].update(prior="none"),
             "attacks.bayes.prior: got 'none', expected one of public, release",
         ),

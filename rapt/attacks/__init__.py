@@ -20,6 +20,7 @@ from rapt.attacks.mlp_inversion import MlpInversion
 from rapt.attacks.nearest import NearestNeighbour
 from rapt.attacks.ner import Ner
 from rapt.attacks.replay import SeedReplay
+from rapt.attacks.trained_reconstruction import TrainedReconstruction
 from rapt.param_types import or_of, type_of
 from rapt.utils.registry import Registry
 
@@ -30,6 +31,7 @@ _Own = Annotated[
     | Autoencoder
     | Bayesian
     | ContextualBayesian
+    | TrainedReconstruction
     | MaskedToken
     | SeedReplay
     | AttributeMlp

@@ -20,13 +20,14 @@ if TYPE_CHECKING:  # params.yaml is validated with this module: every command wo
     import pyarrow as pa
 
     from rapt.privacy.channel import Channel
-    from rapt.privacy.privatizer import Privatizer
+    from rapt.privacy.privatizer import Privatizer, Words
     from rapt.text.table import EmbeddingTable
 
 T = TypeVar("T")
 Texts = Sequence[Sequence[str]]
 Vectors = NDArray[np.float32]
 Values = Mapping[str, Sequence[str]]
+Occurrence = tuple[str, int]  # a word as the table spells it, and the group it is replaced in
 
 
 def by_text(texts: Texts, values: Iterable[T]) -> list[list[T]]:
@@ -59,18 +60,24 @@ class Public:
         table: the mechanism's embedding table of V words.
         groups: for each word, the group in which it is replaced, int64 (V,).
         channel: P(y|w); None if the attack does not read it.
+        texts: public text, none of the victims'.
+        privatizer: the mechanism itself, to privatize own texts by.
     """
 
     table: EmbeddingTable
     groups: NDArray[np.int64]
     channel: Channel | None
+    texts: Sequence[Words] = ()
+    privatizer: Privatizer | None = None
 
     @classmethod
-    def of(cls, privatizer: Privatizer, channel: Channel | None) -> Public:
+    def of(
+        cls, privatizer: Privatizer, channel: Channel | None, texts: Sequence[Words] = ()
+    ) -> Public:
         """Collect what is public about the privatizer of a release."""
         size = len(privatizer.table.words)
         groups = np.asarray(privatizer.groups_of_rows(np.arange(size)), np.int64)
-        return cls(privatizer.table, groups, channel)
+        return cls(privatizer.table, groups, channel, texts, privatizer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +153,8 @@ class Inversion(Attack):
     reads_channel: ClassVar[bool] = False
     # The mechanisms that it can invert; None: all.
     mechanisms: ClassVar[frozenset[str] | None] = None
+    # Whether it learns from own pairs: it is then fitted anew to each seed's.
+    reads_pairs: ClassVar[bool] = False
 
     @abstractmethod
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
@@ -163,19 +172,21 @@ class Inversion(Attack):
         return getattr(self, "copies", 1)
 
     @property
+    def reads(self) -> Sequence[str]:
+        """The tasks whose training rows are its public text: `public_text`, else none."""
+        return getattr(self, "public_text", ())
+
+    @property
     def given(self) -> str | None:
         """Further releases of the same texts, each of which costs η again."""
         return f"{self.takes} releases" if self.takes > 1 else None
 
-    def upper_bounds(
-        self, public: Public, counts: NDArray[np.int64], others: int
-    ) -> dict[str, float]:
+    def upper_bounds(self, public: Public, words: Mapping[Occurrence, int]) -> dict[str, float]:
         """Return known upper bounds on the metrics of any attack of this kind, by metric.
 
         Args:
             public: the knowledge that the attack was fitted with.
-            counts: how often each word of the table is a protected word of the victims, int64 (V,).
-            others: the number of the victims' other protected words.
+            words: how often the victims have each protected word.
         """
         return {}
 

@@ -1,25 +1,34 @@
-"""Bayesian inversion by an attacker who knows the mechanism, and its upper bound."""
+"""Bayesian inversion by an attacker who knows the mechanism."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
-from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Release, by_text
+from rapt.attacks.base import (
+    Inversion,
+    Inverter,
+    Occurrence,
+    Pairs,
+    Public,
+    Release,
+    by_text,
+)
 
 if TYPE_CHECKING:
-    from rapt.privacy.channel import Channel
     from rapt.privacy.posterior import Posterior
     from rapt.text.table import EmbeddingTable
 
 Prior = Annotated[
     Literal["public", "release"],
     Field(description="how frequent words are: in public text, or fitted to the release too"),
+]
+Copies = Annotated[
+    PositiveInt, Field(description="releases of the same texts that the attacker has")
 ]
 
 
@@ -38,9 +47,7 @@ class Bayesian(Inversion):
 
     type: Literal["bayesian"]
     prior: Prior = "release"
-    copies: Annotated[
-        PositiveInt, Field(description="releases of the same texts that the attacker has")
-    ] = 1
+    copies: Copies = 1
 
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Learn nothing yet: the prior is fitted to the attacked release itself."""
@@ -50,14 +57,13 @@ class Bayesian(Inversion):
 
         return Inverter(invert)
 
-    def upper_bounds(
-        self, public: Public, counts: NDArray[np.int64], others: int
-    ) -> dict[str, float]:
+    def upper_bounds(self, public: Public, words: Mapping[Occurrence, int]) -> dict[str, float]:
         """Return the bound for a single release; for several none is known."""
+        from rapt.attacks.upper_bound import upper_bound
+
         if self.copies > 1:
             return {}
-        assert public.channel
-        return {"accuracy_protected": upper_bound(public.channel, counts, others)}
+        return {"accuracy_protected": upper_bound(public, words)}
 
 
 def posterior(public: Public, prior: str, copies: Sequence[Release]) -> Posterior:
@@ -85,24 +91,3 @@ def likeliest(
     modes = posterior.modes(rows.reshape(-1, len(copies)))
     likely = {p: table.words[w] for p, w in zip(distinct, modes, strict=True) if w >= 0}
     return by_text(copies[0].words, (likely.get(pair, pair[0]) for pair in seen))
-
-
-def upper_bound(channel: Channel, counts: NDArray[np.int64], others: int) -> float:
-    """Bound the share of the victims' words that any attacker without context recovers.
-
-    The bound is the Bayes vulnerability Σ_y max_w P(y|w)·π(w) (Chatzikokolakis et al., 2020), with
-    the victims' own word frequencies as π. Words that the channel does not know count as recovered.
-    As P(y|w) is estimated from draws, the maximum is biased upwards too.
-
-    Args:
-        channel: P(y|w).
-        counts: how often the victims have each word of the table, int64 (V,).
-        others: the number of the victims' other words.
-    """
-    from scipy.sparse import csr_array, diags_array
-
-    inside = counts[channel.rows]
-    best = csr_array(diags_array(inside.astype(np.float64)) @ channel.matrix).max(axis=0)
-    total = counts.sum() + others
-    unknown = total - inside.sum()
-    return float((best.sum() + unknown) / max(1, total))

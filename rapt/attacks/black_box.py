@@ -21,6 +21,7 @@ class BlackBox(Perceptron, Inversion):
 
     source: ClassVar[str] = "Qu et al., 2021; RAPT, figure 4"
     attacker_knowledge: ClassVar[str] = "the embedding table; texts of its own, before and after"
+    reads_pairs: ClassVar[bool] = True
 
     pairs: Annotated[
         PositiveInt, Field(description="words of its own that it learns from, at most")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.attacks.base import Public, Release, Texts, Vectors, by_text
+from rapt.attacks.base import Occurrence, Release, Texts, Vectors, by_text
 from rapt.attacks.scores import Counts, Scores
 from rapt.privacy.categories import VERBATIM
 from rapt.text.table import EmbeddingTable
@@ -62,20 +62,10 @@ class Victims:
             ratios["squared_error"] = (errors, self.protected)
         return Scores(ratios, {"empirical_privacy": "accuracy_protected"})
 
-    def counts(self, public: Public) -> tuple[NDArray[np.int64], int]:
-        """Count the protected words by row of the table, int64 (V,), and the other protected words.
-
-        Others are not in the table, or are replaced here in another group than the table's.
-        """
-        rows = {word: row for row, word in enumerate(public.table.words)}
-        counts, others = np.zeros(len(rows), np.int64), 0
-        for (word, group), count in Counter(self._protected).items():
-            row = rows.get(word)
-            if row is None or public.groups[row] != group:
-                others += count
-            else:
-                counts[row] += count
-        return counts, others
+    @property
+    def protected_words(self) -> Counter[Occurrence]:
+        """How often each word is protected."""
+        return Counter(self._protected)
 
     def squared_errors(
         self, vectors: Callable[[Vectors], Vectors], release: Release, table: EmbeddingTable

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from rapt.attacks.base import Inversion, Inverter, Pairs, Public
-from rapt.attacks.language_model import LanguageModel
+from rapt.param_types import Model, Sha256
+
+if TYPE_CHECKING:
+    from rapt.attacks.predictor import WordPredictor
 
 
-class MaskedToken(LanguageModel, Inversion):
+class MaskedToken(Inversion):
     """The word that fits best among the released words around it, whichever was released.
 
-    Words whose category is not protected are guessed, too, although they stay as they are. A word
-    may have another category in a text than in the table, and copying it is no merit of the attack.
+    The model is a masked language model, or a decoder, which sees only the words before. Words
+    whose category is not protected are guessed, too, although they stay as they are. A word may
+    have another category in a text than in the table, and copying it is no merit of the attack.
     """
 
     source: ClassVar[str] = "Yue et al., 2021 (arXiv 2106.01221)"
     attacker_knowledge: ClassVar[str] = "a public language model"
 
     type: Literal["masked-token"]
+    model: Annotated[Model, Field(description="the language model, as in backbones")]
+    sha256: Annotated[
+        Sha256 | None, Field(description="of its model.safetensors; null: unchecked")
+    ] = None
 
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Nothing is learned."""
@@ -38,3 +47,11 @@ class MaskedToken(LanguageModel, Inversion):
             return guesses
 
         return Inverter(lambda copies: [guess(text) for text in copies[0].words])
+
+    def predictor(self, public: Public) -> WordPredictor:
+        """Load the model as a predictor of the table's words."""
+        from rapt import models
+        from rapt.attacks.predictor import WordPredictor
+
+        folder = models.folder(self.model, self.sha256)
+        return WordPredictor(folder, public.table.words, public.table.frequency)

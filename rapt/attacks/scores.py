@@ -52,6 +52,16 @@ def intervals(seeds: Sequence[Scores]) -> dict[str, tuple[float, float]]:
     return found
 
 
+def halves(seeds: Sequence[Scores]) -> dict[str, tuple[float, float]]:
+    """Compute each metric that is a share over the even and over the odd texts, of all seeds."""
+    found = {}
+    for name in seeds[0].ratios:
+        right, counted = np.sum([seed.ratios[name] for seed in seeds], axis=0)
+        even, odd = (right[k::2].sum() / max(1, counted[k::2].sum()) for k in (0, 1))
+        found[name] = (float(even), float(odd))
+    return found
+
+
 def attribute_scores(
     truth: Mapping[str, Sequence[str]],
     guesses: Mapping[str, Sequence[str]],

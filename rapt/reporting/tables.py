@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from rapt.analysis.intervals import difference, of_accuracy
-from rapt.attacks.base import Inversion
+from rapt.attacks.base import Attack, Inversion
 from rapt.baselines.combined import stacked
 from rapt.grid import ATTACKED, CLEAN, LOCAL, TUNED, is_unprotected
 from rapt.params import Params
@@ -122,6 +122,9 @@ class Privacy:
     # For entities: F1.
     attack_accuracy: float | None
     attack_accuracy_sd: float | None
+    # For inversions: on the even and on the odd texts alone.
+    attack_accuracy_even: float | None
+    attack_accuracy_odd: float | None
     # For inversions: over all words, those that the method leaves unchanged included.
     attack_accuracy_all_words: float | None
     # For membership: the true positive rate at 1 % false positives.
@@ -274,7 +277,11 @@ def alike(params: Params, method: str) -> list[str]:
 
 
 def strongest(row: Utility, attacks: Sequence[Privacy]) -> Privacy | None:
-    """Return the attack that recovers most words of a row's release; None: none that counts."""
+    """Return the attack that recovers most words of a row's release; None: none that counts.
+
+    Where another attack is the strongest on the even texts than on the odd ones, the luckier of
+    them would be overstated. Its accuracy is then that of who chooses on the other half.
+    """
     own = [
         attack
         for attack in attacks
@@ -283,7 +290,15 @@ def strongest(row: Utility, attacks: Sequence[Privacy]) -> Privacy | None:
         and attack.counts
         and attack.attack_accuracy is not None
     ]
-    return max(own, key=lambda attack: attack.attack_accuracy or 0, default=None)
+    found = max(own, key=lambda attack: attack.attack_accuracy or 0, default=None)
+    if found is None or any(attack.attack_accuracy_odd is None for attack in own):
+        return found
+    of_even = max(own, key=lambda attack: attack.attack_accuracy_even or 0)
+    of_odd = max(own, key=lambda attack: attack.attack_accuracy_odd or 0)
+    if of_even is of_odd:
+        return found
+    scored = ((of_even.attack_accuracy_odd or 0) + (of_odd.attack_accuracy_even or 0)) / 2
+    return replace(found, attack_accuracy=scored)
 
 
 def sound(results: Results) -> set[tuple[str, str]]:
@@ -351,17 +366,21 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
     elif on_clean and on_clean.low is not None and baseline is not None:
         # It has to be beaten beyond chance, as half of the attacks without skill are above it.
         broken = on_clean.low <= baseline
+    known = cell.content.halves if cell.content else {}
+    halves = known.get(target.accuracy, (None, None))
     return Privacy(
         kind=kind,
         cell=cell.plan.cell,
         **{"backbone": None, "tuner": None, **cell.factors},  # type: ignore[arg-type]
         target=target.name,
-        knows=attack.attacker_knowledge,
+        knows="; ".join([attack.attacker_knowledge, *_texts_read(attack, cell)]),
         given=attack.given,
         protection=cell.protection,
         **_parts("empirical_privacy", empirical, "sd", *ENDS),
         seeds=empirical.n if empirical else None,
         **_parts("attack_accuracy", accuracy, "sd"),
+        attack_accuracy_even=halves[0],
+        attack_accuracy_odd=halves[1],
         attack_accuracy_all_words=_mean(cell.metric("accuracy")) if kind == "invert" else None,
         **_parts("tpr_at_1", cell.metric("tpr_at_1") if kind == "membership" else None, *ENDS),
         majority=cell.baseline(target.baseline),
@@ -373,6 +392,14 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         clean_squared_error=_mean(_squared_error(clean)),
         command=cell.plan.command,
     )
+
+
+def _texts_read(attack: Attack, cell: Cell) -> Iterator[str]:
+    """Say which public text an attacker has read: the task, and how many texts once it has run."""
+    counts = cell.content.counts if cell.content else {}
+    for task in attack.reads if isinstance(attack, Inversion) else ():
+        number = counts.get(f"texts of {task}")
+        yield f"{'texts' if number is None else f'{number:,} texts'} of {task}"
 
 
 def calibration(results: Results) -> list[dict[str, Any]]:

@@ -1,66 +1,67 @@
-"""A language model beside the channel, where the best success is known."""
+"""A Markov chain behind a channel, where the best success is known."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from rapt.attacks.base import Public, Release
-from tests.attacks.contexts import CONTEXT, MASKED, teach
-from tests.attacks.contexts import alternating as alternating
-from tests.attacks.test_bayesian import CHANNELS, FALSE_ALARM, NONE, Shares, draw
+from rapt.attacks.bayesian import Bayesian
+from rapt.attacks.bayesian_in_context import ContextualBayesian
+from rapt.privacy.privatizer import Words
+from tests.attacks.test_bayesian import CHANNELS, FALSE_ALARM, NONE, Shares
 from tests.attacks.test_bayesian import public as public
-from tests.tuning.conftest import backbone as backbone
 
 
-@pytest.mark.parametrize(
-    ("name", "places"),
-    [
-        ("identity", [[0.9, 0.1], [0.5, 0.5]]),
-        ("uniform", [[0.5, 0.5], [0.5, 0.5]]),
-        ("uniform", [[0.9, 0.1], [0.4, 0.6]]),
-        ("two words", [[0.5, 0.5], [0.5, 0.5]]),
-        ("two words", [[0.9, 0.1], [0.5, 0.5]]),
-        ("turned", [[0.7, 0.3], [0.2, 0.8]]),
-    ],
-)
-def test_they_reach_the_best_success_that_there_is(
-    public: Callable[[Shares], Public],
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    places: list[list[float]],
+@pytest.mark.parametrize("copies", [1, 2])
+def test_in_context_it_reaches_the_best_success_that_there_is(
+    public: Callable[[Shares], Public], copies: int
 ) -> None:
-    """At each place of texts of two words with the chances π that the model knows, tested exactly.
+    """Texts of three words of a Markov chain; at each place Σ_y max_w P(w, y), tested exactly."""
+    rng, n, matrix = np.random.default_rng(0), 3000, np.array(CHANNELS["two words"])
+    start, follow = np.array([0.5, 0.5]), np.array([[0.9, 0.1], [0.3, 0.7]])
 
-    Σ_y max_w P(y|w)·π(w), and max_w π(w) for who does not look at y.
-    """
-    rng, n = np.random.default_rng(0), 2000
-    matrix, chances = np.array(CHANNELS[name]), np.array(places)
+    def texts(n: int) -> NDArray[np.int64]:
+        found = rng.choice(2, (n, 3), p=start)
+        for at in (1, 2):
+            found[:, at] = rng.random(n) < follow[found[:, at - 1], 1]
+        return found
+
     known = public(matrix)
-    teach(monkeypatch, chances)
-    truth = np.stack([rng.choice(known.table.words[:2], n, p=own) for own in chances], axis=1)
-    released = np.reshape(draw(truth.ravel().tolist(), known, rng), truth.shape).tolist()
-    seen = [(own[:, None] * matrix).max(axis=0).sum() for own in chances]
-    for how, best in ((CONTEXT, seen), (MASKED, chances.max(axis=1))):
-        guessed = np.array(how.fit(known, NONE, 0).words([Release(released)]))
-        for right, share in zip((guessed == truth).sum(axis=0), best, strict=True):
-            assert binomtest(right, n, min(1.0, share)).pvalue > FALSE_ALARM
+    names = np.array(known.table.words)
+    known = replace(known, texts=[Words(names[text].tolist(), [0] * 3) for text in texts(5000)])
+    truth = texts(n)
+    seen = [np.where(rng.random((n, 3)) < matrix[truth, 1], 1, 0) for _ in range(copies)]
+    how = ContextualBayesian(type="bayesian-in-context", copies=copies, public_text=["any"])
+    guessed = how.fit(known, NONE, 0).words([Release(names[copy].tolist()) for copy in seen])
+    right = (np.array(guessed) == names[truth]).sum(axis=0)
+    best = np.zeros(3)
+    sequences = np.array(list(product((0, 1), repeat=3)))
+    chances = start[sequences[:, 0]] * follow[sequences[:, :-1], sequences[:, 1:]].prod(axis=1)
+    for released in product(sequences, repeat=copies):
+        joint = chances * np.prod(
+            [matrix[sequences, copy].prod(axis=1) for copy in released], axis=0
+        )
+        best += [max(joint[sequences[:, at] == w].sum() for w in (0, 1)) for at in range(3)]
+    for at in range(3):
+        assert binomtest(int(right[at]), n, best[at]).pvalue > FALSE_ALARM
+    assert not how.upper_bounds(known, {})
 
 
-def test_a_context_that_tells_all_recovers_all(alternating: Public) -> None:
-    rng = np.random.default_rng(0)
-    truth = [["nouna", "nounb"] * 3] * 200
-    flipped = {"nouna": "nounb", "nounb": "nouna"}
-    released = [[flipped[w] if rng.random() < 0.4 else w for w in text] for text in truth]
-    for how in (CONTEXT, MASKED):
-        assert how.fit(alternating, NONE, 0).words([Release(released)]) == truth
-
-
-def test_a_model_that_counts_for_little_changes_nothing(alternating: Public) -> None:
-    """P(nouna|y) is at least 0.4·0.67 / (0.4·0.67 + 0.6·0.33) = 0.57: nouna throughout."""
-    how = CONTEXT.model_copy(update={"weight": 1e-9})
-    guessed = how.fit(alternating, NONE, 0).words([Release([["nouna", "nounb"]])])
-    assert guessed == [["nouna", "nouna"]]
+def test_without_public_text_context_tells_nothing(public: Callable[[Shares], Public]) -> None:
+    known = public(np.array(CHANNELS["turned"]))
+    release = [Release([["nouna", "the", "nounb", "The", "unseen"], ["nounb"]])]
+    alone, blind = (
+        how.fit(known, NONE, 0).words(release)
+        for how in (
+            Bayesian(type="bayesian"),
+            ContextualBayesian(type="bayesian-in-context", public_text=["any"]),
+        )
+    )
+    assert alone == blind

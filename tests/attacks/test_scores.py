@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rapt.attacks.scores import Scores, attribute_scores, intervals, majority
+from rapt.attacks.scores import Scores, attribute_scores, halves, intervals, majority
 
 Right = dict[str, NDArray[np.bool_]]
 
@@ -34,6 +34,14 @@ def test_texts_of_one_author_belong_together() -> None:
     assert (low, high) == pytest.approx(bounds_of([alone, alone], None)["accuracy_age"])
     near, far = bounds_of([right, right], None)["accuracy_age"]
     assert high - low > 4 * (far - near)
+
+
+def test_halves_take_every_other_text_of_all_seeds() -> None:
+    counted = np.array([2, 1, 2, 3])
+    seeds = [
+        Scores({"it": (np.array(right), counted)}, {}) for right in ([2, 0, 1, 3], [0, 1, 1, 0])
+    ]
+    assert halves(seeds) == {"it": (4 / 8, 4 / 8)}
 
 
 def test_metrics_are_ratios_of_sums_and_what_they_leave() -> None:

@@ -44,7 +44,7 @@ PLANTED: list[tuple[str, str, str, Level]] = [
         "plain-length",
         "study-length",
         "train",
-        by_method("pct2t", "rapt-10", "rapt-20", "rapt", "rapt-80"),
+        by_method("pct2t", "rapt-5", "rapt-20", "rapt", "rapt-80"),
     ),
     ("plain-choice", "study-choice", "train", by_method("rapt", "rapt-frequency")),
     (

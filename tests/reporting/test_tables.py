@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rapt import paths
+from rapt import params, paths
 from rapt.grid import CLEAN, plan, released
 from rapt.params import Params
 from rapt.reporting import tables
@@ -123,6 +123,53 @@ def test_who_knows_the_channel_of_clean_text_reads_it_all(whole: Params) -> None
     own = [row for row in tables.privacy(reader.load(whole)) if row.attack == "bayes"]
     assert own and not any(row.unprotected for row in own)
     assert all(row.doubt is None and row.clean_accuracy == 1 for row in own)
+
+
+@pytest.mark.parametrize(
+    ("even", "odd", "read"),
+    [((0.5, 0.3), (0.4, 0.2), 0.45), ((0.5, 0.3), (0.2, 0.4), (0.2 + 0.3) / 2)],
+    ids=["one is the strongest", "each is lucky on a half"],
+)
+def test_the_strongest_attack_is_chosen_on_other_texts(
+    experiment: Params, even: tuple[float, float], odd: tuple[float, float], read: float
+) -> None:
+    results = reader.load(experiment)
+    row = next(r for r in tables.utility(results) if (r.method, r.eta) == ("t2t", "75"))
+    found = next(r for r in tables.privacy(results) if (r.kind, r.method) == ("invert", "t2t"))
+    attacks = [
+        replace(
+            found,
+            attack=f"attack-{k}",
+            task=row.task,
+            eta=row.eta,
+            broken=False,
+            given=None,
+            attack_accuracy=(even[k] + odd[k]) / 2,
+            attack_accuracy_even=even[k],
+            attack_accuracy_odd=odd[k],
+        )
+        for k in (0, 1)
+    ]
+    strongest = tables.strongest(row, attacks)
+    assert strongest and strongest.attack_accuracy == pytest.approx(read)
+    assert strongest.attack == "attack-0"
+    old = replace(attacks[0], attack_accuracy_odd=None, attack_accuracy=0.9)
+    assert tables.strongest(row, [old, attacks[1]]) is old  # a cell of an earlier version
+
+
+def test_what_an_attacker_has_read_is_named(experiment: Params) -> None:
+    cell = planned(experiment, "bayes-movies-t2t-75")
+    how = {"type": "bayesian-in-context", "public_text": ["tweets"]}
+    content = experiment.model_dump(mode="json")
+    content["attacks"]["bayes"] = how
+    read = params.validate(content)
+    assert "public texts; texts of tweets" in {r.knows.partition(", ")[2] for r in _rows_of(read)}
+    synthetic.write_cell(cell, counts={"texts of tweets": 1200})
+    assert any("; 1,200 texts of tweets" in row.knows for row in _rows_of(read))
+
+
+def _rows_of(p: Params) -> list[tables.Privacy]:
+    return [row for row in tables.privacy(reader.load(p)) if row.attack == "bayes"]
 
 
 def test_what_the_attacker_knows_stands_beside_every_result(experiment: Params) -> None:

@@ -1,0 +1,252 @@
+"""The encoder with a copy head that an attacker trains to reconstruct a text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, diags_array
+from threadpoolctl import threadpool_limits
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, embedding_bag
+from torch.nn.utils.rnn import pad_sequence
+from transformers import AutoModel
+
+from rapt import models
+from rapt.attacks.base import Public, Texts, by_text
+from rapt.attacks.recognizer import ENCODERS
+from rapt.privacy.categories import VERBATIM
+from rapt.privacy.posterior import TINY, Posterior
+from rapt.privacy.privatizer import Words
+from rapt.privacy.streams import stream
+from rapt.tuning.backbones import load_tokenizer, most_tokens
+from rapt.tuning.batches import by_length, shuffled
+from rapt.tuning.inputs import word_pieces
+from rapt.utils import files
+from rapt.utils.errors import RaptError, not_allowed
+from rapt.utils.progress import counter
+
+if TYPE_CHECKING:
+    from rapt.attacks.trained_reconstruction import TrainedReconstruction
+
+LONGEST = 128  # words read at once at most; a longer text is read in parts
+BATCH = 32  # texts guessed at once
+LEAST = 1e-3  # the share of a word's releases that draws have not met, at least
+
+
+class Reconstructor(nn.Module):
+    """Scores for each released word y the candidates, and y itself if it is none of them.
+
+    The score of w is h·e(w) + b(w) + β·log(P(y|w) / r(y,w)), and for w = y a copy score more. h and
+    the copy score are linear in the encoder's state at this place. e(w) is the mean vector of the
+    word's tokens, and r(y,w) the part of P(y|w) that no draw has met. At first h and the copy score
+    are 0, and b(w) = log(π(w)·r(y,w)) but for a term of y. So it decides by P(y|w)·π(w), with π the
+    word's frequency in the public text.
+    """
+
+    _means: Tensor
+    _candidates: Tensor
+
+    def __init__(
+        self,
+        encoder: Any,
+        tokenizer: Any,
+        public: Public,
+        posterior: Posterior,
+        counts: Mapping[str, int],
+    ) -> None:
+        """Take an encoder, and the candidates with their numbers in the public text."""
+        super().__init__()
+        self.encoder, self._tokenizer = encoder.requires_grad_(True), tokenizer
+        encoder.get_input_embeddings().requires_grad_(False)
+        self._longest = min(LONGEST, most_tokens(encoder) or LONGEST)
+        self._table, self._words = public.table, list(counts)
+        self._numbers = {word: number for number, word in enumerate(counts)}
+        leads, rows = posterior.leads, self._table.rows(counts)
+        self._has_posterior = np.asarray(leads.sum(axis=1)) > 0
+        least = posterior.overall[posterior.overall > 0].min(initial=1.0)
+        share = 1 / np.maximum(posterior.overall, least)
+        # Of a word outside the table no draw is known.
+        rest = np.maximum(posterior.rest, LEAST)
+        of_words = np.where(rows >= 0, rest[rows], 1.0)
+        (known,) = np.nonzero(rows >= 0)
+        chosen = csr_array(
+            (1 / of_words[known], (rows[known], known)), shape=(len(rest), len(rows))
+        )
+        self._log = csr_array(diags_array(share) @ leads @ chosen)
+        self._log.data = np.log1p(self._log.data)
+        bias = np.log(np.array([*counts.values()]) / sum(counts.values()) * of_words)
+        kept = np.log(np.maximum(posterior.prior, TINY) * rest)
+        self._log_kept = kept + np.log1p(leads.diagonal() * share / rest)
+        means = posterior.matrix @ self._vectors(self._table.words).numpy()
+        self.register_buffer("_means", torch.from_numpy(means.astype(np.float32)))
+        self.register_buffer("_candidates", self._vectors(self._words))
+        size = encoder.config.hidden_size
+        self.mean, self.state = nn.Linear(size, size), nn.Linear(size, size)
+        self.noisy, self.copy = nn.Embedding(2, size), nn.Linear(size, 1)
+        for layer in (self.mean, self.state, self.noisy, self.copy):
+            for weights in layer.parameters():
+                nn.init.zeros_(weights)
+        self.bias = nn.Parameter(torch.from_numpy(bias).float())
+        self.trust = nn.Parameter(torch.ones(1))
+
+    @classmethod
+    def fitted(
+        cls,
+        how: TrainedReconstruction,
+        folder: Path,
+        public: Public,
+        posterior: Posterior,
+        seed: int,
+    ) -> Reconstructor:
+        """Fine-tune an encoder by AdamW on public text; equal seeds give equal weights.
+
+        Raises:
+            RaptError: the model is no encoder, there is no public text, or the loss is no number.
+        """
+        kind = files.read_json(folder / "config.json")["model_type"]
+        if kind not in ENCODERS:
+            raise RaptError(not_allowed("the reconstruction's model_type", kind, ENCODERS))
+        form = public.table.form
+        words = Counter(
+            form(word)
+            for text in public.texts
+            for word, group in zip(text.words, text.groups, strict=True)
+            if group != VERBATIM
+        )
+        if not words:
+            raise RaptError("public_text: got no protected word, expected text of public tasks.")
+        torch.manual_seed(seed)
+        layers = min(how.layers, files.read_json(folder / "config.json")["num_hidden_layers"])
+        encoder = models.load(AutoModel, folder, dtype=torch.float32, num_hidden_layers=layers)
+        candidates = dict(words.most_common(how.candidates))
+        own = cls(encoder, load_tokenizer(folder), public, posterior, candidates)
+        with threadpool_limits(1):  # so that the figures do not depend on the cores
+            own._fit(how, public, seed)
+        return own.eval()
+
+    @torch.inference_mode()
+    def originals(self, texts: Texts) -> list[list[str]]:
+        """Guess the original of each released word."""
+        parts = [part for text in texts for part in self._parts(text)]
+        found: dict[int, list[str]] = {}
+        with threadpool_limits(1):
+            for numbers in by_length([len(part) for part in parts], BATCH):
+                some = [parts[number] for number in numbers]
+                flat = list(chain(*some))
+                hidden = self._is_hidden(self._table.rows(flat))
+                best = iter(self(some, hidden).argmax(1).tolist())
+                likely = [
+                    (*self._words, word)[next(best)] if noisy else word
+                    for word, noisy in zip(flat, hidden, strict=True)
+                ]
+                found |= zip(numbers, by_text(some, likely), strict=True)
+        return by_text(texts, chain.from_iterable(found[number] for number in range(len(parts))))
+
+    def forward(self, texts: Texts, chosen: NDArray[np.bool_]) -> Tensor:
+        """Score what each chosen word was, (chosen words, candidates + 1).
+
+        Args:
+            texts: released words.
+            chosen: of all their words, those to score; they have a posterior.
+        """
+        flat = list(chain(*texts))
+        rows = self._table.rows(flat)
+        noisy, own = torch.from_numpy(self._is_hidden(rows)), self._vectors(flat)
+        means = torch.where(noisy[:, None], self._means[np.maximum(rows, 0)], own)
+        embedded = own + self.mean(means) + self.noisy(noisy.long())
+        padded = pad_sequence(embedded.split([len(text) for text in texts]), batch_first=True)
+        mask = pad_sequence([torch.ones(len(text)) for text in texts], batch_first=True)
+        states = self.encoder(inputs_embeds=padded, attention_mask=mask).last_hidden_state
+        states, of = states[mask.bool()][torch.from_numpy(chosen)], rows[chosen]
+        copied = self._places([word for word, is_one in zip(flat, chosen, strict=True) if is_one])
+        log = torch.from_numpy(np.column_stack((self._log[of].toarray(), self._log_kept[of])))
+        scores = self.trust * log.float()
+        scores[:, :-1] += self.state(states) @ self._candidates.T + self.bias
+        scores = scores.scatter_add(1, copied[:, None], self.copy(states))
+        is_other = torch.arange(scores.shape[1]) == len(self._words)
+        return scores.masked_fill(is_other & (copied != len(self._words))[:, None], -torch.inf)
+
+    def _parts(self, values: Sequence[Any]) -> list[Sequence[Any]]:
+        """Divide a text into what is read at once."""
+        return [values[at : at + self._longest] for at in range(0, len(values), self._longest)]
+
+    def _is_hidden(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether words of the table, by row, may be other words' releases."""
+        return (rows >= 0) & self._has_posterior[rows]
+
+    def _places(self, words: Sequence[str]) -> Tensor:
+        """The column of each word's score as the released one."""
+        places = [self._numbers.get(word, len(self._words)) for word in words]
+        return torch.tensor(places, dtype=torch.int64)
+
+    def _vectors(self, words: Sequence[str]) -> Tensor:
+        """The mean vector of each word's tokens, float32 (n, h)."""
+        pieces = word_pieces(self._tokenizer, words)
+        ends = np.cumsum([0, *map(len, pieces)])[:-1]
+        tokens = torch.tensor(list(chain(*pieces)), dtype=torch.int64)
+        weights = self.encoder.get_input_embeddings().weight
+        return embedding_bag(tokens, weights, torch.from_numpy(ends), mode="mean").detach()
+
+    def _fit(self, how: TrainedReconstruction, public: Public, seed: int) -> None:
+        weights = [weight for weight in self.parameters() if weight.requires_grad]
+        optimizer = torch.optim.AdamW(weights, how.learning_rate, fused=True)
+        order = torch.Generator().manual_seed(seed)
+        self.train()
+        with counter("reconstruction", how.words, "word") as progress:
+            for originals, released in self._pairs(how, public, seed):
+                for numbers in shuffled([len(text) for text in released], how.batch_size, order):
+                    for group in optimizer.param_groups:
+                        group["lr"] = how.learning_rate * max(0, 1 - progress.n / how.words)
+                    texts = [released[number] for number in numbers]
+                    loss = self._loss([originals[number] for number in numbers], texts)
+                    if not torch.isfinite(loss):
+                        raise RaptError(
+                            "trained-reconstruction: got a loss that is not a number, expected a "
+                            f"finite one. Lower learning_rate ({how.learning_rate})."
+                        )
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                    progress.update(sum(map(len, texts)))
+
+    def _pairs(
+        self, how: TrainedReconstruction, public: Public, seed: int
+    ) -> Iterator[tuple[list[Words], list[list[str]]]]:
+        """Yield public texts, or their parts, before and after each pass's own privatization."""
+        assert public.privatizer
+        texts = [
+            Words(words, groups)
+            for text in public.texts
+            for words, groups in zip(self._parts(text.words), self._parts(text.groups), strict=True)
+        ]
+        left, number = how.words, 0
+        while left > 0:
+            order = stream(seed, "order", number).permutation(len(texts))
+            ends = np.cumsum([len(texts[at].words) for at in order])
+            some = [
+                replace(texts[at], stream=partial(stream, seed, "attacker", number, int(at)))
+                for at in order[: 1 + np.searchsorted(ends, left)]
+            ]
+            yield some, list(public.privatizer.privatize(some))
+            left, number = left - int(ends[-1]), number + 1
+
+    def _loss(self, originals: Sequence[Words], released: Texts) -> Tensor:
+        """The mean cross-entropy of the protected words that are candidates, or were kept."""
+        flat = list(chain(*released))
+        words = [self._table.form(word) for text in originals for word in text.words]
+        groups = np.fromiter(chain(*(text.groups for text in originals)), np.int64)
+        pairs = zip(words, flat, strict=True)
+        learnt = np.array([word in self._numbers or word == shown for word, shown in pairs], bool)
+        chosen = learnt & (groups != VERBATIM) & self._is_hidden(self._table.rows(flat))
+        targets = self._places([word for word, is_one in zip(words, chosen, strict=True) if is_one])
+        total = cross_entropy(self(released, chosen), targets, reduction="sum")
+        return total / max(1, len(targets))

@@ -1,0 +1,64 @@
+"""Inversion by an encoder that is trained on self-made pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, PositiveFloat, PositiveInt
+
+from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Release
+from rapt.attacks.bayesian import posterior
+from rapt.param_types import MINILM, Model, Names, Sha256
+
+
+class TrainedReconstruction(Inversion):
+    """The original of each word by an encoder that reads the whole released text.
+
+    It is trained on public text that the attacker privatizes, with fresh noise in each pass. It
+    begins as `bayesian`: P(y|w)·π(w) is its first score. It learns what context adds, and which
+    words are released as they are.
+    """
+
+    source: ClassVar[str] = "ours, after pointer networks (See et al., 2017)"
+    attacker_knowledge: ClassVar[str] = "what bayesian knows, a public encoder"
+    reads_channel: ClassVar[bool] = True
+
+    type: Literal["trained-reconstruction"]
+    public_text: Annotated[
+        Names, Field(min_length=1, description="tasks whose training rows it learns from")
+    ]
+    model: Annotated[
+        Model, Field(description="the encoder that is fine-tuned, as in backbones")
+    ] = MINILM
+    sha256: Annotated[
+        Sha256 | None, Field(description="of its model.safetensors; null: unchecked")
+    ] = None
+    layers: Annotated[PositiveInt, Field(description="of the encoder, the first ones")] = 3
+    candidates: Annotated[
+        PositiveInt, Field(description="most frequent words of public text that it can guess")
+    ] = 5000
+    words: Annotated[
+        PositiveInt, Field(description="that it learns from, in all passes together")
+    ] = 100_000
+    batch_size: Annotated[PositiveInt, Field(description="texts of a step")] = 16
+    learning_rate: Annotated[
+        PositiveFloat, Field(description="of AdamW, falling linearly to 0")
+    ] = 5e-4
+
+    def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
+        """Learn from public text, privatized again and again.
+
+        Raises:
+            RaptError: the model is missing or is no encoder.
+        """
+        from rapt import models
+        from rapt.attacks.reconstructor import Reconstructor
+
+        folder = models.folder(self.model, self.sha256)
+        fitted = Reconstructor.fitted(self, folder, public, posterior(public, "public", []), seed)
+
+        def invert(copies: Sequence[Release]) -> list[list[str]]:
+            return fitted.originals(copies[0].words)
+
+        return Inverter(invert)
