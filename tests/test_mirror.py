@@ -19,7 +19,10 @@ ELSEWHERE = {
     "rapt/commands/calibrate.py": "tests/test_cli.py",
     "rapt/commands/clean.py": "tests/test_cli.py",
     "rapt/options.py": "tests/test_cli.py",
+    "rapt/commands/try_.py": "tests/serving/test_trial_browser.py",
+    "rapt/serving/loopback.py": "tests/serving/test_server.py",
     "rapt/serving/repeater.py": "tests/serving/test_predict.py",
+    "rapt/tuning/train_tfidf.py": "tests/tuning/test_tfidf.py",
     # The places that dvc.yaml names.
     "rapt/paths.py": "tests/test_dvc_graph.py",
     # A stage that fails ends with one line.
