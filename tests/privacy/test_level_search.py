@@ -50,6 +50,7 @@ def test_each_method_has_the_eta_that_replaces_the_share(
     assert level_search.at_levels(table, METHODS, [], SIZE, 0) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_what_is_recovered_is_the_channel_s_bayes_vulnerability(
     table: EmbeddingTable, name: str
@@ -71,6 +72,7 @@ def test_what_is_recovered_is_the_channel_s_bayes_vulnerability(
     assert found == sorted(found)
 
 
+@pytest.mark.slow
 def test_a_level_of_recovery_is_the_largest_eta_whose_upper_bound_holds(
     table: EmbeddingTable,
 ) -> None:

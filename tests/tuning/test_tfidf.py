@@ -54,6 +54,7 @@ def test_equal_fits_write_equal_bytes(run: Run, tmp_path: Path) -> None:
     assert files.sha256(run.adapter) == files.sha256(again.adapter)
 
 
+@pytest.mark.slow
 def test_a_cell_is_fitted_in_processes_and_leaves_no_checkpoint(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
