@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -21,6 +23,27 @@ def browser() -> Iterator[Browser]:
         launched = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         yield launched
         launched.close()
+
+
+@contextmanager
+def watched(
+    browser: Browser, address: str, size: tuple[int, int], *others: str, **options: Any
+) -> Iterator[Page]:
+    """A page; whatever it complains of, or asks for beside itself and `others`, fails the test."""
+    width, height = size
+    context = browser.new_context(viewport={"width": width, "height": height}, **options)
+    page = context.new_page()
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(address)
+    yield page
+    assert said == [], said
+    assert address in asked
+    assert set(asked) <= {address, *others}, asked
+    context.close()
 
 
 def serious(page: Page) -> list[tuple[str, str, list[str]]]:

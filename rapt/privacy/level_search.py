@@ -23,7 +23,7 @@ from rapt.utils.errors import RaptError
 FREQUENT, DRAWS, BY_FREQUENCY, VICTIMS = 2000, 20, 20_000, 20
 ROUNDS, WITHIN = 8, 0.005  # of the search: the upper bound comes so near to the level
 
-Found = dict[str, float | None]
+Found = dict[str, float]  # `eta`, and what was measured there
 
 
 def at_levels(
@@ -78,13 +78,13 @@ def at_levels(
 
 
 def _replaced(curve: TextCurve, share: float) -> Found | None:
-    """Find the η that replaces a share of the protected words; None: there is none."""
-    eta = curve.eta_for(share)
-    if not 0 < eta.eta < float("inf"):
+    """Find the largest η that replaces a share of the protected words; None: there is none."""
+    eta = curve.largest(share)
+    if not 0 < eta < float("inf"):
         return None
-    ends = {"eta_low": eta.low, "eta_high": eta.high}
-    found = {"eta": float(f"{eta.eta:.4g}")}
-    return found | {end: value if value < float("inf") else None for end, value in ends.items()}
+    at = curve.replaced(eta).protected
+    found = {"replaced": at.value, "replaced_low": at.low, "replaced_high": at.high}
+    return {"eta": float(f"{eta:.4g}")} | found
 
 
 def eta_for_recovered(

@@ -25,9 +25,8 @@ from rapt.utils import files
 
 CALIBRATION = ("embedding", "mechanism", "eta", *tables.REPLACED, "n_w")
 LEVELS = (
-    *("embedding", "method", "level", "eta", "eta_low", "eta_high"),
-    *("recovered", "recovered_high"),
-    *("metric", "guarantee"),
+    *("embedding", "method", "level", "eta", "replaced", "replaced_low", "replaced_high"),
+    *("recovered", "recovered_high", "metric", "guarantee"),
 )
 TARGETS = ("embedding", "mechanism", "replaced", "eta", "eta_low", "eta_high")
 CHANNELS = (

@@ -17,7 +17,7 @@ from rapt.reporting import writer
 from rapt.reporting.figures import figures
 from rapt.reporting.page import terms
 from rapt.results import reader
-from tests.browser import DESKTOP, PHONE, serious
+from tests.browser import DESKTOP, PHONE, serious, watched
 from tests.browser import browser as browser
 from tests.conftest import ROOT
 from tests.reporting import synthetic
@@ -61,28 +61,16 @@ def _report(folder: Path, edit: Any, change: Callable[[Any], None] = lambda para
 
 @pytest.fixture
 def opened(browser: Browser, reported: Path) -> Opener:
-    """Open a report; whatever it complains of or asks for beside itself fails the test."""
+    """Open a report, with every chart drawn."""
 
     @contextmanager
     def open_page(
         folder: Path = reported, size: tuple[int, int] = DESKTOP, **options: Any
     ) -> Iterator[Page]:
-        viewport = {"width": size[0], "height": size[1]}
-        context = browser.new_context(viewport=viewport, **options)
-        page = context.new_page()
-        said: list[str] = []
-        asked: list[str] = []
-        page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        address = (folder / paths.REPORT).as_uri()
-        page.goto(address)
-        if options.get("java_script_enabled", True):
-            _drawn(page)
-        yield page
-        assert said == []
-        assert set(asked) == {address}
-        context.close()
+        with watched(browser, (folder / paths.REPORT).as_uri(), size, **options) as page:
+            if options.get("java_script_enabled", True):
+                _drawn(page)
+            yield page
 
     return open_page
 

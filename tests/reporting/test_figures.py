@@ -89,7 +89,7 @@ def test_the_figures_of_a_study_are_drawn_over_its_settings(
 ) -> None:
     p = _of_preset("study-length", tmp_path, monkeypatch)
     (drawn,) = (f for f in figures(reader.load(p)) if f.section == "papers")
-    lengths = ("0", "10", "20", "40", "80")
+    lengths = ("0", "5", "20", "40", "80")
     places = [drawn.description.index(f"η 75, {length}: ") for length in lengths]
     assert "RAPT (arXiv 2305.06212v3), Figure 5" in drawn.caption and len(set(places)) == 5
     assert f'<figure id="{drawn.name}">' in make(p)

@@ -13,7 +13,7 @@ from threading import Thread
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.browser import DESKTOP, PHONE, serious
+from tests.browser import DESKTOP, PHONE, serious, watched
 from tests.browser import browser as browser
 from tests.conftest import ROOT
 from tests.release.conftest import folder as folder
@@ -39,20 +39,8 @@ def address(folder: Path) -> Iterator[str]:
 
 @pytest.fixture(params=[PHONE, DESKTOP], ids=["phone", "desktop"])
 def opened(browser: Browser, address: str, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """The page; whatever it complains of, or asks of another server, fails the test."""
-    width, height = request.param
-    context = browser.new_context(viewport={"width": width, "height": height})
-    page = context.new_page()
-    said: list[str] = []
-    asked: list[str] = []
-    page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(address)
-    yield page
-    assert said == []
-    assert set(asked) <= {f"{address}/", f"{address}/try"}
-    context.close()
+    with watched(browser, f"{address}/", request.param, f"{address}/try") as page:
+        yield page
 
 
 def test_a_text_is_tried(opened: Page) -> None:
