@@ -100,6 +100,7 @@ class Workspace:
             capture_output=True,
             text=True,
             check=False,
+            timeout=900,  # a command that waits for something fails its test alone
         )
         assert fails == bool(done.returncode), done.stdout[-2000:] + done.stderr[-4000:]
         return done.stdout + done.stderr

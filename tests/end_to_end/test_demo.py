@@ -54,10 +54,11 @@ def test_dvcs_own_commands_work(demo: Workspace) -> None:
 
 
 def shown(section: str) -> list[str]:
-    """A section's commands, less those that install, edit by hand or open a page."""
+    """A section's commands, less those that install, edit by hand, open or serve a page."""
     text = README.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     lines = (line.partition("  #")[0].strip() for line in re.findall(r"^    .+$", text, re.M))
-    return [line for line in lines if not line.startswith(("source", "$EDITOR", "pip", "make"))]
+    others = ("source", "$EDITOR", "pip", "make", "rapt try")
+    return [line for line in lines if not line.startswith(others)]
 
 
 def test_readme_changes_the_experiment(demo: Workspace) -> None:
