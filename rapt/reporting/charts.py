@@ -225,7 +225,10 @@ class Figure:
 
     @property
     def page_svg(self) -> Markup:
-        """The SVG for the page: in its colours, labelled for screen readers, with unique ids."""
+        """The SVG for the page: in its colours, labelled for screen readers, with unique ids.
+
+        Its font stays: the places of its texts were measured in it.
+        """
         title = f"{self.name}-title"
         svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{self.name}-", self.svg.rstrip())
         # The opening tag is replaced, with its size: the page's column is the width.
@@ -237,16 +240,16 @@ class Figure:
 
     @property
     def page_spec(self) -> dict[str, Any]:
-        """The specification in the page's colours."""
-        spec: dict[str, Any] = json.loads(_on_page(json.dumps(self.spec)))
+        """The specification in the page's colours and font."""
+        spec: dict[str, Any] = json.loads(_on_page(json.dumps(self.spec)).replace(FONT, PAGE_FONT))
         return spec
 
 
 def _on_page(text: str) -> str:
-    """Replace colours and font by the page's."""
+    """Replace colours by the page's."""
     for colour, name in VARIABLES.items():
         text = text.replace(colour, f"var(--{name}, {colour})")
-    return text.replace(FONT, PAGE_FONT)
+    return text
 
 
 def _plain(figure: Figure, looks: Mapping[str, Look]) -> dict[str, Any]:

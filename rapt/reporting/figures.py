@@ -34,6 +34,7 @@ def figures(results: Results) -> list[Figure]:
     """Return every figure for which there is data."""
     utility, privacy = tables.utility(results), tables.privacy(results)
     return [
+        *decisions(utility, privacy),
         *trade_offs(utility, privacy),
         *accuracies(utility),
         *privacies(privacy),
@@ -44,6 +45,39 @@ def figures(results: Results) -> list[Figure]:
         *trainings(results),
         *settings(results),
     ]
+
+
+def decisions(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterator[Figure]:
+    """Draw accuracy against the words that the strongest attack reads, for each tuned group."""
+    looks = _looks(tables.labels(utility))
+    for group in tables.groups(utility):
+        tuned = [row for row in _accurate(utility, group) if not row.unprotected]
+        rows = [
+            {
+                **_at_eta(row.label, row.eta),
+                "text": row.eta,
+                **_share("x", attack.attack_accuracy),
+                **_share("y", row.accuracy),
+                **{f"y_{end}": 100 * getattr(row, f"accuracy_{end}") for end in tables.ENDS},
+            }
+            for label in looks
+            for row in tuned
+            if row.label == label and row.accuracy_low is not None
+            if (attack := tables.strongest(row, privacy))
+        ]
+        if rows:
+            yield Figure(
+                section="worth",
+                name="decision-" + "-".join(group),
+                title=group_text(group),
+                caption=f"{group_text(group)}: accuracy, with 95 % intervals over texts and seeds, "
+                "against the words that the strongest attack here reads. A point is one η.",
+                spoken="Accuracy against words read",
+                rows=[*rows, *_levels(tables.clean(utility, group), tuned[0])],
+                looks=looks | LEVELS,
+                x=Axis("protected words read, %", ".1f", domain=(-4, 104), spoken=True),
+                y=ACCURACY,
+            )
 
 
 def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterator[Figure]:

@@ -117,8 +117,8 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    formats = (text.attack_text, text.count, text.eta_number, text.group_text, text.number)
-    for form in (*formats, text.percent, text.points, as_printed):
+    formats = (text.attack_text, text.count, text.eta_number, text.eta_text, text.group_text)
+    for form in (*formats, text.number, text.percent, text.points, as_printed):
         environment.globals[form.__name__] = form
     utility, privacy = tables.utility(results), tables.privacy(results)
     script = _script()
@@ -126,11 +126,7 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         results=results,
         params=results.params,
         headline=headline(results),
-        worth={
-            group: [(row, tables.strongest(row, privacy)) for row in rows]
-            for group in tables.groups(utility)
-            if (rows := [r for r in utility if r.group == group and r.on_grid and r.against_local])
-        },
+        worth=_worth(utility, privacy),
         leaderboard={
             group: list(entries)
             for group, entries in groupby(leaderboard(results), key=lambda entry: entry.group)
@@ -187,6 +183,18 @@ def _tidy(text: str) -> str:
     """Remove the empty lines and trailing spaces that templates leave."""
     lines = (line.rstrip() for line in text.split("\n"))
     return "\n".join(line for line in lines if line) + "\n"
+
+
+def _worth(
+    utility: Sequence[Utility], privacy: Sequence[Privacy]
+) -> dict[tuple[str, str, str], dict[str, list[tuple[Utility, Privacy | None]]]]:
+    """Return, by group and η, the rows set against sending nothing, the most accurate first."""
+    found: dict[Any, dict[str, list[tuple[Utility, Privacy | None]]]] = {}
+    for row in sorted(utility, key=lambda row: (order(row.eta), -(row.accuracy or 0))):
+        if row.on_grid and row.against_local:
+            of_eta = found.setdefault(row.group, {}).setdefault(row.eta, [])
+            of_eta.append((row, tables.strongest(row, privacy)))
+    return {group: found[group] for group in tables.groups(utility) if group in found}
 
 
 def _grids(rows: Sequence[Utility] | Sequence[Privacy]) -> list[Grid]:

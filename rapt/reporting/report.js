@@ -37,9 +37,8 @@
   let current;
   const mark = () => {
     const line = innerHeight / 3;
-    const atEnd = scrollY + innerHeight >= root.scrollHeight - 2;
     const above = sections.filter((section) => section.getBoundingClientRect().top < line);
-    const last = atEnd ? links.length - 1 : Math.max(above.length - 1, 0);
+    const last = Math.max(above.length - 1, 0);
     if (links[last] === current) return;
     current?.removeAttribute("aria-current");
     current = links[last];
@@ -48,9 +47,15 @@
     list.scrollLeft = current.offsetLeft - (list.clientWidth - current.offsetWidth) / 2;
   };
   addEventListener("scroll", () => requestAnimationFrame(mark), { passive: true });
+  addEventListener("toggle", mark, { capture: true }); // it moves the sections below
 
-  // A link into what is folded opens it.
-  const unfold = () => document.getElementById(location.hash.slice(1))?.closest("details")?.setAttribute("open", "");
+  // A link to what is folded, or into it, opens it.
+  const unfold = () => {
+    const target = document.getElementById(location.hash.slice(1));
+    const inside = target?.querySelector(":scope > details");
+    for (let at = inside ?? target; at; at = at.parentElement) if (at.matches("details")) at.open = true;
+    target?.scrollIntoView();
+  };
   addEventListener("hashchange", unfold);
 
   // A term of the glossary explains itself where a section has it first: on hover, focus and tap.
@@ -200,5 +205,9 @@
   themed();
   mark();
   unfold();
-  all(".chart").forEach(draw);
+  for (const chart of all(".chart")) {
+    const folded = chart.closest("details:not([open])"); // where it has no width
+    if (folded) folded.addEventListener("toggle", () => draw(chart), { once: true });
+    else draw(chart);
+  }
 })();

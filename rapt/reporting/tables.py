@@ -127,6 +127,8 @@ class Privacy:
     attack_accuracy_odd: float | None
     # For inversions: over all words, those that the method leaves unchanged included.
     attack_accuracy_all_words: float | None
+    # For inversions: the share of the texts' words that the method sends as they are.
+    unprotected_share: float | None
     # For membership: the true positive rate at 1 % false positives.
     tpr_at_1: float | None
     tpr_at_1_low: float | None
@@ -382,6 +384,7 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         attack_accuracy_even=halves[0],
         attack_accuracy_odd=halves[1],
         attack_accuracy_all_words=_mean(cell.metric("accuracy")) if kind == "invert" else None,
+        unprotected_share=_unprotected(cell) if kind == "invert" else None,
         **_parts("tpr_at_1", cell.metric("tpr_at_1") if kind == "membership" else None, *ENDS),
         majority=cell.baseline(target.baseline),
         clean_accuracy=1.0 if by_identity else _mean(on_clean),
@@ -517,6 +520,11 @@ def to_csv(rows: Sequence[Any], columns: Iterable[str]) -> str:
 def _squared_error(cell: Cell | None) -> Metric | None:
     """Return the squared error; None: the cell has not run, or its attack guesses no vectors."""
     return cell.content.metrics.get("squared_error") if cell and cell.content else None
+
+
+def _unprotected(cell: Cell) -> float | None:
+    counts = cell.content.counts if cell.content else {}
+    return 1 - counts["protected"] / counts["words"] if counts.get("words") else None
 
 
 def _parts(name: str, metric: Metric | None, *parts: str) -> dict[str, Any]:

@@ -82,7 +82,8 @@ def write_cell(cell: PlannedCell, **changes: Any) -> dict[str, Any]:
         "metrics": {name: _metric(cell, [s["metrics"][name] for s in seeds]) for name in names},
         "floors": _floors(cell),
         "ceilings": {"accuracy_protected": 0.95} if cell.stage == "invert-channel" else {},
-        "counts": {"train": 1000, "test": 500},
+        # Half of an inversion's words are protected, see `_seed`.
+        "counts": {"train": 1000, "test": 500, "protected": 500, "words": 1000},
         "seeds": seeds,
     } | changes
     files.write_json(cell.path, content)
@@ -122,7 +123,7 @@ def break_attack(clean: PlannedCell) -> None:
 
 def _metric(cell: PlannedCell, values: list[float]) -> dict[str, float | int | None]:
     found = summary(values)
-    if cell.kind in ATTACKED:
+    if cell.kind in (*ATTACKED, *TUNED):
         found |= {"low": max(0.0, min(values) - 0.01), "high": min(1.0, max(values) + 0.01)}
     return found
 

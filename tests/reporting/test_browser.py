@@ -61,14 +61,17 @@ def _report(folder: Path, edit: Any, change: Callable[[Any], None] = lambda para
 
 @pytest.fixture
 def opened(browser: Browser, reported: Path) -> Opener:
-    """Open a report, with every chart drawn."""
+    """Open a report, with every section unfolded and every chart drawn."""
 
     @contextmanager
     def open_page(
-        folder: Path = reported, size: tuple[int, int] = DESKTOP, **options: Any
+        folder: Path = reported,
+        size: tuple[int, int] = DESKTOP,
+        unfolded: bool = True,
+        **options: Any,
     ) -> Iterator[Page]:
         with watched(browser, (folder / paths.REPORT).as_uri(), size, **options) as page:
-            if options.get("java_script_enabled", True):
+            if unfolded and options.get("java_script_enabled", True):
                 _drawn(page)
             yield page
 
@@ -76,7 +79,10 @@ def opened(browser: Browser, reported: Path) -> Opener:
 
 
 def _drawn(page: Page) -> None:
-    """Wait until every chart is there."""
+    """Unfold the sections, and wait until every chart is there."""
+    page.evaluate(
+        "document.querySelectorAll('section > details').forEach(each => each.open = true)"
+    )
     page.wait_for_function(
         "document.querySelectorAll('.canvas svg').length"
         " === document.querySelectorAll('.chart').length"
@@ -111,13 +117,33 @@ def test_every_link_leads_to_a_place_in_the_page(opened: Opener, half: Path) -> 
                 assert page.locator(f"[id='{link[1:]}']").count() == 1
 
 
-def test_the_section_that_is_read_is_marked(opened: Opener) -> None:
-    with opened() as page:
-        page.locator("nav a", has_text="Calibration").click()
-        page.wait_for_function(
-            "document.querySelector('nav [aria-current]').textContent === 'Calibration'"
-        )
-        assert page.locator("nav [aria-current]").count() == 1
+def test_a_link_unfolds_its_section_and_marks_it(opened: Opener) -> None:
+    with opened(unfolded=False) as page:
+        for name in ("Calibration", "Params and data"):
+            section = page.locator(f"section#{name.split()[0].lower()}")
+            assert section.locator("table").first.is_hidden()
+            page.locator("nav a", has_text=name).click()
+            page.locator("nav [aria-current]", has_text=name).wait_for()
+            assert section.locator("details").first.get_attribute("open") is not None
+            assert page.locator("nav [aria-current]").count() == 1
+
+
+def test_a_link_into_a_folded_section_unfolds_all_around_it(opened: Opener) -> None:
+    with opened(unfolded=False) as page:
+        claim = page.locator("#claims [id^=claim-]").last
+        assert claim.is_hidden()
+        page.evaluate("id => { location.hash = id }", claim.get_attribute("id"))
+        claim.wait_for(state="visible")
+
+
+def test_a_chart_of_a_folded_section_is_drawn_once_it_is_seen(opened: Opener) -> None:
+    with opened(unfolded=False) as page:
+        canvas = page.locator("#privacy .canvas svg")
+        assert canvas.count() == 0
+        page.locator("#privacy > details > summary").click()
+        canvas.wait_for(state="visible")
+        box = canvas.bounding_box()
+        assert box and box["width"] > DESKTOP[0] / 2
 
 
 def test_tables_are_sorted_from_the_keyboard(opened: Opener) -> None:
@@ -198,6 +224,7 @@ def test_the_theme_is_the_system_s_until_it_is_chosen(opened: Opener) -> None:
 
 def test_figures_stand_in_without_the_script_and_on_paper(opened: Opener) -> None:
     with opened(java_script_enabled=False) as page:
+        page.locator("#trade-off > details > summary").click()
         assert page.locator("#trade-off figure").first.is_visible()
         assert page.locator(".chart").first.is_hidden()
         assert page.locator("#theme").is_hidden()
@@ -277,7 +304,7 @@ def test_each_table_is_saved_as_it_stands(opened: Opener, advised: Path) -> None
     with opened(advised) as page:
         _unfold(page)
         assert page.locator("table").count() == page.locator("table button.csv").count() > 20
-        table = page.locator("#worth table").first
+        table = page.locator("#worth table.sortable").first
         with page.expect_download() as saved:
             table.locator("button.csv").click()
         assert saved.value.suggested_filename == "worth.csv"
@@ -289,16 +316,20 @@ def test_each_table_is_saved_as_it_stands(opened: Opener, advised: Path) -> None
 
 
 def test_the_first_screen_decides(opened: Opener, advised: Path) -> None:
-    """Advice, levels and picture stand before all else, then ten sentences."""
-    with opened(advised) as page:
-        order = page.locator("main > section").evaluate_all("all => all.map(one => one.id)")
-        assert order[:3] == ["worth", "trade-off", "examples"]
-        assert page.locator("header dt").first.text_content() == "Advice"
-        assert page.locator("#examples q").count() == 10
+    """One picture, one table of levels and one advice; ten sentences; all else is folded."""
+    with opened(advised, unfolded=False) as page:
         SCREENSHOTS.mkdir(exist_ok=True)
         page.screenshot(path=SCREENSHOTS / "first-screen.png")
-        verdict = page.locator("#worth tbody td.verdict").first.bounding_box()
-        assert verdict and verdict["y"] < DESKTOP[1]
+        advice = page.locator("header dd").first
+        for part in (advice, page.locator("#worth table").first, page.locator("#worth svg").first):
+            box = part.bounding_box()
+            assert box and box["y"] + box["height"] < DESKTOP[1]
+        assert advice.inner_text().startswith("Send none of these releases.")
+        levels = page.locator("#worth table").first.locator("tbody tr").all_inner_texts()
+        assert [row.split("\t")[0] for row in levels] == ["η\xa0=\xa050", "η\xa0=\xa075"]
+        assert page.locator("#examples q").count() == 10
+        unfolded = page.locator("main > section:has(> details[open])")
+        assert unfolded.evaluate_all("all => all.map(one => one.id)") == ["worth", "examples"]
         assert page.locator("header dt", has_text="State").is_hidden()
 
 
