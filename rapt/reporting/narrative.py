@@ -26,7 +26,7 @@ def headline(results: Results) -> list[tuple[str, str]]:
     first = [row for row in tuned if row.group == tuned[0].group]
     attacks = [row for row in tables.privacy(results) if row.attack_accuracy is not None]
     lines = {
-        "Advice": advice(tuned),
+        "Advice": advice(tuned, attacks),
         "What ran": _what_ran(results),
         "Accuracy": _accuracy(first, many=len(tables.groups(utility)) > 1) if first else "",
         "Attacked": " ".join(_attacked(attacks)),
@@ -35,11 +35,12 @@ def headline(results: Results) -> list[tuple[str, str]]:
     return [(heading, line) for heading, line in lines.items() if line]
 
 
-def advice(rows: Sequence[Utility]) -> str:
+def advice(rows: Sequence[Utility], attacks: Sequence[Privacy]) -> str:
     """Say whether a release is worth sending; empty where sending nothing has not been measured.
 
     Args:
         rows: of the grid, with results.
+        attacks: with results.
     """
     measured = [row for row in rows if row.against_local]
     known = [row for row in measured if row.task == measured[0].task]
@@ -52,11 +53,25 @@ def advice(rows: Sequence[Utility]) -> str:
         best = max(paying, key=lambda row: row.over_local or 0)
         return (
             f"A release pays: {best.label} at {eta_text(best.eta)} with {best.tuner} reaches "
-            f"{percent(best.accuracy)}{NBSP}%. {alone}"
+            f"{percent(best.accuracy)}{NBSP}%. {alone}{_read(tables.strongest(best, attacks))}"
         )
     if not any(row.against_local == "better" for row in known if row.unprotected):
         return f"Send nothing. {alone} The provider is not surely better, even on clean text."
     return f"Send none of these releases. {alone} None is surely better."
+
+
+def _read(attack: Privacy | None) -> str:
+    """Say what the strongest attack reads, and whether that is more than single words can tell."""
+    if attack is None:
+        return ""
+    said = f" {attack.attack} reads {percent(attack.attack_accuracy)}{NBSP}% of its protected words"
+    most, left = attack.accuracy_ceiling, attack.empirical_privacy_high
+    if most is None or left is None or 1 - left <= most:
+        return f"{said}."
+    return (
+        f"{said}, and single words tell {percent(most)}{NBSP}% at most. Do not send it before you "
+        "know why: its noise may leak."
+    )
 
 
 def _what_ran(results: Results) -> str:

@@ -140,11 +140,22 @@ def _level(params: Params, claim: Statement, value: str) -> float | None:
 
 def _knowledge(params: Params, attack: str) -> float | None:
     """Return 0 for the nearest neighbour, and 1 for the Bayesian attack on one release."""
-    how = params.attacks[attack]
-    if how.type == "nearest-neighbour":
+    if params.attacks[attack].type == "nearest-neighbour":
         return 0.0
-    fitted = how.type == "bayesian" and how.prior == "release" and not how.given
-    return 1.0 if fitted else None
+    return 1.0 if _fitted(params, attack) else None
+
+
+def _context(params: Params, attack: str) -> float | None:
+    """Return 0 for the Bayesian attack on one release, and a place for those that read context."""
+    if _fitted(params, attack):
+        return 0.0
+    reads = params.attacks[attack].type in ("bayesian-in-context", "trained-reconstruction")
+    return 1.0 + list(params.attacks).index(attack) if reads else None
+
+
+def _fitted(params: Params, attack: str) -> bool:
+    how = params.attacks[attack]
+    return how.type == "bayesian" and how.prior == "release" and not how.given
 
 
 def _prefix_length(params: Params, tuner: str) -> float | None:
@@ -178,6 +189,7 @@ def _plain(params: Params, method: str, key: str) -> Any:
 LEVELS: dict[str, Callable[[Params, str], float | None]] = {
     "eta": lambda params, eta: order(eta),
     "knowledge": _knowledge,
+    "context": _context,
     "prefix-length": _prefix_length,
     "reconstruction": _reconstruction,
     "plain-length": lambda params, method: _plain(params, method, "length"),

@@ -71,6 +71,12 @@ PLANTED: list[tuple[str, str, str, Level]] = [
         "invert",
         lambda cell: float(cell.factors["attack"] == "bayes"),
     ),
+    (
+        "context-over-words",
+        "attacks-context",
+        "invert",
+        lambda cell: float(cell.factors["attack"] == "trained-same"),
+    ),
 ]
 
 

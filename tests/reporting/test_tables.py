@@ -72,6 +72,26 @@ def test_the_advice_says_which_world_it_is(experiment: Params, clean: float, exp
     assert said.startswith(expected)
 
 
+@pytest.mark.parametrize(("read", "leaks"), [(0.9, False), (0.98, True)])
+def test_the_advice_tells_a_leak(experiment: Params, read: float, leaks: bool) -> None:
+    """More is read than the channel of single words tells: 95 % in these cells."""
+    shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.9, "rapt": 0.5, CLEAN: 0.95}
+    synthetic.write_predictions(experiment, shares)
+    metrics = {
+        name: {"mean": value, "sd": 0.0, "n": 3, "low": value, "high": value}
+        for name, value in zip(
+            ("accuracy", "accuracy_protected", "empirical_privacy"),
+            (read, read, 1 - read),
+            strict=True,
+        )
+    }
+    for eta in experiment.sweep.etas:
+        synthetic.write_cell(planned(experiment, f"bayes-movies-pct2t-{eta}"), metrics=metrics)
+    said = dict(headline(reader.load(experiment)))["Advice"].replace("\xa0", " ")
+    assert f"bayes reads {100 * read:.1f} % of its protected words" in said
+    assert ("Do not send it before you know why" in said) == leaks
+
+
 def _against(row: dict[str, str]) -> str:
     low, high = float(row["over_local_low"]), float(row["over_local_high"])
     return "better" if low > 0 else "worse" if high < 0 else "undecided"
