@@ -85,7 +85,8 @@ def gone(processes: list[psutil.Process]) -> bool:
     return not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
 
 
-@pytest.mark.parametrize("victims", ["stage", "dvc", "both"])
+# That a stage alone dies has tests in tests/pipelines/test_faults.py.
+@pytest.mark.parametrize("victims", ["dvc", "both"])
 def test_after_a_kill_repro_completes_with_the_same_bytes(
     demo: Workspace, undisturbed: Workspace, tmp_path: Path, victims: str
 ) -> None:
@@ -106,10 +107,9 @@ def test_after_a_kill_repro_completes_with_the_same_bytes(
         checkpoint = wait_for_checkpoint(workspace)
         family = below(dvc.pid)
         assert len(family) > 1
-        if victims in ("stage", "both"):
+        if victims == "both":
             os.kill(stage.pid, signal.SIGKILL)
-        if victims in ("dvc", "both"):
-            dvc.kill()
+        dvc.kill()
         dvc.wait(timeout=60)
         assert gone(family), "a stage went on without its parent"
     finally:
