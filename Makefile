@@ -13,7 +13,7 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 # What docs shows of the demo's report, as picture:figure.
-PICTURES := pareto.svg:pareto-movies-minilm-lora-nearest-movies-protected-words.svg \
+PICTURES := decision.svg:decision-movies-minilm-linear-probe.svg \
             calibration.svg:calibration-minilm.svg
 
 .PHONY: help setup repro prefect report mlflow test quick qlora docs browser benchmark quality style

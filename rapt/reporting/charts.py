@@ -206,7 +206,8 @@ class Figure:
             "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
             "width": SMALL_WIDTH if self.small else WIDTH,
             "height": SMALL_HEIGHT if self.small else HEIGHT,
-            "autosize": {"type": "fit-x", "contains": "padding"},
+            # Laid out again, as the legend's columns follow the width.
+            "autosize": {"type": "fit-x", "contains": "padding", "resize": True},
             "title": self.title,
             "config": CONFIG,
             "layer": [_pointed(self, pointed), *([_plain(self, plain)] if plain else [])],
