@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -38,6 +40,21 @@ def test_every_cell_says_which_code_and_machine_made_it(folder: Path) -> None:
     for path in made:
         sidecar = folder / "runs" / path.relative_to(folder / "reports/cells")
         assert json.loads(sidecar.read_text())["commit"]
+
+
+def test_the_leaderboard_s_page_counts_the_rows_of_its_table() -> None:
+    with (ROOT / "evidence/leaderboard/leaderboard.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    alone, both = ([r for r in rows if r["with_local"] == str(local)] for local in (False, True))
+    of = [Counter(row["against_local"] for row in some) for some in (alone, both)]
+    most = 100 * max(float(row["over_local"]) for row in both)
+    text = (ROOT / "evidence/leaderboard.md").read_text(encoding="utf-8")
+    said = (
+        f"Of the {len(alone)} rows without the local model {of[0]['worse']} are surely worse, and "
+        f"{of[0]['undecided']} are undecided. With it {of[1]['better']} are surely better, row by "
+        f"row, by {most:.1f} points at most."
+    )
+    assert said in text and not of[0]["better"]
 
 
 def test_on_the_front_is_what_nothing_matches_and_beats(
