@@ -53,19 +53,24 @@ def advice(rows: Sequence[Utility], attacks: Sequence[Privacy]) -> str:
         best = max(paying, key=lambda row: row.over_local or 0)
         return (
             f"A release pays: {best.label} at {eta_text(best.eta)} with {best.tuner} reaches "
-            f"{percent(best.accuracy)}{NBSP}%. {alone}{_read(tables.strongest(best, attacks))}"
+            f"{percent(best.accuracy)}{NBSP}%. {alone}{_read(best, attacks)}"
         )
     if not any(row.against_local == "better" for row in known if row.unprotected):
         return f"Send nothing. {alone} The provider is not surely better, even on clean text."
     return f"Send none of these releases. {alone} None is surely better."
 
 
-def _read(attack: Privacy | None) -> str:
+def _read(release: Utility, attacks: Sequence[Privacy]) -> str:
     """Say what the strongest attack reads, and whether that is more than single words can tell."""
+    attack = tables.strongest(release, attacks)
     if attack is None:
         return ""
     said = f" {attack.attack} reads {percent(attack.attack_accuracy)}{NBSP}% of its protected words"
-    most, left = attack.accuracy_ceiling, attack.empirical_privacy_high
+    at = (attack.kind, attack.task, attack.method, attack.eta)
+    own = [row for row in attacks if (row.kind, row.task, row.method, row.eta) == at]
+    # The bound is the channel's: an attack without one may be what finds the leak.
+    most = min((row.accuracy_ceiling for row in own if row.accuracy_ceiling), default=None)
+    left = attack.empirical_privacy_high
     if most is None or left is None or 1 - left <= most:
         return f"{said}."
     return (

@@ -72,8 +72,9 @@ def test_the_advice_says_which_world_it_is(experiment: Params, clean: float, exp
     assert said.startswith(expected)
 
 
+@pytest.mark.parametrize("attack", ["bayes", "nearest"])
 @pytest.mark.parametrize(("read", "leaks"), [(0.9, False), (0.98, True)])
-def test_the_advice_tells_a_leak(experiment: Params, read: float, leaks: bool) -> None:
+def test_the_advice_tells_a_leak(experiment: Params, read: float, leaks: bool, attack: str) -> None:
     """More is read than the channel of single words tells: 95 % in these cells."""
     shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.9, "rapt": 0.5, CLEAN: 0.95}
     synthetic.write_predictions(experiment, shares)
@@ -86,9 +87,9 @@ def test_the_advice_tells_a_leak(experiment: Params, read: float, leaks: bool) -
         )
     }
     for eta in experiment.sweep.etas:
-        synthetic.write_cell(planned(experiment, f"bayes-movies-pct2t-{eta}"), metrics=metrics)
+        synthetic.write_cell(planned(experiment, f"{attack}-movies-pct2t-{eta}"), metrics=metrics)
     said = dict(headline(reader.load(experiment)))["Advice"].replace("\xa0", " ")
-    assert f"bayes reads {100 * read:.1f} % of its protected words" in said
+    assert f"{attack} reads {100 * read:.1f} % of its protected words" in said
     assert ("Do not send it before you know why" in said) == leaks
 
 
