@@ -26,7 +26,7 @@ def reduced(params: dict[str, Any]) -> None:
     params["tasks"]["movies"]["rows"] |= {"train": 64, "test": 40}
     params["tasks"]["tweets"]["rows"] |= {"train": 60, "test": 40}
     params["gate"] = {"min_rows": 10}
-    params["train"] = {"epochs": 1, "max_tokens": 16}
+    params["train"] = {"epochs": 3, "max_tokens": 16}  # all but the last leave a checkpoint
     params["calibrate"] = {"etas": [50, 100], "words": 20, "draws": 5, "distances": 20}
     params["channel"] = {"frequent": 20, "sampled": 20, "draws": 5, "by_frequency": 50}
     params["methods"]["rapt"]["plain_tokens"]["length"] = 3

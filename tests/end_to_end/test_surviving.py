@@ -1,14 +1,11 @@
-"""Parallel runs and kills: always the bytes of an undisturbed `dvc repro`."""
+"""A plain `dvc repro`, killed and taken up: the bytes of the flow."""
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -16,31 +13,6 @@ import pytest
 from tests.end_to_end.conftest import Workspace, reduced
 
 pytestmark = pytest.mark.slow
-
-
-# Of the edit below the one cell that is followed.
-CELL = "train@movies-minilm-lora-rapt-75"
-
-
-def longer(params: dict[str, Any]) -> None:
-    """More epochs: each leaves a checkpoint."""
-    params["train"]["epochs"] = 6
-
-
-def test_plain_repro_leaves_the_same_bytes_as_the_flow(built: Workspace, tmp_path: Path) -> None:
-    serial = Workspace(tmp_path, reduced)
-    serial.dvc("repro", "-q")
-    assert serial.read("dvc.lock") == built.read("dvc.lock")
-    assert "up to date" in serial.dvc("repro")
-
-
-@pytest.fixture(scope="module")
-def undisturbed(demo: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """The demo with an edited cell made anew."""
-    workspace = demo.copy(tmp_path_factory.mktemp("undisturbed") / "demo")
-    workspace.edit(longer)
-    workspace.dvc("repro", "-q", CELL)
-    return workspace
 
 
 def below(pid: int) -> list[psutil.Process]:
@@ -85,30 +57,25 @@ def gone(processes: list[psutil.Process]) -> bool:
     return not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
 
 
-# That a stage alone dies has tests in tests/pipelines/test_faults.py.
-@pytest.mark.parametrize("victims", ["dvc", "both"])
-def test_after_a_kill_repro_completes_with_the_same_bytes(
-    demo: Workspace, undisturbed: Workspace, tmp_path: Path, victims: str
+# That a stage alone dies, or both, has tests in tests/pipelines/test_faults.py.
+def test_a_killed_plain_repro_completes_with_the_bytes_of_the_flow(
+    built: Workspace, tmp_path: Path
 ) -> None:
-    workspace = demo.copy(tmp_path / "demo")
-    workspace.edit(longer)
+    workspace = Workspace(tmp_path, reduced)
     dvc = workspace.popen(
         sys.executable,
         "-m",
         "dvc",
         "repro",
         "-q",
-        CELL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
-        stage = wait_for_stage(dvc, "train")
+        wait_for_stage(dvc, "train")
         checkpoint = wait_for_checkpoint(workspace)
         family = below(dvc.pid)
         assert len(family) > 1
-        if victims == "both":
-            os.kill(stage.pid, signal.SIGKILL)
         dvc.kill()
         dvc.wait(timeout=60)
         assert gone(family), "a stage went on without its parent"
@@ -116,13 +83,12 @@ def test_after_a_kill_repro_completes_with_the_same_bytes(
         for process in [*below(dvc.pid), dvc]:
             process.kill()
         dvc.wait()
-    if victims == "both":  # DVC, which had begun to write down that its stage is dead
-        workspace.run(sys.executable, "-m", "pipelines.repair_locks")
     # The next start takes it up: it says so where the checkpoint is damaged.
     whole = checkpoint.read_bytes()
     checkpoint.write_bytes(whole[:-1])
-    assert "got a damaged checkpoint of step" in workspace.dvc("repro", CELL, fails=True)
+    assert "got a damaged checkpoint of step" in workspace.dvc("repro", fails=True)
     checkpoint.write_bytes(whole)
-    workspace.dvc("repro", "-q", CELL)
+    workspace.dvc("repro", "-q")
     assert not checkpoint.exists()
-    assert workspace.read("dvc.lock") == undisturbed.read("dvc.lock")
+    assert workspace.read("dvc.lock") == built.read("dvc.lock")
+    assert "up to date" in workspace.dvc("repro")

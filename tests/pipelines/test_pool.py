@@ -28,25 +28,6 @@ from tests.pipelines.test_reproduce import wait_until
 pytestmark = pytest.mark.slow
 
 
-class Directory:
-    """A shared folder; while it is away, no folder can be made in its place."""
-
-    def __init__(self, machines: Machines) -> None:
-        self.path = machines.folder / "remote"
-
-    def go(self) -> None:
-        self.path.rename(self.path.with_name("away"))
-        self.path.touch()
-
-    def come_back(self) -> None:
-        self.path.unlink()
-        self.path.with_name("away").rename(self.path)
-
-    def objects(self) -> dict[str, bytes]:
-        paths = [p for p in self.path.rglob("*") if p.is_file()]
-        return {str(p.relative_to(self.path)): p.read_bytes() for p in paths}
-
-
 class S3:
     """An S3 server with a bucket, whose content outlives a stop."""
 
@@ -81,12 +62,11 @@ class S3:
         return {o["Key"]: read(Bucket="toy", Key=o["Key"])["Body"].read() for o in found}
 
 
-@pytest.mark.parametrize("kind", [Directory, S3])
 def test_three_workers_leave_the_bytes_of_a_serial_run(
-    machines: Machines, serial: dict[str, str], kind: type[Directory] | type[S3]
+    machines: Machines, serial: dict[str, str]
 ) -> None:
-    """Also if the remote is away when a stage ends."""
-    remote = kind(machines)
+    """Also if the remote is away when a stage ends. All else here shares a folder."""
+    remote = S3(machines)
     for name in ("one", "two", "three"):
         machines.add_worker(name)
     flags = [machines.toy.flag(f"wait-{name}") for name in PROVIDER[:4]]
