@@ -54,6 +54,12 @@ class Entry:
     recovered: float | None
     recovered_low: float | None
     recovered_high: float | None
+    # The attribute that is inferred best from texts privatized alike, of this task or another, and
+    # how often.
+    attribute: str | None
+    inferred: float | None
+    inferred_low: float | None
+    inferred_high: float | None
     replaced_share: float | None
 
     @property
@@ -125,10 +131,8 @@ def _entry(
         ),
         {},
     )
-    attack = tables.strongest(row, attacks)
-    low, high = (
-        (attack.empirical_privacy_low, attack.empirical_privacy_high) if attack else (None, None)
-    )
+    attack, inference = tables.strongest(row, attacks), _best_inference(row, attacks)
+    (low, high), (inferred_low, inferred_high) = _interval(attack), _interval(inference)
     return Entry(
         **{name: getattr(row, name) for name in shared},
         level=row.eta,
@@ -140,6 +144,29 @@ def _entry(
         against_local=row.against_local,
         attack=attack.attack if attack else None,
         recovered=attack.attack_accuracy if attack else None,
-        recovered_low=None if high is None else 1 - high,
-        recovered_high=None if low is None else 1 - low,
+        recovered_low=low,
+        recovered_high=high,
+        attribute=f"{inference.target} of {inference.task}" if inference else None,
+        inferred=inference.attack_accuracy if inference else None,
+        inferred_low=inferred_low,
+        inferred_high=inferred_high,
     )
+
+
+def _best_inference(row: Utility, attacks: Sequence[tables.Privacy]) -> tables.Privacy | None:
+    own = [
+        attack
+        for attack in attacks
+        if (attack.kind, attack.method, attack.eta) == ("infer", row.method, row.eta)
+        and attack.counts
+        and attack.attack_accuracy is not None
+    ]
+    return max(own, key=lambda attack: attack.attack_accuracy or 0, default=None)
+
+
+def _interval(attack: tables.Privacy | None) -> tuple[float | None, float | None]:
+    """Turn the interval of the empirical privacy into that of the attack's accuracy."""
+    if attack is None or attack.empirical_privacy_low is None:
+        return None, None
+    assert attack.empirical_privacy_high is not None
+    return 1 - attack.empirical_privacy_high, 1 - attack.empirical_privacy_low

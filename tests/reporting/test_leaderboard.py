@@ -88,6 +88,14 @@ def test_each_list_is_of_one_level_with_what_stands_beside_it(experiment: Params
     assert (last.attack, last.recovered) == (strongest.attack, strongest.attack_accuracy)
     assert last.recovered_low is not None and last.recovered_high is not None and last.recovered
     assert last.recovered_low <= last.recovered <= last.recovered_high
+    inferred = max(
+        row.attack_accuracy or 0
+        for row in tables.privacy(results)
+        if (row.kind, row.method, row.eta) == ("infer", "t2t", "replaced-50") and row.counts
+    )
+    assert (last.attribute, last.inferred) == ("author of tweets", inferred)
+    assert last.inferred_low is not None and last.inferred_high is not None
+    assert last.inferred_low <= inferred <= last.inferred_high
 
 
 def test_cells_that_did_not_run_and_a_list_of_one_have_no_rank(experiment: Params) -> None:
