@@ -22,6 +22,7 @@ from rapt.utils.errors import RaptError
 # further draws by frequency. Each word of the texts is attacked VICTIMS times.
 FREQUENT, DRAWS, BY_FREQUENCY, VICTIMS = 2000, 20, 20_000, 20
 ROUNDS, WITHIN = 8, 0.005  # of the search: the upper bound comes so near to the level
+SLOPES = (0.3, 3.0)  # of what is recovered over what stays: chance moves two near points apart
 
 Found = dict[str, float]  # `eta`, and what was measured there
 
@@ -92,7 +93,8 @@ def eta_for_recovered(
 ) -> Found | None:
     """Find the largest η at which recovery is surely at most a share; None: there is none.
 
-    An attacker recovers little more than the words that stay, so the search goes over those.
+    An attacker recovers little more than the words that stay. So the search goes over the share of
+    those, by the secant method.
 
     Args:
         curve: of the texts.
@@ -104,7 +106,8 @@ def eta_for_recovered(
         `eta`, and there `recovered` with its upper bound, `recovered_high`.
     """
     best: Found | None = None
-    stays = share
+    wanted = share - WITHIN / 2
+    stays, slope, before = share, 1.0, None
     for _ in range(ROUNDS):
         eta = curve.largest(1 - stays)
         if not 0 < eta < float("inf"):
@@ -115,7 +118,10 @@ def eta_for_recovered(
             best = {"eta": eta, "recovered": found.value, "recovered_high": found.high}
         if share - WITHIN <= found.high <= share:
             break
-        stays += share - WITHIN / 2 - found.high
+        if before and stays != before[0]:
+            slope = float(np.clip((found.high - before[1]) / (stays - before[0]), *SLOPES))
+        before = stays, found.high
+        stays += (wanted - found.high) / slope
         if not 0 < stays < 1:
             break
     return best

@@ -19,6 +19,12 @@ from tests.conftest import ROOT
 Edit = Callable[[dict[str, Any]], Any]
 
 
+def few_draws(params: dict[str, Any]) -> None:
+    """Estimates that take seconds."""
+    params["calibrate"] = {"etas": [50, 100], "words": 20, "draws": 5, "distances": 20}
+    params["channel"] = {"frequent": 20, "sampled": 20, "draws": 5, "by_frequency": 50}
+
+
 def reduced(params: dict[str, Any]) -> None:
     """The whole demo, small: every stage that it has, every method, one η."""
     params["sweep"] |= {"etas": [75], "tune_at": [75], "probes": []}
@@ -27,8 +33,7 @@ def reduced(params: dict[str, Any]) -> None:
     params["tasks"]["tweets"]["rows"] |= {"train": 60, "test": 40}
     params["gate"] = {"min_rows": 10}
     params["train"] = {"epochs": 3, "max_tokens": 16}  # all but the last leave a checkpoint
-    params["calibrate"] = {"etas": [50, 100], "words": 20, "draws": 5, "distances": 20}
-    params["channel"] = {"frequent": 20, "sampled": 20, "draws": 5, "by_frequency": 50}
+    few_draws(params)
     params["methods"]["rapt"]["plain_tokens"]["length"] = 3
 
 
