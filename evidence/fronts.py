@@ -92,16 +92,21 @@ def encoder(backbone: Backbone) -> Encode:
 
     @torch.inference_mode()
     def encode(texts: Texts) -> Features:
-        found = []
+        order = np.argsort([len(text) for text in texts], kind="stable")  # little padding
+        found = torch.empty(len(texts), model.config.hidden_size, dtype=torch.float64)
         for start in range(0, len(texts), BATCH):
-            lines = [" ".join(text) for text in texts[start : start + BATCH]]
+            at = order[start : start + BATCH]
             inputs = tokenizer(
-                lines, padding=True, truncation=True, max_length=128, return_tensors="pt"
+                [" ".join(texts[i]) for i in at],
+                padding=True,
+                truncation=True,
+                max_length=128,
+                return_tensors="pt",
             )
             hidden = model(**inputs).last_hidden_state
             mask = inputs["attention_mask"][..., None]
-            found.append((hidden * mask).sum(1) / mask.sum(1))
-        return torch.cat(found).double().numpy()
+            found[torch.from_numpy(at)] = ((hidden * mask).sum(1) / mask.sum(1)).double()
+        return found.numpy()
 
     return encode
 
@@ -203,7 +208,7 @@ class Front:
         features: dict[str, Callable[[dict[str, Texts]], tuple[Features, Features]]] | None = None,
     ) -> None:
         """Tune each seed's words on features of each kind, and weigh them with the local model."""
-        kinds = features or {"minilm": self.encoded, "tfidf": lambda w: counted(self.task, w)}
+        kinds = features or {"linear-probe": self.encoded, "tfidf": lambda w: counted(self.task, w)}
         found: dict[str, list[NDArray[np.float64]]] = {}
         for k in range(self.seeds):
             own = words(k)
