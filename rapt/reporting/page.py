@@ -20,7 +20,7 @@ from rapt.grid import order, sorted_etas
 from rapt.reporting import tables, text
 from rapt.reporting.charts import Figure
 from rapt.reporting.claims import MARGIN, claims
-from rapt.reporting.comparisons import FALSE_ALARMS, differences
+from rapt.reporting.comparisons import FALSE_ALARMS, differences, unbeaten
 from rapt.reporting.leaderboard import leaderboard
 from rapt.reporting.narrative import headline
 from rapt.reporting.papers import papers
@@ -70,6 +70,11 @@ class Overview:
         self.groups = sorted(tables.groups(rows), key=lambda group: group[1:])
         self._all = rows
         self._rows = {(row.group, row.method, row.eta): row for row in private}
+        self._unbeaten = {
+            (row.group, row.method, row.eta)
+            for several in tables.by_release(private)
+            for row in unbeaten(several)
+        }
 
     @property
     def knowledge(self) -> dict[str, str]:
@@ -88,16 +93,8 @@ class Overview:
         return row.empirical_privacy if row else None
 
     def strongest(self, group: tuple[str, str, str], method: str, eta: str) -> bool:
-        """Whether no other attack on the same target that counts leaves less privacy."""
-        left = {
-            other: row.empirical_privacy
-            for other in self.groups
-            if other[1:] == group[1:]
-            and (row := self._rows.get((other, method, eta)))
-            and row.counts
-            and row.empirical_privacy is not None
-        }
-        return group in left and left[group] == min(left.values())
+        """Whether it counts, and no other attack on the same target is surely stronger."""
+        return (group, method, eta) in self._unbeaten
 
     def remarks(self, group: tuple[str, str, str]) -> list[str]:
         """Return the reasons why an attack does not count."""
@@ -193,7 +190,7 @@ def _worth(
     for row in sorted(utility, key=lambda row: (order(row.eta), -(row.accuracy or 0))):
         if row.on_grid and row.against_local:
             of_eta = found.setdefault(row.group, {}).setdefault(row.eta, [])
-            of_eta.append((row, tables.strongest(row, privacy)))
+            of_eta.append((row, tables.strongest(tables.on_words(row, privacy))))
     return {group: found[group] for group in tables.groups(utility) if group in found}
 
 

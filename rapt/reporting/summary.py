@@ -23,7 +23,9 @@ def as_json(params: Params) -> dict[str, Any]:
     results = load(params)
     return {
         "utility": [asdict(row) for row in tables.utility(results)],
-        "privacy": [asdict(row) for row in tables.privacy(results)],
+        "privacy": [
+            {name: getattr(row, name) for name in tables.PRIVACY} for row in tables.privacy(results)
+        ],
         "leaderboard": [asdict(row) for row in leaderboard(results)],
         "missing": [cell.plan.command for cell in results.missing()],
         "report": str(paths.REPORT.resolve()) if paths.REPORT.is_file() else None,

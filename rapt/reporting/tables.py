@@ -15,7 +15,7 @@ from rapt.baselines.combined import stacked
 from rapt.grid import ATTACKED, CLEAN, LOCAL, TUNED, is_unprotected
 from rapt.params import Params
 from rapt.results.cells import summary
-from rapt.results.predictions import Predictions
+from rapt.results.predictions import Predictions, Successes
 from rapt.results.reader import Cell, Metric, Results, label
 
 REPLACED = ("replaced", "replaced_low", "replaced_high")
@@ -122,9 +122,6 @@ class Privacy:
     # For entities: F1.
     attack_accuracy: float | None
     attack_accuracy_sd: float | None
-    # For inversions: on the even and on the odd texts alone.
-    attack_accuracy_even: float | None
-    attack_accuracy_odd: float | None
     # For inversions: over all words, those that the method leaves unchanged included.
     attack_accuracy_all_words: float | None
     # For inversions: the share of the texts' words that the method sends as they are.
@@ -148,6 +145,8 @@ class Privacy:
     squared_error_floor: float | None
     clean_squared_error: float | None
     command: str
+    # What it gets right of each text; None: not kept.
+    texts: Successes | None
 
     @property
     def group(self) -> tuple[str, str, str]:
@@ -180,6 +179,9 @@ class Privacy:
     def counts(self) -> bool:
         """Whether it may count as the strongest attack on one release at its η."""
         return self.given is None and self.doubt is None
+
+
+PRIVACY = tuple(name for name in Privacy.__annotations__ if name != "texts")
 
 
 class Target(NamedTuple):
@@ -278,29 +280,41 @@ def alike(params: Params, method: str) -> list[str]:
     return [method, *(m for m in others if (methods[m].mechanism, methods[m].categories) == own)]
 
 
-def strongest(row: Utility, attacks: Sequence[Privacy]) -> Privacy | None:
-    """Return the attack that recovers most words of a row's release; None: none that counts.
+def on_words(row: Utility, attacks: Iterable[Privacy]) -> list[Privacy]:
+    """Return the attacks on the words of a row's release."""
+    at = ("invert", row.task, row.method, row.eta)
+    return [found for found in attacks if (found.kind, found.task, found.method, found.eta) == at]
+
+
+def by_release(attacks: Iterable[Privacy]) -> list[list[Privacy]]:
+    """Group the attacks on one target of one release."""
+    found: dict[tuple[str, ...], list[Privacy]] = {}
+    for attack in attacks:
+        found.setdefault((*attack.group[1:], attack.method, attack.eta), []).append(attack)
+    return list(found.values())
+
+
+def counting(attacks: Iterable[Privacy]) -> list[Privacy]:
+    """Return the attacks that have run and may count as the strongest."""
+    return [found for found in attacks if found.counts and found.attack_accuracy is not None]
+
+
+def strongest(attacks: Iterable[Privacy]) -> Privacy | None:
+    """Return the attack that gets most right, of several on one release; None: none that counts.
 
     Where another attack is the strongest on the even texts than on the odd ones, the luckier of
     them would be overstated. Its accuracy is then that of who chooses on the other half.
     """
-    own = [
-        attack
-        for attack in attacks
-        if (attack.kind, attack.task, attack.method, attack.eta)
-        == ("invert", row.task, row.method, row.eta)
-        and attack.counts
-        and attack.attack_accuracy is not None
-    ]
+    own = counting(attacks)
     found = max(own, key=lambda attack: attack.attack_accuracy or 0, default=None)
-    if found is None or any(attack.attack_accuracy_odd is None for attack in own):
+    each = [attack.texts for attack in own if attack.texts]
+    if found is None or len(each) < len(own):
         return found
-    of_even = max(own, key=lambda attack: attack.attack_accuracy_even or 0)
-    of_odd = max(own, key=lambda attack: attack.attack_accuracy_odd or 0)
+    even, odd = slice(0, None, 2), slice(1, None, 2)
+    of_even, of_odd = (max(each, key=lambda texts: texts.accuracy(half)) for half in (even, odd))
     if of_even is of_odd:
         return found
-    scored = ((of_even.attack_accuracy_odd or 0) + (of_odd.attack_accuracy_even or 0)) / 2
-    return replace(found, attack_accuracy=scored)
+    return replace(found, attack_accuracy=(of_even.accuracy(odd) + of_odd.accuracy(even)) / 2)
 
 
 def sound(results: Results) -> set[tuple[str, str]]:
@@ -368,8 +382,6 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
     elif on_clean and on_clean.low is not None and baseline is not None:
         # It has to be beaten beyond chance, as half of the attacks without skill are above it.
         broken = on_clean.low <= baseline
-    known = cell.content.halves if cell.content else {}
-    halves = known.get(target.accuracy, (None, None))
     return Privacy(
         kind=kind,
         cell=cell.plan.cell,
@@ -381,8 +393,6 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         **_parts("empirical_privacy", empirical, "sd", *ENDS),
         seeds=empirical.n if empirical else None,
         **_parts("attack_accuracy", accuracy, "sd"),
-        attack_accuracy_even=halves[0],
-        attack_accuracy_odd=halves[1],
         attack_accuracy_all_words=_mean(cell.metric("accuracy")) if kind == "invert" else None,
         unprotected_share=_unprotected(cell) if kind == "invert" else None,
         **_parts("tpr_at_1", cell.metric("tpr_at_1") if kind == "membership" else None, *ENDS),
@@ -394,6 +404,7 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         squared_error_floor=cell.baseline("squared_error"),
         clean_squared_error=_mean(_squared_error(clean)),
         command=cell.plan.command,
+        texts=cell.successes.get(target.accuracy),
     )
 
 

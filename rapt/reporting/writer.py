@@ -55,7 +55,7 @@ def _tables(results: Results) -> dict[str, str]:
     utility, privacy = tables.utility(results), tables.privacy(results)
     of_name: dict[str, tuple[Sequence[Any], Iterable[str]]] = {
         "utility": (utility, Utility.__annotations__),
-        "privacy": (privacy, Privacy.__annotations__),
+        "privacy": (privacy, tables.PRIVACY),
         "differences": (differences(results), Difference.__annotations__),
         "calibration": (tables.calibration(results), CALIBRATION),
         "targets": (tables.targets(results), TARGETS),
