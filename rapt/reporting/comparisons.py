@@ -15,7 +15,7 @@ from rapt.analysis.effects import Effect, holm, over_seeds, over_texts
 from rapt.analysis.intervals import CONFIDENCE, difference
 from rapt.grid import ATTACKED, sorted_etas
 from rapt.reporting import tables
-from rapt.reporting.tables import Privacy, groups, utility
+from rapt.reporting.tables import Privacy, Tuned, groups, utility
 from rapt.results.reader import Cell, Results, label
 
 Verdict = Literal["higher", "lower", "undecided"]
@@ -80,7 +80,7 @@ def compare(pairs: Sequence[Pair]) -> Comparison | None:
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Tuned):
     """The accuracy of one method minus that of the one listed before it, paired as in `compare`.
 
     A denoised one, labelled as in `Utility.label`, is compared with the same method as released.
@@ -101,11 +101,6 @@ class Difference:
     # Of no difference, by Holm's correction for all rows of the table.
     p: float
     verdict: Verdict
-
-    @property
-    def group(self) -> tuple[str, str, str]:
-        """The factors that are fixed while the methods and η vary."""
-        return (self.task, self.backbone, self.tuner)
 
 
 def ranks(rights: Sequence[NDArray[Any]]) -> list[tuple[int, int]]:

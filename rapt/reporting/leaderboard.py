@@ -14,14 +14,14 @@ from rapt.baselines.combined import stacked
 from rapt.param_types import level
 from rapt.reporting import tables
 from rapt.reporting.comparisons import ranks
-from rapt.reporting.tables import Utility
+from rapt.reporting.tables import Tuned, Utility
 from rapt.results.reader import Results
 
 Right = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Entry:
+class Entry(Tuned):
     """A mechanism at a level, on a task, tuned and scored.
 
     Its list has the same task, backbone, tuner and level, and the same use of the local model.
@@ -60,11 +60,6 @@ class Entry:
     inferred_low: float | None
     inferred_high: float | None
     replaced_share: float | None
-
-    @property
-    def group(self) -> tuple[str, str, str]:
-        """The factors that are fixed while method and level vary."""
-        return (self.task, self.backbone, self.tuner)
 
     @property
     def rank(self) -> str:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 from rapt.analysis.intervals import difference, of_accuracy
 from rapt.attacks.base import Attack, Inversion
 from rapt.baselines.combined import stacked
-from rapt.grid import ATTACKED, CLEAN, LOCAL, TUNED, is_unprotected
+from rapt.grid import ATTACKED, CLEAN, LOCAL, TUNED, is_unprotected, order, sorted_etas
 from rapt.params import Params
 from rapt.results.cells import summary
 from rapt.results.predictions import Predictions, Successes
@@ -25,8 +25,21 @@ ENDS = ("low", "high")
 QUANTILES = ("least", "5", "25", "median", "75", "95", "most")
 
 
+class Tuned:
+    """A row about a tuned cell, whose `group` is fixed while method and η, or the level, vary."""
+
+    task: str
+    backbone: str
+    tuner: str
+
+    @property
+    def group(self) -> tuple[str, str, str]:
+        """The factors that make the group."""
+        return (self.task, self.backbone, self.tuner)
+
+
 @dataclass(frozen=True)
-class Utility:
+class Utility(Tuned):
     """A tuned cell: its accuracy on its own, equally privatized test split.
 
     With `with_local` its answers are combined with those of the user's own model.
@@ -58,11 +71,6 @@ class Utility:
     over_local_high: float | None
     replaced_share: float | None
     command: str
-
-    @property
-    def group(self) -> tuple[str, str, str]:
-        """The factors that are fixed while method and η vary."""
-        return (self.task, self.backbone, self.tuner)
 
     @property
     def label(self) -> str:
@@ -438,11 +446,7 @@ def _of_calibrations(results: Results, part: str) -> Iterator[list[dict[str, Any
 
 def levels(results: Results) -> list[dict[str, Any]]:
     """Return one row for each embedding, method and level, with its η."""
-    return [
-        {"embedding": embedding, **found}
-        for embedding, content in results.levels.items()
-        for found in content
-    ]
+    return [{"embedding": name, **row} for name, rows in results.levels.items() for row in rows]
 
 
 def channels(results: Results) -> list[dict[str, Any]]:
@@ -484,6 +488,32 @@ def categories(results: Results) -> list[dict[str, Any]]:
     ]
 
 
+# Tables of the words' statistics: their rows, and their columns.
+STATISTICS: dict[str, tuple[Callable[[Results], list[dict[str, Any]]], tuple[str, ...]]] = {
+    "calibration": (calibration, ("embedding", "mechanism", "eta", *REPLACED, "n_w")),
+    "targets": (
+        targets,
+        ("embedding", "mechanism", "replaced", "eta", "eta_low", "eta_high"),
+    ),
+    "levels": (
+        levels,
+        (
+            *("embedding", "method", "level", "eta", *REPLACED),
+            *("recovered", "recovered_high", "metric", "guarantee"),
+        ),
+    ),
+    "channels": (
+        channels,
+        (
+            *("embedding", "method", "eta", "choice", "words", "draws", *REPLACED),
+            *(f"{statistic}_{name}" for statistic in ("n_w", "s_w") for name in QUANTILES),
+        ),
+    ),
+    "neighbours": (neighbours, ("embedding", "k", "mean", "eta")),
+    "categories": (categories, ("embedding", "category", "words", "mean", "variance")),
+}
+
+
 def metrics(results: Results) -> dict[str, Any]:
     """Return kind → cell → metric → mean for `dvc metrics`, of the metrics that `shown` keeps.
 
@@ -504,6 +534,54 @@ def metrics(results: Results) -> dict[str, Any]:
 def groups(rows: Sequence[Utility] | Sequence[Privacy]) -> list[tuple[str, str, str]]:
     """Return the groups of grid rows, within which method and η vary, in order."""
     return list(dict.fromkeys(row.group for row in rows if row.kind != "study"))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of one group of cells: a row for each method, a column for each η."""
+
+    group: tuple[str, str, str]
+    etas: list[str]
+    rows: dict[str, list[Any]]
+    # The baseline, shown below the methods; None: none is planned.
+    clean: Any
+
+    @property
+    def every(self) -> list[Any]:
+        """All rows, the baseline last."""
+        return [row for row in (*chain(*self.rows.values()), self.clean) if row]
+
+    @property
+    def first(self) -> Any:
+        """A row that has run if there is one, for facts that hold for the whole group."""
+        return next((row for row in self.every if row.seeds), self.every[0])
+
+    def baseline(self, method: str) -> float | None:
+        """Return the score of the most frequent answer; methods protect different words."""
+        return next((row.majority for row in self.rows[method] if row.seeds), None)
+
+    @property
+    def doubt(self) -> str | None:
+        """`broken` or `unproven` if this attack is; None: neither."""
+        return doubt(self.every)
+
+
+def grids(rows: Sequence[Utility] | Sequence[Privacy]) -> list[Grid]:
+    """Return the tables of the rows' groups."""
+    found = []
+    for group in groups(rows):
+        of_group = [row for row in rows if row.group == group]
+        own = sorted((r for r in of_group if not r.unprotected), key=lambda row: order(row.eta))
+        names = dict.fromkeys(row.label for row in of_group if not row.unprotected)
+        found.append(
+            Grid(
+                group,
+                sorted_etas(list({row.eta for row in own})),
+                {label: [row for row in own if row.label == label] for label in names},
+                next((row for row in of_group if row.unprotected), None),
+            )
+        )
+    return found
 
 
 def labels(rows: Sequence[Utility]) -> list[str]:
