@@ -52,7 +52,7 @@ class PlannedCell:
 
     @property
     def predictions(self) -> Path:
-        """The path of its scores for each text of the test split, unless it is an attack."""
+        """The path of its result of each text; `membership` keeps none."""
         return paths.predictions(self.kind, self.cell)
 
     @property

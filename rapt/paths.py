@@ -63,7 +63,7 @@ def cell(kind: str, name: str) -> Path:
 
 
 def predictions(kind: str, name: str) -> Path:
-    """The scores that a cell's models give each text of the test split."""
+    """A cell's result of each text of the test split."""
     return Path("reports/predictions", kind, f"{name}.parquet")
 
 

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from rapt import params, paths
 from rapt.attacks.base import Inference, Release
-from rapt.attacks.scores import Scores, attribute_scores, intervals, majority
+from rapt.attacks.scores import Scores, attribute_scores, intervals, majority, successes
 from rapt.grid import released
-from rapt.results import cells
+from rapt.results import cells, predictions
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from rapt.utils.errors import RaptError
@@ -42,6 +42,11 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
         _attack(how, release / f"seed-{k}", table, truth, authors, p.seed + k)
         for k in bar(range(p.seeds), attack, p.seeds)
     ]
+    # What varies is the author, where authors are known, as in the intervals.
+    units = tagged["test"]["example_id"].to_pylist()
+    if authors is not None:
+        units = [f"author-{author}" for author in range(authors.max() + 1)]
+    predictions.write(paths.predictions("infer", cell.name), successes(scores, units))
     cell.write(
         protection=statement["protection"],
         seeds=[cells.SeedResult(seed=k, metrics=found.metrics()) for k, found in enumerate(scores)],

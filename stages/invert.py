@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from rapt import grid, params, paths
 from rapt.attacks.base import Inversion, Pairs, Public, Release
 from rapt.attacks.inversion_scores import Victims
-from rapt.attacks.scores import halves, intervals
+from rapt.attacks.scores import intervals, successes
 from rapt.privacy import seeded
 from rapt.privacy.channel import Channel
 from rapt.privacy.privatizer import Privatizer, Words
-from rapt.results import cells
+from rapt.results import cells, predictions
 from rapt.utils import files
 from rapt.utils.progress import bar
 from stages import run
@@ -67,13 +67,14 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
             baselines["squared_error"] = victims.spread(table)
         scores.append(victims.score(inverter.words(released), errors))
         seeds.append(cells.SeedResult(seed=k, metrics=scores[-1].metrics()))
+    examples = tagged["test"]["example_id"].to_pylist()
+    predictions.write(paths.predictions("invert", cell.name), successes(scores, examples))
     cell.write(
         protection=statement["protection"],
         seeds=seeds,
         baselines=baselines,
         upper_bounds=how.upper_bounds(public, victims.protected_words),
         intervals=intervals(scores),
-        halves=halves(scores),
         counts={name: int(getattr(victims, name).sum()) for name in ("words", "protected")}
         | {f"texts of {of}": len(some) for of, some in texts.items()},
     )

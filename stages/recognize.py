@@ -4,9 +4,9 @@ from rapt import params, paths
 from rapt.attacks.base import Release
 from rapt.attacks.entities import blind, entities_named, entity_scores
 from rapt.attacks.ner import Ner
-from rapt.attacks.scores import intervals
+from rapt.attacks.scores import intervals, successes
 from rapt.grid import released
-from rapt.results import cells
+from rapt.results import cells, predictions
 from rapt.text.entities import entities
 from rapt.utils import files
 from rapt.utils.progress import bar
@@ -33,6 +33,8 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
         )
         for k in bar(range(p.seeds), attack, p.seeds)
     ]
+    examples = victims["example_id"].to_pylist()
+    predictions.write(paths.predictions("recognize", cell.name), successes(scores, examples))
     cell.write(
         protection=statement["protection"],
         seeds=[cells.SeedResult(seed=k, metrics=seed.metrics()) for k, seed in enumerate(scores)],

@@ -53,7 +53,7 @@ def expected(p: params.Params) -> dict[str, set[Path]]:
         stages[f"study-gate@{study}"] = {paths.private_gate(f"studies/{study}")}
     for cell in grid.plan(p):
         adapter = {paths.adapter(cell.cell)} if cell.kind in grid.TUNED else set()
-        scores = {cell.predictions} if cell.kind in (*grid.TUNED, grid.LOCAL) else set()
+        scores = {cell.predictions} if cell.kind != "membership" else set()
         stages[f"{cell.stage}@{cell.key}"] = {cell.path} | adapter | scores
     return stages
 
@@ -68,8 +68,10 @@ def unprotected(p: params.Params) -> set[Path]:
     tasks = {of(task) for of in (paths.raw, paths.tagged) for task in p.sweep.tasks}
     tasks |= {out for task in p.sweep.tasks for out in with_words(clean(task))}
     attackers = product(p.sweep.recognitions, p.sweep.recognize)
-    raw = [c for c in grid.plan(p) if c.factors["method"] in (grid.CLEAN, grid.LOCAL)]
-    learned = {paths.adapter(c.cell) for c in raw} | {c.predictions for c in raw}
+    cells = grid.plan(p)
+    raw = [c for c in cells if c.factors["method"] in (grid.CLEAN, grid.LOCAL)]
+    read = [c for c in cells if c.kind in grid.ATTACKED]
+    learned = {paths.adapter(c.cell) for c in raw} | {c.predictions for c in [*raw, *read]}
     return tasks | {paths.attacker(*of) for of in attackers} | learned
 
 

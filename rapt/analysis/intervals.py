@@ -46,12 +46,13 @@ def of_accuracy(right: NDArray[np.bool_]) -> tuple[float, float]:
 
 
 def difference(
-    right: NDArray[np.bool_], other: NDArray[np.bool_], confidence: float = CONFIDENCE
+    right: NDArray[Any], other: NDArray[Any], confidence: float = CONFIDENCE
 ) -> tuple[float, float, float]:
     """Return the difference of two accuracies on the same texts, and its interval, likewise.
 
     Args:
-        right: whether each seed's model is right about each of n > 1 texts, bool (k, n).
+        right: whether each seed's model is right about each of n > 1 texts, (k, n), or each text's
+            part in a share (`rapt.results.predictions.Successes`).
         other: the same of what it is compared with, for as many seeds or for one.
         confidence: of the interval.
     """

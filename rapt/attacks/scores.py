@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rapt.analysis.intervals import interval, mean_interval
+from rapt.results.predictions import Successes
 
 Counts = NDArray[np.int64]
 
@@ -52,14 +53,10 @@ def intervals(seeds: Sequence[Scores]) -> dict[str, tuple[float, float]]:
     return found
 
 
-def halves(seeds: Sequence[Scores]) -> dict[str, tuple[float, float]]:
-    """Compute each metric that is a share over the even and over the odd texts, of all seeds."""
-    found = {}
-    for name in seeds[0].ratios:
-        right, counted = np.sum([seed.ratios[name] for seed in seeds], axis=0)
-        even, odd = (right[k::2].sum() / max(1, counted[k::2].sum()) for k in (0, 1))
-        found[name] = (float(even), float(odd))
-    return found
+def successes(seeds: Sequence[Scores], examples: Sequence[str]) -> dict[str, Successes]:
+    """Collect what each text has of the metrics that empirical privacy is 1 minus of."""
+    names = seeds[0].complements.values()
+    return {n: Successes(examples, np.array([seed.ratios[n] for seed in seeds])) for n in names}
 
 
 def attribute_scores(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import pairwise, permutations, product
 from statistics import fmean
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rapt.analysis.effects import Effect, holm, over_seeds, over_texts
-from rapt.grid import sorted_etas
-from rapt.reporting.tables import groups, utility
+from rapt.analysis.intervals import CONFIDENCE, difference
+from rapt.grid import ATTACKED, sorted_etas
+from rapt.reporting import tables
+from rapt.reporting.tables import Privacy, Tuned, groups, utility
 from rapt.results.reader import Cell, Results, label
 
 Verdict = Literal["higher", "lower", "undecided"]
@@ -32,12 +34,18 @@ class Pair(NamedTuple):
     def over(self, seeds: Sequence[int]) -> NDArray[np.float64] | None:
         """Return by how much `more` is right more often about each text, (seeds, texts).
 
-        None: the scores of each text are not kept, or are those of other texts.
+        None: the result of each text is not kept, or is that of other texts.
         """
-        own, other = (cell.predictions.get("test") for cell in (self.more, self.less))
-        if not (own and other) or own.examples != other.examples or len(own.examples) < 2:
-            return None
-        return own.right[seeds].astype(np.float64) - other.right[seeds]
+        examples, rights = [], []
+        for cell in (self.more, self.less):
+            attacks = cell.plan.kind in ATTACKED
+            one = cell.successes.get(self.metric) if attacks else cell.predictions.get("test")
+            if one is None or len(one.examples) < 2:
+                return None
+            examples.append(one.examples)
+            places = list(cell.by_seed(self.metric))
+            rights.append(one.right[[places.index(seed) for seed in seeds]])
+        return rights[0].astype(np.float64) - rights[1] if examples[0] == examples[1] else None
 
 
 @dataclass(frozen=True)
@@ -53,8 +61,7 @@ class Comparison:
 def compare(pairs: Sequence[Pair]) -> Comparison | None:
     """Compare the sides of all settings; None: they share no seed.
 
-    They are paired by their seeds, and by texts if the scores of each text are kept. Those of
-    tuned cells are, and those of attacks are not.
+    They are paired by their seeds, and by texts if the result of each text is kept.
     """
     by_seed = [(p.more.by_seed(p.metric), p.less.by_seed(p.metric)) for p in pairs]
     sides = [set(side) for both in by_seed for side in both]
@@ -73,7 +80,7 @@ def compare(pairs: Sequence[Pair]) -> Comparison | None:
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Tuned):
     """The accuracy of one method minus that of the one listed before it, paired as in `compare`.
 
     A denoised one, labelled as in `Utility.label`, is compared with the same method as released.
@@ -95,10 +102,36 @@ class Difference:
     p: float
     verdict: Verdict
 
-    @property
-    def group(self) -> tuple[str, str, str]:
-        """The factors that are fixed while the methods and η vary."""
-        return (self.task, self.backbone, self.tuner)
+
+def ranks(rights: Sequence[NDArray[Any]]) -> list[tuple[int, int]]:
+    """Return the best and the worst rank of each model or attack that the texts leave open.
+
+    One is surely above another where the interval of their difference, paired by text, is above
+    0. The intervals of all pairs hold together in 95 % of all samples (Bonferroni), so the ranges
+    do as well (Mogstad et al., 2024).
+
+    Args:
+        rights: whether each seed's model is right about each of the same texts, (k, n), or each
+            text's part in the share of an attack.
+    """
+    count = len(rights)
+    confidence = 1 - (1 - CONFIDENCE) / max(1, count * (count - 1) / 2)
+    above = np.zeros((count, count), bool)
+    for one, other in permutations(range(count), 2):
+        above[one, other] = difference(rights[one], rights[other], confidence)[1] > 0
+    return [(1 + int(above[:, i].sum()), count - int(above[i].sum())) for i in range(count)]
+
+
+def unbeaten(attacks: Sequence[Privacy]) -> list[Privacy]:
+    """Return those of the attacks on one release, and one target, that no other surely beats.
+
+    They are compared by text, as in `ranks`. Where one keeps no texts, nothing is sure.
+    """
+    own = tables.counting(attacks)
+    rights = [attack.texts.right for attack in own if attack.texts]
+    if len(rights) < len(own):
+        return own
+    return [attack for attack, (best, _) in zip(own, ranks(rights), strict=True) if best == 1]
 
 
 def differences(results: Results) -> list[Difference]:

@@ -63,7 +63,7 @@ def decisions(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterato
             for label in looks
             for row in tuned
             if row.label == label and row.accuracy_low is not None
-            if (attack := tables.strongest(row, privacy))
+            if (attack := tables.strongest(tables.on_words(row, privacy)))
         ]
         if rows:
             yield Figure(

@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import permutations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.analysis.intervals import CONFIDENCE, difference
 from rapt.baselines.combined import stacked
 from rapt.param_types import level
 from rapt.reporting import tables
-from rapt.reporting.tables import Utility
+from rapt.reporting.comparisons import ranks
+from rapt.reporting.tables import Tuned, Utility
 from rapt.results.reader import Results
 
 Right = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Entry:
+class Entry(Tuned):
     """A mechanism at a level, on a task, tuned and scored.
 
     Its list has the same task, backbone, tuner and level, and the same use of the local model.
@@ -63,11 +62,6 @@ class Entry:
     replaced_share: float | None
 
     @property
-    def group(self) -> tuple[str, str, str]:
-        """The factors that are fixed while method and level vary."""
-        return (self.task, self.backbone, self.tuner)
-
-    @property
     def rank(self) -> str:
         """The rank as a number, or as a range."""
         ends = dict.fromkeys((self.rank_low, self.rank_high))
@@ -101,24 +95,6 @@ def leaderboard(results: Results) -> list[Entry]:
     return found
 
 
-def ranks(rights: Sequence[Right]) -> list[tuple[int, int]]:
-    """Return the best and the worst rank of each model that the texts leave open.
-
-    A model is surely above another where the interval of their difference, paired by text, is above
-    0. The intervals of all pairs hold together in 95 % of all samples (Bonferroni), so the ranges
-    do as well (Mogstad et al., 2024).
-
-    Args:
-        rights: whether each seed's model is right about each of the same texts, bool (k, n).
-    """
-    count = len(rights)
-    confidence = 1 - (1 - CONFIDENCE) / max(1, count * (count - 1) / 2)
-    above = np.zeros((count, count), bool)
-    for one, other in permutations(range(count), 2):
-        above[one, other] = difference(rights[one], rights[other], confidence)[1] > 0
-    return [(1 + int(above[:, i].sum()), count - int(above[i].sum())) for i in range(count)]
-
-
 def _entry(
     results: Results, row: Utility, attacks: Sequence[tables.Privacy], best: int, worst: int
 ) -> Entry:
@@ -131,7 +107,9 @@ def _entry(
         ),
         {},
     )
-    attack, inference = tables.strongest(row, attacks), _best_inference(row, attacks)
+    attack = tables.strongest(tables.on_words(row, attacks))
+    alike = ("infer", row.method, row.eta)
+    inference = tables.strongest(a for a in attacks if (a.kind, a.method, a.eta) == alike)
     (low, high), (inferred_low, inferred_high) = _interval(attack), _interval(inference)
     return Entry(
         **{name: getattr(row, name) for name in shared},
@@ -151,17 +129,6 @@ def _entry(
         inferred_low=inferred_low,
         inferred_high=inferred_high,
     )
-
-
-def _best_inference(row: Utility, attacks: Sequence[tables.Privacy]) -> tables.Privacy | None:
-    own = [
-        attack
-        for attack in attacks
-        if (attack.kind, attack.method, attack.eta) == ("infer", row.method, row.eta)
-        and attack.counts
-        and attack.attack_accuracy is not None
-    ]
-    return max(own, key=lambda attack: attack.attack_accuracy or 0, default=None)
 
 
 def _interval(attack: tables.Privacy | None) -> tuple[float | None, float | None]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rapt.grid import sorted_etas
 from rapt.reporting import tables
+from rapt.reporting.comparisons import unbeaten
 from rapt.reporting.tables import Privacy, Utility
 from rapt.reporting.text import NBSP, count, eta_text, group_text, listing, percent, span
 from rapt.results.reader import Results
@@ -62,12 +63,11 @@ def advice(rows: Sequence[Utility], attacks: Sequence[Privacy]) -> str:
 
 def _read(release: Utility, attacks: Sequence[Privacy]) -> str:
     """Say what the strongest attack reads, and whether that is more than single words can tell."""
-    attack = tables.strongest(release, attacks)
+    own = tables.on_words(release, attacks)
+    attack = tables.strongest(own)
     if attack is None:
         return ""
     said = f" {attack.attack} reads {percent(attack.attack_accuracy)}{NBSP}% of its protected words"
-    at = (attack.kind, attack.task, attack.method, attack.eta)
-    own = [row for row in attacks if (row.kind, row.task, row.method, row.eta) == at]
     # The bound is the channel's: an attack without one may be what finds the leak.
     most = min((row.accuracy_ceiling for row in own if row.accuracy_ceiling), default=None)
     left = attack.empirical_privacy_high
@@ -103,19 +103,25 @@ def _accuracy(rows: Sequence[Utility], *, many: bool) -> str:
 
 
 def _attacked(rows: Sequence[Privacy]) -> Iterator[str]:
-    """Report, for each kind, the attack furthest above its baseline, over all methods and η."""
+    """Report, for each target, the strongest attack on each release, over all methods and η."""
     for kind, verb in VERBS.items():
         alone = [r for r in rows if r.kind == kind and not r.unprotected and r.given is None]
-        if against := [row for row in alone if row.counts]:
-            first = max(against, key=lambda row: (row.attack_accuracy or 0) - (row.majority or 0))
-            own = [row for row in alone if row.group == first.group]
+        targets = {row.group[1:]: row for row in tables.counting(alone)}
+        for of, row in targets.items():
+            releases = tables.by_release(attack for attack in alone if attack.group[1:] == of)
+            best = [found for own in releases if (found := tables.strongest(own))]
+            several = [own for own in releases if len(tables.counting(own)) > 1]
+            sure = sum(len(unbeaten(own)) == 1 for own in several)
+            told = f" On {sure} of {count(len(several), 'release')} one is surely above all others."
+            told = told if several else ""
             yield (
-                f"{first.attack} {verb} the {first.target} of {first.task}: "
-                f"{span(row.attack_accuracy for row in own)}{NBSP}% over methods and η; "
-                f"{percent(first.clean_accuracy)}{NBSP}% on clean text "
-                f"(baseline {span(row.majority for row in own)}{NBSP}%)."
+                f"The strongest attack {verb} the {row.target} of {row.group[1]}: "
+                f"{span(found.attack_accuracy for found in best)}{NBSP}% over methods and η, by "
+                f"{listing(list(dict.fromkeys(found.attack for found in best)))}; "
+                f"{span(found.clean_accuracy for found in best)}{NBSP}% on clean text "
+                f"(baseline {span(found.majority for found in best)}{NBSP}%).{told}"
             )
-        elif alone:
+        if alone and not targets:
             names = listing(list(dict.fromkeys(row.attack for row in alone)))
             yield f"No clean text shows yet that it can be attacked: nothing counts of {names}."
 

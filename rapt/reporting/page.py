@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -20,7 +19,7 @@ from rapt.grid import order, sorted_etas
 from rapt.reporting import tables, text
 from rapt.reporting.charts import Figure
 from rapt.reporting.claims import MARGIN, claims
-from rapt.reporting.comparisons import FALSE_ALARMS, differences
+from rapt.reporting.comparisons import FALSE_ALARMS, differences, unbeaten
 from rapt.reporting.leaderboard import leaderboard
 from rapt.reporting.narrative import headline
 from rapt.reporting.papers import papers
@@ -31,32 +30,6 @@ from rapt.results.reader import Json, Results
 
 # Punctuation without a space before it.
 CLOSING = frozenset(".,;:!?)%'’")
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table of one group of cells: a row for each method, a column for each η."""
-
-    group: tuple[str, str, str]
-    etas: list[str]
-    rows: dict[str, list[Any]]
-    # The baseline, shown below the methods; None: none is planned.
-    clean: Any
-
-    @property
-    def first(self) -> Any:
-        """A row that has run if there is one, for facts that hold for the whole group."""
-        every = [row for row in (*chain(*self.rows.values()), self.clean) if row]
-        return next((row for row in every if row.seeds), every[0])
-
-    def baseline(self, method: str) -> float | None:
-        """Return the score of the most frequent answer; methods protect different words."""
-        return next((row.majority for row in self.rows[method] if row.seeds), None)
-
-    @property
-    def doubt(self) -> str | None:
-        """`broken` or `unproven` if this attack is; None: neither."""
-        return tables.doubt(list(chain(*self.rows.values())))
 
 
 class Overview:
@@ -70,6 +43,11 @@ class Overview:
         self.groups = sorted(tables.groups(rows), key=lambda group: group[1:])
         self._all = rows
         self._rows = {(row.group, row.method, row.eta): row for row in private}
+        self._unbeaten = {
+            (row.group, row.method, row.eta)
+            for several in tables.by_release(private)
+            for row in unbeaten(several)
+        }
 
     @property
     def knowledge(self) -> dict[str, str]:
@@ -88,16 +66,8 @@ class Overview:
         return row.empirical_privacy if row else None
 
     def strongest(self, group: tuple[str, str, str], method: str, eta: str) -> bool:
-        """Whether no other attack on the same target that counts leaves less privacy."""
-        left = {
-            other: row.empirical_privacy
-            for other in self.groups
-            if other[1:] == group[1:]
-            and (row := self._rows.get((other, method, eta)))
-            and row.counts
-            and row.empirical_privacy is not None
-        }
-        return group in left and left[group] == min(left.values())
+        """Whether it counts, and no other attack on the same target is surely stronger."""
+        return (group, method, eta) in self._unbeaten
 
     def remarks(self, group: tuple[str, str, str]) -> list[str]:
         """Return the reasons why an attack does not count."""
@@ -131,16 +101,12 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
             group: list(entries)
             for group, entries in groupby(leaderboard(results), key=lambda entry: entry.group)
         },
-        utility=_grids([row for row in utility if row.on_grid]),
+        utility=tables.grids([row for row in utility if row.on_grid]),
         studies=[row for row in utility if not row.on_grid],
         overview=Overview(privacy),
-        privacy=_grids([row for row in privacy if not row.unprotected]),
+        privacy=tables.grids([row for row in privacy if not row.unprotected]),
         differences=differences(results),
-        calibration=tables.calibration(results),
-        targets=tables.targets(results),
-        channels=tables.channels(results),
-        neighbours=tables.neighbours(results),
-        categories=tables.categories(results),
+        **{name: rows(results) for name, (rows, _) in tables.STATISTICS.items()},
         missing=results.missing(),
         figures={
             section: list(drawn)
@@ -193,25 +159,8 @@ def _worth(
     for row in sorted(utility, key=lambda row: (order(row.eta), -(row.accuracy or 0))):
         if row.on_grid and row.against_local:
             of_eta = found.setdefault(row.group, {}).setdefault(row.eta, [])
-            of_eta.append((row, tables.strongest(row, privacy)))
+            of_eta.append((row, tables.strongest(tables.on_words(row, privacy))))
     return {group: found[group] for group in tables.groups(utility) if group in found}
-
-
-def _grids(rows: Sequence[Utility] | Sequence[Privacy]) -> list[Grid]:
-    grids = []
-    for group in tables.groups(rows):
-        of_group = [row for row in rows if row.group == group]
-        own = sorted((r for r in of_group if not r.unprotected), key=lambda row: order(row.eta))
-        labels = dict.fromkeys(row.label for row in of_group if not row.unprotected)
-        grids.append(
-            Grid(
-                group,
-                sorted_etas(list({row.eta for row in own})),
-                {label: [row for row in own if row.label == label] for label in labels},
-                next((row for row in of_group if row.unprotected), None),
-            )
-        )
-    return grids
 
 
 def _examples(content: Json | None) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -10,7 +9,6 @@ from rich.console import Console
 from rich.table import Table
 
 from rapt import paths
-from rapt.grid import sorted_etas
 from rapt.params import Params
 from rapt.reporting import tables
 from rapt.reporting.leaderboard import leaderboard
@@ -23,7 +21,9 @@ def as_json(params: Params) -> dict[str, Any]:
     results = load(params)
     return {
         "utility": [asdict(row) for row in tables.utility(results)],
-        "privacy": [asdict(row) for row in tables.privacy(results)],
+        "privacy": [
+            {name: getattr(row, name) for name in tables.PRIVACY} for row in tables.privacy(results)
+        ],
         "leaderboard": [asdict(row) for row in leaderboard(results)],
         "missing": [cell.plan.command for cell in results.missing()],
         "report": str(paths.REPORT.resolve()) if paths.REPORT.is_file() else None,
@@ -34,28 +34,24 @@ def print_results(params: Params) -> None:
     """Print the utility and privacy tables of what there is, and where the report lies."""
     results, console = load(params), Console()
     utility, privacy = tables.utility(results), tables.privacy(results)
-    for group in tables.groups(utility):
-        own = [row for row in utility if row.on_grid and row.group == group]
-        clean = next((_value(row, "accuracy") for row in own if row.unprotected), "not planned")
+    for grid in tables.grids([row for row in utility if row.on_grid]):
+        clean = _value(grid.clean, "accuracy") if grid.clean else "not planned"
         told = (
-            f"baseline {span(row.majority for row in own)}; nothing sent {percent(own[0].local)}; "
-            f"clean text, unprotected {clean}"
+            f"baseline {span(row.majority for row in grid.every)}; nothing sent "
+            f"{percent(grid.first.local)}; clean text, unprotected {clean}"
         )
-        _print(console, f"{group_text(group)}: accuracy, % ({told})", own, "accuracy")
+        _print(console, f"{group_text(grid.group)}: accuracy, % ({told})", grid, "accuracy")
     for row in utility:
         if not row.on_grid:
             console.print(
                 f"study {row.cell}: accuracy, % {_value(row, 'accuracy')} "
                 f"({group_text(row.group)} · {row.method}, η = {row.eta})"
             )
-    for group in tables.groups(privacy):
-        every = [row for row in privacy if row.group == group]
-        clean, doubt = percent(every[0].clean_accuracy), tables.doubt(every)
-        told = f"baseline {span(row.majority for row in every)}, attack on clean text {clean}"
-        title = (
-            f"{attack_text(*group)}: empirical privacy, % ({told}{f'; {doubt}' if doubt else ''})"
-        )
-        _print(console, title, every, "empirical_privacy")
+    for grid in tables.grids(privacy):
+        told = f"baseline {span(row.majority for row in grid.every)}, attack on clean text "
+        told += percent(grid.first.clean_accuracy) + (f"; {grid.doubt}" if grid.doubt else "")
+        title = f"{attack_text(*grid.group)}: empirical privacy, % ({told})"
+        _print(console, title, grid, "empirical_privacy")
     if missing := results.missing():
         console.print(
             f"{count(len(missing), 'cell')} not run yet; the first: {missing[0].plan.command}",
@@ -66,16 +62,13 @@ def print_results(params: Params) -> None:
     console.print(f"Report: {where}", soft_wrap=True, highlight=False)
 
 
-def _print(console: Console, title: str, every: Sequence[Any], value: str) -> None:
-    rows = [row for row in every if not row.unprotected]
+def _print(console: Console, title: str, grid: tables.Grid, value: str) -> None:
     table = Table()
     table.add_column("method")
-    etas = sorted_etas(list({row.eta for row in rows}))
-    for eta in etas:
+    for eta in grid.etas:
         table.add_column(f"η = {eta}", justify="right")
-    at = {(row.label, row.eta): row for row in rows}
-    for label in dict.fromkeys(row.label for row in rows):
-        table.add_row(label, *(_value(at[label, eta], value) for eta in etas))
+    for label, rows in grid.rows.items():
+        table.add_row(label, *(_value(row, value) for row in rows))
     console.print(title, style="bold", soft_wrap=True, highlight=False)
     console.print(table)
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 from rapt.analysis.intervals import difference, of_accuracy
 from rapt.attacks.base import Attack, Inversion
 from rapt.baselines.combined import stacked
-from rapt.grid import ATTACKED, CLEAN, LOCAL, TUNED, is_unprotected
+from rapt.grid import ATTACKED, CLEAN, LOCAL, TUNED, is_unprotected, order, sorted_etas
 from rapt.params import Params
 from rapt.results.cells import summary
-from rapt.results.predictions import Predictions
+from rapt.results.predictions import Predictions, Successes
 from rapt.results.reader import Cell, Metric, Results, label
 
 REPLACED = ("replaced", "replaced_low", "replaced_high")
@@ -25,8 +25,21 @@ ENDS = ("low", "high")
 QUANTILES = ("least", "5", "25", "median", "75", "95", "most")
 
 
+class Tuned:
+    """A row about a tuned cell, whose `group` is fixed while method and η, or the level, vary."""
+
+    task: str
+    backbone: str
+    tuner: str
+
+    @property
+    def group(self) -> tuple[str, str, str]:
+        """The factors that make the group."""
+        return (self.task, self.backbone, self.tuner)
+
+
 @dataclass(frozen=True)
-class Utility:
+class Utility(Tuned):
     """A tuned cell: its accuracy on its own, equally privatized test split.
 
     With `with_local` its answers are combined with those of the user's own model.
@@ -58,11 +71,6 @@ class Utility:
     over_local_high: float | None
     replaced_share: float | None
     command: str
-
-    @property
-    def group(self) -> tuple[str, str, str]:
-        """The factors that are fixed while method and η vary."""
-        return (self.task, self.backbone, self.tuner)
 
     @property
     def label(self) -> str:
@@ -122,9 +130,6 @@ class Privacy:
     # For entities: F1.
     attack_accuracy: float | None
     attack_accuracy_sd: float | None
-    # For inversions: on the even and on the odd texts alone.
-    attack_accuracy_even: float | None
-    attack_accuracy_odd: float | None
     # For inversions: over all words, those that the method leaves unchanged included.
     attack_accuracy_all_words: float | None
     # For inversions: the share of the texts' words that the method sends as they are.
@@ -148,6 +153,8 @@ class Privacy:
     squared_error_floor: float | None
     clean_squared_error: float | None
     command: str
+    # What it gets right of each text; None: not kept.
+    texts: Successes | None
 
     @property
     def group(self) -> tuple[str, str, str]:
@@ -180,6 +187,9 @@ class Privacy:
     def counts(self) -> bool:
         """Whether it may count as the strongest attack on one release at its η."""
         return self.given is None and self.doubt is None
+
+
+PRIVACY = tuple(name for name in Privacy.__annotations__ if name != "texts")
 
 
 class Target(NamedTuple):
@@ -278,29 +288,41 @@ def alike(params: Params, method: str) -> list[str]:
     return [method, *(m for m in others if (methods[m].mechanism, methods[m].categories) == own)]
 
 
-def strongest(row: Utility, attacks: Sequence[Privacy]) -> Privacy | None:
-    """Return the attack that recovers most words of a row's release; None: none that counts.
+def on_words(row: Utility, attacks: Iterable[Privacy]) -> list[Privacy]:
+    """Return the attacks on the words of a row's release."""
+    at = ("invert", row.task, row.method, row.eta)
+    return [found for found in attacks if (found.kind, found.task, found.method, found.eta) == at]
+
+
+def by_release(attacks: Iterable[Privacy]) -> list[list[Privacy]]:
+    """Group the attacks on one target of one release."""
+    found: dict[tuple[str, ...], list[Privacy]] = {}
+    for attack in attacks:
+        found.setdefault((*attack.group[1:], attack.method, attack.eta), []).append(attack)
+    return list(found.values())
+
+
+def counting(attacks: Iterable[Privacy]) -> list[Privacy]:
+    """Return the attacks that have run and may count as the strongest."""
+    return [found for found in attacks if found.counts and found.attack_accuracy is not None]
+
+
+def strongest(attacks: Iterable[Privacy]) -> Privacy | None:
+    """Return the attack that gets most right, of several on one release; None: none that counts.
 
     Where another attack is the strongest on the even texts than on the odd ones, the luckier of
     them would be overstated. Its accuracy is then that of who chooses on the other half.
     """
-    own = [
-        attack
-        for attack in attacks
-        if (attack.kind, attack.task, attack.method, attack.eta)
-        == ("invert", row.task, row.method, row.eta)
-        and attack.counts
-        and attack.attack_accuracy is not None
-    ]
+    own = counting(attacks)
     found = max(own, key=lambda attack: attack.attack_accuracy or 0, default=None)
-    if found is None or any(attack.attack_accuracy_odd is None for attack in own):
+    each = [attack.texts for attack in own if attack.texts]
+    if found is None or len(each) < len(own):
         return found
-    of_even = max(own, key=lambda attack: attack.attack_accuracy_even or 0)
-    of_odd = max(own, key=lambda attack: attack.attack_accuracy_odd or 0)
+    even, odd = slice(0, None, 2), slice(1, None, 2)
+    of_even, of_odd = (max(each, key=lambda texts: texts.accuracy(half)) for half in (even, odd))
     if of_even is of_odd:
         return found
-    scored = ((of_even.attack_accuracy_odd or 0) + (of_odd.attack_accuracy_even or 0)) / 2
-    return replace(found, attack_accuracy=scored)
+    return replace(found, attack_accuracy=(of_even.accuracy(odd) + of_odd.accuracy(even)) / 2)
 
 
 def sound(results: Results) -> set[tuple[str, str]]:
@@ -368,8 +390,6 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
     elif on_clean and on_clean.low is not None and baseline is not None:
         # It has to be beaten beyond chance, as half of the attacks without skill are above it.
         broken = on_clean.low <= baseline
-    known = cell.content.halves if cell.content else {}
-    halves = known.get(target.accuracy, (None, None))
     return Privacy(
         kind=kind,
         cell=cell.plan.cell,
@@ -381,8 +401,6 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         **_parts("empirical_privacy", empirical, "sd", *ENDS),
         seeds=empirical.n if empirical else None,
         **_parts("attack_accuracy", accuracy, "sd"),
-        attack_accuracy_even=halves[0],
-        attack_accuracy_odd=halves[1],
         attack_accuracy_all_words=_mean(cell.metric("accuracy")) if kind == "invert" else None,
         unprotected_share=_unprotected(cell) if kind == "invert" else None,
         **_parts("tpr_at_1", cell.metric("tpr_at_1") if kind == "membership" else None, *ENDS),
@@ -394,6 +412,7 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         squared_error_floor=cell.baseline("squared_error"),
         clean_squared_error=_mean(_squared_error(clean)),
         command=cell.plan.command,
+        texts=cell.successes.get(target.accuracy),
     )
 
 
@@ -427,11 +446,7 @@ def _of_calibrations(results: Results, part: str) -> Iterator[list[dict[str, Any
 
 def levels(results: Results) -> list[dict[str, Any]]:
     """Return one row for each embedding, method and level, with its η."""
-    return [
-        {"embedding": embedding, **found}
-        for embedding, content in results.levels.items()
-        for found in content
-    ]
+    return [{"embedding": name, **row} for name, rows in results.levels.items() for row in rows]
 
 
 def channels(results: Results) -> list[dict[str, Any]]:
@@ -473,6 +488,32 @@ def categories(results: Results) -> list[dict[str, Any]]:
     ]
 
 
+# Tables of the words' statistics: their rows, and their columns.
+STATISTICS: dict[str, tuple[Callable[[Results], list[dict[str, Any]]], tuple[str, ...]]] = {
+    "calibration": (calibration, ("embedding", "mechanism", "eta", *REPLACED, "n_w")),
+    "targets": (
+        targets,
+        ("embedding", "mechanism", "replaced", "eta", "eta_low", "eta_high"),
+    ),
+    "levels": (
+        levels,
+        (
+            *("embedding", "method", "level", "eta", *REPLACED),
+            *("recovered", "recovered_high", "metric", "guarantee"),
+        ),
+    ),
+    "channels": (
+        channels,
+        (
+            *("embedding", "method", "eta", "choice", "words", "draws", *REPLACED),
+            *(f"{statistic}_{name}" for statistic in ("n_w", "s_w") for name in QUANTILES),
+        ),
+    ),
+    "neighbours": (neighbours, ("embedding", "k", "mean", "eta")),
+    "categories": (categories, ("embedding", "category", "words", "mean", "variance")),
+}
+
+
 def metrics(results: Results) -> dict[str, Any]:
     """Return kind → cell → metric → mean for `dvc metrics`, of the metrics that `shown` keeps.
 
@@ -493,6 +534,54 @@ def metrics(results: Results) -> dict[str, Any]:
 def groups(rows: Sequence[Utility] | Sequence[Privacy]) -> list[tuple[str, str, str]]:
     """Return the groups of grid rows, within which method and η vary, in order."""
     return list(dict.fromkeys(row.group for row in rows if row.kind != "study"))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of one group of cells: a row for each method, a column for each η."""
+
+    group: tuple[str, str, str]
+    etas: list[str]
+    rows: dict[str, list[Any]]
+    # The baseline, shown below the methods; None: none is planned.
+    clean: Any
+
+    @property
+    def every(self) -> list[Any]:
+        """All rows, the baseline last."""
+        return [row for row in (*chain(*self.rows.values()), self.clean) if row]
+
+    @property
+    def first(self) -> Any:
+        """A row that has run if there is one, for facts that hold for the whole group."""
+        return next((row for row in self.every if row.seeds), self.every[0])
+
+    def baseline(self, method: str) -> float | None:
+        """Return the score of the most frequent answer; methods protect different words."""
+        return next((row.majority for row in self.rows[method] if row.seeds), None)
+
+    @property
+    def doubt(self) -> str | None:
+        """`broken` or `unproven` if this attack is; None: neither."""
+        return doubt(self.every)
+
+
+def grids(rows: Sequence[Utility] | Sequence[Privacy]) -> list[Grid]:
+    """Return the tables of the rows' groups."""
+    found = []
+    for group in groups(rows):
+        of_group = [row for row in rows if row.group == group]
+        own = sorted((r for r in of_group if not r.unprotected), key=lambda row: order(row.eta))
+        names = dict.fromkeys(row.label for row in of_group if not row.unprotected)
+        found.append(
+            Grid(
+                group,
+                sorted_etas(list({row.eta for row in own})),
+                {label: [row for row in own if row.label == label] for label in names},
+                next((row for row in of_group if row.unprotected), None),
+            )
+        )
+    return found
 
 
 def labels(rows: Sequence[Utility]) -> list[str]:

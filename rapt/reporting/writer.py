@@ -23,19 +23,6 @@ from rapt.reporting.text import percent, span
 from rapt.results.reader import Results
 from rapt.utils import files
 
-CALIBRATION = ("embedding", "mechanism", "eta", *tables.REPLACED, "n_w")
-LEVELS = (
-    *("embedding", "method", "level", "eta", "replaced", "replaced_low", "replaced_high"),
-    *("recovered", "recovered_high", "metric", "guarantee"),
-)
-TARGETS = ("embedding", "mechanism", "replaced", "eta", "eta_low", "eta_high")
-CHANNELS = (
-    *("embedding", "method", "eta", "choice", "words", "draws", *tables.REPLACED),
-    *(f"{statistic}_{name}" for statistic in ("n_w", "s_w") for name in tables.QUANTILES),
-)
-NEIGHBOURS = ("embedding", "k", "mean", "eta")
-CATEGORIES = ("embedding", "category", "words", "mean", "variance")
-
 
 def write(results: Results) -> None:
     """Write the page, tables, figures, plots and metrics; equal results give equal bytes."""
@@ -55,15 +42,10 @@ def _tables(results: Results) -> dict[str, str]:
     utility, privacy = tables.utility(results), tables.privacy(results)
     of_name: dict[str, tuple[Sequence[Any], Iterable[str]]] = {
         "utility": (utility, Utility.__annotations__),
-        "privacy": (privacy, Privacy.__annotations__),
+        "privacy": (privacy, tables.PRIVACY),
         "differences": (differences(results), Difference.__annotations__),
-        "calibration": (tables.calibration(results), CALIBRATION),
-        "targets": (tables.targets(results), TARGETS),
         "leaderboard": (leaderboard(results), Entry.__annotations__),
-        "levels": (tables.levels(results), LEVELS),
-        "channels": (tables.channels(results), CHANNELS),
-        "neighbours": (tables.neighbours(results), NEIGHBOURS),
-        "categories": (tables.categories(results), CATEGORIES),
+        **{name: (of(results), columns) for name, (of, columns) in tables.STATISTICS.items()},
         "claims": (claims(results), Claim.__annotations__),
     }
     found = papers(results)  # without benchmarks, as Table X is of one machine

@@ -63,8 +63,6 @@ class CellResult(_Part):
         baselines: by metric the score of a trivial answer, as the most frequent class.
         upper_bounds: by metric what no attack of the kind exceeds, where that is known.
         counts: rows or words behind the figures.
-        halves: by metric of an attack its value on the even and on the odd texts. So the strongest
-            can be chosen on other texts than those that score it.
     """
 
     version: int = Field(SCHEMA, alias="schema")
@@ -77,13 +75,7 @@ class CellResult(_Part):
     # Cells of earlier versions, as in evidence/, have none.
     upper_bounds: dict[str, float] = Field({}, alias="ceilings")
     counts: dict[str, int]
-    halves: dict[str, tuple[float, float]] = {}
     seeds: list[SeedResult]
-
-    @model_serializer(mode="wrap")
-    def _without_no_halves(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        content: dict[str, Any] = dump(self)
-        return {name: x for name, x in content.items() if x or name != "halves"}
 
 
 class Cell:
@@ -103,7 +95,6 @@ class Cell:
         counts: Mapping[str, int],
         upper_bounds: Mapping[str, float] | None = None,
         intervals: Mapping[str, tuple[float, float]] | None = None,
-        halves: Mapping[str, tuple[float, float]] | None = None,
         device: str = "cpu",
     ) -> None:
         """Write the cell, as in `CellResult`, and its sidecar, which names the device.
@@ -124,7 +115,6 @@ class Cell:
             baselines=dict(baselines),
             upper_bounds=dict(upper_bounds or {}),
             counts=dict(counts),
-            halves=dict(halves or {}),
             seeds=list(seeds),
         )
         files.write_json(paths.cell(self.kind, self.name), result.model_dump(by_alias=True))

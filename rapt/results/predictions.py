@@ -1,8 +1,8 @@
-"""The scores of a cell's models for each text that they were not fitted to (docs/data.md)."""
+"""A cell's result of each text: its models' scores, or an attack's successes (docs/data.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,23 +50,66 @@ class Predictions:
         """The accuracy of always answering the most frequent class."""
         return float(np.bincount(self.labels).max() / len(self.labels))
 
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns of its file, seed by seed."""
+        seeds, _, classes = self.logits.shape
+        logits = pa.FixedSizeListArray.from_arrays(self.logits.ravel(), classes)
+        return {"label": np.tile(self.labels, seeds), "logits": logits}
 
-def write(path: Path, of: Mapping[str, Predictions]) -> None:
-    """Write a row for each split, seed and text.
+
+@dataclass(frozen=True, eq=False)
+class Successes:
+    """How much of n texts an attack gets right in k seeds.
+
+    Attributes:
+        examples: their ids, n strings.
+        counts: int64 (k, 2, n): how much is right, and of how much.
+    """
+
+    examples: Sequence[str]
+    counts: NDArray[np.int64]
+
+    def accuracy(self, texts: slice) -> float:
+        """The share that is right of some texts, over all seeds."""
+        right, counted = self.counts[..., texts].sum(axis=(0, 2))
+        return float(right / max(1, counted))
+
+    @property
+    def right(self) -> NDArray[np.float64]:
+        """The part of each text in each seed's share, (k, n), which is their mean.
+
+        They vary as a ratio of sums does (Taylor linearization), so shares of the same texts can be
+        compared as accuracies are.
+        """
+        right, counted = self.counts.swapaxes(0, 1)
+        mean = np.maximum(counted.mean(axis=1, keepdims=True), 1e-9)
+        share = right.mean(axis=1, keepdims=True) / mean
+        return np.asarray(share + (right - share * counted) / mean)
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns of its file, seed by seed."""
+        right, counted = self.counts.swapaxes(0, 1)
+        return {"right": right.ravel(), "counted": counted.ravel()}
+
+
+def write(path: Path, of: Mapping[str, Predictions | Successes]) -> None:
+    """Write a row for each split or metric, seed and text.
 
     Args:
         path: the file.
-        of: the predictions by split. Those of `train` are for rows that were held out.
+        of: the predictions by split, or an attack's successes by metric. The predictions of `train`
+            are for rows that were held out.
     """
     parts = []
-    for split, one in of.items():
-        seeds, texts, classes = one.logits.shape
+    for name, one in of.items():
+        seeds, texts = one.right.shape
         columns = {
-            "split": [split] * (seeds * texts),
+            "split" if isinstance(one, Predictions) else "metric": [name] * (seeds * texts),
             "seed": np.repeat(np.arange(seeds), texts),
             "example_id": [*one.examples] * seeds,
-            "label": np.tile(one.labels, seeds),
-            "logits": pa.FixedSizeListArray.from_arrays(one.logits.ravel(), classes),
+            **one.columns,
         }
         parts.append(pa.table(columns))
     with files.atomic(path) as scratch:
@@ -74,12 +117,29 @@ def write(path: Path, of: Mapping[str, Predictions]) -> None:
 
 
 def read(path: Path) -> dict[str, Predictions]:
-    """Read what `write` wrote."""
-    every, found = files.read_parquet(path), {}
-    for split in every["split"].unique().to_pylist():
-        rows = every.filter(pc.equal(every["split"], split)).combine_chunks()
-        seeds = 1 + rows["seed"][-1].as_py()
-        first = rows.slice(0, len(rows) // seeds)
-        logits = np.array(rows["logits"].to_pylist()).reshape(seeds, len(first), -1)
-        found[split] = Predictions.of(first, list(logits))
+    """Read the predictions that `write` wrote, by split."""
+    return {
+        split: Predictions.of(
+            rows.slice(0, len(rows) // seeds),
+            list(np.array(rows["logits"].to_pylist()).reshape(seeds, len(rows) // seeds, -1)),
+        )
+        for split, seeds, rows in _parts(path, "split")
+    }
+
+
+def read_successes(path: Path) -> dict[str, Successes]:
+    """Read the successes that `write` wrote, by metric."""
+    found = {}
+    for metric, seeds, rows in _parts(path, "metric"):
+        both = (rows[name].to_numpy().reshape(seeds, -1) for name in ("right", "counted"))
+        counts = np.stack(list(both), axis=1)
+        found[metric] = Successes(rows["example_id"][: counts.shape[2]].to_pylist(), counts)
     return found
+
+
+def _parts(path: Path, column: str) -> Iterator[tuple[str, int, pa.Table]]:
+    """Yield each value of a column, with how many seeds it has and its rows."""
+    every = files.read_parquet(path)
+    for name in every[column].unique().to_pylist():
+        rows = every.filter(pc.equal(every[column], name)).combine_chunks()
+        yield name, 1 + rows["seed"][-1].as_py(), rows

@@ -26,7 +26,7 @@ from rapt.grid import (
 from rapt.params import Params
 from rapt.results import predictions
 from rapt.results.cells import CellResult, Metric
-from rapt.results.predictions import Predictions
+from rapt.results.predictions import Predictions, Successes
 from rapt.utils import files
 
 Json = dict[str, Any]
@@ -68,6 +68,12 @@ class Cell:
         """The scores of texts that its models were not fitted to, by split; empty if unknown."""
         path = self.plan.predictions
         return predictions.read(path) if self.content and path.is_file() else {}
+
+    @cached_property
+    def successes(self) -> dict[str, Successes]:
+        """The successes of an attack on each text, by metric; empty if unknown."""
+        path = self.plan.predictions
+        return predictions.read_successes(path) if self.content and path.is_file() else {}
 
     def metric(self, name: str) -> Metric | None:
         """Return one metric over the seeds; None if the cell has not run."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rapt.attacks.scores import Scores, attribute_scores, halves, intervals, majority
+from rapt.attacks.scores import Scores, attribute_scores, intervals, majority, successes
 
 Right = dict[str, NDArray[np.bool_]]
 
@@ -36,12 +36,21 @@ def test_texts_of_one_author_belong_together() -> None:
     assert high - low > 4 * (far - near)
 
 
-def test_halves_take_every_other_text_of_all_seeds() -> None:
+def test_what_each_text_has_is_kept_of_what_privacy_is_1_minus_of() -> None:
     counted = np.array([2, 1, 2, 3])
+    given = [[2, 0, 1, 3], [0, 1, 1, 0]]
     seeds = [
-        Scores({"it": (np.array(right), counted)}, {}) for right in ([2, 0, 1, 3], [0, 1, 1, 0])
+        Scores({"it": (np.array(right), counted), "more": (counted, counted)}, {"privacy": "it"})
+        for right in given
     ]
-    assert halves(seeds) == {"it": (4 / 8, 4 / 8)}
+    found = successes(seeds, list("abcd"))
+    assert list(found) == ["it"] and found["it"].examples == list("abcd")
+    assert found["it"].counts[:, 0].tolist() == given
+    # The even texts are right about 4 of 8, the odd ones about 4 of 8, the first about 2 of 4.
+    halves = [found["it"].accuracy(slice(k, None, 2)) for k in (0, 1)]
+    assert [*halves, found["it"].accuracy(slice(1))] == [0.5, 0.5, 0.5]
+    shares = [seed.metrics()["it"] for seed in seeds]
+    assert found["it"].right.mean(axis=1) == pytest.approx(shares)
 
 
 def test_metrics_are_ratios_of_sums_and_what_they_leave() -> None:

@@ -6,11 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from rapt.grid import PlannedCell, plan
 from rapt.params import Params
-from rapt.reporting.comparisons import Difference, Pair, compare, differences
-from rapt.results import reader
+from rapt.reporting import tables
+from rapt.reporting.comparisons import Difference, Pair, compare, differences, unbeaten
+from rapt.reporting.tables import Privacy
+from rapt.results import predictions, reader
+from rapt.results.predictions import Successes
 from tests.reporting.conftest import planned
 from tests.reporting.planted import EVERY, by_method, keep, of, plant, write
 
@@ -74,6 +78,32 @@ def test_sides_are_paired_by_text_where_both_keep_the_same(
     less.predictions.unlink()
     compared = compare([pair(more, less)])
     assert compared and (compared.seeds, compared.texts) == (3, None)
+
+
+def test_attacks_on_one_release_are_paired_by_text_and_one_seed_decides(folder: Path) -> None:
+    """One reads a word more of every tenth text of five words; or of the first text alone."""
+    p = plant(EVERY, "invert", by_method("t2t", "pct2t", "rapt"), 0.0, 1)
+    cells = [planned(p, f"{name}-movies-t2t-75") for name in ("bayes", "nearest")]
+
+    def write_texts(more: NDArray[np.bool_]) -> list[Privacy]:
+        for cell, added in zip(cells, (more, ~more & False), strict=True):
+            counts = np.stack([2 + added, np.full(200, 5)])[None].astype(np.int64)
+            found = Successes([str(n) for n in range(200)], counts)
+            predictions.write(cell.predictions, {"accuracy_protected": found})
+        attacks = tables.by_release(tables.privacy(reader.load(p)))
+        return next(own for own in attacks if (own[0].method, own[0].eta) == ("t2t", "75"))
+
+    names = [[a.attack for a in unbeaten(write_texts(np.arange(200) % n == 0))] for n in (10, 200)]
+    assert names == [["bayes"], ["nearest", "bayes"]]
+    write_texts(np.arange(200) % 10 == 0)
+    metric = "accuracy_protected"
+    compared = compare([pair(*cells)._replace(metric=metric)])
+    assert compared and (compared.seeds, compared.texts) == (1, 200)
+    assert compared.effect.mean == pytest.approx(0.1 / 5)
+    cells[1].predictions.unlink()
+    attacks = tables.by_release(tables.privacy(reader.load(p)))
+    own = next(own for own in attacks if (own[0].method, own[0].eta) == ("t2t", "75"))
+    assert {"nearest", "bayes"} <= {attack.attack for attack in unbeaten(own)}
 
 
 def test_sides_without_a_seed_in_common_are_not_compared(

@@ -12,7 +12,8 @@ from scipy.stats import binomtest
 from rapt.grid import plan
 from rapt.params import Params
 from rapt.reporting import tables
-from rapt.reporting.leaderboard import Entry, leaderboard, ranks
+from rapt.reporting.comparisons import ranks
+from rapt.reporting.leaderboard import Entry, leaderboard
 from rapt.results import reader
 from rapt.utils import files
 from tests.reporting import synthetic

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rapt import params, paths
@@ -16,6 +17,7 @@ from rapt.reporting.figures import figures
 from rapt.reporting.narrative import headline
 from rapt.reporting.summary import print_results
 from rapt.results import reader
+from rapt.results.predictions import Successes
 from rapt.utils import files
 from tests.reporting import synthetic
 from tests.reporting.conftest import Page, make, planned, rows
@@ -114,7 +116,7 @@ def test_privacy_table_shows_baseline_and_clean_baseline(whole: Params) -> None:
     assert privacy == pytest.approx(1 - attack, abs=1e-5)
     assert (row["target"], row["majority"], row["broken"]) == ("author", "0.55", "False")
     page = Page(paths.REPORT.read_text()).text
-    assert "nearest recovers the protected words of movies" in page
+    assert "The strongest attack recovers the protected words of movies: " in page
     assert "100.0 % on clean text (baseline 4.0 to 6.0 %)" in page
     clean = files.read_json("reports/cells/infer/mlp-tweets-clean.json")
     assert float(row["clean_accuracy"]) == pytest.approx(
@@ -128,7 +130,7 @@ def test_entities_are_a_target_with_f1_for_accuracy(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RAPT_HOME", raising=False)
     text = Page(make(synthetic.write(tmp_path, synthetic.recognize_entities))).text
-    assert "ner recognizes, in F1, the entities of " in text
+    assert "The strongest attack recognizes, in F1, the entities of movies: " in text
     own = [row for row in rows("reports/tables/privacy.csv") if row["kind"] == "recognize"]
     assert len(own) == 2 * (3 * 2 + 1)
     row = next(row for row in own if row["cell"] == "ner-movies-t2t-50")
@@ -155,27 +157,23 @@ def test_the_strongest_attack_is_chosen_on_other_texts(
     experiment: Params, even: tuple[float, float], odd: tuple[float, float], read: float
 ) -> None:
     results = reader.load(experiment)
-    row = next(r for r in tables.utility(results) if (r.method, r.eta) == ("t2t", "75"))
     found = next(r for r in tables.privacy(results) if (r.kind, r.method) == ("invert", "t2t"))
     attacks = [
         replace(
             found,
             attack=f"attack-{k}",
-            task=row.task,
-            eta=row.eta,
             broken=False,
             given=None,
             attack_accuracy=(even[k] + odd[k]) / 2,
-            attack_accuracy_even=even[k],
-            attack_accuracy_odd=odd[k],
+            texts=Successes(["even", "odd"], np.array([[[even[k], odd[k]], [1, 1]]])),
         )
         for k in (0, 1)
     ]
-    strongest = tables.strongest(row, attacks)
+    strongest = tables.strongest(attacks)
     assert strongest and strongest.attack_accuracy == pytest.approx(read)
     assert strongest.attack == "attack-0"
-    old = replace(attacks[0], attack_accuracy_odd=None, attack_accuracy=0.9)
-    assert tables.strongest(row, [old, attacks[1]]) is old  # a cell of an earlier version
+    old = replace(attacks[0], texts=None, attack_accuracy=0.9)
+    assert tables.strongest([old, attacks[1]]) is old  # a cell of an earlier version
 
 
 def test_what_an_attacker_has_read_is_named(experiment: Params) -> None:
@@ -352,7 +350,7 @@ def test_membership_has_a_table_for_each_adapter(
     for tuner in ("lora", "prefix"):
         title = f"loss on movies · minilm · {tuner}: membership"
         assert f"{title} : empirical privacy" in text
-    assert "loss infers the membership of movies" in text
+    assert "The strongest attack infers the membership of movies · minilm · lora: " in text
     print_results(attacked)
     shown = " ".join(capsys.readouterr().out.split())
     assert "loss on movies · minilm · prefix: membership: empirical privacy" in shown

@@ -32,6 +32,7 @@ def misled(workspace: Workspace, table: EmbeddingTable, monkeypatch: pytest.Monk
         authors = np.repeat(np.arange(10), 6)
         mine = authors % 2 == 0
         columns = {"attribute_author": np.where(mine, "me", "you"), "author": authors}
+        columns["example_id"] = np.array([f"{split}-{n}" for n in range(60)])
         files.write_parquet(root / f"data/tagged/mine/{split}.parquet", pa.table(columns))
         for k in range(2):
             told = mine ^ (authors >= 6 - k) if split == "test" else mine
@@ -49,6 +50,9 @@ def test_a_cell_s_interval_is_over_authors_where_they_are_known(misled: Path) ->
         cell = files.read_json("reports/cells/infer/authorship-mine-t2t-3.json")
         assert cell["counts"] == {"train": 60, "test": 60}
         alone = np.repeat(np.arange(10), each)
+        kept = files.read_parquet("reports/predictions/infer/authorship-mine-t2t-3.parquet")
+        assert len(kept) == 2 * len(alone) and sum(kept["counted"].to_pylist()) == 2 * 60
+        assert sum(kept["right"].to_pylist()) == 36 + 30
         bounds = bounds_of([{"author": alone < 6}, {"author": alone < 5}], None)
         for name, mean in (("accuracy_author", 0.55), ("empirical_privacy_author", 0.45)):
             found = cell["metrics"][name]

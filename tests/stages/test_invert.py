@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 
 from rapt.utils import files
@@ -39,3 +40,10 @@ def test_inversion_is_one_minus_the_replaced_share(workspace: Path) -> None:
     ]
     assert cell["seeds"][0]["metrics"]["accuracy_protected"] == pytest.approx(np.mean(same))
     assert cell["counts"]["protected"] == len(same)
+    kept = files.read_parquet("reports/predictions/invert/nearest-movies-rapt-2.parquet")
+    kept = kept.filter(pc.equal(kept["seed"], 0))
+    assert kept["example_id"].to_pylist() == tagged["example_id"]
+    assert (sum(kept["right"].to_pylist()), sum(kept["counted"].to_pylist())) == (
+        sum(same),
+        len(same),
+    )

@@ -36,7 +36,8 @@ def attacked(workspace: Workspace, backbone: Path, monkeypatch: pytest.MonkeyPat
     rng = np.random.default_rng(0)
     for split, count in (("train", 100), ("test", 30)):
         words = [[str(w) for w in rng.choice(["good", "bad", "film"], 4)] for _ in range(count)]
-        columns = {"words": words, "space_after": [[True] * 4] * count}
+        names = [f"{split}-{n}" for n in range(count)]
+        columns = {"example_id": names, "words": words, "space_after": [[True] * 4] * count}
         files.write_parquet(root / f"data/tagged/mine/{split}.parquet", pa.table(columns))
     for eta, word in (("inf", "good"), ("3", "bad")):
         release = root / f"data/private/mine/t2t-{eta}"

@@ -113,20 +113,20 @@ def _trade_off(results: Results) -> Iterator[PaperRow]:
 def _strongest(factors: dict[str, str], row: Utility, privacy: Sequence[Privacy]) -> PaperRow:
     """Return a release's privacy under the strongest inversion, or the command for it."""
     inverted = [
-        found
-        for found in privacy
-        if (found.kind, found.task, found.given) == ("invert", row.task, None)
-        and (found.method == row.method or found.unprotected)
+        attack
+        for attack in privacy
+        if (attack.kind, attack.task, attack.given) == ("invert", row.task, None)
+        and (attack.method == row.method or attack.unprotected)
     ]
-    own = [found for found in inverted if found.eta == row.eta]
-    left = [found.empirical_privacy for found in own if found.counts and found.seeds]
-    lacking = [f for f in inverted if not f.seeds and (f.eta == row.eta or f.unprotected)]
+    own = [attack for attack in inverted if attack.eta == row.eta]
+    found = tables.strongest(own)
+    lacking = [a for a in inverted if not a.seeds and (a.eta == row.eta or a.unprotected)]
     command = lacking[0].command if lacking else None
     return PaperRow.of_shares(
         factors,
         command if own else "rapt preset attacks, then dvc repro invert",
-        min((value for value in left if value is not None), default=None),
-        remark="broken" if own and not left and not lacking else None,
+        1 - (found.attack_accuracy or 0) if found else None,
+        remark="broken" if own and not found and not lacking else None,
     )
 
 
