@@ -1,12 +1,19 @@
 """Infer membership: `python -m stages.membership loss movies minilm lora t2t 75`."""
 
+from dataclasses import asdict
+from functools import partial
+
 import numpy as np
+import pyarrow as pa
 import torch
+from numpy.typing import NDArray
 
 from rapt import params, paths
+from rapt.attacks import shadows
 from rapt.attacks.base import Membership
-from rapt.attacks.membership_scores import Ranking, intervals, scores
+from rapt.attacks.membership_scores import RATES, Ranking, answers, intervals
 from rapt.grid import released
+from rapt.privacy import seeded
 from rapt.results import cells
 from rapt.serving.model import Adapted
 from rapt.serving.protocol import contract_of
@@ -14,6 +21,7 @@ from rapt.utils import files
 from rapt.utils.device import device_name
 from rapt.utils.progress import bar
 from stages import run
+from stages.tuning import run_of
 
 
 def main(attack: str, task: str, backbone: str, tuner: str, method: str, eta: str) -> None:
@@ -28,7 +36,8 @@ def main(attack: str, task: str, backbone: str, tuner: str, method: str, eta: st
     assert isinstance(how, Membership)
     factors = {"task": task, "backbone": backbone, "tuner": tuner, "method": method, "eta": eta}
     adapters = paths.adapter(f"{task}-{backbone}-{tuner}-{released(method, eta)}")
-    statement = contract_of(adapters / "seed-0").statement
+    contract = contract_of(adapters / "seed-0")
+    statement = contract.statement
     factors = {"attack": attack, **factors, "embedding": statement.embedding}
     cell = cells.Cell("membership", f"{attack}-{adapters.name}", factors)
     members, others = (
@@ -36,17 +45,40 @@ def main(attack: str, task: str, backbone: str, tuner: str, method: str, eta: st
     )
     held_out = np.array(p.train.holds_out(len(members)))
     members = members.filter(~held_out)
+    candidates = pa.concat_tables([members, others])
+
+    def tune(tuned_on: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Tune shadows as `stages.train` did, from noise and beginnings of their own."""
+        release = p.method(method)
+        privatizer = seeded.privatizer(
+            statement.embedding, release.mechanism, release.categories, eta
+        )
+        copies = {
+            k: seeded.Copy(privatizer, task, p.seed, k, release.plain_tokens)
+            for k in range(p.seeds, p.seeds + len(tuned_on))
+        }
+        facts = asdict(contract) | seeded.plain_facts(privatizer, release.plain_tokens)
+        return shadows.answers(
+            tuned_on,
+            candidates,
+            copies,
+            partial(run_of, p, cell.name, factors),
+            asdict(statement) | facts,
+        )
+
+    scores = how.fit(candidates["label"].to_numpy(), tune, p.seed)
     rankings = []
     for k in bar(range(p.seeds), attack, p.seeds):
-        model = Adapted(adapters / f"seed-{k}")
-        rankings.append(Ranking.of(scores(how, model, members), scores(how, model, others)))
+        found = scores(answers(Adapted(adapters / f"seed-{k}"), candidates))
+        rankings.append(Ranking.of(found[: len(members)], found[len(members) :]))
     cell.write(
         protection=statement.protection,
         seeds=[
-            cells.SeedResult(seed=k, metrics=found.metrics()) for k, found in enumerate(rankings)
+            cells.SeedResult(seed=k, metrics=ranking.metrics(), curves=ranking.curve())
+            for k, ranking in enumerate(rankings)
         ],
         intervals=intervals(rankings),
-        baselines={"auc": 0.5, "tpr_at_1": 0.01},
+        baselines={"auc": 0.5, **RATES},
         counts={"members": len(members), "others": len(others)},
         device=device_name(),
     )

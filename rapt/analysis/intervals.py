@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t
+from scipy.stats import beta, binom, t
 
 CONFIDENCE = 0.95
-RESAMPLES = 1000
 
 
 def interval(
@@ -99,30 +98,27 @@ def auc_interval(members: NDArray[np.float64], others: NDArray[np.float64]) -> t
 
 
 def rate_interval(
-    rate: Callable[[NDArray[np.float64], NDArray[np.float64]], float],
-    members: NDArray[np.float64],
-    others: NDArray[np.float64],
+    members: NDArray[np.float64], others: NDArray[np.float64], rate: float
 ) -> tuple[float, float]:
-    """A 95 % confidence interval of a share of the members that the others decide on, likewise.
+    """An exact 95 % confidence interval of the share of members above a score.
 
-    The variance over texts is that of the bootstrap (Efron, 1979), members and others drawn anew.
+    The score is the one that `rate` of all others exceed. It lies between two ranks of those seen,
+    by the binomial distribution of how many exceed it. At these ranks the members' share has the
+    limits of Clopper and Pearson (1934). Half of the error is for the ranks. Few others have no
+    rank surely above the score: the lower limit is then 0. Of several seeds the limits are means.
 
     Args:
-        rate: of the scores of one seed.
         members: scores, float64 (k, m).
         others: likewise (k, n).
+        rate: of false positives.
     """
-    rng, sizes = np.random.default_rng(0), [scores.shape[1] for scores in (members, others)]
-    if min(sizes) < 2:
-        return 0.0, 1.0
-    drawn = np.empty(RESAMPLES)
-    for i in range(RESAMPLES):
-        some, rest = (rng.integers(size, size=size) for size in sizes)
-        drawn[i] = np.mean(
-            [rate(*one) for one in zip(members[:, some], others[:, rest], strict=True)]
-        )
-    seeds = np.array([rate(*one) for one in zip(members, others, strict=True)])
-    return _of_share(seeds.mean(), [(drawn.var(ddof=1), min(sizes) - 1)], seeds, sizes[0])
+    error, m, n = (1 - CONFIDENCE) / 4, members.shape[1], others.shape[1]
+    ranked = np.pad(np.sort(others), ((0, 0), (1, 1)), constant_values=(-np.inf, np.inf))[:, ::-1]
+    ranks = int(binom.ppf(error, n, rate)), int(binom.isf(error, n, rate)) + 1
+    least, most = ((members > ranked[:, rank, None]).sum(1) for rank in ranks)
+    low = np.nan_to_num(beta.ppf(error, least, m - least + 1))  # nan: none is above
+    high = np.nan_to_num(beta.isf(error, most + 1, m - most), nan=1.0)  # all are
+    return float(low.mean()), float(high.mean())
 
 
 def _ratio(sums: NDArray[Any], counted: NDArray[np.int64]) -> tuple[float, int]:

@@ -14,6 +14,7 @@ from rapt.attacks.averaging import Averaging
 from rapt.attacks.base import Attack
 from rapt.attacks.bayesian import Bayesian
 from rapt.attacks.bayesian_in_context import ContextualBayesian
+from rapt.attacks.lira import Lira
 from rapt.attacks.masked_token import MaskedToken
 from rapt.attacks.membership import MembershipLoss
 from rapt.attacks.mlp_inversion import MlpInversion
@@ -38,7 +39,8 @@ _Own = Annotated[
     | AttributeHidden
     | Authorship
     | Ner
-    | MembershipLoss,
+    | MembershipLoss
+    | Lira,
     Field(discriminator="type"),
 ]
 # Another package adds one by an entry point of this group.

@@ -28,6 +28,9 @@ Texts = Sequence[Sequence[str]]
 Vectors = NDArray[np.float32]
 Values = Mapping[str, Sequence[str]]
 Occurrence = tuple[str, int]  # a word as the table spells it, and the group it is replaced in
+# Given s sets of n candidates, bool (s, n), tunes a model on each as the provider would, and
+# returns their probabilities of all candidates' classes, (s, n, classes).
+Tune = Callable[[NDArray[np.bool_]], NDArray[np.float64]]
 
 
 def by_text(texts: Texts, values: Iterable[T]) -> list[list[T]]:
@@ -216,12 +219,17 @@ class Membership(Attack):
     """An attack that infers whether a text is in the data that an adapter was tuned on."""
 
     @abstractmethod
-    def scores(
-        self, probabilities: NDArray[np.float64], labels: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """Score candidates for membership, (n,); a higher score means more likely a member.
+    def fit(
+        self, labels: NDArray[np.int64], tune: Tune, seed: int
+    ) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+        """Learn how membership shows, before any attacked model is asked.
 
         Args:
-            probabilities: of each candidate's classes, by the adapted model, (n, classes).
             labels: each candidate's true class, (n,).
+            tune: tunes models on candidates that the attacker privatizes himself.
+            seed: of all random draws, below 2³².
+
+        Returns:
+            a function from an attacked model's probabilities of the candidates' classes,
+            (n, classes), to a score of each, (n,). A higher one means more likely a member.
         """

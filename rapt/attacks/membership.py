@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.attacks.base import Membership
+from rapt.attacks.base import Membership, Tune
 
 
 class MembershipLoss(Membership):
@@ -20,8 +21,8 @@ class MembershipLoss(Membership):
 
     type: Literal["membership-loss"]
 
-    def scores(
-        self, probabilities: NDArray[np.float64], labels: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """The probability of the candidate's own class, which falls as its loss −ln p rises."""
-        return probabilities[np.arange(len(labels)), labels]
+    def fit(
+        self, labels: NDArray[np.int64], tune: Tune, seed: int
+    ) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+        """Take the probability of a candidate's own class, which falls as its loss −ln p rises."""
+        return lambda probabilities: probabilities[np.arange(len(labels)), labels]

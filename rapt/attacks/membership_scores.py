@@ -13,29 +13,43 @@ from numpy.typing import NDArray
 
 from rapt import paths
 from rapt.analysis.intervals import auc_interval, rate_interval
-from rapt.attacks.base import Membership
 from rapt.serving.model import Adapted
 from rapt.text.table import EmbeddingTable
+from rapt.utils import files
+
+RATES = {"tpr_at_1": 0.01, "tpr_at_01": 0.001}
+# Of a curve, evenly on a logarithmic scale.
+FALSE_POSITIVES = tuple(np.logspace(-3, 0, 16).tolist())
 
 
-def scores(attack: Membership, model: Adapted, tagged: pa.Table) -> NDArray[np.float64]:
-    """Ask an adapted model about n labelled texts as they were written, and score each, (n,).
+def as_written(
+    tagged: pa.Table, plain: Sequence[Sequence[str]], table: EmbeddingTable | None
+) -> pa.Table:
+    """Return labelled texts as they were written, in the columns of a release (docs/data.md).
 
-    Before each stand the public plain words, if any, as they are. A model that takes vectors is
-    given the words' own, from the table in models/tables.
+    Args:
+        tagged: the texts.
+        plain: the public sequences of plain words: the first stands before each text, as it is.
+        table: gives the words' own vectors to a model that takes vectors; else None.
     """
-    statement, words = model.contract.statement, tagged["words"].to_pylist()
-    columns = {
-        "words": words,
-        "segment": tagged["segment"].to_pylist(),
-        "plain": [model.contract.plain[0] if model.contract.plain else []] * len(words),
-        "label": tagged["label"].to_pylist(),
-    }
-    vectors = None
-    if statement.vectors:
-        table = EmbeddingTable(paths.table(statement.embedding))
-        vectors = torch.from_numpy(table.embed(list(chain.from_iterable(words))))
-    return attack.scores(model.answers(columns, vectors).numpy(), np.array(columns["label"]))
+    before = [plain[0] if plain else []] * len(tagged)
+    columns = {name: tagged[name] for name in ("words", "segment", "label")}
+    columns["plain"] = pa.array(before, pa.list_(pa.string()))
+    if table:
+        words = tagged["words"].to_pylist()
+        vectors = table.embed(list(chain.from_iterable(words)))
+        columns["vectors"] = files.column_of_vectors(vectors, np.array(list(map(len, words))))
+    return pa.table(columns)
+
+
+def answers(model: Adapted, tagged: pa.Table) -> NDArray[np.float64]:
+    """Ask an adapted model about texts `as_written`: probabilities of classes, (n, classes)."""
+    statement = model.contract.statement
+    table = EmbeddingTable(paths.table(statement.embedding)) if statement.vectors else None
+    asked = as_written(tagged, model.contract.plain, table)
+    vectors = torch.tensor(files.vectors_of_column(asked["vectors"])) if table else None
+    columns = asked.select(["words", "segment", "label", "plain"]).to_pydict()
+    return model.answers(columns, vectors).numpy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,13 +74,24 @@ class Ranking:
     def metrics(self) -> dict[str, float]:
         """The metrics of a `membership` cell (docs/data.md)."""
         auc = float(self.members.mean())
-        return {"auc": auc, "tpr_at_1": tpr_at_1(*self.scores), "empirical_privacy": 1 - auc}
+        told = {name: self.told(rate) for name, rate in RATES.items()}
+        return {"auc": auc, **told, "empirical_privacy": 1 - auc}
 
+    def told(self, rate: float) -> float:
+        """The share of the members above a score that at most this share of the others exceeds."""
+        members, others = self.scores
+        exceeding = int(rate * len(others) + 1e-9)  # 0.07 · 100 is 7.000000000000001
+        if exceeding == len(others):
+            return 1.0
+        rank = len(others) - 1 - exceeding
+        return float((members > np.partition(others, rank)[rank]).mean())
 
-def tpr_at_1(members: NDArray[np.float64], others: NDArray[np.float64]) -> float:
-    """The share of the members above a score that at most 1 % of the others exceed."""
-    rank = len(others) - 1 - len(others) // 100
-    return float((members > np.partition(others, rank)[rank]).mean())
+    def curve(self) -> dict[str, list[float]]:
+        """The ROC curve, for a figure with logarithmic axes."""
+        return {
+            "false_positive_rate": list(FALSE_POSITIVES),
+            "true_positive_rate": [self.told(rate) for rate in FALSE_POSITIVES],
+        }
 
 
 def intervals(seeds: Sequence[Ranking]) -> dict[str, tuple[float, float]]:
@@ -77,7 +102,7 @@ def intervals(seeds: Sequence[Ranking]) -> dict[str, tuple[float, float]]:
     members, others = (np.stack(scores) for scores in zip(*(s.scores for s in seeds), strict=True))
     return {
         "auc": (low, high),
-        "tpr_at_1": rate_interval(tpr_at_1, members, others),
+        **{name: rate_interval(members, others, rate) for name, rate in RATES.items()},
         "empirical_privacy": (1 - high, 1 - low),
     }
 

@@ -38,6 +38,7 @@ def figures(results: Results) -> list[Figure]:
         *trade_offs(utility, privacy),
         *accuracies(utility),
         *privacies(privacy),
+        *receivers(results, privacy),
         *calibrations(results),
         *deniabilities(results),
         *geometries(results),
@@ -196,6 +197,46 @@ def privacies(privacy: Sequence[Privacy]) -> Iterator[Figure]:
             y=PRIVACY,
             menu=(group[1], attack_text(*group)),
         )
+
+
+def receivers(results: Results, privacy: Sequence[Privacy]) -> Iterator[Figure]:
+    """Draw the ROC curves of each attack on membership at each η, with logarithmic axes."""
+    curves = {cell.plan.cell: cell.curves() for cell in results.of("membership") if cell.content}
+    looks = _methods(results, results.params.sweep.methods) | LEVELS
+    for group in tables.groups(privacy):
+        every = [row for row in privacy if row.group == group]
+        own = [row for row in tables.drawn(every) if curves.get(row.cell)]
+        for eta in sorted_etas(list({row.eta for row in own if not row.unprotected})):
+            rows: list[Row] = [{"series": NOTHING, "x": end, "y": end} for end in (0.1, 100)]
+            for row in (row for row in own if row.eta == eta or row.unprotected):
+                wrong, right = (
+                    [fmean(rates) for rates in zip(*curves[row.cell][name], strict=True)]
+                    for name in ("false_positive_rate", "true_positive_rate")
+                )
+                rows += [
+                    {
+                        "series": CLEAN_TEXT if row.unprotected else row.method,
+                        "x": _rounded(100 * x),
+                        "y": _rounded(100 * y),
+                        **({"at": f"at {100 * x:.3g} %"} if round(x, 6) in (0.001, 0.01) else {}),
+                    }
+                    for x, y in zip(wrong, right, strict=True)
+                    if y
+                ]
+            yield Figure(
+                section="privacy",
+                name="roc-" + "-".join(map(slug, (*group, eta))),
+                title=f"{attack_text(*group)}, η {eta}",
+                caption=f"ROC curve at η {eta}, {attack_text(*group)}: members found for each "
+                "share of others taken for members, mean over seeds. No point: no member found."
+                f"{unproven(tables.doubt(every))}",
+                spoken="Members found, by false positive rate",
+                rows=rows,
+                looks=looks,
+                x=Axis("false positive rate, %", log=True),
+                y=Axis("true positive rate, %", log=True),
+                menu=(group[1], f"{attack_text(*group)}, ROC at η {eta}"),
+            )
 
 
 def calibrations(results: Results) -> Iterator[Figure]:

@@ -134,10 +134,14 @@ class Privacy:
     attack_accuracy_all_words: float | None
     # For inversions: the share of the texts' words that the method sends as they are.
     unprotected_share: float | None
-    # For membership: the true positive rate at 1 % false positives.
+    # For membership: the true positive rate at 1 % and at 0.1 % false positives, of these others.
     tpr_at_1: float | None
     tpr_at_1_low: float | None
     tpr_at_1_high: float | None
+    tpr_at_01: float | None
+    tpr_at_01_low: float | None
+    tpr_at_01_high: float | None
+    others: int | None
     majority: float | None
     clean_accuracy: float | None
     # Whether it does not beat its baseline beyond chance on clean text, and so measures nothing;
@@ -404,6 +408,8 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         attack_accuracy_all_words=_mean(cell.metric("accuracy")) if kind == "invert" else None,
         unprotected_share=_unprotected(cell) if kind == "invert" else None,
         **_parts("tpr_at_1", cell.metric("tpr_at_1") if kind == "membership" else None, *ENDS),
+        **_parts("tpr_at_01", cell.metric("tpr_at_01") if kind == "membership" else None, *ENDS),
+        others=cell.content.counts.get("others") if cell.content else None,
         majority=cell.baseline(target.baseline),
         clean_accuracy=1.0 if by_identity else _mean(on_clean),
         broken=broken,

@@ -30,7 +30,7 @@ class _Part(BaseModel):
 
 
 class SeedResult(_Part):
-    """The result of one seed; only training has curves, with one value per epoch."""
+    """The result of one seed; a curve has one value per epoch, of membership per rate."""
 
     seed: int
     metrics: dict[str, float]

@@ -1,15 +1,15 @@
 import numpy as np
 import pytest
-from scipy.stats import binomtest, norm, t
+from scipy.stats import beta, binom, binomtest, norm, t
 
-from rapt.analysis.intervals import difference, interval, mean_interval, of_accuracy
+from rapt.analysis.intervals import (
+    difference,
+    interval,
+    mean_interval,
+    of_accuracy,
+    rate_interval,
+)
 from rapt.attacks.membership_scores import Ranking, intervals
-
-
-@pytest.fixture(autouse=True)
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few resamples: thousands of intervals are made here."""
-    monkeypatch.setattr("rapt.analysis.intervals.RESAMPLES", 60)
 
 
 def test_it_holds_the_true_share_as_often_as_it_says() -> None:
@@ -105,25 +105,41 @@ def test_a_mean_of_nothing_but_zeros_is_zero() -> None:
     assert mean_interval(np.zeros(5), np.ones(5, np.int64), np.zeros(2)) == (0.0, 0.0)
 
 
-@pytest.mark.parametrize(("distance", "seeds"), [(2.0, 1), (1.0, 3)])
+@pytest.mark.parametrize(
+    ("distance", "others", "rate"),
+    [(2.0, 300, 0.01), (1.0, 1000, 0.01), (3.0, 1000, 0.001), (3.0, 5000, 0.001)],
+)
 def test_a_rate_at_few_false_positives_is_held_as_often_as_it_says(
-    distance: float, seeds: int
+    distance: float, others: int, rate: float
 ) -> None:
-    """At 1 % of 300 others: 300 samples of 200 members, coverage compared with 90 % at 1e-6.
+    """The interval is exact: 300 samples of 200 members, coverage compared with 95 % at 1e-6.
 
     The threshold itself comes from the few others at the top, which a share of the members alone
     would not know.
     """
-    rng, held, samples = np.random.default_rng(0), 0, 300
-    true = norm.sf(norm.isf(0.01) - distance)
-    for _ in range(samples):
-        members, others = (
-            (rng.normal(size=n) + rng.normal(size=(seeds, n))) / np.sqrt(2) for n in (200, 300)
+    rng, held = np.random.default_rng(0), 0
+    true = norm.sf(norm.isf(rate) - distance)
+    for _ in range(300):
+        low, high = rate_interval(
+            rng.normal(distance, size=(1, 200)), rng.normal(size=(1, others)), rate
         )
-        rankings = [Ranking.of(*pair) for pair in zip(members + distance, others, strict=True)]
-        low, high = intervals(rankings)["tpr_at_1"]
         held += low <= true <= high
-    assert binomtest(held, samples, 0.90, alternative="less").pvalue > 1e-6
+        # The chance that no other exceeds the score: below 1.25 %, or there is no lower limit.
+        assert low == 0 or (1 - rate) ** others < 0.0125
+    assert binomtest(held, 300, 0.95, alternative="less").pvalue > 1e-6
+
+
+def test_the_limits_of_a_rate_are_clopper_and_pearson_s_at_two_ranks() -> None:
+    """Of 1,000 others 4 to 18 exceed the score, each side with a chance of 1.25 % at most."""
+    members, others = np.linspace(0, 1, 200)[None], np.linspace(0, 1, 1000)[None]
+    low, high = rate_interval(members, others, 0.01)
+    assert binom.cdf(3, 1000, 0.01) < 0.0125 < binom.cdf(4, 1000, 0.01)
+    assert binom.sf(18, 1000, 0.01) < 0.0125 < binom.sf(17, 1000, 0.01)
+    told = [int((members > others[0, -rank]).sum()) for rank in (4, 19)]
+    assert low == pytest.approx(beta.ppf(0.0125, told[0], 201 - told[0]))
+    assert high == pytest.approx(beta.isf(0.0125, told[1] + 1, 200 - told[1]))
+    both = rate_interval(np.repeat(members, 2, 0), np.repeat(others, 2, 0), 0.01)
+    assert both == pytest.approx((low, high))
 
 
 @pytest.mark.parametrize("others", [1, 3])

@@ -7,25 +7,28 @@ import pytest
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from rapt.attacks.membership_scores import Ranking, intervals
+from rapt.attacks.membership_scores import FALSE_POSITIVES, RATES, Ranking, intervals
 
 
 def test_the_metrics_are_those_of_the_roc_curve() -> None:
     """Scikit-learn's, with many equal scores too."""
     rng = np.random.default_rng(0)
-    for members, others in ((300, 250), (40, 99), (500, 1000)):
+    for members, others in ((300, 250), (40, 99), (500, 2000)):
         scores = [rng.normal(0.5, 1, members).round(1), rng.normal(0, 1, others).round(1)]
         truth, flat = np.repeat([1, 0], [members, others]), np.concatenate(scores)
         found = Ranking.of(*scores).metrics()
         assert found["auc"] == pytest.approx(roc_auc_score(truth, flat))
         assert found["empirical_privacy"] == pytest.approx(1 - found["auc"])
         rates = roc_curve(truth, flat, drop_intermediate=False)
-        assert found["tpr_at_1"] == max(t for f, t, _ in zip(*rates, strict=True) if f <= 0.01)
+        for name, rate in RATES.items():
+            assert found[name] == max(t for f, t, _ in zip(*rates, strict=True) if f <= rate)
 
 
 def test_members_that_all_stand_above_are_all_told() -> None:
     found = Ranking.of(np.arange(10.0, 20), np.arange(10.0))
-    assert found.metrics() == {"auc": 1.0, "tpr_at_1": 1.0, "empirical_privacy": 0.0}
+    told = dict.fromkeys(RATES, 1.0)
+    assert found.metrics() == {"auc": 1.0, **told, "empirical_privacy": 0.0}
+    assert found.curve()["true_positive_rate"] == [1.0] * len(FALSE_POSITIVES)
     low, high = intervals([found, found])["auc"]
     assert low == pytest.approx(0.025 ** (1 / 10))  # the eleventh might be the first that is not
     assert high == 1

@@ -83,7 +83,7 @@ def write_cell(cell: PlannedCell, **changes: Any) -> dict[str, Any]:
         "floors": _floors(cell),
         "ceilings": {"accuracy_protected": 0.95} if cell.stage == "invert-channel" else {},
         # Half of an inversion's words are protected, see `_seed`.
-        "counts": {"train": 1000, "test": 500, "protected": 500, "words": 1000},
+        "counts": {"train": 1000, "test": 500, "protected": 500, "words": 1000, "others": 500},
         "seeds": seeds,
     } | changes
     files.write_json(cell.path, content)
@@ -135,7 +135,7 @@ def _floors(cell: PlannedCell) -> dict[str, float]:
         case "infer":
             return {"majority_author": 0.55}
         case "membership":
-            return {"auc": 0.5, "tpr_at_1": 0.01}
+            return {"auc": 0.5, "tpr_at_1": 0.01, "tpr_at_01": 0.001}
     return {"majority": 0.51}
 
 
@@ -173,7 +173,9 @@ def _seed(cell: PlannedCell, kept: float, k: int) -> dict[str, Any]:
     if cell.kind == "membership":
         auc = 0.51 + 0.2 * kept + jitter
         metrics = {"auc": auc, "empirical_privacy": 1 - auc, "tpr_at_1": 0.01 + 0.05 * kept}
-        return {"metrics": metrics, "curves": {}}
+        found = [0.5 * kept * metrics["tpr_at_1"], metrics["tpr_at_1"], 1.0]
+        curves = {"false_positive_rate": [0.001, 0.01, 1.0], "true_positive_rate": found}
+        return {"metrics": metrics | {"tpr_at_01": found[0]}, "curves": curves}
     if cell.kind == "recognize":
         f1 = 0.1 + 0.5 * kept + jitter
         shares = {"precision": f1, "recall": f1, "f1": f1, "empirical_privacy": 1 - f1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,21 @@ def test_membership_is_traded_off_against_its_own_adapter_alone(attacked: Params
     # A denoised cell's adapter is another one, which was not asked.
     for name in trade_offs:
         assert "posterior-mean" not in drawn[name].description + drawn[name].svg
+
+
+def test_membership_has_a_roc_curve_at_each_eta(attacked: Params) -> None:
+    drawn = {f.name: f for f in figures(reader.load(attacked)) if f.name.startswith("roc-")}
+    assert set(drawn) == {
+        f"roc-loss-movies-minilm-{tuner}-membership-{eta}"
+        for tuner, eta in product(("lora", "prefix"), attacked.sweep.tune_at)
+    }
+    figure = drawn["roc-loss-movies-minilm-lora-membership-75"]
+    cell = files.read_json("reports/cells/membership/loss-movies-minilm-lora-t2t-75.json")
+    told = 100 * cell["metrics"]["tpr_at_01"]["mean"]
+    assert f"t2t, at 0.1 %: {told:.3g};" in figure.description
+    scales = [channel.encoding("x")["scale"]["type"] for channel in (figure.x, figure.y)]
+    assert scales == ["log", "log"]
+    assert figure.svg.startswith("<svg")
 
 
 def test_hidden_states_are_drawn_where_they_were_compared(

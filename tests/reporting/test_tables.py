@@ -347,6 +347,12 @@ def test_membership_has_a_table_for_each_adapter(
     shown = [100 * told[bound] for bound in ("mean", "low", "high")]
     assert "{:.1f} % at 1 % FPR ({:.1f} to {:.1f})".format(*shown) in text
     assert float(row["tpr_at_1_high"]) == pytest.approx(told["high"], abs=1e-6)
+    assert row["others"] == str(cell["counts"]["others"])
+    told = cell["metrics"]["tpr_at_01"]
+    shown = [100 * told[bound] for bound in ("mean", "low", "high")]
+    few = "{:.1f} % at 0.1 % FPR ({:.1f} to {:.1f}): above all 500 others, too few for 0.1 %"
+    assert few.format(*shown) in text
+    assert "too few for 1 %" not in text
     for tuner in ("lora", "prefix"):
         title = f"loss on movies · minilm · {tuner}: membership"
         assert f"{title} : empirical privacy" in text

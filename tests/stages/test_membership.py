@@ -52,15 +52,16 @@ def tune(backbone: str, tuner: str, method: str, epochs: int, learning_rate: flo
     rapt["reconstruction"]["weight"] = 0.1
     params["train"] |= {"epochs": epochs, "max_tokens": 8}
     params["tuners"][tuner]["learning_rate"] = learning_rate
+    params["attacks"]["lira"] = {"type": "lira", "shadows": 4}
     yaml.dump(params, Path("params.yaml"))
     privatize.main("mine", method, "inf", "minilm", Path(f"data/private/mine/{method}-inf"))
     cell = f"mine-{backbone}-{tuner}-{method}-inf"
     train.main(cell, "mine", backbone, tuner, method, "inf")
 
 
-def attack(backbone: str, tuner: str, method: str) -> dict[str, Any]:
-    membership.main("loss", "mine", backbone, tuner, method, "inf")
-    cell = f"loss-mine-{backbone}-{tuner}-{method}-inf"
+def attack(name: str, backbone: str, tuner: str, method: str) -> dict[str, Any]:
+    membership.main(name, "mine", backbone, tuner, method, "inf")
+    cell = f"{name}-mine-{backbone}-{tuner}-{method}-inf"
     return files.read_json(f"reports/cells/membership/{cell}.json")
 
 
@@ -87,7 +88,7 @@ def test_members_are_told_where_the_model_remembers_them(
     for seed, split in enumerate(("train", "test")):
         tag(split, seed, words)
     tune(name, tuner, method, epochs=100, learning_rate=learning_rate)
-    cell = attack(name, tuner, method)
+    cell = attack("loss", name, tuner, method)
     assert (cell["kind"], cell["protection"]) == ("membership", "unprotected")
     assert cell["factors"]["tuner"] == tuner
     assert cell["counts"] == {"members": MEMBERS, "others": OTHERS}
@@ -95,8 +96,15 @@ def test_members_are_told_where_the_model_remembers_them(
     assert auc["mean"] > 0.65  # once in a thousand where nothing is remembered
     assert auc["low"] <= auc["mean"] <= auc["high"]
     assert cell["metrics"]["empirical_privacy"]["high"] == pytest.approx(1 - auc["low"])
+    by_shadows = attack("lira", name, tuner, method)
+    assert by_shadows["metrics"]["auc"]["mean"] > 0.65
+    for seed in by_shadows["seeds"]:
+        wrong, right = (seed["curves"][f"{kind}_positive_rate"] for kind in ("false", "true"))
+        assert (wrong[0], wrong[-1], right[-1]) == (0.001, 1, 1)
+        assert right == sorted(right)
+        assert right[0] == seed["metrics"]["tpr_at_01"]
     # The same adapter cannot tell texts of which it has seen none.
     for seed, split in enumerate(("train", "test"), start=2):
         tag(split, seed, words)
-    others = attack(name, tuner, method)
+    others = attack("loss", name, tuner, method)
     assert abs(others["metrics"]["auc"]["mean"] - 0.5) < SPREAD
