@@ -1,7 +1,7 @@
 """Ideas for a better front on finished releases: `python -m evidence.fronts sst2`.
 
 evidence/fronts.md says what was expected of each before it ran. Run it where the preset
-`leaderboard` has run on the task, with VADER's lexicon in external/vader_lexicon.txt.
+`leaderboard` has run on the task, with the lexicon of vaderSentiment in external/vader_lexicon.txt.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Task:
         return [[word.lower() in self.opinions for word in text] for text in self.original(split)]
 
     def public(self, method: str, eta: str) -> Public:
-        """What an attacker knows of a release."""
+        """Public knowledge about a release."""
         how = self.p.methods[method]
         privatizer = seeded.privatizer(self.p.embedding, how.mechanism, how.categories, eta)
         folder = paths.channel(self.p.embedding, f"{method}-{eta}")

@@ -184,7 +184,9 @@ def test_categories_that_do_not_differ_are_rarely_said_to(
         return {"a setting": {name: cell(of) for name, of in seeds.items()}}
 
     def cell(of: dict[int, float]) -> SimpleNamespace:
-        return SimpleNamespace(by_seed=lambda metric: of, predictions={})
+        return SimpleNamespace(
+            by_seed=lambda metric: of, predictions={}, plan=SimpleNamespace(kind="train")
+        )
 
     monkeypatch.setattr("rapt.reporting.claims.by_scheme", by_scheme)
     Path("params.yaml").write_text(EVERY_SECTION, encoding="utf-8")
