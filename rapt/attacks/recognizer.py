@@ -9,25 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from threadpoolctl import threadpool_limits
-from transformers import (
-    AutoModelForTokenClassification,
-    DataCollatorForTokenClassification,
-    get_linear_schedule_with_warmup,
-)
+from torch import Tensor
+from transformers import AutoModelForTokenClassification, DataCollatorForTokenClassification
 
-from rapt import models
+from rapt.attacks import encoders
 from rapt.attacks.base import Texts
 from rapt.tuning.backbones import load_tokenizer, most_tokens
 from rapt.tuning.batches import by_length, shuffled
-from rapt.utils import files
-from rapt.utils.errors import RaptError, not_allowed
-from rapt.utils.progress import counter
+from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
     from rapt.attacks.ner import Ner
 
-# The encoders among the backbones' families: a decoder tags a word without the words after it.
-ENCODERS = ("bert", "roberta", "mpnet")
 OUTSIDE = "O"
 IGNORED = -100  # the label of tokens that the loss leaves out
 BATCH = 32
@@ -75,16 +68,8 @@ class Recognizer:
         Raises:
             RaptError: the model is no encoder, or takes fewer tokens.
         """
-        kind = files.read_json(folder / "config.json")["model_type"]
-        if kind not in ENCODERS:
-            raise RaptError(not_allowed("the recognizer's model_type", kind, ENCODERS))
-        model = models.load(
-            AutoModelForTokenClassification,
-            folder,
-            fresh=["classifier."],
-            dtype=torch.float32,
-            **config,
-        )
+        auto = AutoModelForTokenClassification
+        model = encoders.load(folder, auto=auto, fresh=["classifier."], **config)
         most = most_tokens(model)
         if most is not None and max_tokens > most:
             raise RaptError(f"max_tokens: got {max_tokens}, expected at most {most}.")
@@ -157,25 +142,18 @@ class Recognizer:
         self, how: Ner, examples: Sequence[dict[str, list[int]]], order: torch.Generator
     ) -> None:
         lengths = [len(example["input_ids"]) for example in examples]
-        steps = how.epochs * -(-len(examples) // how.batch_size)
-        optimizer = torch.optim.AdamW(self.model.parameters(), how.learning_rate, fused=True)
-        schedule = get_linear_schedule_with_warmup(optimizer, 0, steps)
         pad = DataCollatorForTokenClassification(self.tokenizer, label_pad_token_id=IGNORED)
-        self.model.train()
-        with threadpool_limits(1), counter("recognizer", steps, "step") as progress:
-            for _ in range(how.epochs):
-                for rows in shuffled(lengths, how.batch_size, order):
-                    loss = self.model(**pad([examples[row] for row in rows])).loss
-                    if not torch.isfinite(loss):
-                        raise RaptError(
-                            "recognizer: got a loss that is not a number, expected a finite one. "
-                            f"Lower learning_rate ({how.learning_rate})."
-                        )
-                    optimizer.zero_grad()
-                    loss.backward()
-                    optimizer.step()
-                    schedule.step()
-                    progress.update()
+        batches = (
+            (rows, 1)
+            for _ in range(how.epochs)
+            for rows in shuffled(lengths, how.batch_size, order)
+        )
+
+        def loss(rows: list[int]) -> Tensor:
+            return self.model(**pad([examples[row] for row in rows])).loss
+
+        steps = how.epochs * -(-len(examples) // how.batch_size)
+        encoders.fine_tune(how.type, self.model, batches, loss, how.learning_rate, steps, "step")
 
 
 def _labels(part: Part, tags: Sequence[int]) -> list[int]:

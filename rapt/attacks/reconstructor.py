@@ -18,11 +18,9 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, embedding_bag
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoModel
 
-from rapt import models
+from rapt.attacks import encoders
 from rapt.attacks.base import Public, Texts, by_text
-from rapt.attacks.recognizer import ENCODERS
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.posterior import TINY, Posterior
 from rapt.privacy.privatizer import Words
@@ -30,9 +28,7 @@ from rapt.privacy.streams import stream
 from rapt.tuning.backbones import load_tokenizer, most_tokens
 from rapt.tuning.batches import by_length, shuffled
 from rapt.tuning.inputs import word_pieces
-from rapt.utils import files
-from rapt.utils.errors import RaptError, not_allowed
-from rapt.utils.progress import counter
+from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
     from rapt.attacks.trained_reconstruction import TrainedReconstruction
@@ -112,9 +108,6 @@ class Reconstructor(nn.Module):
         Raises:
             RaptError: the model is no encoder, there is no public text, or the loss is no number.
         """
-        kind = files.read_json(folder / "config.json")["model_type"]
-        if kind not in ENCODERS:
-            raise RaptError(not_allowed("the reconstruction's model_type", kind, ENCODERS))
         form = public.table.form
         words = Counter(
             form(word)
@@ -125,12 +118,9 @@ class Reconstructor(nn.Module):
         if not words:
             raise RaptError("public_text: got no protected word, expected text of public tasks.")
         torch.manual_seed(seed)
-        layers = min(how.layers, files.read_json(folder / "config.json")["num_hidden_layers"])
-        encoder = models.load(AutoModel, folder, dtype=torch.float32, num_hidden_layers=layers)
-        candidates = dict(words.most_common(how.candidates))
-        own = cls(encoder, load_tokenizer(folder), public, posterior, candidates)
-        with threadpool_limits(1):  # so that the figures do not depend on the cores
-            own._fit(how, public, seed)
+        encoder, candidates = encoders.load(folder, how.layers), words.most_common(how.candidates)
+        own = cls(encoder, load_tokenizer(folder), public, posterior, dict(candidates))
+        own._fit(how, public, seed)
         return own.eval()
 
     @torch.inference_mode()
@@ -197,26 +187,18 @@ class Reconstructor(nn.Module):
         return embedding_bag(tokens, weights, torch.from_numpy(ends), mode="mean").detach()
 
     def _fit(self, how: TrainedReconstruction, public: Public, seed: int) -> None:
-        weights = [weight for weight in self.parameters() if weight.requires_grad]
-        optimizer = torch.optim.AdamW(weights, how.learning_rate, fused=True)
         order = torch.Generator().manual_seed(seed)
-        self.train()
-        with counter("reconstruction", how.words, "word") as progress:
+
+        def batches() -> Iterator[tuple[tuple[list[Words], Texts], int]]:
             for originals, released in self._pairs(how, public, seed):
                 for numbers in shuffled([len(text) for text in released], how.batch_size, order):
-                    for group in optimizer.param_groups:
-                        group["lr"] = how.learning_rate * max(0, 1 - progress.n / how.words)
                     texts = [released[number] for number in numbers]
-                    loss = self._loss([originals[number] for number in numbers], texts)
-                    if not torch.isfinite(loss):
-                        raise RaptError(
-                            "trained-reconstruction: got a loss that is not a number, expected a "
-                            f"finite one. Lower learning_rate ({how.learning_rate})."
-                        )
-                    optimizer.zero_grad()
-                    loss.backward()
-                    optimizer.step()
-                    progress.update(sum(map(len, texts)))
+                    yield ([originals[number] for number in numbers], texts), sum(map(len, texts))
+
+        encoders.fine_tune(
+            *(how.type, self, batches(), lambda pair: self._loss(*pair)),
+            *(how.learning_rate, how.words, "word"),
+        )
 
     def _pairs(
         self, how: TrainedReconstruction, public: Public, seed: int
