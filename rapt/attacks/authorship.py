@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-import numpy as np
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from threadpoolctl import threadpool_limits
 
 from rapt.attacks.base import Inference, Release, Values
@@ -16,7 +15,11 @@ if TYPE_CHECKING:
 
 
 class Authorship(Inference):
-    """Attribute inference from a text's released words and word pairs, by logistic regression."""
+    """Attribute inference from a text's released words and word pairs, by logistic regression.
+
+    With `characters` it counts n-grams of them as well. That helps where words are the author's
+    own: a released word is one of the table's, and its spelling tells no more than the word.
+    """
 
     source: ClassVar[str] = "the usual baseline of authorship attribution; Fernandes et al., 2019"
     attacker_knowledge: ClassVar[str] = "released texts whose attribute is known"
@@ -25,6 +28,10 @@ class Authorship(Inference):
     longest: Annotated[
         PositiveInt, Field(description="words in a row that count as one feature")
     ] = 2
+    characters: Annotated[
+        NonNegativeInt,
+        Field(description="characters in a row, within words, that count as well; 0: none"),
+    ] = 0
     strength: Annotated[PositiveFloat, Field(description="1 / the penalty on squared weights")] = (
         10.0
     )
@@ -35,11 +42,13 @@ class Authorship(Inference):
         """Weigh the words of the attacker's own texts, then read the victims'."""
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
+        from sklearn.pipeline import make_pipeline, make_union
 
-        count = TfidfVectorizer(
-            analyzer=lambda text: _runs(text, self.longest), sublinear_tf=True, dtype=np.float64
-        )
+        kinds: list[dict[str, Any]] = [{"analyzer": lambda text: _runs(text, self.longest)}]
+        if self.characters:
+            within_words = {"analyzer": "char_wb", "ngram_range": (1, self.characters)}
+            kinds.append(within_words | {"preprocessor": " ".join})
+        count = make_union(*(TfidfVectorizer(**kind, sublinear_tf=True) for kind in kinds))
         weigh = LogisticRegression(C=self.strength, max_iter=1000)
         # One thread, so that the figures do not depend on how many cores there are.
         with threadpool_limits(1):

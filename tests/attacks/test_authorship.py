@@ -49,3 +49,18 @@ def test_authorship_reads_the_order_of_words(table: EmbeddingTable) -> None:
     assert accuracy(AUTHORSHIP, table, own, own) == 1
     words_alone = AUTHORSHIP.model_copy(update={"longest": 1})
     assert accuracy(words_alone, table, own, own) == 0.5
+
+
+def test_characters_tell_what_no_word_does(table: EmbeddingTable) -> None:
+    """No word comes twice, and each author's words end alike: chance without characters.
+
+    Tested exactly.
+    """
+    who = np.random.default_rng(0).integers(2, size=1000)
+    words = [[f"{number:04}{('ise', 'ize')[w]}"] for number, w in enumerate(who)]
+    values = [f"author-{w}" for w in who]
+    own, victims = (Known(Release(words[i::2]), values[i::2]) for i in (0, 1))
+    found = accuracy(AUTHORSHIP, table, own, victims)
+    assert binomtest(round(500 * found), 500, 0.5).pvalue > FALSE_ALARM
+    spelled = AUTHORSHIP.model_copy(update={"characters": 3})
+    assert accuracy(spelled, table, own, victims) == 1
