@@ -1,5 +1,8 @@
 """Infer an author's attribute from releases: `python -m stages.infer mlp tweets t2t 75`."""
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,8 @@ from rapt import params, paths
 from rapt.attacks.base import Inference, Release
 from rapt.attacks.scores import Scores, attribute_scores, intervals, majority, successes
 from rapt.grid import released
+from rapt.privacy import seeded
+from rapt.privacy.privatizer import Privatizer
 from rapt.results import cells, predictions
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
@@ -38,8 +43,17 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
             raise RaptError(f"{where}: got one value in the training split, expected two at least.")
     how = p.attacks[attack]
     assert isinstance(how, Inference)
+
+    @cache
+    def privatizer() -> Privatizer:
+        return seeded.privatizer_of(statement, eta)
+
+    def anew(seed: int, number: int) -> Release:
+        names = ("attacker", number)
+        return Release.of(seeded.release(privatizer(), tagged["train"], *names, seed=seed))
+
     scores = [
-        _attack(how, release / f"seed-{k}", table, truth, authors, p.seed + k)
+        _attack(how, release / f"seed-{k}", table, truth, authors, anew, p.seed + k)
         for k in bar(range(p.seeds), attack, p.seeds)
     ]
     # What varies is the author, where authors are known, as in the intervals.
@@ -51,6 +65,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
         protection=statement["protection"],
         seeds=[cells.SeedResult(seed=k, metrics=found.metrics()) for k, found in enumerate(scores)],
         intervals=intervals(scores),
+        halves=halves(scores),
         baselines={f"majority_{name}": majority(values["test"]) for name, values in truth.items()},
         counts={split: len(rows) for split, rows in tagged.items()},
     )
@@ -66,12 +81,13 @@ def _attack(
     table: EmbeddingTable,
     truth: dict[str, dict[str, list[str]]],
     authors: NDArray[np.int64] | None,
+    anew: Callable[[int, int], Release],
     seed: int,
 ) -> Scores:
     """Attack one seed's copy."""
     own, victims = (Release.read(copy / f"{split}.parquet") for split in ("train", "test"))
     known = {name: values["train"] for name, values in truth.items()}
-    guesses = how.guesses(table, own, known, victims, seed)
+    guesses = how.guesses(table, replace(own, anew=anew), known, victims, seed)
     return attribute_scores({name: of["test"] for name, of in truth.items()}, guesses, authors)
 
 

@@ -30,8 +30,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     factors = {"attack": attack, "task": task, "method": method, "eta": eta}
     factors["embedding"] = embedding = statement["embedding"]
     cell = cells.Cell("invert", f"{attack}-{task}-{name}", factors)
-    mechanism = {"type": statement["mechanism"], **statement["parameters"]}
-    privatizer = seeded.privatizer(embedding, mechanism, statement["categories"], eta)
+    privatizer = seeded.privatizer_of(statement, eta)
     table = privatizer.table
     channel = paths.channel(embedding, name)
     tagged = {s: files.read_parquet(paths.tagged(task) / f"{s}.parquet") for s in ("train", "test")}

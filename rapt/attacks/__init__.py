@@ -6,6 +6,7 @@ from typing import Annotated, get_args
 
 from pydantic import Field, SerializeAsAny
 
+from rapt.attacks.attribute_encoder import AttributeEncoder
 from rapt.attacks.attribute_hidden import AttributeHidden
 from rapt.attacks.attribute_mlp import AttributeMlp
 from rapt.attacks.authorship import Authorship
@@ -37,6 +38,7 @@ _Own = Annotated[
     | SeedReplay
     | AttributeMlp
     | AttributeHidden
+    | AttributeEncoder
     | Authorship
     | Ner
     | MembershipLoss

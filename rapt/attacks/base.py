@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # params.yaml is validated with this module: every command wo
     import pyarrow as pa
 
     from rapt.privacy.channel import Channel
-    from rapt.privacy.privatizer import Privatizer, Words
+    from rapt.privacy.privatizer import Privatizer, Released, Words
     from rapt.text.table import EmbeddingTable
 
 T = TypeVar("T")
@@ -93,11 +93,14 @@ class Release:
             words nearest to them. None: only words are released.
         noise: yields for each text the noise added to its words' vectors, float64 (words, d), for
             attackers who know the experiment's seed. None: the noise is unknown.
+        anew: releases the same texts once more, with the noise of a seed and a number, for
+            attackers who have the texts. None: they have not.
     """
 
     words: Texts
     vectors: Vectors | None = None
     noise: Callable[[], Iterator[NDArray[np.float64]]] | None = None
+    anew: Callable[[int, int], Release] | None = None
 
     @classmethod
     def read(
@@ -112,6 +115,12 @@ class Release:
             files.vectors_of_column(table["vectors"]) if "vectors" in table.column_names else None,
             partial(noise, table) if noise else None,
         )
+
+    @classmethod
+    def of(cls, texts: Iterable[Released]) -> Release:
+        """Collect what a privatizer has released."""
+        words, vectors = zip(*texts, strict=True)
+        return cls(words, None if vectors[0] is None else np.concatenate(vectors))
 
     def seen(self, table: EmbeddingTable) -> tuple[Vectors, NDArray[np.int64]]:
         """Return vectors (k, d), and for each of the n words the row of its vector, (n,)."""

@@ -53,6 +53,12 @@ def privatizer(
     )
 
 
+def privatizer_of(statement: Mapping[str, Any], eta: str) -> Privatizer:
+    """Build the privatizer of a release anew; arguments and errors are those of `privatizer`."""
+    how = {"type": statement["mechanism"], **statement["parameters"]}
+    return privatizer(statement["embedding"], how, statement["categories"], eta)
+
+
 def release(
     privatizer: Privatizer, tagged: pa.Table, *names: str | int, seed: int
 ) -> Iterator[Released]:

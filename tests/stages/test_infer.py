@@ -1,4 +1,4 @@
-"""The intervals of inference: what varies is the author, where authors are known."""
+"""Inference: what its intervals are over, and the releases that an attacker makes himself."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from rapt.attacks.authorship import Authorship
+from rapt.attacks.base import Release
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from stages import infer
 from tests.attacks.test_scores import bounds_of
+from tests.conftest import NOUNS, OTHERS
 from tests.stages.conftest import Workspace
+from tests.stages.releases import workspace as tagged_movies
 
 
 @pytest.fixture
@@ -58,3 +62,35 @@ def test_a_cell_s_interval_is_over_authors_where_they_are_known(misled: Path) ->
             found = cell["metrics"][name]
             assert found["mean"] == pytest.approx(mean)
             assert (found["low"], found["high"]) == pytest.approx(bounds[name])
+        assert set(cell["halves"]) == {"accuracy_author"}
+
+
+released_movies = tagged_movies
+
+
+def test_an_attacker_privatizes_own_texts_anew_by_the_release_s_mechanism(
+    released_movies: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Release] = []
+
+    def noted(self: Authorship, table: EmbeddingTable, own: Release, *rest: object) -> dict:
+        given.append(own)
+        return {}
+
+    monkeypatch.setattr(Authorship, "guesses", noted)
+    infer.main("authorship", "movies", "rapt", "2")
+    own = given[0]
+    assert own.anew
+    made = [np.array(own.anew(0, number).words) for number in (1, 1, 2)]
+    tagged = files.read_parquet("data/tagged/movies/train.parquet")
+    texts = np.array(tagged["words"].to_pylist())
+    np.testing.assert_array_equal(made[0], made[1])
+    copies = [np.array(own.words), made[0], made[2]]
+    nouns, others = np.isin(texts, NOUNS), np.isin(texts, OTHERS)
+    kept = [(copy == texts)[nouns].mean() for copy in copies]
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        np.testing.assert_array_equal(copies[one][others], copies[other][others])
+        assert np.isin(copies[other][nouns], NOUNS).all()
+        assert (copies[one] != copies[other])[nouns].any()
+        # Of the same mechanism: five standard deviations.
+        assert abs(kept[one] - kept[other]) < 5 * np.sqrt(0.5 / nouns.sum())
