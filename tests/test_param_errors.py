@@ -65,7 +65,7 @@ FILES = {"type": "files", "files": {"train": "a.tsv", "test": "b.tsv"}, "sha256"
         ),
         (
             lambda c: c["attacks"]["mlp"].update(type="nearest"),
-            "attacks.mlp.type: got 'nearest', expected one of attribute-hidden, .*auto",
+            "attacks.mlp.type: got 'nearest', expected one of attribute-encoder, .*auto",
         ),
         (
             lambda c: c["methods"]["t2t"].update(mechanism="tt2"),
