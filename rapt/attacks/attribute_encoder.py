@@ -51,7 +51,7 @@ class AttributeEncoder(Inference):
     batch_size: Annotated[PositiveInt, Field(description="texts of a step")] = 16
     learning_rate: Annotated[
         PositiveFloat, Field(description="of AdamW, falling linearly to 0")
-    ] = 0.001
+    ] = 3e-4
     max_tokens: Annotated[int, Field(ge=8, description="of a text that it reads")] = 128
 
     def guesses(
