@@ -65,7 +65,6 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
         protection=statement["protection"],
         seeds=[cells.SeedResult(seed=k, metrics=found.metrics()) for k, found in enumerate(scores)],
         intervals=intervals(scores),
-        halves=halves(scores),
         baselines={f"majority_{name}": majority(values["test"]) for name, values in truth.items()},
         counts={split: len(rows) for split, rows in tagged.items()},
     )
