@@ -194,7 +194,7 @@ def _tokenizer(model: Path) -> Tokenizer:
         found: Tokenizer = models.tokenizer(model).backend_tokenizer
     except (RaptError, ModuleNotFoundError):
         raise
-    except Exception:  # of a dozen kinds, also of broken files
+    except Exception:  # of a dozen kinds; of a broken file, tokenizers raises a bare Exception
         raise RaptError(
             f"model {model}: got no tokenizer that can be read, expected tokenizer.json."
         ) from None
