@@ -23,6 +23,7 @@ ELSEWHERE = {
     "rapt/serving/loopback.py": "tests/serving/test_server.py",
     "rapt/serving/repeater.py": "tests/serving/test_predict.py",
     "rapt/tuning/train_tfidf.py": "tests/tuning/test_tfidf.py",
+    "rapt/attacks/shadows.py": "tests/stages/test_membership.py",
     # The places that dvc.yaml names.
     "rapt/paths.py": "tests/test_dvc_graph.py",
     # A stage that fails ends with one line.
