@@ -172,7 +172,7 @@ class Front:
         labels = task.labels["train"]
         model, *_ = local.fit(task.name, raw["train"], labels, labels.max() + 1, task.table)
         self.local = model.held_out[task.held_out], model.logits(raw["test"])
-        self.rows: list[dict[str, Any]] = []
+        self.rows: dict[str, dict[str, Any]] = {}  # by release and tuner
         # Whether each seed is right about each test text, for the rows that others are held to.
         self.right: dict[tuple[str, str], NDArray[np.bool_]] = {}
         self.add("nothing sent", {"local": np.array([self.local[1]])}, None)
@@ -187,7 +187,7 @@ class Front:
         """Score the answers of each tuner, (seeds, n, classes), and hold them to another row."""
         for tuner, logits in answers.items():
             right = logits.argmax(axis=-1) == self.task.labels["test"]
-            row = {"release": name, "tuner": tuner, "accuracy": span(right)}
+            row: dict[str, Any] = {"accuracy": span(right)}
             if recovered:
                 row["recovered"] = dict(zip(("mean", "low", "high"), recovered, strict=True))
             for other, key in (
@@ -197,7 +197,7 @@ class Front:
                 if key in self.right:
                     row[f"over {other}"] = span_of(difference(right, self.right[key]))
             self.right[name, tuner] = right
-            self.rows.append(row)
+            self.rows.setdefault(name, {})[tuner] = row
 
     def release(
         self,
@@ -279,7 +279,7 @@ def main(
     front.release(f"t2t {LEVELS[1]}, a bag", bags, recovered, f"t2t {LEVELS[1]}")
     files.write_json(
         f"evidence/fronts/{name}-{backbone}.json",
-        {"machine": machine(), "seeds": seeds, "rows": front.rows},
+        {"machine": machine(), "seeds": seeds, "releases": front.rows},
     )
 
 

@@ -17,6 +17,8 @@ from tests.attacks.authors import Known, accuracy
 from tests.attacks.test_bayesian import FALSE_ALARM
 from tests.tuning.conftest import backbone as backbone
 
+pytestmark = pytest.mark.slow
+
 
 def orders(n: int, seed: int, told: bool) -> Known:
     """Texts of five words, where `good` comes before `bad` or after it, each between two others.
