@@ -24,6 +24,10 @@ ELSEWHERE = {
     "rapt/serving/repeater.py": "tests/serving/test_predict.py",
     "rapt/tuning/train_tfidf.py": "tests/tuning/test_tfidf.py",
     "rapt/attacks/shadows.py": "tests/stages/test_membership.py",
+    # These share the page that others draw.
+    "rapt/reporting/looks.py": "tests/reporting/test_figures.py",
+    "rapt/reporting/word_figures.py": "tests/reporting/test_tables.py",
+    "rapt/reporting/word_tables.py": "tests/reporting/test_tables.py",
     # The places that dvc.yaml names.
     "rapt/paths.py": "tests/test_dvc_graph.py",
     # A stage that fails ends with one line.

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
 from rapt.grid import CLEAN, order, sorted_etas
-from rapt.param_types import level
-from rapt.reporting import tables
-from rapt.reporting.charts import DASHED, DOTTED, SOLID, Axis, Figure, Look, Row, look
+from rapt.reporting import tables, word_figures
+from rapt.reporting.charts import DASHED, DOTTED, SOLID, Axis, Figure, Look, Row
+from rapt.reporting.looks import at_eta, looks_of, looks_of_methods, rounded, slug
 from rapt.reporting.papers import PaperTable, paper_table
 from rapt.reporting.tables import Privacy, Utility
 from rapt.reporting.text import attack_text, group_text, unproven
@@ -24,8 +23,6 @@ LEVELS = {CLEAN_TEXT: SOLID, NOTHING_SENT: DASHED, MAJORITY: DOTTED, NOTHING: DO
 ACCURACY = Axis("accuracy, %", ".1f")
 # Whole, so that attacks compare.
 PRIVACY = Axis("empirical privacy, %", ".1f", domain=(-4, 104))
-# Of a point, and of its interval.
-ENDS = ("", "_low", "_high")
 # With fewer settings there is no curve, and the table beside says it all.
 FEWEST_SETTINGS = 3
 
@@ -39,9 +36,9 @@ def figures(results: Results) -> list[Figure]:
         *accuracies(utility),
         *privacies(privacy),
         *receivers(results, privacy),
-        *calibrations(results),
-        *deniabilities(results),
-        *geometries(results),
+        *word_figures.calibrations(results),
+        *word_figures.deniabilities(results),
+        *word_figures.geometries(results),
         *hidden_states(results),
         *trainings(results),
         *settings(results),
@@ -50,12 +47,12 @@ def figures(results: Results) -> list[Figure]:
 
 def decisions(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterator[Figure]:
     """Draw accuracy against the words that the strongest attack reads, for each tuned group."""
-    looks = _looks(tables.labels(utility))
+    looks = looks_of(tables.labels(utility))
     for group in tables.groups(utility):
         tuned = [row for row in _accurate(utility, group) if not row.unprotected]
         rows = [
             {
-                **_at_eta(row.label, row.eta),
+                **at_eta(row.label, row.eta),
                 "text": row.eta,
                 **_share("x", attack.attack_accuracy),
                 **_share("y", row.accuracy),
@@ -86,7 +83,7 @@ def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterat
 
     A denoised cell has the privacy of its release, but not that of the adapter without denoising.
     """
-    looks = _looks(tables.labels(utility))
+    looks = looks_of(tables.labels(utility))
     for group in tables.groups(utility):
         tuned = _accurate(utility, group)
         for attack in tables.groups(privacy):
@@ -94,7 +91,7 @@ def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterat
             at = {(row.method, row.eta): row for row in tables.drawn(every)}
             rows = [
                 {
-                    **_at_eta(u.label, u.eta),
+                    **at_eta(u.label, u.eta),
                     "text": u.eta,
                     **_share("x", p.empirical_privacy, p.empirical_privacy_sd),
                     **_share("y", u.accuracy, u.accuracy_sd),
@@ -138,7 +135,7 @@ def accuracies(utility: Sequence[Utility]) -> Iterator[Figure]:
         etas = sorted_etas(list({row.eta for row in own}))
         rows = [
             {
-                **_at_eta(row.label, row.eta),
+                **at_eta(row.label, row.eta),
                 "x": etas.index(row.eta),
                 **_share("y", row.accuracy, row.accuracy_sd),
             }
@@ -152,7 +149,7 @@ def accuracies(utility: Sequence[Utility]) -> Iterator[Figure]:
             "frequent class.",
             spoken="Accuracy by η",
             rows=[*rows, *_levels(tables.clean(utility, group), own[0])],
-            looks=_looks(tables.labels(utility)) | LEVELS,
+            looks=looks_of(tables.labels(utility)) | LEVELS,
             x=Axis("η", steps=etas),
             y=ACCURACY,
             menu=("", group_text(group)),
@@ -171,7 +168,7 @@ def privacies(privacy: Sequence[Privacy]) -> Iterator[Figure]:
         etas = sorted_etas(list({row.eta for row in own}))
         rows: list[Row] = [
             {
-                **_at_eta(row.method, row.eta),
+                **at_eta(row.method, row.eta),
                 "x": etas.index(row.eta),
                 **_share("y", row.empirical_privacy, row.empirical_privacy_sd),
             }
@@ -192,7 +189,7 @@ def privacies(privacy: Sequence[Privacy]) -> Iterator[Figure]:
             "attack that always answers the most frequent class." + unproven(tables.doubt(every)),
             spoken="Empirical privacy by η",
             rows=rows,
-            looks=_looks(methods) | LEVELS,
+            looks=looks_of(methods) | LEVELS,
             x=Axis("η", steps=etas),
             y=PRIVACY,
             menu=(group[1], attack_text(*group)),
@@ -202,7 +199,7 @@ def privacies(privacy: Sequence[Privacy]) -> Iterator[Figure]:
 def receivers(results: Results, privacy: Sequence[Privacy]) -> Iterator[Figure]:
     """Draw the ROC curves of each attack on membership at each η, with logarithmic axes."""
     curves = {cell.plan.cell: cell.curves() for cell in results.of("membership") if cell.content}
-    looks = _methods(results, results.params.sweep.methods) | LEVELS
+    looks = looks_of_methods(results, results.params.sweep.methods) | LEVELS
     for group in tables.groups(privacy):
         every = [row for row in privacy if row.group == group]
         own = [row for row in tables.drawn(every) if curves.get(row.cell)]
@@ -216,8 +213,8 @@ def receivers(results: Results, privacy: Sequence[Privacy]) -> Iterator[Figure]:
                 rows += [
                     {
                         "series": CLEAN_TEXT if row.unprotected else row.method,
-                        "x": _rounded(100 * x),
-                        "y": _rounded(100 * y),
+                        "x": rounded(100 * x),
+                        "y": rounded(100 * y),
                         **({"at": f"at {100 * x:.3g} %"} if round(x, 6) in (0.001, 0.01) else {}),
                     }
                     for x, y in zip(wrong, right, strict=True)
@@ -239,106 +236,6 @@ def receivers(results: Results, privacy: Sequence[Privacy]) -> Iterator[Figure]:
             )
 
 
-def calibrations(results: Results) -> Iterator[Figure]:
-    """Draw the share of words replaced over η, for each table."""
-    used = "η of this report"
-    for embedding, content in results.calibrations.items():
-        if not content:
-            continue
-        rows: list[Row] = [
-            {
-                **_at_eta(point["mechanism"], point["eta"]),
-                "x": float(point["eta"]),
-                **{f"y{end}": _rounded(100 * point[f"replaced{end}"]) for end in ENDS},
-            }
-            for point in tables.calibration(results)
-            if point["embedding"] == embedding
-        ]
-        if embedding == results.params.embedding:
-            rows += [
-                {"series": used, "x": float(eta)}
-                for eta in results.params.sweep.etas
-                if level(eta) is None
-            ]
-        yield Figure(
-            section="calibration",
-            name=f"calibration-{embedding}",
-            title=f"calibration · {embedding}",
-            caption=f"Share of {content['words']} words of the table {embedding} that are "
-            f"replaced, {content['draws']} draws each. Dotted: the η of this report.",
-            spoken="Words replaced",
-            rows=rows,
-            looks=_methods(results, content["curves"]) | {used: DOTTED},
-            x=Axis(f"η (embedding {embedding})"),
-            y=Axis("words replaced, %", ".1f", domain=(-2, 102)),
-            band=True,
-        )
-
-
-def deniabilities(results: Results) -> Iterator[Figure]:
-    """Draw N_w and S_w over η: the median word, with bars over the middle 90 % of words."""
-    channels = [row for row in tables.channels(results) if row["choice"] == "sampled"]
-    statistics = {
-        "n_w": ("N_w, of 1,000 draws", "Draws of 1,000 that keep a word"),
-        "s_w": ("S_w, distinct words", "Distinct words that the draws of a word give"),
-    }
-    for embedding in dict.fromkeys(row["embedding"] for row in channels):
-        own = [row for row in channels if row["embedding"] == embedding]
-        etas = sorted_etas(list({row["eta"] for row in own}))
-        for statistic, (label, caption) in statistics.items():
-            yield Figure(
-                section="deniability",
-                name=slug(f"{statistic}-{embedding}"),
-                title=f"plausible deniability · {embedding}",
-                caption=f"{caption}, by η: the median of {own[0]['words']} words of {embedding}. "
-                f"Bars are over the middle 90 % of them, with {own[0]['draws']} draws each.",
-                spoken=f"{caption}, median word",
-                rows=[
-                    {
-                        **_at_eta(row["method"], row["eta"]),
-                        "x": etas.index(row["eta"]),
-                        "y": row[f"{statistic}_median"],
-                        "y_low": row[f"{statistic}_5"],
-                        "y_high": row[f"{statistic}_95"],
-                    }
-                    for row in own
-                ],
-                looks=_methods(results, [row["method"] for row in own]),
-                x=Axis("η", steps=etas),
-                y=Axis(label),
-            )
-
-
-def geometries(results: Results) -> Iterator[Figure]:
-    """Draw the mean noise norm d/η and the mean distances of nearest neighbours."""
-    noise, etas = "noise, d/η", sorted_etas(results.params.calibrate.etas)
-    for embedding, content in results.geometries.items():
-        if not content:
-            continue
-        rows: list[Row] = [
-            {
-                **_at_eta(noise, eta),
-                "x": float(eta),
-                "y": _rounded(content["dimension"] / float(eta)),
-            }
-            for eta in etas
-        ]
-        near = content["neighbours"]
-        rows += [{"series": f"k = {found['k']}", "y": _rounded(found["mean"])} for found in near]
-        yield Figure(
-            section="geometry",
-            name=f"geometry-{embedding}",
-            title=f"noise and neighbours · {embedding}",
-            caption="Mean length of the noise of T2T and PCT2T, and mean distance of a word to its "
-            f"k-th nearest, over {content['sampled']} words of {embedding}.",
-            spoken="Mean noise norm, and mean distance to the k-th nearest word",
-            rows=rows,
-            looks=_looks(dict.fromkeys(row["series"] for row in rows)),
-            x=Axis(f"η (embedding {embedding})"),
-            y=Axis("Euclidean distance", log=True),
-        )
-
-
 def hidden_states(results: Results) -> Iterator[Figure]:
     """Draw the distances of hidden states from the clean model's, and the states themselves."""
     ran = [content for content in results.layers.values() if content]
@@ -348,10 +245,10 @@ def hidden_states(results: Results) -> Iterator[Figure]:
         methods = [content["factors"]["method"] for content in found.values()]
         # Each looks as its method in every figure, unless a method stands here at two η.
         if len(set(methods)) == len(methods):
-            known = _methods(results, methods)
+            known = looks_of_methods(results, methods)
             looks = {name: known[own] for name, own in zip(found, methods, strict=True)}
         else:
-            looks = _looks(found)
+            looks = looks_of(found)
         yield _distances(group, found, looks)
         for release, content in found.items():
             yield _states(group, release, content, looks[release])
@@ -403,7 +300,7 @@ def _states(group: tuple[str, ...], release: str, content: Json, own: Look) -> F
         f"{release} and of the clean model, on the principal axes of the clean states.",
         spoken=f"Centres on the two axes: {spoken}",
         rows=[
-            {"series": name, "x": _rounded(x), "y": _rounded(y)}
+            {"series": name, "x": rounded(x), "y": rounded(y)}
             for key, name in names.items()
             for x, y in last[key]
         ],
@@ -438,7 +335,7 @@ def _training(title: str, name: str, cells: Sequence[Cell]) -> Figure:
         series = CLEAN if cell.factors["method"] == CLEAN else f"η {cell.factors['eta']}"
         for seed, values in enumerate(cell.curves().get(name, [])):
             own: list[dict[str, Any]] = [
-                {"series": series, "line": seed, "x": epoch, "y": _rounded(value)}
+                {"series": series, "line": seed, "x": epoch, "y": rounded(value)}
                 for epoch, value in enumerate(values, start=1)
             ]
             own[-1]["at"] = f"seed {seed}"  # the description has the last epoch alone
@@ -451,7 +348,7 @@ def _training(title: str, name: str, cells: Sequence[Cell]) -> Figure:
         caption=f"{title}: {curve}, one line a seed.",
         spoken=f"{curve} after the last epoch",
         rows=rows,
-        looks=_looks(dict.fromkeys(row["series"] for row in rows)),
+        looks=looks_of(dict.fromkeys(row["series"] for row in rows)),
         x=Axis("epoch", integer=True),
         y=Axis(curve),
         small=True,
@@ -502,7 +399,7 @@ def _over_settings(
             f"{unproven(own[0].remark)}",
             spoken=table.title,
             rows=rows,
-            looks=_looks(f"η {eta}" for eta in etas),
+            looks=looks_of(f"η {eta}" for eta in etas),
             x=Axis(title, steps=names),
             y=Axis(table.unit),
             joined=joined,
@@ -513,10 +410,6 @@ def _accurate(utility: Sequence[Utility], group: Sequence[str]) -> list[Utility]
     """Return the cells of a group on the grid that have run, by η."""
     own = [r for r in utility if r.on_grid and r.group == group and r.accuracy is not None]
     return sorted(own, key=lambda row: order(row.eta))
-
-
-def _at_eta(series: str, eta: str) -> dict[str, Any]:
-    return {"series": series, "at": f"η {eta}"}
 
 
 def _levels(clean: Utility | None, row: Utility) -> list[Row]:
@@ -539,25 +432,4 @@ def _spread(field: str, mean: float, sd: float | None = None) -> dict[str, float
     values = {field: mean}
     if sd is not None:
         values |= {f"{field}_low": mean - sd, f"{field}_high": mean + sd, f"{field}_sd": sd}
-    return {name: _rounded(value) for name, value in values.items()}
-
-
-def _rounded(value: float) -> float:
-    """Drop digits that no figure shows."""
-    return float(f"{value:.6g}")
-
-
-def _looks(names: Iterable[str]) -> dict[str, Look]:
-    return {name: look(number) for number, name in enumerate(names)}
-
-
-def _methods(results: Results, names: Iterable[str]) -> dict[str, Look]:
-    """Return the looks of mechanisms or methods, which are the same in every figure."""
-    known = list(dict.fromkeys([*results.params.sweep.methods, *sorted(results.params.methods)]))
-    numbers = {name: known.index(name) if name in known else len(known) for name in names}
-    return {name: look(number) for name, number in sorted(numbers.items(), key=lambda i: i[1])}
-
-
-def slug(text: str) -> str:
-    """Turn a text into a part of a file name."""
-    return re.sub(r"[^a-z0-9.]+", "-", text.lower().replace("_", "-")).strip("-")
+    return {name: rounded(value) for name, value in values.items()}

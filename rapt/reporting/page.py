@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from vl_convert import javascript_bundle
 
 from rapt.grid import order, sorted_etas
-from rapt.reporting import tables, text
+from rapt.reporting import tables, text, word_tables
 from rapt.reporting.charts import Figure
 from rapt.reporting.claims import MARGIN, claims
 from rapt.reporting.comparisons import FALSE_ALARMS, differences, unbeaten
@@ -106,7 +106,7 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         overview=Overview(privacy),
         privacy=tables.grids([row for row in privacy if not row.unprotected]),
         differences=differences(results),
-        **{name: rows(results) for name, (rows, _) in tables.STATISTICS.items()},
+        **{name: rows(results) for name, (rows, _) in word_tables.STATISTICS.items()},
         missing=results.missing(),
         figures={
             section: list(drawn)

@@ -8,7 +8,7 @@ from typing import Any
 
 from rapt import paths
 from rapt.grid import order
-from rapt.reporting import tables
+from rapt.reporting import tables, word_tables
 from rapt.reporting.claims import Claim, claims
 from rapt.reporting.comparisons import Difference, differences
 from rapt.reporting.figures import figures
@@ -45,7 +45,7 @@ def _tables(results: Results) -> dict[str, str]:
         "privacy": (privacy, tables.PRIVACY),
         "differences": (differences(results), Difference.__annotations__),
         "leaderboard": (leaderboard(results), Entry.__annotations__),
-        **{name: (of(results), columns) for name, (of, columns) in tables.STATISTICS.items()},
+        **{name: (of(results), columns) for name, (of, columns) in word_tables.STATISTICS.items()},
         "claims": (claims(results), Claim.__annotations__),
     }
     found = papers(results)  # without benchmarks, as Table X is of one machine

@@ -8,7 +8,7 @@ from itertools import product
 
 from rapt.grid import CLEAN, order, sorted_etas
 from rapt.param_types import level
-from rapt.reporting import tables
+from rapt.reporting import tables, word_tables
 from rapt.reporting.papers.published_values import BERT, read, replaced
 from rapt.reporting.papers.settings import paper_name
 from rapt.reporting.papers.table import PaperRow
@@ -161,7 +161,7 @@ def _examples(results: Results) -> Iterator[PaperRow]:
 
 def _deniability(results: Results) -> Iterator[PaperRow]:
     """Qu et al., Figures 3 and 4: N_w and S_w."""
-    rows = [row for row in tables.channels(results) if row["choice"] == "sampled"]
+    rows = [row for row in word_tables.channels(results) if row["choice"] == "sampled"]
     found = {(row["embedding"], row["method"], row["eta"]): row for row in rows}
     sweep = results.params.sweep
     for key in product(sweep.embeddings, sweep.channels, sorted_etas(sweep.etas)):
