@@ -6,10 +6,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveInt
 
-from rapt.attacks.base import Inference, Release, Values
-from rapt.param_types import MINILM, Model, Sha256
+from rapt.attacks.base import (
+    EncoderModel,
+    Inference,
+    Layers,
+    LearningRate,
+    ModelSha256,
+    Release,
+    Values,
+)
+from rapt.param_types import MINILM
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,13 +41,9 @@ class AttributeEncoder(Inference):
     )
 
     type: Literal["attribute-encoder"]
-    model: Annotated[
-        Model, Field(description="the encoder that is fine-tuned, as in backbones")
-    ] = MINILM
-    sha256: Annotated[
-        Sha256 | None, Field(description="of its model.safetensors; null: unchecked")
-    ] = None
-    layers: Annotated[PositiveInt, Field(description="of the encoder, the first ones")] = 3
+    model: EncoderModel = MINILM
+    sha256: ModelSha256 = None
+    layers: Layers = 3
     fresh_noise: Annotated[
         bool,
         Field(
@@ -49,9 +53,7 @@ class AttributeEncoder(Inference):
     ] = False
     epochs: Annotated[PositiveInt, Field(description="passes over its own texts")] = 6
     batch_size: Annotated[PositiveInt, Field(description="texts of a step")] = 16
-    learning_rate: Annotated[
-        PositiveFloat, Field(description="of AdamW, falling linearly to 0")
-    ] = 3e-4
+    learning_rate: LearningRate = 3e-4
     max_tokens: Annotated[int, Field(ge=8, description="of a text that it reads")] = 128
 
     def guesses(

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from rapt.attacks.base import Inference, Release, Values
+from rapt.attacks.base import Inference, ModelSha256, Release, Values
 from rapt.attacks.perceptron import Perceptron
-from rapt.param_types import MINILM, Model, Sha256
+from rapt.param_types import MINILM, Model
 
 if TYPE_CHECKING:
     from rapt.text.table import EmbeddingTable
@@ -22,9 +22,7 @@ class AttributeHidden(Perceptron, Inference):
 
     type: Literal["attribute-hidden"]
     model: Annotated[Model, Field(description="that reads the texts, as in backbones")] = MINILM
-    sha256: Annotated[
-        Sha256 | None, Field(description="of its model.safetensors; null: unchecked")
-    ] = None
+    sha256: ModelSha256 = None
     max_tokens: Annotated[int, Field(ge=8, description="of a text that it reads")] = 128
 
     def guesses(

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, PositiveFloat, PositiveInt
 
-from rapt.param_types import Section
+from rapt.param_types import Model, Section, Sha256
 from rapt.utils import files
 
 if TYPE_CHECKING:  # params.yaml is validated with this module: every command would load Arrow
@@ -27,6 +28,15 @@ T = TypeVar("T")
 Texts = Sequence[Sequence[str]]
 Vectors = NDArray[np.float32]
 Values = Mapping[str, Sequence[str]]
+# Parameters of attacks that read by a model, most of them an encoder that they fine-tune.
+EncoderModel = Annotated[
+    Model, Field(description="the encoder that is fine-tuned, as in backbones")
+]
+ModelSha256 = Annotated[
+    Sha256 | None, Field(description="of its model.safetensors; null: unchecked")
+]
+Layers = Annotated[PositiveInt, Field(description="of the encoder, the first ones")]
+LearningRate = Annotated[PositiveFloat, Field(description="of AdamW, falling linearly to 0")]
 Occurrence = tuple[str, int]  # a word as the table spells it, and the group it is replaced in
 # Given s sets of n candidates, bool (s, n), tunes a model on each as the provider would, and
 # returns their probabilities of all candidates' classes, (s, n, classes).

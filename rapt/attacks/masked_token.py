@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from rapt.attacks.base import Inversion, Inverter, Pairs, Public
-from rapt.param_types import Model, Sha256
+from rapt.attacks.base import Inversion, Inverter, ModelSha256, Pairs, Public
+from rapt.param_types import Model
 
 if TYPE_CHECKING:
     from rapt.attacks.predictor import WordPredictor
@@ -28,9 +28,7 @@ class MaskedToken(Inversion):
 
     type: Literal["masked-token"]
     model: Annotated[Model, Field(description="the language model, as in backbones")]
-    sha256: Annotated[
-        Sha256 | None, Field(description="of its model.safetensors; null: unchecked")
-    ] = None
+    sha256: ModelSha256 = None
 
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Nothing is learned."""

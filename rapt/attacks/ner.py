@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveInt
 
-from rapt.attacks.base import Attack, Texts
-from rapt.param_types import MINILM, Model, Sha256
+from rapt.attacks.base import Attack, EncoderModel, LearningRate, ModelSha256, Texts
+from rapt.param_types import MINILM
 
 if TYPE_CHECKING:
     from rapt.attacks.recognizer import Recognizer
@@ -23,17 +23,11 @@ class Ner(Attack):
     )
 
     type: Literal["ner"]
-    model: Annotated[
-        Model, Field(description="the encoder that is fine-tuned, as in backbones")
-    ] = MINILM
-    sha256: Annotated[
-        Sha256 | None, Field(description="of its model.safetensors; null: unchecked")
-    ] = None
+    model: EncoderModel = MINILM
+    sha256: ModelSha256 = None
     epochs: Annotated[PositiveInt, Field(description="passes over its own texts")] = 5
     batch_size: Annotated[PositiveInt, Field(description="texts, or parts of them, of a step")] = 16
-    learning_rate: Annotated[
-        PositiveFloat, Field(description="of AdamW, falling linearly to 0")
-    ] = 3e-4
+    learning_rate: LearningRate = 3e-4
     max_tokens: Annotated[
         int, Field(ge=8, description="read at once; longer texts are read in parts")
     ] = 128

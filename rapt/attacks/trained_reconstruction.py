@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveInt
 
-from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Release
+from rapt.attacks.base import (
+    EncoderModel,
+    Inversion,
+    Inverter,
+    Layers,
+    LearningRate,
+    ModelSha256,
+    Pairs,
+    Public,
+    Release,
+)
 from rapt.attacks.bayesian import posterior
-from rapt.param_types import MINILM, Model, Names, Sha256
+from rapt.param_types import MINILM, Names
 
 
 class TrainedReconstruction(Inversion):
@@ -28,13 +38,9 @@ class TrainedReconstruction(Inversion):
     public_text: Annotated[
         Names, Field(min_length=1, description="tasks whose training rows it learns from")
     ]
-    model: Annotated[
-        Model, Field(description="the encoder that is fine-tuned, as in backbones")
-    ] = MINILM
-    sha256: Annotated[
-        Sha256 | None, Field(description="of its model.safetensors; null: unchecked")
-    ] = None
-    layers: Annotated[PositiveInt, Field(description="of the encoder, the first ones")] = 3
+    model: EncoderModel = MINILM
+    sha256: ModelSha256 = None
+    layers: Layers = 3
     candidates: Annotated[
         PositiveInt, Field(description="most frequent words of public text that it can guess")
     ] = 5000
@@ -42,9 +48,7 @@ class TrainedReconstruction(Inversion):
         PositiveInt, Field(description="that it learns from, in all passes together")
     ] = 100_000
     batch_size: Annotated[PositiveInt, Field(description="texts of a step")] = 16
-    learning_rate: Annotated[
-        PositiveFloat, Field(description="of AdamW, falling linearly to 0")
-    ] = 5e-4
+    learning_rate: LearningRate = 5e-4
 
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Learn from public text, privatized again and again.
