@@ -60,7 +60,7 @@ def forget_lost(lock: Path, cache: Path) -> None:
     if they are lost. Yet a later run, with other bytes from another processor, may be cached, and
     every slot would run the stage anew. Without outs in the entry DVC asks the run-cache.
     """
-    yaml = YAML()
+    yaml = YAML()  # round trip: keeps DVC's order, and makes no objects of other kinds
     content = (yaml.load(lock) if lock.exists() else None) or {}
     lost = [
         entry
