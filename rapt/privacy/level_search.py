@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from rapt.param_types import level
 from rapt.privacy.channel import Rows, Share, estimate
@@ -21,8 +22,8 @@ from rapt.utils.errors import RaptError
 # The attacker's channel: so many frequent words beside those of the texts, draws of each, and
 # further draws by frequency. Each word of the texts is attacked VICTIMS times.
 FREQUENT, DRAWS, BY_FREQUENCY, VICTIMS = 2000, 20, 20_000, 20
-ROUNDS, WITHIN = 8, 0.005  # of the search: the upper bound comes so near to the level
-SLOPES = (0.3, 3.0)  # of what is recovered over what stays: chance moves two near points apart
+# η is searched between this part of one that is too large and that one, up to 1 %.
+FAR, WITHIN = 32, 0.01
 
 Found = dict[str, float]  # `eta`, and what was measured there
 
@@ -93,8 +94,8 @@ def eta_for_recovered(
 ) -> Found | None:
     """Find the largest η at which recovery is surely at most a share; None: there is none.
 
-    An attacker recovers little more than the words that stay. So the search goes over the share of
-    those, by the secant method.
+    An attacker recovers about the words that stay, and some more. So the level's η is below the one
+    that leaves more words. Brent's method looks for it in log η.
 
     Args:
         curve: of the texts.
@@ -105,26 +106,31 @@ def eta_for_recovered(
     Returns:
         `eta`, and there `recovered` with its upper bound, `recovered_high`.
     """
-    best: Found | None = None
-    wanted = share - WITHIN / 2
-    stays, slope, before = share, 1.0, None
-    for _ in range(ROUNDS):
-        eta = curve.largest(1 - stays)
-        if not 0 < eta < float("inf"):
-            break
-        eta = float(f"{eta:.4g}")
-        found = recovered(curve, at(eta=eta), seed)
-        if found.high <= share:
-            best = {"eta": eta, "recovered": found.value, "recovered_high": found.high}
-        if share - WITHIN <= found.high <= share:
-            break
-        if before and stays != before[0]:
-            slope = float(np.clip((found.high - before[1]) / (stays - before[0]), *SLOPES))
-        before = stays, found.high
-        stays += (wanted - found.high) / slope
-        if not 0 < stays < 1:
-            break
-    return best
+    most = next(
+        (
+            eta
+            for stays in ((1 + share) / 2, share)
+            if 0 < (eta := curve.largest(1 - stays)) < np.inf
+        ),
+        None,
+    )
+    if most is None:
+        return None
+    tried: dict[float, Share] = {}
+
+    def over(log_eta: float) -> float:
+        eta = float(f"{np.exp(log_eta):.4g}")
+        if eta not in tried:
+            tried[eta] = recovered(curve, at(eta=eta), seed)
+        return float(tried[eta].high - share)
+
+    low, high = np.log(most / FAR), np.log(most)
+    if over(low) > 0:
+        return None
+    if over(high) > 0:
+        brentq(over, low, high, xtol=WITHIN)
+    eta = max(eta for eta, found in tried.items() if found.high <= share)
+    return {"eta": eta, "recovered": tried[eta].value, "recovered_high": tried[eta].high}
 
 
 def recovered(curve: TextCurve, privatizer: Privatizer, seed: int) -> Share:

@@ -1,13 +1,15 @@
 """Levels over the tiny table of conftest.py."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from rapt import paths
 from rapt.privacy import level_search, levels, replacement
-from rapt.privacy.channel import estimate
+from rapt.privacy.channel import Share, estimate
 from rapt.privacy.config import Calibrate
 from rapt.privacy.mechanisms import parameters, wordwise_mechanism
 from rapt.privacy.privatizer import Privatizer
@@ -84,6 +86,27 @@ def test_a_level_of_recovery_is_the_largest_eta_whose_upper_bound_holds(
     curve = replacement.text_curve(table, made, None, words=400, draws=50, seed=0)
     at = Privatizer(table=table, mechanism=made, eta=1.2 * row["eta"])
     assert level_search.recovered(curve, at, 0).high > 0.6
+
+
+@pytest.mark.parametrize(("share", "eta"), [(0.05, None), (0.2, 1.1778), (0.5, 5.8779)])
+def test_the_search_ends_where_the_bound_crosses_the_level(
+    monkeypatch: pytest.MonkeyPatch, share: float, eta: float | None
+) -> None:
+    """1 − exp(−η/10) of the words stay; a tenth of the others is recovered, too."""
+
+    def recovered(_: object, at: float, __: int) -> Share:
+        high = 1 - 0.9 * np.exp(-at / 10)
+        return Share(high / 2, 0.0, high)
+
+    monkeypatch.setattr(level_search, "recovered", recovered)
+    curve: Any = SimpleNamespace(largest=lambda replaced: -10 * np.log(replaced))
+    found = level_search.eta_for_recovered(curve, lambda eta: eta, share, 0)
+    if eta is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert eta * 0.985 < found["eta"] <= eta
+        assert found["recovered_high"] == 2 * found["recovered"] <= share
 
 
 def test_each_level_that_a_method_cannot_reach_is_one_line(table: EmbeddingTable) -> None:
