@@ -204,10 +204,7 @@ def suspended(flow: subprocess.Popen[str], folder: Path) -> psutil.Process:
     raise AssertionError("waited in vain")
 
 
-def test_the_prefect_server_killed(
-    toy: Toy, expected: dict[str, str], prefect_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PREFECT_CLIENT_MAX_RETRIES", "1")  # of five the last waits half a minute
+def test_the_prefect_server_killed(toy: Toy, expected: dict[str, str], prefect_home: Path) -> None:
     flag = toy.flag("wait-1-b")
     flow = toy.without_server(prefect_home).start()
     wait_until(lambda: "1-b" in toy.names())
