@@ -48,6 +48,13 @@ def test_a_command_is_one_that_there_is(words: list[str]) -> None:
             pytest.fail(f"got {words}, which no test knows")
 
 
+def test_every_target_of_make_that_a_page_names_exists() -> None:
+    pages = [page.read_text() for page in ROOT.glob("[de]*/*.md")]
+    named = {n for page in pages for n in re.findall(r"(?:^    |`)make ([a-z]+)", page, re.M)}
+    assert "benchmark" in named
+    assert named <= TARGETS
+
+
 def test_the_commands_are_found() -> None:
     assert len(README) > 20
     assert {"init", "plan", "privatize", "predict"} <= {w[1] for w in README if w[0] == "rapt"}
