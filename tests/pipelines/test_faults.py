@@ -147,8 +147,7 @@ def test_what_dvc_writes_in_place_cut_off(toy: Toy, expected: dict[str, str]) ->
     assert toy.names() == sorted([*EVERY_STAGE, "1-b"])
 
 
-@pytest.mark.parametrize("end", ["Ctrl-C", "kill"])
-@pytest.mark.parametrize("folder", [".rapt/slots/all", "."])
+@pytest.mark.parametrize(("end", "folder"), [("Ctrl-C", ".rapt/slots/all"), ("kill", ".")])
 def test_broken_off_while_it_collects(toy: Toy, end: str, folder: str) -> None:
     """As DVC reproduces all in a slot, or as it checks the outs out in the main workspace.
 

@@ -129,25 +129,3 @@ def contents(blobs: Iterable[bytes]) -> set[str]:
         else:
             found.add(md5(blob))
     return found
-
-
-def test_what_failed_runs_again_and_nothing_else(
-    machines: Machines, serial: dict[str, str]
-) -> None:
-    machines.add_worker("one")
-    machines.add_worker("two")
-    flag = machines.toy.flag("break-train-2-b")
-    flow = machines.start()
-    output = flow.communicate(timeout=400)[0]
-    assert flow.returncode == 1
-    assert "Traceback" not in output
-    assert output.strip().splitlines()[-1].startswith("failed: train@2-b; skipped")
-    failed = sorted([*EVERY_STAGE, "train-2-b"])
-    assert machines.toy.names() == [name for name in EVERY_STAGE if name != "report"]
-    assert not (machines.toy.root / "dvc.lock").exists()
-    assert machines.toy.git("ls-remote", "origin") == ""
-
-    flag.unlink()
-    machines.run()
-    assert machines.toy.outcome() == serial
-    assert machines.toy.names() == failed

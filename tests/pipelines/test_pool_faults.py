@@ -24,35 +24,36 @@ from tests.pipelines.test_reproduce import alive, wait_until
 pytestmark = pytest.mark.slow
 
 
-def test_a_killed_run_is_started_again(machines: Machines, serial: dict[str, str]) -> None:
-    machines.add_worker("one")
-    flag = machines.toy.flag("wait-train-1-a")
-    flow = machines.start()
-    wait_until(lambda: "train-1-a" in machines.toy.names(), 240)
-    stage = machines.process_of("train-1-a")
-    engine = next(p for p in stage.parents() if "prefect.engine" in p.cmdline())
-    engine.kill()
-    wait_until(lambda: not alive(stage.pid), 10)
-    flag.unlink()
-    output = flow.communicate(timeout=400)[0]
-    assert flow.returncode == 0, output
-    assert machines.toy.outcome() == serial
-    assert machines.toy.names() == sorted([*EVERY_STAGE, "train-1-a"])
-
-
-def test_a_stage_killed_on_a_worker_is_started_again_there(
+def test_what_dies_is_started_again_and_what_fails_at_the_next_start(
     machines: Machines, serial: dict[str, str]
 ) -> None:
+    """In one flow: a stage is killed, a run is killed with its stage, and a stage fails."""
     machines.add_worker("one")
-    flag = machines.toy.flag("wait-train-1-a")
+    machines.add_worker("two")
+    dying = ["train-1-a", "train-1-b"]
+    flags = [machines.toy.flag(f"wait-{name}") for name in dying]
+    broken = machines.toy.flag("break-train-2-b")
     flow = machines.start()
-    wait_until(lambda: "train-1-a" in machines.toy.names(), 240)
+    wait_until(lambda: set(dying) <= set(machines.toy.names()), 240)
     machines.process_of("train-1-a").kill()
-    flag.unlink()
+    stage = machines.process_of("train-1-b")
+    next(p for p in stage.parents() if "prefect.engine" in p.cmdline()).kill()
+    wait_until(lambda: not alive(stage.pid), 10)
+    for flag in flags:
+        flag.unlink()
     output = flow.communicate(timeout=400)[0]
-    assert flow.returncode == 0, output
+    assert flow.returncode == 1
+    assert "Traceback" not in output
+    assert output.strip().splitlines()[-1].startswith("failed: train@2-b; skipped")
+    began = sorted([*EVERY_STAGE, *dying])
+    assert machines.toy.names() == [name for name in began if name != "report"]
+    assert not (machines.toy.root / "dvc.lock").exists()
+    assert machines.toy.git("ls-remote", "origin") == ""
+
+    broken.unlink()
+    machines.run()
     assert machines.toy.outcome() == serial
-    assert machines.toy.names() == sorted([*EVERY_STAGE, "train-1-a"])
+    assert machines.toy.names() == sorted([*began, "train-2-b"])
 
 
 def test_ctrl_c_does_not_wait_for_runs_that_no_worker_has_begun(machines: Machines) -> None:
@@ -78,22 +79,20 @@ def waiting(machines: Machines) -> int:
     return sum(run.state is not None and run.state.is_scheduled() for run in runs)
 
 
-@pytest.mark.parametrize("comes_back", [False, True])
-def test_a_run_of_a_machine_that_is_gone_is_started_on_another(
-    machines: Machines, serial: dict[str, str], comes_back: bool
+def test_a_run_of_a_machine_that_is_silent_is_started_on_another(
+    machines: Machines, serial: dict[str, str]
 ) -> None:
-    """Also if the machine only slept, and its run ends beside the other."""
+    """And if the machine only slept, its run ends beside the other."""
     machines.own["TOY_SILENCE"] = "40"
     machine = machines.add_worker("one")
     flag = machines.toy.flag("wait-train-1-a")
     flow = machines.start()
     wait_until(lambda: "train-1-a" in machines.toy.names(), 240)
-    kill(machine.pid, signal.SIGSTOP if comes_back else signal.SIGKILL)
+    kill(machine.pid, signal.SIGSTOP)
     machines.add_worker("two")
     wait_until(lambda: machines.toy.names().count("train-1-a") == 2, 300)
     assert machines.ran_on("two").count("train-1-a") == 1
-    if comes_back:
-        kill(machine.pid, signal.SIGCONT)
+    kill(machine.pid, signal.SIGCONT)
     flag.unlink()
     output = flow.communicate(timeout=400)[0]
     assert flow.returncode == 0, output

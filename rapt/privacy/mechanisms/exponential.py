@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -43,13 +44,20 @@ class Exponential:
         self._weight = weight
 
     def __call__(self, vectors: Vectors, draws: Draws) -> Rows:
-        """The row that each vector (n, d) becomes, by the first of its uniform numbers (n, k)."""
-        uniform = draws[:, 0]
-        rows = [np.empty(0, np.int64)]
-        for at in _parts(len(vectors), len(self._vectors)):
-            mass = np.cumsum(self._weight(self._distances(vectors[at])), axis=1)
-            rows.append(self._inverse(mass, np.asarray(vectors[at], np.float64), uniform[at]))
-        return np.concatenate(rows)
+        """The row that each vector (n, d) becomes, by the first of its uniform numbers (n, k).
+
+        Equal vectors share a distribution function, as those of a word that stands in many places.
+        """
+        places: dict[bytes, list[int]] = defaultdict(list)
+        for i, vector in enumerate(vectors):
+            places[vector.tobytes()].append(i)
+        rows, distinct = np.empty(len(vectors), np.int64), list(places.values())
+        for part in _parts(len(distinct), len(self._vectors)):
+            alone = vectors[[at[0] for at in distinct[part]]]
+            masses = np.cumsum(self._weight(self._distances(alone)), axis=1)
+            for at, mass, vector in zip(distinct[part], masses, alone, strict=True):
+                rows[at] = self._inverse(mass, vector, draws[at, 0])
+        return rows
 
     def likelihood(self, row: int) -> NDArray[np.float64]:
         """P(row | w) of each candidate w, float64 (V,), by an estimate of its sum of weights."""
@@ -73,17 +81,20 @@ class Exponential:
         """The weight of each distance against that of 0, the word itself."""
         return self._weight(np.stack([np.zeros_like(distance), distance], axis=-1))[..., 1]
 
-    def _inverse(self, mass: NDArray[np.float64], vectors: Vectors, uniform: Draws) -> Rows:
-        """The row at which each distribution function passes its uniform number."""
-        goal = uniform * mass[:, -1]
-        rows = (mass <= goal[:, None]).sum(axis=1).clip(max=mass.shape[1] - 1)
-        every = np.arange(len(rows))
-        above = mass[every, rows] - goal
-        below = goal - np.where(rows > 0, mass[every, rows - 1], -np.inf)
-        for i in np.flatnonzero(np.minimum(above, below) <= ROUNDING * mass[:, -1]):
-            exact = np.cumsum(self._weight(euclidean(self._vectors, vectors[i])))
-            rows[i] = np.searchsorted(exact, uniform[i] * exact[-1], side="right")
-        return rows.clip(max=mass.shape[1] - 1)
+    def _inverse(
+        self, mass: NDArray[np.float64], vector: NDArray[np.floating], uniform: Draws
+    ) -> Rows:
+        """The rows (n,) at which a vector's distribution function (V,) passes uniform numbers."""
+        last = len(mass) - 1
+        goal = uniform * mass[-1]
+        rows = np.searchsorted(mass, goal, side="right").clip(max=last)
+        above = mass[rows] - goal
+        below = goal - np.where(rows > 0, mass[rows - 1], -np.inf)
+        close = np.minimum(above, below) <= ROUNDING * mass[-1]
+        if close.any():
+            exact = np.cumsum(self._weight(euclidean(self._vectors, vector.astype(np.float64))))
+            rows[close] = np.searchsorted(exact, uniform[close] * exact[-1], side="right")
+        return rows.clip(max=last)
 
     def _distances(self, vectors: Vectors) -> NDArray[np.float64]:
         """‖x − E(y)‖, float64 (n, V), small ones without the cancellation of the product."""
