@@ -22,8 +22,8 @@ from rapt.utils.errors import RaptError
 # The attacker's channel: so many frequent words beside those of the texts, draws of each, and
 # further draws by frequency. Each word of the texts is attacked VICTIMS times.
 FREQUENT, DRAWS, BY_FREQUENCY, VICTIMS = 2000, 20, 20_000, 20
-# η is searched between this part of one that is too large and that one, up to 1 %.
-FAR, WITHIN = 32, 0.01
+# η that is too large is halved so often, and then searched up to 1 %.
+HALVES, WITHIN = 5, 0.01
 
 Found = dict[str, float]  # `eta`, and what was measured there
 
@@ -95,7 +95,7 @@ def eta_for_recovered(
     """Find the largest η at which recovery is surely at most a share; None: there is none.
 
     An attacker recovers about the words that stay, and some more. So the level's η is below the one
-    that leaves more words. Brent's method looks for it in log η.
+    that leaves more words. Halves of that are tried, then Brent's method in log η.
 
     Args:
         curve: of the texts.
@@ -124,11 +124,12 @@ def eta_for_recovered(
             tried[eta] = recovered(curve, at(eta=eta), seed)
         return float(tried[eta].high - share)
 
-    low, high = np.log(most / FAR), np.log(most)
-    if over(low) > 0:
+    halves = np.log(most) - np.log(2) * np.arange(HALVES + 1)
+    low = next((half for half in halves if over(half) <= 0), None)
+    if low is None:
         return None
-    if over(high) > 0:
-        brentq(over, low, high, xtol=WITHIN)
+    if low < halves[0]:
+        brentq(over, low, low + np.log(2), xtol=WITHIN)
     eta = max(eta for eta, found in tried.items() if found.high <= share)
     return {"eta": eta, "recovered": tried[eta].value, "recovered_high": tried[eta].high}
 
