@@ -54,6 +54,7 @@ CONFIG: Any = {
         "titleFontWeight": "normal",
     },
     "legend": {
+        "columnPadding": 24,  # a reader's font may be wider than that of the drawing
         "labelColor": INK,
         "labelFontSize": 11,
         "labelLimit": 0,
@@ -353,7 +354,7 @@ def _encoding(
     """
     parts = {"color": "color", "fill": "color", "shape": "shape", "strokeDash": "dash"}
     # Room for a symbol and the longest label.
-    columns = {"expr": f"max(1, floor((width + 40) / {30 + 6 * max(map(len, looks))}))"}
+    columns = {"expr": f"max(1, floor((width + 40) / {44 + 6 * max(map(len, looks))}))"}
     shown: dict[str, Any] = {"title": None, "columns": columns}
     shown |= {"symbolType": symbol} if symbol else {"symbolStrokeWidth": 0}
     return {
