@@ -7,12 +7,13 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import edge, flow, peer, products, rails, report, scale, training
+from benchmarks import edge, flow, mechanisms, peer, products, rails, report, scale, training
 from rapt.utils import files
 
 TABLES = Path(".rapt/benchmarks/tables")  # tens of MB, random: made once, never committed
 SUBJECTS = {
     "products": products,
+    "mechanisms": mechanisms,
     "peer": peer,
     "edge": edge,
     "rails": rails,
