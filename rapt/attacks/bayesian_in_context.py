@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +31,7 @@ class ContextualBayesian(Inversion):
     reads_channel: ClassVar[bool] = True
 
     type: Literal["bayesian-in-context"]
-    public_text: Annotated[
-        Names, Field(min_length=1, description="tasks whose training rows it has read")
-    ]
+    public_text: Names = Field(min_length=1, description="tasks whose training rows it has read")
     prior: Prior = "release"
     copies: Copies = 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field, PositiveInt
 
@@ -23,9 +23,7 @@ class BlackBox(Perceptron, Inversion):
     attacker_knowledge: ClassVar[str] = "the embedding table; texts of its own, before and after"
     reads_pairs: ClassVar[bool] = True
 
-    pairs: Annotated[
-        PositiveInt, Field(description="words of its own that it learns from, at most")
-    ] = 20_000
+    pairs: PositiveInt = Field(20_000, description="words of its own that it learns from, at most")
 
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Learn from the first words of the attacker's own texts."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,16 +29,12 @@ class Lira(Membership):
     )
 
     type: Literal["lira"]
-    shadows: Annotated[
-        int, Field(ge=4, description="models that the attacker tunes, each like one seed")
-    ] = 16
-    online: Annotated[
-        bool,
-        Field(
-            description="compares shadows tuned on a candidate with those that were not; false: "
-            "knows the latter alone, as if tuned before the candidate was known"
-        ),
-    ] = True
+    shadows: int = Field(16, ge=4, description="models that the attacker tunes, each like one seed")
+    online: bool = Field(
+        True,
+        description="compares shadows tuned on a candidate with those that were not; false: "
+        "knows the latter alone, as if tuned before the candidate was known",
+    )
 
     def fit(
         self, labels: NDArray[np.int64], tune: Tune, seed: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -27,7 +27,7 @@ class MaskedToken(Inversion):
     attacker_knowledge: ClassVar[str] = "a public language model"
 
     type: Literal["masked-token"]
-    model: Annotated[Model, Field(description="the language model, as in backbones")]
+    model: Model = Field(description="the language model, as in backbones")
     sha256: ModelSha256 = None
 
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
