@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, PositiveInt
 
@@ -34,8 +34,8 @@ class AttributeEncoder(Inference):
     whole text.
     """
 
-    source: ClassVar[str] = "the usual text classifier (Devlin et al., 2019)"
-    attacker_knowledge: ClassVar[str] = (
+    source = "the usual text classifier (Devlin et al., 2019)"
+    attacker_knowledge = (
         "released texts whose attribute is known; a public encoder; with fresh_noise these texts "
         "in clear and the mechanism with its η"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class AttributeHidden(Perceptron, Inference):
     """Attribute inference from a model's mean last hidden state of a text, by a perceptron."""
 
-    source: ClassVar[str] = "RAPT, first version"
-    attacker_knowledge: ClassVar[str] = "released texts whose attribute is known; any public model"
+    source = "RAPT, first version"
+    attacker_knowledge = "released texts whose attribute is known; any public model"
 
     type: Literal["attribute-hidden"]
     model: Model = Field(MINILM, description="that reads the texts, as in backbones")

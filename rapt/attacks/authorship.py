@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from threadpoolctl import threadpool_limits
@@ -21,8 +21,8 @@ class Authorship(Inference):
     own: a released word is one of the table's, and its spelling tells no more than the word.
     """
 
-    source: ClassVar[str] = "the usual baseline of authorship attribution; Fernandes et al., 2019"
-    attacker_knowledge: ClassVar[str] = "released texts whose attribute is known"
+    source = "the usual baseline of authorship attribution; Fernandes et al., 2019"
+    attacker_knowledge = "released texts whose attribute is known"
 
     type: Literal["authorship"]
     longest: PositiveInt = Field(2, description="words in a row that count as one feature")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,8 @@ class Lira(Membership):
     half of them, and fits a normal distribution to the confidence in each candidate.
     """
 
-    source: ClassVar[str] = "Carlini et al., 2022 (arXiv 2112.03570)"
-    attacker_knowledge: ClassVar[str] = (
+    source = "Carlini et al., 2022 (arXiv 2112.03570)"
+    attacker_knowledge = (
         "the adapter, or its answers; candidates as they were written, labelled; the mechanism "
         "with its η; the tuner's settings"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,8 @@ from rapt.attacks.base import Membership, Tune
 class MembershipLoss(Membership):
     """Membership inference by the loss: a model is surer of a text that it was tuned on."""
 
-    source: ClassVar[str] = "Yeom et al., 2018 (arXiv 1709.01604)"
-    attacker_knowledge: ClassVar[str] = (
-        "the adapter, or its answers; candidates as they were written, labelled"
-    )
+    source = "Yeom et al., 2018 (arXiv 1709.01604)"
+    attacker_knowledge = "the adapter, or its answers; candidates as they were written, labelled"
 
     type: Literal["membership-loss"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Release
 
@@ -15,8 +15,8 @@ class NearestNeighbour(Inversion):
     release has beside each.
     """
 
-    source: ClassVar[str] = "Qu et al., 2021; RAPT, figure 4"
-    attacker_knowledge: ClassVar[str] = "the embedding table"
+    source = "Qu et al., 2021; RAPT, figure 4"
+    attacker_knowledge = "the embedding table"
 
     type: Literal["nearest-neighbour"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, PositiveInt
 
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 class Ner(Attack):
     """Named entities read off the released words by a token classifier, tuned on clean text."""
 
-    source: ClassVar[str] = "the usual token classifier (Devlin et al., 2019)"
-    attacker_knowledge: ClassVar[str] = (
-        "clean texts of its own with their entities; a public encoder"
-    )
+    source = "the usual token classifier (Devlin et al., 2019)"
+    attacker_knowledge = "clean texts of its own with their entities; a public encoder"
 
     type: Literal["ner"]
     model: EncoderModel = MINILM

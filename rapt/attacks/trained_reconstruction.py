@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field, PositiveInt
 
@@ -30,9 +30,9 @@ class TrainedReconstruction(Inversion):
     words are released as they are.
     """
 
-    source: ClassVar[str] = "ours, after pointer networks (See et al., 2017)"
-    attacker_knowledge: ClassVar[str] = "what bayesian knows, a public encoder"
-    reads_channel: ClassVar[bool] = True
+    source = "ours, after pointer networks (See et al., 2017)"
+    attacker_knowledge = "what bayesian knows, a public encoder"
+    reads_channel = True
 
     type: Literal["trained-reconstruction"]
     public_text: Names = Field(min_length=1, description="tasks whose training rows it learns from")
