@@ -41,8 +41,6 @@ UniversalPos = Literal[
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN",
     "PUNCT", "SCONJ", "SYM", "VERB", "X",
 ]  # fmt: skip
-# The sections whose entries the lists of the sweep and the studies name.
-SECTIONS = ("tasks", "embeddings", "backbones", "methods", "tuners", "denoisers", "attacks")
 
 
 class Sweep(Section):

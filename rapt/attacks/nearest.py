@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
-from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Release
+from rapt.attacks.base import Inversion, Inverter, Pairs, Public
 
 
 class NearestNeighbour(Inversion):
@@ -22,8 +21,4 @@ class NearestNeighbour(Inversion):
 
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Nothing is learned."""
-        return Inverter(_as_released)
-
-
-def _as_released(copies: Sequence[Release]) -> list[list[str]]:
-    return [list(text) for text in copies[0].words]
+        return Inverter(lambda copies: [list(text) for text in copies[0].words])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -55,16 +56,10 @@ class Curve:
 
     def largest(self, holds: Callable[[float], bool]) -> float:
         """The last of `etas` for which something holds that holds for all η below, by bisection."""
-        low, high = 0, len(self.etas)
-        while low < high:
-            middle = (low + high) // 2
-            if holds(float(self.etas[middle])):
-                low = middle + 1
-            else:
-                high = middle
-        if low == 0:
+        count = bisect_left(self.etas, True, key=lambda eta: not holds(float(eta)))
+        if count == 0:
             return 0.0
-        return float(self.etas[low - 1]) if low < len(self.etas) else np.inf
+        return float(self.etas[count - 1]) if count < len(self.etas) else np.inf
 
     def eta_for_worst(self, share: float) -> Calibrated:
         """The largest η at which none of the words is kept with more than this probability.
