@@ -264,6 +264,7 @@ class Params(Section):
         sweep = self.sweep
         # P(y|w) is a channel from words to words; what reads it reads a release, too.
         released = sweep.methods if sweep.channel_readers else self.methods
+        inversions = {n: how for n, how in self.attacks.items() if isinstance(how, Inversion)}
         wordwise = [n for n, how in self.methods.items() if not how.releases_vectors]
         return {
             "train": labelled,
@@ -279,20 +280,13 @@ class Params(Section):
             "attacked": sweep.methods,
             "channels": [name for name in wordwise if name in released],
             "denoisers": self.denoisers,
-            "inversions": self._inversions(reads_channel=False),
-            "channel_inversions": self._inversions(reads_channel=True),
+            "inversions": [n for n, how in inversions.items() if not how.reads_channel],
+            "channel_inversions": [n for n, how in inversions.items() if how.reads_channel],
             "inferences": [n for n, how in self.attacks.items() if isinstance(how, Inference)],
             "memberships": [n for n, how in self.attacks.items() if isinstance(how, Membership)],
             "recognitions": [n for n, how in self.attacks.items() if isinstance(how, Ner)],
             "layers": [f"{method}-{eta}" for method, eta in product(sweep.methods, sweep.tune_at)],
         }
-
-    def _inversions(self, *, reads_channel: bool) -> list[str]:
-        return [
-            name
-            for name, how in self.attacks.items()
-            if isinstance(how, Inversion) and how.reads_channel == reads_channel
-        ]
 
     def _unfit_inversions(self) -> Iterable[str]:
         """An attack that undoes some mechanisms has nothing to say of others."""
