@@ -129,30 +129,23 @@ def curve(
         draws: of each word.
         seed: of both.
     """
-
-    def at(eta: float) -> Privatizer:
-        return Privatizer(table=table, mechanism=mechanism, eta=eta, categories=categories)
-
-    anywhere = at(np.inf)
+    anywhere = Privatizer(table=table, mechanism=mechanism, eta=np.inf, categories=categories)
     rows = np.sort(stream(seed, "calibrate", "words").permutation(anywhere.candidates)[:words])
-    return curve_over(at, anywhere, rows, draws, seed)
+    return curve_over(anywhere, rows, draws, seed)
 
 
-def curve_over(
-    at: Callable[[float], Privatizer], anywhere: Privatizer, rows: Rows, draws: int, seed: int
-) -> Curve:
+def curve_over(anywhere: Privatizer, rows: Rows, draws: int, seed: int) -> Curve:
     """The curve over these words, int64 (n,), ascending: exact where there is a closed form.
 
     Args:
-        at: the privatizer at an η.
-        anywhere: the same at inf.
+        anywhere: the privatizer at inf.
         rows: of its candidates.
         draws: of each word.
         seed: of the noise.
     """
     if isinstance(anywhere.mechanism, T2T):
         return critical_curve(rows, critical_etas(anywhere, rows, draws, seed))
-    return simulated_curve(at, rows, draws, seed)
+    return simulated_curve(anywhere.at, rows, draws, seed)
 
 
 def critical_etas(privatizer: Privatizer, rows: Rows, draws: int, seed: int) -> NDArray[np.float64]:

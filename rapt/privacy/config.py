@@ -61,20 +61,12 @@ def _scheme(values: list[Any]) -> list[Any]:
     return unique(values)
 
 
+NAMED = {"enum": WORDWISE}  # in the JSON Schema, a mechanism's name
 Mechanism = Annotated[
     dict[str, str | float | int | bool],
     BeforeValidator(_mechanism),
     WithJsonSchema(
-        {
-            "anyOf": [
-                {"enum": WORDWISE},
-                {
-                    "type": "object",
-                    "properties": {"type": {"enum": WORDWISE}},
-                    "required": ["type"],
-                },
-            ]
-        }
+        {"anyOf": [NAMED, {"type": "object", "properties": {"type": NAMED}, "required": ["type"]}]}
     ),
 ]
 Category = Annotated[

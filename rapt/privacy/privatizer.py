@@ -100,6 +100,13 @@ class Privatizer:
         else:
             self._searches = [space.search() for space in spaces]
 
+    def at(self, eta: float) -> Privatizer:
+        """The same at another η."""
+        categories = self.scheme.categories
+        return Privatizer(
+            table=self.table, mechanism=self.mechanism, eta=eta, categories=categories
+        )
+
     def spaces(self) -> list[Space]:
         """The candidates of each group of the scheme."""
         if self.scheme.categories is None:
