@@ -333,10 +333,9 @@ class Params(Section):
             yield "tasks.studies: got the name of the studies' folder, expected another."
         for name in {CLEAN, LOCAL} & self.methods.keys():
             yield f"methods.{name}: got the name of a baseline, expected another."
-        given = Counter((cell.kind, cell.cell) for cell in plan(self))
-        tuned = Counter(cell.cell for cell in plan(self) if cell.kind in TUNED)
-        twice = {name for (_, name), count in given.items() if count > 1}
-        for name in sorted(twice | {name for name, count in tuned.items() if count > 1}):
+        # The adapters of all tuned cells lie in one folder.
+        given = Counter((c.kind if c.kind not in TUNED else "tuned", c.cell) for c in plan(self))
+        for name in sorted({name for (_, name), count in given.items() if count > 1}):
             yield f"{name}: got two cells of this name, expected one. Rename a factor."
 
 

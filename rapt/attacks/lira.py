@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from rapt.attacks.base import Membership, Tune
+from rapt.attacks.base import Membership, Score, Tune
 
 # Of one kind for a candidate: with fewer, its variance is that of all candidates (section VI-B).
 FEW = 32
@@ -36,9 +35,7 @@ class Lira(Membership):
         "knows the latter alone, as if tuned before the candidate was known",
     )
 
-    def fit(
-        self, labels: NDArray[np.int64], tune: Tune, seed: int
-    ) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    def fit(self, labels: NDArray[np.int64], tune: Tune, seed: int) -> Score:
         """Tune the shadows; each candidate is in exactly half of them."""
         half = np.tile(np.arange(self.shadows) % 2 == 1, (len(labels), 1))
         tuned_on = np.random.default_rng(seed).permuted(half, axis=1).T

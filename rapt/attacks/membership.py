@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.attacks.base import Membership, Tune
+from rapt.attacks.base import Membership, Score, Tune
 
 
 class MembershipLoss(Membership):
@@ -19,8 +18,6 @@ class MembershipLoss(Membership):
 
     type: Literal["membership-loss"]
 
-    def fit(
-        self, labels: NDArray[np.int64], tune: Tune, seed: int
-    ) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    def fit(self, labels: NDArray[np.int64], tune: Tune, seed: int) -> Score:
         """Take the probability of a candidate's own class, which falls as its loss −ln p rises."""
         return lambda probabilities: probabilities[np.arange(len(labels)), labels]
