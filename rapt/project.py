@@ -53,9 +53,7 @@ def copy(root: Path, to: Path) -> None:
 
 def new(folder: Path) -> None:
     """Make a project: params.yaml, dvc.yaml, the stages and the library, in a Git repository."""
-    from rapt.utils.errors import (
-        RaptError,  # not above: setup.py reads this file without the package
-    )
+    from rapt.utils.errors import RaptError  # not above: setup.py reads only this file
 
     if folder.exists():
         raise RaptError(f"FOLDER: got {str(folder)!r}, expected a folder that does not exist yet.")

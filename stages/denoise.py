@@ -1,7 +1,5 @@
 """Tune on denoised words: `python -m stages.denoise CELL movies minilm lora t2t 75 mean minilm`."""
 
-from pathlib import Path
-
 import numpy as np
 
 from rapt import params, paths
@@ -25,30 +23,16 @@ def main(
     embedding: str,
 ) -> None:
     """Train every seed of CELL on its release, its words as DENOISER reads them."""
-    factors = {"task": task, "backbone": backbone, "tuner": tuner, "method": method, "eta": eta}
-    release = paths.release(task, f"{method}-{eta}")
-    tune(
-        "denoise",
-        cell,
-        factors | {"denoiser": denoiser},
-        release,
-        _denoising(release, method, eta, denoiser, embedding),
-    )
-
-
-def _denoising(
-    release: Path, method: str, eta: str, denoiser: str, embedding: str
-) -> list[Denoising]:
-    """For each seed how it reads words: all from what is public and from the seed's own release."""
     p = params.load()
-    privatizer = seeded.privatizer(
-        embedding, p.methods[method].mechanism, p.methods[method].categories, eta
-    )
-    table, how = privatizer.table, p.denoisers[denoiser]
+    release = paths.release(task, f"{method}-{eta}")
+    of, how = p.methods[method], p.denoisers[denoiser]
+    privatizer = seeded.privatizer(embedding, of.mechanism, of.categories, eta)
+    table = privatizer.table
     channel = Channel.load(paths.channel(embedding, f"{method}-{eta}"), len(table.words))
     groups = privatizer.groups_of_rows(np.arange(len(table.words)))
 
     def reading(k: int) -> Denoising:
+        """How seed k reads words: all from what is public and from the seed's own release."""
         texts = files.read_parquet(release / f"seed-{k}/train.parquet", ["words"])["words"]
         counts = table.counts(texts.to_pylist()) if how.prior == "release" else None
         posterior = Posterior.of(channel, table.frequency, groups, counts)
@@ -57,7 +41,9 @@ def _denoising(
             how.type, [table.words[row] for row in rows], table.words, posterior.matrix[rows]
         )
 
-    return [reading(k) for k in range(p.seeds)]
+    factors = {"task": task, "backbone": backbone, "tuner": tuner, "method": method, "eta": eta}
+    factors["denoiser"] = denoiser
+    tune("denoise", cell, factors, release, [reading(k) for k in range(p.seeds)])
 
 
 if __name__ == "__main__":

@@ -4,10 +4,9 @@ from functools import partial
 
 from rapt import params, paths
 from rapt.privacy import seeded
-from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.streams import stream
 from rapt.reporting.sentences import sentences
-from rapt.text.tagging import Tagged, Tagger
+from rapt.text.tagging import Tagger
 from rapt.utils import files
 from stages import run
 
@@ -17,33 +16,23 @@ def main() -> None:
     p = params.load()
     public = sentences()
     tagged = list(Tagger(p.tagger).texts(sentence["text"] for sentence in public))
+    streams = [partial(stream, p.seed, "examples", number) for number in range(len(public))]
     releases: list[list[dict[str, object]]] = [[] for _ in public]
     for method in p.sweep.methods:
         how = p.methods[method]
         for eta in p.sweep.etas:
             privatizer = seeded.privatizer(p.embedding, how.mechanism, how.categories, eta)
-            for shown, text, words in zip(
-                releases, tagged, _privatized(privatizer, tagged, p.seed), strict=True
-            ):
+            texts = (
+                privatizer.text(text.words, text.pos, text.identifiers, stream=noise)
+                for text, noise in zip(tagged, streams, strict=True)
+            )
+            after = privatizer.privatize(texts)
+            for shown, text, words in zip(releases, tagged, after, strict=True):
                 changed = privatizer.replaced(text.words, words)
                 shown.append({"method": method, "eta": eta, "words": words, "changed": changed})
     files.write_json(
         paths.EXAMPLES,
         {"sentences": [s | {"releases": r} for s, r in zip(public, releases, strict=True)]},
-    )
-
-
-def _privatized(privatizer: Privatizer, tagged: list[Tagged], seed: int) -> list[list[str]]:
-    return list(
-        privatizer.privatize(
-            privatizer.text(
-                text.words,
-                text.pos,
-                text.identifiers,
-                stream=partial(stream, seed, "examples", number),
-            )
-            for number, text in enumerate(tagged)
-        )
     )
 
 

@@ -1,17 +1,11 @@
 """Infer an author's attribute from releases: `python -m stages.infer mlp tweets t2t 75`."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
-
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from rapt import params, paths
 from rapt.attacks.base import Inference, Release
-from rapt.attacks.scores import Scores, attribute_scores, intervals, majority, successes
+from rapt.attacks.scores import attribute_scores, intervals, majority, successes
 from rapt.grid import released
 from rapt.privacy import seeded
 from rapt.privacy.privatizer import Privatizer
@@ -34,11 +28,14 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     cell = cells.Cell("infer", f"{attack}-{task}-{name}", factors)
     table = EmbeddingTable(paths.table(embedding))
     tagged = {s: files.read_parquet(paths.tagged(task) / f"{s}.parquet") for s in ("train", "test")}
-    truth = {name: _values(tagged, name) for name in p.tasks[task].attributes or {}}
+    known, truth = (
+        {name: rows[f"attribute_{name}"].to_pylist() for name in p.tasks[task].attributes or {}}
+        for rows in tagged.values()
+    )
     columns = tagged["test"].column_names
     authors = tagged["test"]["author"].to_numpy() if "author" in columns else None
-    for name, values in truth.items():
-        if len(set(values["train"])) < 2:
+    for name, values in known.items():
+        if len(set(values)) < 2:
             where = f"tasks.{task}.attributes.{name}"
             raise RaptError(f"{where}: got one value in the training split, expected two at least.")
     how = p.attacks[attack]
@@ -52,10 +49,11 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
         names = ("attacker", number)
         return Release.of(seeded.release(privatizer(), tagged["train"], *names, seed=seed))
 
-    scores = [
-        _attack(how, release / f"seed-{k}", table, truth, authors, anew, p.seed + k)
-        for k in bar(range(p.seeds), attack, p.seeds)
-    ]
+    scores = []
+    for k in bar(range(p.seeds), attack, p.seeds):
+        own, victims = (Release.read(release / f"seed-{k}/{split}.parquet") for split in tagged)
+        guesses = how.guesses(table, replace(own, anew=anew), known, victims, p.seed + k)
+        scores.append(attribute_scores(truth, guesses, authors))
     # What varies is the author, where authors are known, as in the intervals.
     units = tagged["test"]["example_id"].to_pylist()
     if authors is not None:
@@ -65,29 +63,9 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
         protection=statement["protection"],
         seeds=[cells.SeedResult(seed=k, metrics=found.metrics()) for k, found in enumerate(scores)],
         intervals=intervals(scores),
-        baselines={f"majority_{name}": majority(values["test"]) for name, values in truth.items()},
+        baselines={f"majority_{name}": majority(values) for name, values in truth.items()},
         counts={split: len(rows) for split, rows in tagged.items()},
     )
-
-
-def _values(tagged: dict[str, pa.Table], name: str) -> dict[str, list[str]]:
-    return {split: rows[f"attribute_{name}"].to_pylist() for split, rows in tagged.items()}
-
-
-def _attack(
-    how: Inference,
-    copy: Path,
-    table: EmbeddingTable,
-    truth: dict[str, dict[str, list[str]]],
-    authors: NDArray[np.int64] | None,
-    anew: Callable[[int, int], Release],
-    seed: int,
-) -> Scores:
-    """Attack one seed's copy."""
-    own, victims = (Release.read(copy / f"{split}.parquet") for split in ("train", "test"))
-    known = {name: values["train"] for name, values in truth.items()}
-    guesses = how.guesses(table, replace(own, anew=anew), known, victims, seed)
-    return attribute_scores({name: of["test"] for name, of in truth.items()}, guesses, authors)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
 """Compare hidden states: `python -m stages.layers movies minilm lora rapt-75`."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from rapt import models, params, paths
-from rapt.analysis.hidden_states import distances, plane, spreads, states_of_adapter
+from rapt.analysis.hidden_states import distances, hidden_states, plane, spreads
 from rapt.grid import CLEAN, parted
 from rapt.results import cells
+from rapt.tuning.backbones import load_tokenizer
+from rapt.tuning.inputs import read_split
+from rapt.tuning.model import load
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.progress import bar
@@ -25,21 +27,23 @@ def main(task: str, backbone: str, tuner: str, release: str) -> None:
     torch.set_num_threads(1)
     p = params.load()
     name, releases = f"{task}-{backbone}-{tuner}", (CLEAN, release)
-    states = partial(
-        states_of_adapter,
-        backbone=models.folder(p.backbones[backbone].model, p.backbones[backbone].sha256),
-        texts=p.layers.texts,
-        max_tokens=p.train.max_tokens,
-        precision=p.train.precision,
-        quantize=getattr(p.tuners[tuner], "quantize", None),
-    )
+    folder = models.folder(p.backbones[backbone].model, p.backbones[backbone].sha256)
+    quantize = getattr(p.tuners[tuner], "quantize", None)
+    tokenizer = load_tokenizer(folder)
+
+    def states(adapter: Path, texts: Path) -> torch.Tensor:
+        split = read_split(texts, tokenizer, p.train.max_tokens)
+        first = split.of(range(min(len(split), p.layers.texts)))
+        model = load(adapter, folder, quantize, p.train.precision)
+        return hidden_states(model, first, tokenizer.pad_token_id)
+
     seeds: list[dict[str, list[float]]] = []
     points: list[dict[str, list[list[float]]]] = []
     for k in bar(range(p.seeds), release, p.seeds):
         splits = [paths.release(task, r) / f"seed-{k}/test.parquet" for r in releases]
         labels = _labels(*splits)
         clean, own = (
-            states(paths.adapter(f"{name}-{r}") / f"seed-{k}", release=split)
+            states(paths.adapter(f"{name}-{r}") / f"seed-{k}", split)
             for r, split in zip(releases, splits, strict=True)
         )
         seeds.append({"distance": distances(clean, own), "spread": spreads(clean)})

@@ -5,44 +5,19 @@ As in RAPT's Figure 9: the shift of each layer's states by privatization, also a
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from peft import PeftModel
 from torch import Tensor
 
-from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.batches import by_length
-from rapt.tuning.config import Precision
-from rapt.tuning.inputs import Split, collate, pooled, read_split
-from rapt.tuning.model import Classifier, load
+from rapt.tuning.inputs import Split, collate, pooled
+from rapt.tuning.model import Classifier
 
 BATCH = 32
 # Digits of a point's coordinates, enough to draw it.
 DIGITS = 4
-
-
-def states_of_adapter(
-    adapter: Path,
-    *,
-    backbone: Path,
-    release: Path,
-    texts: int,
-    max_tokens: int,
-    precision: Precision,
-    quantize: Literal["4bit"] | None,
-) -> Tensor:
-    """Compute `hidden_states` of an adapter's folder on the first texts of a split of its release.
-
-    `max_tokens`, `precision` and `quantize` are those of its tuning.
-    """
-    tokenizer = load_tokenizer(backbone)
-    split = read_split(release, tokenizer, max_tokens)
-    first = {name: rows[:texts] for name, rows in vars(split).items() if name != "vectors"}
-    model = load(adapter, backbone, quantize, precision)
-    return hidden_states(model, replace(split, **first), tokenizer.pad_token_id)
 
 
 @torch.no_grad()

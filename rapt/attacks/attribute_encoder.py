@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, PositiveInt
 
@@ -34,8 +34,8 @@ class AttributeEncoder(Inference):
     whole text.
     """
 
-    source: ClassVar[str] = "the usual text classifier (Devlin et al., 2019)"
-    attacker_knowledge: ClassVar[str] = (
+    source = "the usual text classifier (Devlin et al., 2019)"
+    attacker_knowledge = (
         "released texts whose attribute is known; a public encoder; with fresh_noise these texts "
         "in clear and the mechanism with its η"
     )
@@ -44,17 +44,15 @@ class AttributeEncoder(Inference):
     model: EncoderModel = MINILM
     sha256: ModelSha256 = None
     layers: Layers = 3
-    fresh_noise: Annotated[
-        bool,
-        Field(
-            description="whether it has its own texts in clear, and privatizes them anew for each "
-            "epoch after the first"
-        ),
-    ] = False
-    epochs: Annotated[PositiveInt, Field(description="passes over its own texts")] = 6
-    batch_size: Annotated[PositiveInt, Field(description="texts of a step")] = 16
+    fresh_noise: bool = Field(
+        False,
+        description="whether it has its own texts in clear, and privatizes them anew for each "
+        "epoch after the first",
+    )
+    epochs: PositiveInt = Field(6, description="passes over its own texts")
+    batch_size: PositiveInt = Field(16, description="texts of a step")
     learning_rate: LearningRate = 3e-4
-    max_tokens: Annotated[int, Field(ge=8, description="of a text that it reads")] = 128
+    max_tokens: int = Field(128, ge=8, description="of a text that it reads")
 
     def guesses(
         self, table: EmbeddingTable, own: Release, values: Values, victims: Release, seed: int

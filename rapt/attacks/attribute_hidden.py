@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 class AttributeHidden(Perceptron, Inference):
     """Attribute inference from a model's mean last hidden state of a text, by a perceptron."""
 
-    source: ClassVar[str] = "RAPT, first version"
-    attacker_knowledge: ClassVar[str] = "released texts whose attribute is known; any public model"
+    source = "RAPT, first version"
+    attacker_knowledge = "released texts whose attribute is known; any public model"
 
     type: Literal["attribute-hidden"]
-    model: Annotated[Model, Field(description="that reads the texts, as in backbones")] = MINILM
+    model: Model = Field(MINILM, description="that reads the texts, as in backbones")
     sha256: ModelSha256 = None
-    max_tokens: Annotated[int, Field(ge=8, description="of a text that it reads")] = 128
+    max_tokens: int = Field(128, ge=8, description="of a text that it reads")
 
     def guesses(
         self, table: EmbeddingTable, own: Release, values: Values, victims: Release, seed: int

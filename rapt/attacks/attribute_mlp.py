@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -16,10 +16,8 @@ if TYPE_CHECKING:
 class AttributeMlp(Perceptron, Inference):
     """Attribute inference from the mean vector of a text's released words, by a perceptron."""
 
-    source: ClassVar[str] = "Qu et al., 2021; RAPT, figure 4"
-    attacker_knowledge: ClassVar[str] = (
-        "the embedding table; released texts whose attribute is known"
-    )
+    source = "Qu et al., 2021; RAPT, figure 4"
+    attacker_knowledge = "the embedding table; released texts whose attribute is known"
 
     type: Literal["attribute-mlp"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from threadpoolctl import threadpool_limits
@@ -21,20 +21,15 @@ class Authorship(Inference):
     own: a released word is one of the table's, and its spelling tells no more than the word.
     """
 
-    source: ClassVar[str] = "the usual baseline of authorship attribution; Fernandes et al., 2019"
-    attacker_knowledge: ClassVar[str] = "released texts whose attribute is known"
+    source = "the usual baseline of authorship attribution; Fernandes et al., 2019"
+    attacker_knowledge = "released texts whose attribute is known"
 
     type: Literal["authorship"]
-    longest: Annotated[
-        PositiveInt, Field(description="words in a row that count as one feature")
-    ] = 2
-    characters: Annotated[
-        NonNegativeInt,
-        Field(description="characters in a row, within words, that count as well; 0: none"),
-    ] = 0
-    strength: Annotated[PositiveFloat, Field(description="1 / the penalty on squared weights")] = (
-        10.0
+    longest: PositiveInt = Field(2, description="words in a row that count as one feature")
+    characters: NonNegativeInt = Field(
+        0, description="characters in a row, within words, that count as well; 0: none"
     )
+    strength: PositiveFloat = Field(10.0, description="1 / the penalty on squared weights")
 
     def guesses(
         self, table: EmbeddingTable, own: Release, values: Values, victims: Release, seed: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Annotated, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -19,11 +19,11 @@ class Averaging(Inversion):
     them; a word that all releases agree on is taken as it is. Each release costs η anew.
     """
 
-    source: ClassVar[str] = "ours: independent noise averages out"
-    attacker_knowledge: ClassVar[str] = "the embedding table"
+    source = "ours: independent noise averages out"
+    attacker_knowledge = "the embedding table"
 
     type: Literal["averaging"]
-    copies: Annotated[int, Field(ge=2, description="releases of the same texts that it has")] = 2
+    copies: int = Field(2, ge=2, description="releases of the same texts that it has")
 
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Nothing is learned."""

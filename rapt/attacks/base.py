@@ -41,6 +41,8 @@ Occurrence = tuple[str, int]  # a word as the table spells it, and the group it 
 # Given s sets of n candidates, bool (s, n), tunes a model on each as the provider would, and
 # returns their probabilities of all candidates' classes, (s, n, classes).
 Tune = Callable[[NDArray[np.bool_]], NDArray[np.float64]]
+# From an attacked model's probabilities of n candidates' classes, (n, classes), to a score of each.
+Score = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
 def by_text(texts: Texts, values: Iterable[T]) -> list[list[T]]:
@@ -238,9 +240,7 @@ class Membership(Attack):
     """An attack that infers whether a text is in the data that an adapter was tuned on."""
 
     @abstractmethod
-    def fit(
-        self, labels: NDArray[np.int64], tune: Tune, seed: int
-    ) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    def fit(self, labels: NDArray[np.int64], tune: Tune, seed: int) -> Score:
         """Learn how membership shows, before any attacked model is asked.
 
         Args:
@@ -249,6 +249,5 @@ class Membership(Attack):
             seed: of all random draws, below 2³².
 
         Returns:
-            a function from an attacked model's probabilities of the candidates' classes,
-            (n, classes), to a score of each, (n,). A higher one means more likely a member.
+            what scores the candidates. A higher score means more likely a member.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import Field, PositiveInt
@@ -39,11 +39,9 @@ class Bayesian(Inversion):
     For several releases of the same texts the P(y|w) multiply; each release costs η again.
     """
 
-    source: ClassVar[str] = "Tong et al., 2024 (arXiv 2410.17052)"
-    attacker_knowledge: ClassVar[str] = (
-        "the mechanism with its eta, how frequent words are in public text"
-    )
-    reads_channel: ClassVar[bool] = True
+    source = "Tong et al., 2024 (arXiv 2410.17052)"
+    attacker_knowledge = "the mechanism with its eta, how frequent words are in public text"
+    reads_channel = True
 
     type: Literal["bayesian"]
     prior: Prior = "release"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +26,12 @@ class ContextualBayesian(Inversion):
     the text is true. Without public text it is `bayesian`.
     """
 
-    source: ClassVar[str] = "ours, after Tong et al., 2025 (NAACL)"
-    attacker_knowledge: ClassVar[str] = "what bayesian knows, public texts"
-    reads_channel: ClassVar[bool] = True
+    source = "ours, after Tong et al., 2025 (NAACL)"
+    attacker_knowledge = "what bayesian knows, public texts"
+    reads_channel = True
 
     type: Literal["bayesian-in-context"]
-    public_text: Annotated[
-        Names, Field(min_length=1, description="tasks whose training rows it has read")
-    ]
+    public_text: Names = Field(min_length=1, description="tasks whose training rows it has read")
     prior: Prior = "release"
     copies: Copies = 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING
 
 from pydantic import Field, PositiveInt
 
@@ -19,13 +19,11 @@ if TYPE_CHECKING:
 class BlackBox(Perceptron, Inversion):
     """An inversion learned from words of the attacker's own texts, before and after release."""
 
-    source: ClassVar[str] = "Qu et al., 2021; RAPT, figure 4"
-    attacker_knowledge: ClassVar[str] = "the embedding table; texts of its own, before and after"
-    reads_pairs: ClassVar[bool] = True
+    source = "Qu et al., 2021; RAPT, figure 4"
+    attacker_knowledge = "the embedding table; texts of its own, before and after"
+    reads_pairs = True
 
-    pairs: Annotated[
-        PositiveInt, Field(description="words of its own that it learns from, at most")
-    ] = 20_000
+    pairs: PositiveInt = Field(20_000, description="words of its own that it learns from, at most")
 
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Learn from the first words of the attacker's own texts."""

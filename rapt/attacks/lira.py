@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from rapt.attacks.base import Membership, Tune
+from rapt.attacks.base import Membership, Score, Tune
 
 # Of one kind for a candidate: with fewer, its variance is that of all candidates (section VI-B).
 FEW = 32
@@ -22,27 +21,21 @@ class Lira(Membership):
     half of them, and fits a normal distribution to the confidence in each candidate.
     """
 
-    source: ClassVar[str] = "Carlini et al., 2022 (arXiv 2112.03570)"
-    attacker_knowledge: ClassVar[str] = (
+    source = "Carlini et al., 2022 (arXiv 2112.03570)"
+    attacker_knowledge = (
         "the adapter, or its answers; candidates as they were written, labelled; the mechanism "
         "with its η; the tuner's settings"
     )
 
     type: Literal["lira"]
-    shadows: Annotated[
-        int, Field(ge=4, description="models that the attacker tunes, each like one seed")
-    ] = 16
-    online: Annotated[
-        bool,
-        Field(
-            description="compares shadows tuned on a candidate with those that were not; false: "
-            "knows the latter alone, as if tuned before the candidate was known"
-        ),
-    ] = True
+    shadows: int = Field(16, ge=4, description="models that the attacker tunes, each like one seed")
+    online: bool = Field(
+        True,
+        description="compares shadows tuned on a candidate with those that were not; false: "
+        "knows the latter alone, as if tuned before the candidate was known",
+    )
 
-    def fit(
-        self, labels: NDArray[np.int64], tune: Tune, seed: int
-    ) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    def fit(self, labels: NDArray[np.int64], tune: Tune, seed: int) -> Score:
         """Tune the shadows; each candidate is in exactly half of them."""
         half = np.tile(np.arange(self.shadows) % 2 == 1, (len(labels), 1))
         tuned_on = np.random.default_rng(seed).permuted(half, axis=1).T

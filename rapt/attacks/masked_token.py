@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import Field
@@ -23,11 +23,11 @@ class MaskedToken(Inversion):
     have another category in a text than in the table, and copying it is no merit of the attack.
     """
 
-    source: ClassVar[str] = "Yue et al., 2021 (arXiv 2106.01221)"
-    attacker_knowledge: ClassVar[str] = "a public language model"
+    source = "Yue et al., 2021 (arXiv 2106.01221)"
+    attacker_knowledge = "a public language model"
 
     type: Literal["masked-token"]
-    model: Annotated[Model, Field(description="the language model, as in backbones")]
+    model: Model = Field(description="the language model, as in backbones")
     sha256: ModelSha256 = None
 
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
-from rapt.attacks.base import Inversion, Inverter, Pairs, Public, Release
+from rapt.attacks.base import Inversion, Inverter, Pairs, Public
 
 
 class NearestNeighbour(Inversion):
@@ -15,15 +14,11 @@ class NearestNeighbour(Inversion):
     release has beside each.
     """
 
-    source: ClassVar[str] = "Qu et al., 2021; RAPT, figure 4"
-    attacker_knowledge: ClassVar[str] = "the embedding table"
+    source = "Qu et al., 2021; RAPT, figure 4"
+    attacker_knowledge = "the embedding table"
 
     type: Literal["nearest-neighbour"]
 
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:
         """Nothing is learned."""
-        return Inverter(_as_released)
-
-
-def _as_released(copies: Sequence[Release]) -> list[list[str]]:
-    return [list(text) for text in copies[0].words]
+        return Inverter(lambda copies: [list(text) for text in copies[0].words])

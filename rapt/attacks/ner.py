@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, PositiveInt
 
@@ -17,20 +17,16 @@ if TYPE_CHECKING:
 class Ner(Attack):
     """Named entities read off the released words by a token classifier, tuned on clean text."""
 
-    source: ClassVar[str] = "the usual token classifier (Devlin et al., 2019)"
-    attacker_knowledge: ClassVar[str] = (
-        "clean texts of its own with their entities; a public encoder"
-    )
+    source = "the usual token classifier (Devlin et al., 2019)"
+    attacker_knowledge = "clean texts of its own with their entities; a public encoder"
 
     type: Literal["ner"]
     model: EncoderModel = MINILM
     sha256: ModelSha256 = None
-    epochs: Annotated[PositiveInt, Field(description="passes over its own texts")] = 5
-    batch_size: Annotated[PositiveInt, Field(description="texts, or parts of them, of a step")] = 16
+    epochs: PositiveInt = Field(5, description="passes over its own texts")
+    batch_size: PositiveInt = Field(16, description="texts, or parts of them, of a step")
     learning_rate: LearningRate = 3e-4
-    max_tokens: Annotated[
-        int, Field(ge=8, description="read at once; longer texts are read in parts")
-    ] = 128
+    max_tokens: int = Field(128, ge=8, description="read at once; longer texts are read in parts")
 
     def fit(self, texts: Texts, tags: Texts, seed: int) -> Recognizer:
         """Learn to tag the words of clean texts of the attacker's own, by their BIO tags.

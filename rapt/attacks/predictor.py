@@ -19,10 +19,10 @@ from rapt.tuning.inputs import word_pieces
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 
-MASKED, CAUSAL = "ForMaskedLM", "ForCausalLM"
-AUTO = {
-    MASKED: AutoModelForMaskedLM,
-    CAUSAL: AutoModelForCausalLM,
+# What loads a model, by what the name of its architecture ends in.
+AUTO: dict[str, Any] = {
+    "ForMaskedLM": AutoModelForMaskedLM,
+    "ForCausalLM": AutoModelForCausalLM,
     "LMHeadModel": AutoModelForCausalLM,
 }
 # Tokens of context on either side of a word, at most; fewer if the model takes fewer.
@@ -58,7 +58,8 @@ class WordPredictor:
             RaptError: the model is neither a masked language model nor a decoder with its head.
         """
         self._tokenizer = load_tokenizer(folder)
-        self._masked, auto = _kind(folder)
+        auto = _loader(folder)
+        self._masked = auto is AutoModelForMaskedLM
         self._model = models.load(auto, folder, dtype=torch.float32).eval()
         unknown = [self._tokenizer.unk_token_id or 0]  # for a word without any token
         pieces = word_pieces(self._tokenizer, words)
@@ -122,12 +123,12 @@ class WordPredictor:
             yield _Reading(dict(batch), range(len(some)), places)
 
 
-def _kind(folder: Path) -> tuple[bool, Any]:
-    """Return whether a model is a masked language model, and the class that loads it."""
+def _loader(folder: Path) -> Any:
+    """Return the class that loads a model."""
     named = (files.read_json(folder / "config.json").get("architectures") or ["none"])[0]
     for ending, auto in AUTO.items():
         if named.endswith(ending):
-            return ending == MASKED, auto
+            return auto
     raise RaptError(
         f"the language model: got a {named}, expected one with the head of a masked language "
         "model or of a decoder (…ForMaskedLM, …ForCausalLM)."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +33,9 @@ class SeedReplay(Inversion):
     subtracted. This is why releases are not seeded.
     """
 
-    source: ClassVar[str] = "ours"
-    attacker_knowledge: ClassVar[str] = "the mechanism with its eta, the seed"
-    mechanisms: ClassVar[frozenset[str] | None] = frozenset(
-        {"t2t", "pct2t", "token-representation"}
-    )
+    source = "ours"
+    attacker_knowledge = "the mechanism with its eta, the seed"
+    mechanisms = frozenset({"t2t", "pct2t", "token-representation"})
 
     type: Literal["seed-replay"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rapt.analysis.intervals import interval, mean_interval
+from rapt.attacks.base import Values
 from rapt.results.predictions import Successes
 
 Counts = NDArray[np.int64]
@@ -59,11 +60,7 @@ def successes(seeds: Sequence[Scores], examples: Sequence[str]) -> dict[str, Suc
     return {n: Successes(examples, np.array([seed.ratios[n] for seed in seeds])) for n in names}
 
 
-def attribute_scores(
-    truth: Mapping[str, Sequence[str]],
-    guesses: Mapping[str, Sequence[str]],
-    authors: Counts | None,
-) -> Scores:
+def attribute_scores(truth: Values, guesses: Values, authors: Counts | None) -> Scores:
     """Compare each text's guessed attributes with the true ones.
 
     The texts of an author belong together; None: authors are not known.

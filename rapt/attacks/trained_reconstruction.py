@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field, PositiveInt
 
@@ -30,24 +30,20 @@ class TrainedReconstruction(Inversion):
     words are released as they are.
     """
 
-    source: ClassVar[str] = "ours, after pointer networks (See et al., 2017)"
-    attacker_knowledge: ClassVar[str] = "what bayesian knows, a public encoder"
-    reads_channel: ClassVar[bool] = True
+    source = "ours, after pointer networks (See et al., 2017)"
+    attacker_knowledge = "what bayesian knows, a public encoder"
+    reads_channel = True
 
     type: Literal["trained-reconstruction"]
-    public_text: Annotated[
-        Names, Field(min_length=1, description="tasks whose training rows it learns from")
-    ]
+    public_text: Names = Field(min_length=1, description="tasks whose training rows it learns from")
     model: EncoderModel = MINILM
     sha256: ModelSha256 = None
     layers: Layers = 3
-    candidates: Annotated[
-        PositiveInt, Field(description="most frequent words of public text that it can guess")
-    ] = 5000
-    words: Annotated[
-        PositiveInt, Field(description="that it learns from, in all passes together")
-    ] = 100_000
-    batch_size: Annotated[PositiveInt, Field(description="texts of a step")] = 16
+    candidates: PositiveInt = Field(
+        5000, description="most frequent words of public text that it can guess"
+    )
+    words: PositiveInt = Field(100_000, description="that it learns from, in all passes together")
+    batch_size: PositiveInt = Field(16, description="texts of a step")
     learning_rate: LearningRate = 5e-4
 
     def fit(self, public: Public, own: Pairs, seed: int) -> Inverter:

@@ -86,13 +86,10 @@ def calibrate(
             f"drawn uniformly from its candidates, {found.draws} draws of each; interval of 95 %.)"
         )
         return
-    counts = (
-        _counted(
-            text, column, format, tagger or defaults.tagger(), language, tags=among is not None
-        )
-        if text
-        else None
-    )
+    counts = None
+    if text:
+        using = tagger or defaults.tagger()
+        counts = _counted(text, column, format, using, language, tags=among is not None)
     over = text_curve(
         opened, made, among, counts, words=words or 1200, draws=draws or 50, seed=SEED
     )

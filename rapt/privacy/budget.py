@@ -22,16 +22,13 @@ PAIRS = 4_000
 SWEEPS = 2
 
 
-def distances(
-    mechanism: Mechanism, spaces: Sequence[Space], pairs: int = PAIRS
-) -> dict[str, float]:
+def distances(mechanism: Mechanism, spaces: Sequence[Space]) -> dict[str, float]:
     """Compute the distances of words to their nearest word, and to random ones.
 
     Args:
         mechanism: the mechanism that defines the metric.
         spaces: the candidates of each group. Words are compared within their group, and each group
-            has its share of the pairs.
-        pairs: number of pairs to draw, with a fixed seed, as the table is public.
+            has its share of the pairs, drawn with a fixed seed, as the table is public.
 
     Returns:
         by name the median distance to the nearest word, QUANTILES of those to random words, and the
@@ -40,7 +37,7 @@ def distances(
     rng = np.random.default_rng(0)
     words = sum(len(space.vectors) for space in spaces)
     sampled = [
-        _distances(mechanism, space, -(-pairs * len(space.vectors) // words), rng)
+        _distances(mechanism, space, -(-PAIRS * len(space.vectors) // words), rng)
         for space in spaces
     ]
     random, nearest = (np.concatenate(part) for part in zip(*sampled, strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -55,16 +56,10 @@ class Curve:
 
     def largest(self, holds: Callable[[float], bool]) -> float:
         """The last of `etas` for which something holds that holds for all η below, by bisection."""
-        low, high = 0, len(self.etas)
-        while low < high:
-            middle = (low + high) // 2
-            if holds(float(self.etas[middle])):
-                low = middle + 1
-            else:
-                high = middle
-        if low == 0:
+        count = bisect_left(self.etas, True, key=lambda eta: not holds(float(eta)))
+        if count == 0:
             return 0.0
-        return float(self.etas[low - 1]) if low < len(self.etas) else np.inf
+        return float(self.etas[count - 1]) if count < len(self.etas) else np.inf
 
     def eta_for_worst(self, share: float) -> Calibrated:
         """The largest η at which none of the words is kept with more than this probability.
@@ -134,30 +129,23 @@ def curve(
         draws: of each word.
         seed: of both.
     """
-
-    def at(eta: float) -> Privatizer:
-        return Privatizer(table=table, mechanism=mechanism, eta=eta, categories=categories)
-
-    anywhere = at(np.inf)
+    anywhere = Privatizer(table=table, mechanism=mechanism, eta=np.inf, categories=categories)
     rows = np.sort(stream(seed, "calibrate", "words").permutation(anywhere.candidates)[:words])
-    return curve_over(at, anywhere, rows, draws, seed)
+    return curve_over(anywhere, rows, draws, seed)
 
 
-def curve_over(
-    at: Callable[[float], Privatizer], anywhere: Privatizer, rows: Rows, draws: int, seed: int
-) -> Curve:
+def curve_over(anywhere: Privatizer, rows: Rows, draws: int, seed: int) -> Curve:
     """The curve over these words, int64 (n,), ascending: exact where there is a closed form.
 
     Args:
-        at: the privatizer at an η.
-        anywhere: the same at inf.
+        anywhere: the privatizer at inf.
         rows: of its candidates.
         draws: of each word.
         seed: of the noise.
     """
     if isinstance(anywhere.mechanism, T2T):
         return critical_curve(rows, critical_etas(anywhere, rows, draws, seed))
-    return simulated_curve(at, rows, draws, seed)
+    return simulated_curve(anywhere.at, rows, draws, seed)
 
 
 def critical_etas(privatizer: Privatizer, rows: Rows, draws: int, seed: int) -> NDArray[np.float64]:

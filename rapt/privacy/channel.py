@@ -43,13 +43,9 @@ class Share:
 def mean_share(shares: NDArray[np.float64]) -> Share:
     """The mean over words, with a normal interval: words differ more than their draws do."""
     mean = float(shares.mean())
-    error = standard_error(shares)
+    # The standard error of the mean over words, which holds the error of their draws.
+    error = float(shares.std(ddof=1) / np.sqrt(len(shares))) if len(shares) > 1 else np.inf
     return Share(mean, max(0.0, mean - NORMAL_95 * error), min(1.0, mean + NORMAL_95 * error))
-
-
-def standard_error(shares: NDArray[np.float64]) -> float:
-    """Of the mean over words; it holds the error of their draws."""
-    return float(shares.std(ddof=1) / np.sqrt(len(shares))) if len(shares) > 1 else np.inf
 
 
 @dataclass(frozen=True, eq=False)

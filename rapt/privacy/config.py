@@ -61,20 +61,12 @@ def _scheme(values: list[Any]) -> list[Any]:
     return unique(values)
 
 
+NAMED = {"enum": WORDWISE}  # in the JSON Schema, a mechanism's name
 Mechanism = Annotated[
     dict[str, str | float | int | bool],
     BeforeValidator(_mechanism),
     WithJsonSchema(
-        {
-            "anyOf": [
-                {"enum": WORDWISE},
-                {
-                    "type": "object",
-                    "properties": {"type": {"enum": WORDWISE}},
-                    "required": ["type"],
-                },
-            ]
-        }
+        {"anyOf": [NAMED, {"type": "object", "properties": {"type": NAMED}, "required": ["type"]}]}
     ),
 ]
 Category = Annotated[
@@ -99,18 +91,16 @@ Categories = Annotated[
 class PlainTokens(Section):
     """Public words that the user prepends to every text, privatized with it (RAPT)."""
 
-    length: Annotated[PositiveInt, Field(description="words before each text")] = 40
-    sequences: Annotated[
-        PositiveInt, Field(description="of plain tokens a seed draws; each text has one of them")
-    ] = 1
-    choice: Annotated[
-        Literal["uniform", "frequency"],
-        Field(description="how they are drawn: uniform, or by the table's public frequencies"),
-    ] = "uniform"
-    vocabulary: Annotated[
-        PositiveInt | None,
-        Field(description="most frequent candidates they are drawn from; null: all candidates"),
-    ] = None
+    length: PositiveInt = Field(40, description="words before each text")
+    sequences: PositiveInt = Field(
+        1, description="of plain tokens a seed draws; each text has one of them"
+    )
+    choice: Literal["uniform", "frequency"] = Field(
+        "uniform", description="how they are drawn: uniform, or by the table's public frequencies"
+    )
+    vocabulary: PositiveInt | None = Field(
+        None, description="most frequent candidates they are drawn from; null: all candidates"
+    )
 
     @model_validator(mode="after")
     def _enough(self) -> PlainTokens:
@@ -135,42 +125,35 @@ CURVE = (25, 50, 75, 100, 125, 150, 175, 200)
 class Calibrate(Section):
     """Calibration: replaced shares by η, the η of target shares, and distances between words."""
 
-    categories: Annotated[Categories, Field(description="of PCT2T's curve")] = list(SETS["paper"])
-    etas: Annotated[
-        Etas,
-        AfterValidator(_numbers),
-        Field(description="to show the replaced share at", json_schema_extra={"default": [*CURVE]}),
-    ] = [str(eta) for eta in CURVE]
+    categories: Categories = Field(list(SETS["paper"]), description="of PCT2T's curve")
+    etas: Annotated[Etas, AfterValidator(_numbers)] = Field(
+        [str(eta) for eta in CURVE],
+        description="to show the replaced share at",
+        json_schema_extra={"default": [*CURVE]},
+    )
     replaced: Annotated[
         list[Annotated[float, Field(gt=0, lt=1)]],
         Field(min_length=1, description="shares of the protected words to find the η for"),
         AfterValidator(unique),
     ] = [0.9, 0.5, 0.1]
-    words: Annotated[
-        int, Field(ge=2, description="drawn from public texts, as many from each kind")
-    ] = 1200
-    draws: Annotated[PositiveInt, Field(description="noisy draws of each word")] = 50
-    distances: Annotated[
-        int, Field(ge=2, description="words of the table that distances are taken over")
-    ] = 500
+    words: int = Field(1200, ge=2, description="drawn from public texts, as many from each kind")
+    draws: PositiveInt = Field(50, description="noisy draws of each word")
+    distances: int = Field(
+        500, ge=2, description="words of the table that distances are taken over"
+    )
 
 
 class Channel(Section):
     """Estimation of the channel P(y|w): its words, and the number of draws of each."""
 
-    frequent: Annotated[
-        PositiveInt, Field(description="most frequent words: what texts consist of")
-    ] = 2_000
-    sampled: Annotated[
-        PositiveInt | None,
-        Field(description="sample of the vocabulary for N_w and S_w; null: every word"),
-    ] = 300
-    draws: Annotated[PositiveInt, Field(description="of each word; the papers take 1000")] = 80
-    by_frequency: Annotated[
-        int,
-        Field(
-            ge=0,
-            description="draws on top, shared out by public frequency; 0: none. Posteriors need "
-            "them: else a chance draw of a frequent word outweighs what leads to a rare one",
-        ),
-    ] = 100_000
+    frequent: PositiveInt = Field(2_000, description="most frequent words: what texts consist of")
+    sampled: PositiveInt | None = Field(
+        300, description="sample of the vocabulary for N_w and S_w; null: every word"
+    )
+    draws: PositiveInt = Field(80, description="of each word; the papers take 1000")
+    by_frequency: int = Field(
+        100_000,
+        ge=0,
+        description="draws on top, shared out by public frequency; 0: none. Posteriors need "
+        "them: else a chance draw of a frequent word outweighs what leads to a rare one",
+    )

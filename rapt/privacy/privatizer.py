@@ -17,7 +17,6 @@ from rapt.privacy.mechanisms import Mechanism, Sampler, Space, WordMechanism, Wo
 from rapt.privacy.mechanisms.claim import Bound, Claim
 from rapt.privacy.neighbours.threads import beside, blas_threads
 from rapt.privacy.streams import fresh
-from rapt.text.identifiers import placeholder
 from rapt.text.table import EmbeddingTable, Vectors
 from rapt.utils.batches import by_size
 from rapt.utils.errors import RaptError, wrong_eta
@@ -101,6 +100,13 @@ class Privatizer:
         else:
             self._searches = [space.search() for space in spaces]
 
+    def at(self, eta: float) -> Privatizer:
+        """The same at another η."""
+        categories = self.scheme.categories
+        return Privatizer(
+            table=self.table, mechanism=self.mechanism, eta=eta, categories=categories
+        )
+
     def spaces(self) -> list[Space]:
         """The candidates of each group of the scheme."""
         if self.scheme.categories is None:
@@ -181,7 +187,7 @@ class Privatizer:
                 if groups[at] != VERBATIM or (kind and keep_identifiers):
                     continue
                 if kind:
-                    shown[at] = placeholder(kind)
+                    shown[at] = f"<{kind}>"
                 elif not self.table.knows(word):
                     groups[at] = self._unknown
         return Words(shown, groups, stream)

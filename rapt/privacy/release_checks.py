@@ -212,18 +212,10 @@ class Copy:
         self.release, self.k, self.name = release, k, f"seed-{k}"
         self._folder = release.folder / self.name
         self.splits = {s: files.read_parquet(self._folder / f"{s}.parquet") for s in SPLITS}
-        told = release.statement
-        self.plain = (
-            seeded.PlainTokens(
-                release.privatizer,
-                k,
-                seed=release.seed,
-                **told["plain_tokens"],
-                vocabulary=told["vocabulary"],
-            )
-            if told["plain_tokens"]
-            else None
-        )
+        self.plain: seeded.PlainTokens | None = None
+        if told := release.statement["plain_tokens"]:
+            how = told | {"vocabulary": release.statement["vocabulary"]}
+            self.plain = seeded.PlainTokens(release.privatizer, k, seed=release.seed, **how)
 
     def checks(self) -> Iterator[tuple[str, Rows]]:
         """Yield the place of each check and its rows."""
@@ -327,11 +319,9 @@ class Copy:
             released += chain.from_iterable(flags[split][row] for row in rows)
             ours += _released(self.splits[split].take(rows))
         every = list(chain.from_iterable(chain.from_iterable(flags.values())))
-        laws = (
-            []
-            if self.release.is_original
-            else sign_tests(measures(privatizer, originals.sampled, ours), originals.measures)
-        )
+        laws: list[SignTest] = []
+        if not self.release.is_original:
+            laws = sign_tests(measures(privatizer, originals.sampled, ours), originals.measures)
         return Replaced(len(every), sum(every), replay_test(released, originals.replaced), laws)
 
 

@@ -198,11 +198,7 @@ def text_curve(
         draws: noisy draws of each.
         seed: of both.
     """
-
-    def at(eta: float) -> Privatizer:
-        return Privatizer(table=table, mechanism=mechanism, eta=eta, categories=categories)
-
-    anywhere = at(np.inf)
+    anywhere = Privatizer(table=table, mechanism=mechanism, eta=np.inf, categories=categories)
     texts = public_texts(anywhere) if counts is None else [found_in(anywhere, counts)]
     size = max(words // len(texts), 2)
     drawn = [_drawn(text, size, seed) for text in texts]
@@ -210,7 +206,7 @@ def text_curve(
     weights = np.zeros((len(texts), len(rows)))
     for own, some in zip(weights, drawn, strict=True):
         np.add.at(own, np.searchsorted(rows, some), 1 / size)
-    curve = curve_over(at, anywhere, rows, draws, seed)
+    curve = curve_over(anywhere, rows, draws, seed)
     return TextCurve(curve, texts, weights, size)
 
 

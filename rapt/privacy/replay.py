@@ -46,25 +46,11 @@ class SignTest:
         return fewest <= self.above <= number - fewest
 
 
-def compare(
-    privatizer: Privatizer,
-    texts: Sequence[Words],
-    released: Sequence[Released],
-    replayed: Sequence[Released],
-) -> list[SignTest]:
-    """Test the law of the outcomes given the words, and their independence.
-
-    Args:
-        privatizer: of the mechanism that should have made the release.
-        texts: the original texts, as `Privatizer.text` prepares them.
-        released: their release.
-        replayed: a replay with independent noise.
-    """
-    return sign_tests(*(measures(privatizer, texts, some) for some in (released, replayed)))
-
-
 def sign_tests(released: dict[str, Values], replayed: dict[str, Values]) -> list[SignTest]:
-    """Test the measures of a release against those of a replay of the same texts."""
+    """Test the law of a release and its independence, given its measures and those of a replay.
+
+    The replay is of the same texts, with independent noise.
+    """
     level = FALSE_ALARM / len(released)
     return [
         SignTest(name, int((one > other).sum()), int((one < other).sum()), level)
@@ -75,7 +61,13 @@ def sign_tests(released: dict[str, Values], replayed: dict[str, Values]) -> list
 def measures(
     privatizer: Privatizer, texts: Sequence[Words], released: Sequence[Released]
 ) -> dict[str, Values]:
-    """Compute what is compared, by name: of each protected word, or of some pairs of them."""
+    """Compute what is compared, by name: of each protected word, or of some pairs of them.
+
+    Args:
+        privatizer: of the mechanism that should have made the release.
+        texts: the original texts, as `Privatizer.text` prepares them.
+        released: their release, or a replay of it.
+    """
     table = privatizer.table
     pairs = [
         (word, new)

@@ -256,11 +256,9 @@ class Copy:
     ) -> None:
         """Draw the plain tokens of this seed."""
         self.privatizer, self.task, self.seed, self.k = privatizer, task, seed, k
-        self.plain = (
-            PlainTokens(privatizer, k, seed=seed, **plain_tokens.model_dump())
-            if plain_tokens
-            else None
-        )
+        self.plain: PlainTokens | None = None
+        if plain_tokens:
+            self.plain = PlainTokens(privatizer, k, seed=seed, **plain_tokens.model_dump())
 
     def write(self, splits: dict[str, pa.Table], folder: Path) -> None:
         """Write the privatized splits, and the public plain tokens where there are any."""

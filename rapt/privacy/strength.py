@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -44,12 +43,8 @@ def public_words(frequency: NDArray[np.float64], rows: Rows, count: int) -> Rows
     return stream(0, "public words").choice(rows, count, p=frequency / total if total else None)
 
 
-def check(privatizer: Privatizer, again: Callable[[float], Privatizer]) -> None:
-    """Refuse a level that protects next to nothing.
-
-    Args:
-        privatizer: of the release.
-        again: makes the same one at another η.
+def check(privatizer: Privatizer) -> None:
+    """Refuse a release's level that protects next to nothing.
 
     Raises:
         RaptError: fewer than ENOUGH of the words would be replaced; it names an η that does.
@@ -57,18 +52,19 @@ def check(privatizer: Privatizer, again: Callable[[float], Privatizer]) -> None:
     found = replaced(privatizer)
     if found.value >= ENOUGH:
         return
-    eta = float(f"{0.99 * largest(again, ENOUGH, privatizer.eta):.3g}")  # rounded not weak either
+    # Less 1 %, so that it is not weak when rounded either.
+    eta = float(f"{0.99 * largest(privatizer, ENOUGH, privatizer.eta):.3g}")
     raise RaptError(
         f"eta: got {privatizer.eta:g}, which replaces {found.value:.0%} of the protected words of "
         f"public text, expected {ENOUGH:.0%} or more. Try eta {eta:g}, or --allow-weak."
     )
 
 
-def largest(again: Callable[[float], Privatizer], share: float, most: float) -> float:
+def largest(privatizer: Privatizer, share: float, most: float) -> float:
     """The largest η up to `most` that replaces this share of the protected words of public text.
 
     Args:
-        again: makes the privatizer at an η.
+        privatizer: the same at any η.
         share: of the words, from 0 to 1.
         most: the largest η that is tried.
 
@@ -79,7 +75,7 @@ def largest(again: Callable[[float], Privatizer], share: float, most: float) -> 
     for _ in range(ROUNDS):
         middle = (low + high) / 2
         try:
-            enough = replaced(again(float(np.exp(middle)))).value >= share
+            enough = replaced(privatizer.at(float(np.exp(middle)))).value >= share
         except RaptError:  # some mechanisms have a least η
             enough = True
         low, high = (middle, high) if enough else (low, middle)

@@ -63,22 +63,17 @@ class Spent:
         self.most = max(self.most, other.most)
 
 
-def default_folder() -> Path:
-    """The user's own ledger: in $XDG_DATA_HOME/rapt, or ~/.local/share/rapt."""
-    home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
-    return Path(home) / "rapt"
-
-
 class Ledger:
     """A ledger in a folder: `ledger.sqlite` and its key, which only their owner can read.
 
     Args:
-        folder: where it lies; None: the user's own.
+        folder: where it lies; None: the user's own, in $XDG_DATA_HOME/rapt, or ~/.local/share/rapt.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         """Name its files; they are made with the first loss."""
-        self.folder = folder or default_folder()
+        home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
+        self.folder = folder or Path(home) / "rapt"
         self.path = self.folder / "ledger.sqlite"
         self._key = self.folder / "ledger.key"
 

@@ -25,18 +25,16 @@ def shown(job: Job, privatizer: TextPrivatizer) -> str:
         RaptError: the input is not what it should be.
     """
     texts = list(islice(job.texts(), TEXTS))
-    stay: Counter[tuple[str, str]] = Counter()
+    by_category, by_word = Counter[str](), Counter[str]()  # of those that stay
     words = noise = 0
     for category, word, group in _fates(privatizer, texts):
         words += 1
         noise += group != VERBATIM
         if group == VERBATIM and word:
-            stay[category, word.lower()] += 1
-    by_category, by_word = Counter[str](), Counter[str]()
-    for (category, word), count in stay.items():
-        by_category[category] += count
-        by_word[word] += count
-    hidden = words - noise - stay.total()
+            by_category[category] += 1
+            by_word[word.lower()] += 1
+    stay = by_word.total()
+    hidden = words - noise - stay
     some = texts[:SHOWN]
     released = privatizer.release(some, account=NOWHERE)
     after = (joined(words, privatizer.keep_spacing) for words in released)
@@ -44,7 +42,7 @@ def shown(job: Job, privatizer: TextPrivatizer) -> str:
         [
             f"Nothing is written. This shows your text: keep it to yourself. Of the {words} words "
             f"of the first {len(texts)} texts, {noise} get noise, {hidden} become placeholders, "
-            f"{stay.total()} stay:",
+            f"{stay} stay:",
             *(f"  {category}: {count}" for category, count in by_category.most_common()),
             "Most often: "
             + (", ".join(f"{word} ({n})" for word, n in by_word.most_common(FREQUENT)) or "none"),

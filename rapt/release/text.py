@@ -126,15 +126,14 @@ class TextPrivatizer:
         check_categories(made, self.categories)
         Scheme(self.categories)
         self.table = str(cached_table(tagger=self.tagger) if self.table is None else self.table)
-        make = partial(
-            Privatizer,
+        self.privatizer = Privatizer(
             table=EmbeddingTable(self.table),
             mechanism=made,
+            eta=self.eta,
             categories=self.categories,
         )
-        self.privatizer = make(eta=self.eta)
         if not self.allow_weak:
-            strength.check(self.privatizer, lambda eta: make(eta=eta))
+            strength.check(self.privatizer)
 
     def __reduce__(self) -> tuple[Callable[..., TextPrivatizer], tuple[str]]:
         return _opened, (json.dumps(asdict(self)),)

@@ -87,16 +87,7 @@ def at_level(share: float, **options: Any) -> TextPrivatizer:
         RaptError: an option is not allowed, or the mechanism replaces so many words at no η.
     """
     any_eta = TextPrivatizer(eta=1.0, allow_weak=True, **options).privatizer
-
-    def again(eta: float) -> Privatizer:
-        return Privatizer(
-            table=any_eta.table,
-            mechanism=any_eta.mechanism,
-            eta=eta,
-            categories=any_eta.scheme.categories,
-        )
-
-    eta = float(f"{strength.largest(again, share, LARGEST):.3g}")
+    eta = float(f"{strength.largest(any_eta, share, LARGEST):.3g}")
     return TextPrivatizer(eta=eta, allow_weak=True, **options)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from statistics import fmean
@@ -115,12 +116,7 @@ def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterat
                 spoken="Accuracy against empirical privacy",
                 rows=[*rows, *_levels(tables.clean(utility, group), tuned[0])],
                 looks=looks | LEVELS,
-                x=Axis(
-                    f"{PRIVACY.title}\n({name}: {target})",
-                    PRIVACY.form,
-                    domain=PRIVACY.domain,
-                    spoken=True,
-                ),
+                x=replace(PRIVACY, title=f"{PRIVACY.title}\n({name}: {target})", spoken=True),
                 y=ACCURACY,
                 menu=(group_text(group), attack_text(*attack)),
             )

@@ -6,6 +6,7 @@ they are only in stamped copies, which `rapt report --stamp` makes outside DVC.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import re
@@ -51,7 +52,8 @@ class Origin(NamedTuple):
 def origins(results: Results) -> list[Origin]:
     """List the inputs of the results: params, data, releases, models, packages."""
     params = results.params
-    found = [Origin("params", "params.yaml", results.params_sha256)]
+    digest = hashlib.sha256(results.params_text.encode()).hexdigest()
+    found = [Origin("params", "params.yaml", digest)]
     for task, gate in results.raw_gates.items():
         hashes = {f"{task}, {split}": d for split, d in gate["sha256"].items()} if gate else {}
         for name, value in (hashes or {task: None}).items():

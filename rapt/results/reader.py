@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -116,11 +115,6 @@ class Results:
     examples: Json | None
     # The cell on clean text of each planned attack, whether or not this report includes it.
     baselines: dict[str, Cell]
-
-    @property
-    def params_sha256(self) -> str:
-        """The sha256 of params.yaml."""
-        return hashlib.sha256(self.params_text.encode()).hexdigest()
 
     def of(self, kind: str, **factors: str) -> list[Cell]:
         """Return the planned cells of one kind with these factors."""

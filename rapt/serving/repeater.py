@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -73,6 +72,7 @@ class Repeater:
         self.contract, self.eta, self._tagger = contract, eta, tagger
         self._privatizer: TextPrivatizer | None = None
         self._of_vectors: Privatizer | None = None
+        self._made: Privatizer | None = None  # of whichever there is
         self._account = Account(Ledger(), checked(budget))
         statement = contract.statement
         if eta == math.inf and not statement.vectors:
@@ -80,16 +80,15 @@ class Repeater:
         table = table or defaults.table(statement.embedding)
         if statement.vectors:
             how = wordwise_mechanism(statement.mechanism, **statement.parameters)
-            make = partial(
-                Privatizer,
+            self._of_vectors = self._made = Privatizer(
                 table=EmbeddingTable(table),
                 mechanism=how,
+                eta=eta,
                 categories=statement.categories,
             )
-            self._of_vectors = make(eta=eta)
             if not allow_weak and math.isfinite(eta):
-                strength.check(self._of_vectors, lambda eta: make(eta=eta))
-            self._check(self._of_vectors.table)
+                strength.check(self._made)
+            self._check(self._made.table)
             return
         self._privatizer = TextPrivatizer(
             table=table,
@@ -101,8 +100,9 @@ class Repeater:
             language=language,
             allow_weak=allow_weak,
         )
-        self._check(self._privatizer.privatizer.table)
-        self._plain = _groups_of_plain(self._privatizer.privatizer, contract.plain)
+        self._made = self._privatizer.privatizer
+        self._check(self._made.table)
+        self._plain = _groups_of_plain(self._made, contract.plain)
 
     def _check(self, table: EmbeddingTable) -> None:
         statement = self.contract.statement
@@ -141,9 +141,9 @@ class Repeater:
             )
             counts.add(words)
             shown += words
-        if made := self._of_vectors or (self._privatizer and self._privatizer.privatizer):
+        if self._made:
             raw = [segment for text in texts for segment in text]
-            self._account.spend(losses(raw, shown, made))
+            self._account.spend(losses(raw, shown, self._made))
         return sent, counts
 
     def _most(self, sizes: Sequence[int]) -> list[int]:
@@ -171,9 +171,8 @@ class Repeater:
             f"{counts.fates[NOISE]} get noise, {sum(counts.kinds(PLACEHOLDER).values())} become "
             f"placeholders; as they are: {verbatim or 'none'}"
         )
-        how = self._of_vectors or (self._privatizer and self._privatizer.privatizer)
-        assert how
-        loss = (most * how.bound).loss(1.0)
+        assert self._made
+        loss = (most * self._made.bound).loss(1.0)
         bound = f"{self.eta:g} · {most} words = {loss:g}" if math.isfinite(loss) else "no bound"
         yield (
             "each prediction spends privacy, also of a text that was asked about before. The "

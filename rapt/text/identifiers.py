@@ -21,11 +21,6 @@ _PATTERNS = {
 }
 
 
-def placeholder(kind: str) -> str:
-    """Return the placeholder that replaces an identifier of this kind in a release."""
-    return f"<{kind}>"
-
-
 def kinds(doc: Doc) -> list[str | None]:
     """Return for each token the kind of identifier that it belongs to, or None."""
     found = [_kind(token) for token in doc]

@@ -103,10 +103,8 @@ def _step(damaged: Path) -> str:
     return "an unknown step"
 
 
-@cache
-def _digest(folder: Path) -> str:
-    # Cached for all seeds of a cell, as a large backbone takes a minute to read.
-    return files.sha256(folder)
+# Cached for all seeds of a cell, as a large backbone takes a minute to read.
+_digest = cache(files.sha256)
 
 
 def _identity(run: Run, device: str) -> str:

@@ -47,15 +47,12 @@ class Split:
 
     def of(self, rows: Sequence[int]) -> Split:
         """Return the texts of some rows."""
-        return replace(
-            self,
-            tokens=[self.tokens[row] for row in rows],
-            types=[self.types[row] for row in rows],
-            plain=[self.plain[row] for row in rows],
-            text=[self.text[row] for row in rows],
-            labels=[self.labels[row] for row in rows],
-            sequences=[self.sequences[row] for row in rows],
-        )
+        chosen: dict[str, Any] = {
+            name: [each[row] for row in rows]
+            for name, each in vars(self).items()
+            if name != "vectors"
+        }
+        return replace(self, **chosen)
 
     @property
     def lengths(self) -> list[int]:

@@ -10,7 +10,7 @@ import pytest
 
 from rapt.privacy.mechanisms import T2T, mechanism
 from rapt.privacy.privatizer import Privatizer, Released, Words
-from rapt.privacy.replay import FALSE_ALARM, SignTest, agreement, compare
+from rapt.privacy.replay import FALSE_ALARM, SignTest, agreement, measures, sign_tests
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 
@@ -32,6 +32,15 @@ def released(privatizer: Privatizer, texts: Sequence[Words], *names: str | int) 
     streams = (partial(stream, 7, *names, number) for number in range(len(texts)))
     given = zip(texts, streams, strict=True)
     return list(privatizer.release(Words(t.words, t.groups, s) for t, s in given))
+
+
+def compare(
+    privatizer: Privatizer,
+    texts: Sequence[Words],
+    released: Sequence[Released],
+    replayed: Sequence[Released],
+) -> list[SignTest]:
+    return sign_tests(*(measures(privatizer, texts, some) for some in (released, replayed)))
 
 
 def failing(found: Sequence[SignTest]) -> set[str]:

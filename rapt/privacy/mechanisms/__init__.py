@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, cast
 
-from rapt.privacy.mechanisms.base import Mechanism, Sampler, Space, VectorMechanism, WordMechanism
+from rapt.privacy.mechanisms.base import Mechanism, WordMechanism
+from rapt.privacy.mechanisms.base import Sampler as Sampler
+from rapt.privacy.mechanisms.base import Space as Space
+from rapt.privacy.mechanisms.base import VectorMechanism as VectorMechanism
 from rapt.privacy.mechanisms.exponential import CusText, SanText, SanTextPlus, Tem
 from rapt.privacy.mechanisms.gumbel import TruncatedGumbel
 from rapt.privacy.mechanisms.noise import PCT2T, T2T, Mahalanobis, RankNeighbours, Vickrey
@@ -13,24 +16,6 @@ from rapt.privacy.mechanisms.optimal import Optimal
 from rapt.privacy.mechanisms.vectors import Adept, SequenceRepresentation, TokenRepresentation
 from rapt.utils.errors import RaptError, not_allowed
 from rapt.utils.registry import Registry
-
-__all__ = [
-    "MECHANISMS",
-    "PCT2T",
-    "T2T",
-    "WORDWISE",
-    "Mechanism",
-    "Sampler",
-    "Space",
-    "TokenRepresentation",
-    "VectorMechanism",
-    "WordMechanism",
-    "Wordwise",
-    "mechanism",
-    "parameters",
-    "word_mechanism",
-    "wordwise_mechanism",
-]
 
 # A mechanism of which each word of a text becomes a word: by itself, or as the one nearest to the
 # vector that is released for it.

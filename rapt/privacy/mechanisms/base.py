@@ -106,7 +106,7 @@ class Mechanism(ABC):
 class WordMechanism(Mechanism):
     """A mechanism that releases a word for each word; its draws have a row for each, (n, k)."""
 
-    releases: ClassVar[Literal["words", "vectors"]] = "words"
+    releases = "words"
     # How many uniform numbers it draws for each word.
     uniforms: ClassVar[int] = 1
 
@@ -122,8 +122,8 @@ class WordMechanism(Mechanism):
 class VectorMechanism(Mechanism):
     """A mechanism that releases vectors, for every word, in the whole space."""
 
-    releases: ClassVar[Literal["words", "vectors"]] = "vectors"
-    categories: ClassVar[str] = "none"
+    releases = "vectors"
+    categories = "none"
 
     def release(
         self, vectors: Vectors, rng: np.random.Generator, eta: float

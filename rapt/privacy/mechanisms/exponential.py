@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,9 +125,9 @@ def _parts(n: int, size: int) -> Iterator[slice]:
 class SanText(WordMechanism):
     """P(y|w) ∝ exp(−½·η·d(w, y)): half for the weights, half for their sum."""
 
-    name: ClassVar[str] = "santext"
-    source: ClassVar[str] = "Yue et al., 2021"
-    claim: ClassVar[Claim] = Claim(EUCLIDEAN, ("exponential", "finite-precision"), delta=STEP)
+    name = "santext"
+    source = "Yue et al., 2021"
+    claim = Claim(EUCLIDEAN, ("exponential", "finite-precision"), delta=STEP)
 
     def sampler(self, space: Space, eta: float) -> Sampler:
         """The exponential mechanism over all candidates."""
@@ -143,11 +142,9 @@ class Tem(SanText):
     each so has the weight of distance γ. γ = 2/η·ln((1 − β)·(V − 1)/β) leaves them at most β.
     """
 
-    name: ClassVar[str] = "tem"
-    source: ClassVar[str] = "Carvalho et al., 2021, arXiv 2107.07928"
-    claim: ClassVar[Claim] = Claim(
-        EUCLIDEAN, ("exponential", "truncation", "finite-precision"), delta=STEP
-    )
+    name = "tem"
+    source = "Carvalho et al., 2021, arXiv 2107.07928"
+    claim = Claim(EUCLIDEAN, ("exponential", "truncation", "finite-precision"), delta=STEP)
     beta: float = parameter(0.001, "β, the most probability of a word beyond the truncation")
 
     def __post_init__(self) -> None:
@@ -173,9 +170,9 @@ class SanTextPlus(WordMechanism):
     A word that is no candidate is taken for a rare one.
     """
 
-    name: ClassVar[str] = "santext-plus"
-    source: ClassVar[str] = "Yue et al., 2021"
-    claim: ClassVar[Claim] = Claim(
+    name = "santext-plus"
+    source = "Yue et al., 2021"
+    claim = Claim(
         Metric("Euclidean distance of the embeddings of rare words ({rare:g} of all)", _of_rare),
         ("exponential", "finite-precision"),
         domain="rare words w, w'",
@@ -184,7 +181,7 @@ class SanTextPlus(WordMechanism):
         caveat="Frequent words are released as they are with probability 1 - p: a frequent word in "
         "the release is the original. d_X-privacy holds among the rare words alone.",
     )
-    uniforms: ClassVar[int] = 2
+    uniforms = 2
     rare: float = parameter(0.5, "share of the candidates, least frequent in public, protected")
     p: float = parameter(0.3, "probability that a frequent word is replaced")
 
@@ -253,9 +250,9 @@ class CusText(WordMechanism):
     A word that is no candidate is taken for the nearest one.
     """
 
-    name: ClassVar[str] = "custext"
-    source: ClassVar[str] = "Chen et al., 2023, arXiv 2207.01193"
-    claim: ClassVar[Claim] = Claim(
+    name = "custext"
+    source = "Chen et al., 2023, arXiv 2207.01193"
+    claim = Claim(
         Metric("1 between different words of one block of {size}, else infinite", _of_block),
         ("exponential", "finite-precision"),
         delta=STEP,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +23,15 @@ class TruncatedGumbel(WordMechanism):
     noise within ±Δmax. Both logarithms need η above (3 + 2·(1 + ln V))/Δmin.
     """
 
-    name: ClassVar[str] = "truncated-gumbel"
-    source: ClassVar[str] = "Xu et al., FLAIRS 2021"
-    claim: ClassVar[Claim] = Claim(
+    name = "truncated-gumbel"
+    source = "Xu et al., FLAIRS 2021"
+    claim = Claim(
         published=EUCLIDEAN,
         caveat="Its list of candidates depends on the word, and a far word is in it with a "
         "probability that falls faster than any exp(-eta * d). So there is no d_X-privacy where "
         "distances are alike, as in word embeddings of many dimensions.",
     )
-    uniforms: ClassVar[int] = 1 + MOST  # one for k, one for the noise of each neighbour
+    uniforms = 1 + MOST  # one for k, one for the noise of each neighbour
 
     def sampler(self, space: Space, eta: float) -> Sampler:
         """The word of the least noisy distance.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +47,7 @@ NOISE = ("noise", "sphere", "nearest-word")  # the lemmas that all of them rest 
 class NoiseMechanism(WordMechanism):
     """A mechanism that draws spherical noise at η = 1 for each word, then its uniform numbers."""
 
-    uniforms: ClassVar[int] = 0
+    uniforms = 0
 
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
         """Draw noise and uniform numbers, (n, d + uniforms)."""
@@ -64,10 +63,10 @@ class NoiseMechanism(WordMechanism):
 class T2T(NoiseMechanism):
     """Text-to-text privatization: every word, nearest neighbour in the whole table."""
 
-    name: ClassVar[str] = "t2t"
-    source: ClassVar[str] = "Feyisetan et al., 2020"
-    claim: ClassVar[Claim] = Claim(EUCLIDEAN, NOISE, conditions=(TABLE, REAL))
-    categories: ClassVar[str] = "none"
+    name = "t2t"
+    source = "Feyisetan et al., 2020"
+    claim = Claim(EUCLIDEAN, NOISE, conditions=(TABLE, REAL))
+    categories = "none"
 
     def sampler(self, space: Space, eta: float) -> Sampler:
         """The nearest word to the vector plus noise."""
@@ -79,10 +78,10 @@ class T2T(NoiseMechanism):
 class PCT2T(T2T):
     """POS-constrained T2T: words of the chosen categories, each within its category."""
 
-    name: ClassVar[str] = "pct2t"
-    source: ClassVar[str] = "RAPT, arXiv 2305.06212"
-    claim: ClassVar[Claim] = T2T.claim.within_categories()
-    categories: ClassVar[str] = "required"
+    name = "pct2t"
+    source = "RAPT, arXiv 2305.06212"
+    claim = T2T.claim.within_categories()
+    categories = "required"
 
 
 def _mahalanobis(made: Mahalanobis, space: Space, one: Vectors, other: Vectors) -> Distances:
@@ -98,9 +97,9 @@ class Mahalanobis(NoiseMechanism):
     Its density is proportional to exp(−η‖z‖) in the Mahalanobis norm of Σ_λ.
     """
 
-    name: ClassVar[str] = "mahalanobis"
-    source: ClassVar[str] = "Xu et al., 2020, arXiv 2010.11947"
-    claim: ClassVar[Claim] = Claim(
+    name = "mahalanobis"
+    source = "Xu et al., 2020, arXiv 2010.11947"
+    claim = Claim(
         Metric("Mahalanobis distance of word embeddings (weight {weight})", _mahalanobis),
         (*NOISE, "mahalanobis"),
         conditions=(TABLE, REAL),
@@ -137,10 +136,10 @@ class Vickrey(NoiseMechanism):
     are found from the noisy vector alone; versions that leave the true word out are not private.
     """
 
-    name: ClassVar[str] = "vickrey"
-    source: ClassVar[str] = "Xu et al., 2021, arXiv 2104.11838"
-    claim: ClassVar[Claim] = Claim(EUCLIDEAN, (*NOISE, "vickrey"), conditions=(TABLE, REAL))
-    uniforms: ClassVar[int] = 1
+    name = "vickrey"
+    source = "Xu et al., 2021, arXiv 2104.11838"
+    claim = Claim(EUCLIDEAN, (*NOISE, "vickrey"), conditions=(TABLE, REAL))
+    uniforms = 1
     threshold: float = parameter(0.5, "t, how much the second nearest is favoured; 0: T2T")
 
     def __post_init__(self) -> None:
@@ -168,10 +167,10 @@ class RankNeighbours(NoiseMechanism):
     rare. The second step brings them back. It reads the outcome alone, so it costs no privacy.
     """
 
-    name: ClassVar[str] = "rank-neighbours"
-    source: ClassVar[str] = "Asghar, Carpentier, Zhao, Kaafar, PoPETs 2026, arXiv 2411.13784"
-    claim: ClassVar[Claim] = Claim(EUCLIDEAN, (*NOISE, "rank-neighbours"), conditions=(TABLE, REAL))
-    uniforms: ClassVar[int] = 1
+    name = "rank-neighbours"
+    source = "Asghar, Carpentier, Zhao, Kaafar, PoPETs 2026, arXiv 2411.13784"
+    claim = Claim(EUCLIDEAN, (*NOISE, "rank-neighbours"), conditions=(TABLE, REAL))
+    uniforms = 1
     c: float = parameter(0.007, "how fast the probability falls with the rank; larger: T2T")
 
     def __post_init__(self) -> None:

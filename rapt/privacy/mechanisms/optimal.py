@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import exp
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,9 +39,9 @@ class Optimal(WordMechanism):
     A word that is no candidate is taken for the nearest one.
     """
 
-    name: ClassVar[str] = "imola"
-    source: ClassVar[str] = "Imola et al., UAI 2022; Bordenabe et al., 2014"
-    claim: ClassVar[Claim] = Claim(
+    name = "imola"
+    source = "Imola et al., UAI 2022; Bordenabe et al., 2014"
+    claim = Claim(
         Metric("Euclidean distance of word embeddings (of the nearest candidates)", _of_candidates),
         ("linear-program",),
     )

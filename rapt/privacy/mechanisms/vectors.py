@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +33,9 @@ def rounded(vectors: NDArray[np.float64], grid: float) -> NDArray[np.float64]:
 class TokenRepresentation(VectorMechanism):
     """The noisy vector of each word, rounded to a grid (Qu et al., token representation)."""
 
-    name: ClassVar[str] = "token-representation"
-    source: ClassVar[str] = "Qu et al., 2021, arXiv 2104.07504"
-    claim: ClassVar[Claim] = Claim(EUCLIDEAN, ("noise", "sphere", "grid"), conditions=(TABLE, GRID))
+    name = "token-representation"
+    source = "Qu et al., 2021, arXiv 2104.07504"
+    claim = Claim(EUCLIDEAN, ("noise", "sphere", "grid"), conditions=(TABLE, GRID))
     grid: float = _grid()
 
     def __post_init__(self) -> None:
@@ -58,10 +57,10 @@ class SequenceRepresentation(VectorMechanism):
     Qu et al. perturb what a local encoder pools; the mean is the encoder here.
     """
 
-    name: ClassVar[str] = "sequence-representation"
-    source: ClassVar[str] = "Qu et al., 2021, arXiv 2104.07504"
-    pooled: ClassVar[bool] = True
-    claim: ClassVar[Claim] = Claim(
+    name = "sequence-representation"
+    source = "Qu et al., 2021, arXiv 2104.07504"
+    pooled = True
+    claim = Claim(
         replace(EUCLIDEAN, name="Euclidean distance of the mean word embeddings of two texts"),
         ("noise", "sphere", "grid"),
         domain="texts w, w'",
@@ -95,10 +94,10 @@ def _diameter(made: Adept, space: Space, one: Vectors, other: Vectors) -> Distan
 class Adept(VectorMechanism):
     """ADePT's noise step on the mean of a text's vectors: clipped, plus Laplace noise."""
 
-    name: ClassVar[str] = "adept"
-    source: ClassVar[str] = "Krishna et al., 2021; Habernal, 2021, arXiv 2109.03175"
-    pooled: ClassVar[bool] = True
-    claim: ClassVar[Claim] = Claim(
+    name = "adept"
+    source = "Krishna et al., 2021; Habernal, 2021, arXiv 2109.03175"
+    pooled = True
+    claim = Claim(
         Metric("the square root of the dimension, between any two texts", _diameter),
         ("noise", "clipped-laplace"),
         domain="texts w, w'",
