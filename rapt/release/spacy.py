@@ -91,6 +91,17 @@ def make_privatizer(
     keep_spacing: bool,
 ) -> Callable[[Doc], Doc]:
     """Make the component; what each setting means stands at TextPrivatizer."""
-    settings = locals()
-    del settings["nlp"], settings["name"]
-    return PrivatizerComponent(TextPrivatizer(**settings))
+    return PrivatizerComponent(
+        TextPrivatizer(
+            table=table,
+            eta=eta,
+            mechanism=mechanism,
+            parameters=parameters,
+            categories=categories,
+            language=language,
+            allow_weak=allow_weak,
+            budget=budget,
+            keep_identifiers=keep_identifiers,
+            keep_spacing=keep_spacing,
+        )
+    )

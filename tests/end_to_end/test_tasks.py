@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +51,7 @@ def test_tasks_switched_by_params_alone_run_through(built: Workspace, tmp_path: 
     """Where the demo has run: its embedding table stays what it is."""
     workspace = built.copy(tmp_path / "switched")
     workspace.edit(switched)
-    workspace.run(sys.executable, "-m", "pipelines", "--slots", "2")
+    workspace.repro("-q", "probe", "infer")
     for name in COLUMNS:
         path = f"reports/cells/train/{name}-minilm-linear-probe-rapt-75.json"
         cell = json.loads(workspace.read(path))
