@@ -110,7 +110,6 @@ def test_the_leaderboard_has_every_mechanism_that_reaches_its_levels() -> None:
     assert {m.mechanism["type"] for m in p.methods.values()} == words - {
         "custext",
         "imola",
-        "rank-neighbours",
         "santext-plus",
         "tem",
         "truncated-gumbel",
