@@ -11,6 +11,8 @@ from rich.table import Table
 from rapt import paths
 from rapt.params import Params
 from rapt.reporting import tables
+from rapt.reporting.claims import claims
+from rapt.reporting.comparisons import differences
 from rapt.reporting.leaderboard import leaderboard
 from rapt.reporting.text import attack_text, count, group_text, percent, span
 from rapt.results.reader import load
@@ -24,7 +26,9 @@ def as_json(params: Params) -> dict[str, Any]:
         "privacy": [
             {name: getattr(row, name) for name in tables.PRIVACY} for row in tables.privacy(results)
         ],
+        "differences": [asdict(row) for row in differences(results)],
         "leaderboard": [asdict(row) for row in leaderboard(results)],
+        "claims": [asdict(row) for row in claims(results)],
         "missing": [cell.plan.command for cell in results.missing()],
         "report": str(paths.REPORT.resolve()) if paths.REPORT.is_file() else None,
     }

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import json
+
 import pytest
 
 from rapt import paths
 from rapt.params import Params
-from rapt.reporting.summary import print_results
+from rapt.reporting.summary import as_json, print_results
 
 # Each test draws a whole page.
 pytestmark = pytest.mark.slow
@@ -19,3 +22,11 @@ def test_terminal_shows_the_tables_and_where_the_report_lies(
     out = capsys.readouterr().out
     assert "accuracy, % (baseline 51.0; nothing sent 75.2; clean text, unprotected 82." in out
     assert out.rstrip().endswith(str(paths.REPORT.resolve()))
+
+
+def test_programs_get_the_rows_of_the_tables(whole: Params) -> None:
+    found = json.loads(json.dumps(as_json(whole)))
+    for name in ("utility", "privacy", "differences", "claims", "leaderboard"):
+        with (paths.TABLES / f"{name}.csv").open(encoding="utf-8") as file:
+            assert len(found[name]) == len(list(csv.DictReader(file)))
+    assert found["differences"] and found["claims"]
