@@ -57,6 +57,18 @@ def test_the_leaderboard_s_page_counts_the_rows_of_its_table() -> None:
     assert said in text and not of[0]["better"]
 
 
+def test_the_page_of_two_providers_says_which_rows_beat_sending_nothing() -> None:
+    rows = json.loads((ROOT / "evidence/providers/results.json").read_text())["utility"]
+    noisy = [row for row in rows if row["method"] != "clean"]
+    alone, both = ([r for r in noisy if r["with_local"] is local] for local in (False, True))
+    assert all(row["over_local_high"] < 0 for row in alone)
+    (better,) = [row for row in both if row["over_local_low"] > 0]
+    named = f"`{better['method']}` at `{better['eta']}`, film reviews, MPNet"
+    assert (better["task"], better["backbone"]) == ("movies", "mpnet")
+    text = (ROOT / "evidence/providers.md").read_text(encoding="utf-8")
+    assert f"1 of {len(both)} rows is above it, just: {named}." in text
+
+
 def test_on_the_front_is_what_nothing_matches_and_beats(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
