@@ -7,6 +7,7 @@ DVC, as it runs beside the code of another snapshot:
     python dvc_api.py send STAGE        push a stage's outs, and its entry of the run-cache
     python dvc_api.py bring STAGE       fetch the outs of a stage that the remote knows
     python dvc_api.py give|take OUT …   push or fetch outs that dvc.lock names
+    python dvc_api.py gather LOCK …     add to dvc.lock what other checkouts' have
 
 DVC's own commands differ in four points:
 
@@ -27,17 +28,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import dvc.cli
-import dvc.commands.repro  # here, or a slot's first stage waits for these two
-import dvc.repo.reproduce
+import dvc.commands.repro  # here, or a slot's first stage waits for it
+from dvc.dvcfile import LOCK_FILE, PROJECT_FILE
 from dvc.exceptions import CheckoutError, DvcException
 from dvc.fs import generic
 from dvc.lock import LockError, make_lock
 from dvc.output import Output
 from dvc.repo import Repo, lock_repo
+from dvc.repo.reproduce import collect_stages, get_active_graph, plan_repro
 from dvc.rwlock import RWLOCK_FILE, RWLOCK_LOCK
 from dvc.stage import PipelineStage
 from dvc.stage.cache import RunCacheNotFoundError, _get_cache_hash, _get_stage_hash
 from dvc.stage.serialize import to_single_stage_lockfile
+from dvc.utils.serialize import load_yaml, modify_yaml
 from dvc_data.hashfile.db import HashFileDB
 from dvc_objects.errors import ObjectFormatError
 
@@ -60,8 +63,9 @@ def opened_record(root: Path) -> Iterator[Path]:
 def serve() -> None:
     """Run the commands that come in until the input ends, as DVC takes seconds to import.
 
-    Each line of the input is a JSON object. It has the `arguments` for `dvc`, the path of a `log`
-    for its output, and an `environment` for the stages. The answer is one line: the exit code.
+    Each line of the input is a JSON object. It has the `arguments` for `dvc` or for this program,
+    the path of a `log` for its output, and an `environment` for the stages. The answer is one line:
+    the exit code.
     """
     # Copies, which no stage inherits: its output goes to the log, its input is empty.
     asked, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
@@ -71,7 +75,8 @@ def serve() -> None:
         os.environ.update(order["environment"])
         for stream in (1, 2):
             _redirect(order["log"], stream, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        code = dvc.cli.main(order["arguments"])
+        arguments = order["arguments"]
+        code = main(*arguments) if arguments[0] in STEPS else dvc.cli.main(arguments)
         sys.stdout.flush()
         sys.stderr.flush()
         print(code, file=answers, flush=True)
@@ -145,6 +150,27 @@ def take(repo: Repo, *outs: str) -> int:
     except (CheckoutError, ObjectFormatError):
         _discard_damaged(repo, [out.hash_info.value for out in _outs(repo, outs)])
         raise
+    return 0
+
+
+def gather(repo: Repo, *locks: str) -> int:
+    """Add to dvc.lock what those of other checkouts have more, in the order of `dvc repro`.
+
+    That would write the whole file for each stage. From the first stage on of which no file has an
+    entry, it is left to `dvc repro`.
+    """
+    others = [load_yaml(path).get("stages", {}) for path in locks if os.path.exists(path)]
+    order = plan_repro(get_active_graph(repo.index.graph), collect_stages(repo, [PROJECT_FILE]))
+    with modify_yaml(LOCK_FILE) as lock:
+        lock.setdefault("schema", "2.0")
+        own = lock.setdefault("stages", {})
+        for name in (stage.name for stage in order):
+            known = own.get(name)
+            found = (other[name] for other in others if name in other and other[name] != known)
+            if entry := next(found, known):
+                own[name] = entry
+            else:
+                break
     return 0
 
 
@@ -223,7 +249,13 @@ def _check(objects: HashFileDB, name: str) -> bool:
     return all(whole)
 
 
-STEPS: dict[str, Callable[..., int]] = {"send": send, "bring": bring, "give": give, "take": take}
+STEPS: dict[str, Callable[..., int]] = {
+    "send": send,
+    "bring": bring,
+    "give": give,
+    "take": take,
+    "gather": gather,
+}
 
 
 def main(step: str, *names: str) -> int:

@@ -193,9 +193,11 @@ class Slots:
 
     def assemble(self) -> None:
         """Reproduce everything in one more slot, then take over what it wrote, dvc.lock too."""
+        locks = [str(path) for path in self._folder.glob("*/dvc.lock")]
         slot = self._worktree("all")
-        # `dvc repro` alone would read and write all of dvc.lock, half a second, for each stage
-        # whose outs are missing, even if its entry does not change.
+        # `dvc repro` alone would read and write all of dvc.lock, half a second and more, for each
+        # stage whose entry is missing, or whose outs are.
+        self._dvc(slot, "gather", "gather", *locks)
         with suppress(CommandError):  # an entry is old and its outs are gone
             self._dvc(slot, "dvc checkout", "checkout", "--quiet")
         self._dvc(slot, "dvc repro", "repro")
