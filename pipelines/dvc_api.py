@@ -166,8 +166,9 @@ def gather(repo: Repo, *locks: str) -> int:
         own = lock.setdefault("stages", {})
         for name in (stage.name for stage in order):
             known = own.get(name)
-            found = (other[name] for other in others if name in other and other[name] != known)
-            if entry := next(found, known):
+            # Without outs: a lost stage (pipelines/cache.py) that another checkout made again.
+            made = [other[name] for other in others if other.get(name, {}).get("outs")]
+            if entry := next((entry for entry in made if entry != known), known):
                 own[name] = entry
             else:
                 break
