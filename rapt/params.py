@@ -34,7 +34,16 @@ from rapt.privacy.config import (
     PlainTokens,
 )
 from rapt.privacy.mechanisms import MECHANISMS
-from rapt.tuning.config import Backbone, Denoiser, Full, Reconstruction, Tfidf, TrainConfig, Tuner
+from rapt.tuning.config import (
+    Backbone,
+    Denoiser,
+    Full,
+    PosteriorTarget,
+    Reconstruction,
+    Tfidf,
+    TrainConfig,
+    Tuner,
+)
 from rapt.utils.errors import RaptError, not_allowed
 
 UniversalPos = Literal[
@@ -196,9 +205,9 @@ class Params(Section):
     backbones: dict[Name, Backbone] = Field({}, description="models to tune")
     methods: dict[Name, Method] = Field(description="ways of privatizing")
     tuners: dict[Name, Annotated[Tuner, Typed]] = Field({}, description="ways of tuning")
-    denoisers: dict[Name, Annotated[Denoiser, Typed]] = Field(
-        {}, description="ways of reading words"
-    )
+    denoisers: dict[
+        Name, Annotated[Denoiser | PosteriorTarget, Field(discriminator="type"), Typed]
+    ] = Field({}, description="what the provider makes of its knowledge of the mechanism")
     train: TrainConfig = TrainConfig()
     calibrate: Calibrate = Calibrate()
     channel: Channel = Channel()

@@ -8,7 +8,7 @@ from rapt import models, params, paths
 from rapt.analysis.intervals import of_accuracy
 from rapt.results import cells, predictions
 from rapt.results.predictions import Predictions
-from rapt.tuning.config import Denoising, Run
+from rapt.tuning.config import Denoising, PosteriorTarget, Run
 from rapt.tuning.parallel import train_cell
 from rapt.utils import files
 
@@ -36,6 +36,9 @@ def tune(
         runs = [run_of(p, name, factors, release, k, adapters) for k in range(p.seeds)]
         if denoising:
             runs = [replace(run, denoising=how) for run, how in zip(runs, denoising, strict=True)]
+            of = p.denoisers[factors["denoiser"]]
+            if isinstance(of, PosteriorTarget):
+                runs = [replace(run, reconstruction=of) for run in runs]
         trained = train_cell(runs)
     rows = {
         split: files.read_parquet(release / f"seed-0/{split}.parquet", ["example_id", "label"])

@@ -174,6 +174,7 @@ def test_each_study_varies_one_thing(scale: str) -> None:
     assert {denoised.denoisers[name].type for name in denoised.sweep.denoisers} == {
         "posterior-mean",
         "posterior-sample",
+        "posterior-target",
     }
     prefixes = loaded(f"{scale}-prefix-length").tuners.values()
     assert {tuner.model_dump()["tokens"] for tuner in prefixes} == {10, 40, 100}

@@ -170,21 +170,36 @@ class Reconstruction(Section):
     )
 
 
-DenoiserType = Literal["posterior-mean", "posterior-sample"]
+Prior = Annotated[
+    Literal["public", "release"],
+    Field(
+        description="how frequent words are taken to be: as in public text, or as that and the "
+        "release together suggest"
+    ),
+]
 
 
 class Denoiser(Section):
     """The provider's denoising of released words, by its knowledge of the mechanism."""
 
-    type: DenoiserType = Field(
+    type: Literal["posterior-mean", "posterior-sample"] = Field(
         description="a word's embedding is the mean over what it may have been; posterior-sample: "
         "while training that of one of these, drawn anew at each step",
     )
-    prior: Literal["public", "release"] = Field(
-        "release",
-        description="how frequent words are taken to be: as in public text, or as that and the "
-        "release together suggest",
-    )
+    prior: Prior = "release"
+
+
+class PosteriorTarget(Reconstruction):
+    """Words as released, and the auxiliary task of predicting what each of them may have been.
+
+    Its target is the posterior P(w|y). It takes the place of the method's own reconstruction.
+    """
+
+    type: Literal["posterior-target"]
+    prior: Prior = "release"
+
+
+DenoiserType = Literal["posterior-mean", "posterior-sample", "posterior-target"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ the pieces of w. Then y takes one position, with the vector
 
 Or, as augmentation during training, the vector is E(w) of a w drawn from P(·|y) at each step. E is
 taken from the backbone before tuning, also in full fine-tuning: D and E do not learn. A word
-without a posterior keeps its own tokens.
+without a posterior keeps its own tokens. With posterior-target the vector is E(y).
 """
 
 from __future__ import annotations
@@ -36,11 +36,14 @@ AT_ONCE = 1000  # words per call of the tokenizer
 def reading(
     how: Denoising, backbone: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
 ) -> tuple[WordVectors, Sampler | None]:
-    """Return the released words with their D, and for posterior-sample a sampler of originals."""
+    """Return the released words' vectors, and for posterior-sample a sampler of originals."""
     layer: Any = backbone.get_input_embeddings()
+    rows = {word: row for row, word in enumerate(how.released)}
+    if how.type == "posterior-target":
+        own = word_embeddings(layer.weight.detach(), tokenizer, how.released)
+        return WordVectors(rows, own), None
     embedded = word_embeddings(layer.weight.detach(), tokenizer, how.words)
     mean = torch.from_numpy(how.posterior.astype("float32") @ embedded.numpy())
-    rows = {word: row for row, word in enumerate(how.released)}
     sampler = Sampler(how.posterior, embedded) if how.type == "posterior-sample" else None
     return WordVectors(rows, mean), sampler
 

@@ -37,7 +37,7 @@ from rapt.tuning.config import (
     PTuning,
     Tuner,
 )
-from rapt.tuning.inputs import Batch, pooled, pooled_plain
+from rapt.tuning.inputs import Batch, pooled
 from rapt.utils.device import device
 from rapt.utils.errors import RaptError
 
@@ -144,7 +144,7 @@ class Classifier(nn.Module):
 
 
 class ReconstructionHead(nn.Module):
-    """Predicts plain words from their activations: W_down · W_up · g (RAPT)."""
+    """Predicts words from their activations: W_down · W_up · g (RAPT)."""
 
     def __init__(self, hidden: int, size: int, vocabulary: int) -> None:
         """Make fresh weights of (size, hidden) and (vocabulary, size)."""
@@ -152,9 +152,9 @@ class ReconstructionHead(nn.Module):
         self.up = nn.Linear(hidden, size, bias=False)
         self.down = nn.Linear(size, vocabulary, bias=False)
 
-    def forward(self, activations: Tensor, plain: Tensor, count: int) -> Tensor:
-        """Compute logits (batch, count, vocabulary) of the `count` plain words."""
-        return self.down(self.up(pooled_plain(activations, plain, count)))
+    def forward(self, words: Tensor) -> Tensor:
+        """Compute logits (…, vocabulary) from the activations of words (…, h)."""
+        return self.down(self.up(words))
 
 
 def save(model: Classifier, folder: Path, backbone_name: str) -> None:

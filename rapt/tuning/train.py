@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 import torch
+from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import get_total_norm
@@ -26,7 +27,15 @@ from rapt.tuning.batches import by_length, shuffled
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
 from rapt.tuning.config import LinearProbe, Run, Trained
 from rapt.tuning.denoising import Sampler, reading, save_denoised
-from rapt.tuning.inputs import Batch, Split, collate, pooled, read_split, read_targets
+from rapt.tuning.inputs import (
+    Batch,
+    Split,
+    collate,
+    pooled,
+    pooled_plain,
+    read_split,
+    read_targets,
+)
 from rapt.tuning.model import (
     Classifier,
     ReconstructionHead,
@@ -97,7 +106,10 @@ def _trained(run: Run, frozen: tuple[PreTrainedModel, PreTrainedTokenizerBase] |
     _fits(run, splits, most_tokens(adapted))
     trainer = Trainer(run, adapted, len(statement["labels"]), tokenizer.pad_token_id, sampler)
     if run.reconstruction and not isinstance(run.tuner, LinearProbe):
-        trainer.reconstruct(read_targets(data / "plain.parquet"), statement["vocabulary"])
+        if run.denoising and run.denoising.type == "posterior-target":
+            trainer.reconstruct(run.denoising.posterior, len(run.denoising.words))
+        else:
+            trainer.reconstruct(read_targets(data / "plain.parquet"), statement["vocabulary"])
     where = device_name()
     checkpoint = Checkpoint(run, where)
     holds_out = run.train.holds_out(len(splits["train"]))
@@ -155,17 +167,23 @@ class Trainer:
         self.model = placed(Classifier(backbone, classes, run.train.precision))
         self.parts = torch.nn.ModuleDict({"model": self.model})
         self.head: ReconstructionHead | None = None
-        self.targets = torch.empty(0, 0, dtype=torch.long)
+        self.targets: Tensor | csr_array = torch.empty(0, 0, dtype=torch.long)
         self.sampler = sampler
         self.micro_batch = run.train.batch_size
 
-    def reconstruct(self, targets: Tensor, vocabulary: int) -> None:
-        """Add the task of predicting plain tokens: indices into V_r, int64 (sequences, length)."""
+    def reconstruct(self, targets: Tensor | csr_array, vocabulary: int) -> None:
+        """Add the task of predicting words.
+
+        Args:
+            targets: plain tokens as indices into V_r, int64 (sequences, length). Or the posterior
+                of each denoised word, float64 (R, V).
+            vocabulary: the size of V_r, or V.
+        """
         assert self.run.reconstruction
         hidden = self.model.head.in_features
         self.head = ReconstructionHead(hidden, self.run.reconstruction.head_size, vocabulary)
         self.parts["head"] = self.head.to(self.device)
-        self.targets = targets.to(self.device)
+        self.targets = targets.to(self.device) if isinstance(targets, Tensor) else targets
 
     def fit(self, split: Split, checkpoint: Checkpoint) -> dict[str, list[float]]:
         """Train, from the checkpoint on if there is one.
@@ -264,10 +282,14 @@ class Trainer:
         losses = {"task_loss": cross_entropy(self.model.classify(activations, batch), batch.labels)}
         if self.head and self.run.reconstruction:
             targets, logits = self._reconstructed(activations, batch)
-            total = cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
+            total = cross_entropy(logits, targets, reduction="sum")
             mean = self.run.reconstruction.reduction == "mean"
-            losses["reconstruction_loss"] = total / (targets.numel() if mean else len(targets))
-            losses["reconstruction_accuracy"] = (logits.argmax(-1) == targets).cpu().double().mean()
+            losses["reconstruction_loss"] = total / (
+                max(1, len(logits)) if mean else len(batch.labels)
+            )
+            likeliest = targets if targets.ndim == 1 else targets.argmax(-1)
+            right = (logits.argmax(-1) == likeliest).cpu().double()
+            losses["reconstruction_accuracy"] = right.sum() / max(1, len(right))
         return losses
 
     def _step(self, split: Split, rows: list[int], step: int) -> dict[str, float]:
@@ -338,22 +360,28 @@ class Trainer:
             tuned: the sequences that were.
         """
         rows = [row for row, sequence in enumerate(split.sequences) if sequence not in tuned]
-        if not (self.head and rows):
+        if not (self.head and rows and isinstance(self.targets, Tensor)):
             return {}
 
         def right(activations: Tensor, batch: Batch) -> Tensor:
             targets, logits = self._reconstructed(activations, batch)
-            return (logits.argmax(-1) == targets).double().mean(1)
+            return (logits.argmax(-1) == targets).double().reshape(len(batch.labels), -1).mean(1)
 
         size = self.run.train.batch_size
         found = _read(self.model, split.of(rows), self.pad, size, right)
         return {"reconstruction_unseen": found.mean().item()}
 
     def _reconstructed(self, activations: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the plain tokens of each text, and the head's logits of them."""
+        """Return the targets of n words, (n,) or (n, vocabulary), and the head's logits of them."""
         assert self.head
-        targets = self.targets[batch.sequences]
-        return targets, self.head(activations, batch.plain, targets.shape[1])
+        if isinstance(self.targets, Tensor):
+            plain = self.targets[batch.sequences]
+            words = pooled_plain(activations, batch.plain, plain.shape[1])
+            return plain.flatten(), self.head(words).flatten(0, 1)
+        denoised = batch.tokens < 0
+        posterior = self.targets[(-1 - batch.tokens[denoised]).cpu().numpy()].toarray()
+        logits = self.head(activations[denoised])
+        return torch.from_numpy(posterior).to(logits), logits
 
     def failed(self, step: int, why: str) -> RaptError:
         """Return the error of a run that fails at a step, counted from 1."""

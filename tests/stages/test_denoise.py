@@ -19,6 +19,7 @@ from tests.stages.conftest import Workspace
 from tests.tuning.conftest import backbone as backbone
 
 CELL = "mine-tiny-lora-pct2t-3"
+KINDS = ("posterior-mean", "posterior-sample", "posterior-public", "posterior-target")
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_a_release_its_channel_and_a_backbone_make_a_cell(small: Path) -> None:
     privatize.main("mine", "pct2t", "3", "minilm", Path("data/private/mine/pct2t-3"))
     channel.main("minilm", "pct2t", "3")
     digests = []
-    for kind in ("posterior-mean", "posterior-sample", "posterior-public", "posterior-mean"):
+    for kind in (*KINDS, "posterior-mean"):
         cell = f"{CELL}-{kind}"
         denoise.main(cell, "mine", "tiny", "lora", "pct2t", "3", kind, "minilm")
         found = files.read_json(f"reports/cells/denoise/{cell}.json")
@@ -75,6 +76,8 @@ def test_a_release_its_channel_and_a_backbone_make_a_cell(small: Path) -> None:
         digests.append(files.sha256(folder))
         # A prior that is fitted to the release is the seed's own; the public one is that of all.
         other = load_file(folder / "seed-1/denoised/vectors.safetensors")["vectors"]
-        assert np.array_equal(vectors, other) == (kind == "posterior-public")
-    assert digests[0] == digests[3]
-    assert len(set(digests)) == 3
+        assert np.array_equal(vectors, other) == (kind in ("posterior-public", "posterior-target"))
+        predicts = "reconstruction_loss" in found["seeds"][0]["curves"]
+        assert predicts == (kind == "posterior-target")
+    assert digests[0] == digests[-1]
+    assert len(set(digests)) == len(KINDS)

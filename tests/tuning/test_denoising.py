@@ -20,7 +20,15 @@ from rapt.serving.protocol import Text
 from rapt.tuning import checkpoints
 from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.checkpoints import Checkpoint
-from rapt.tuning.config import DenoiserType, Denoising, Full, PrefixTuning, PromptTuning, Run
+from rapt.tuning.config import (
+    DenoiserType,
+    Denoising,
+    Full,
+    PosteriorTarget,
+    PrefixTuning,
+    PromptTuning,
+    Run,
+)
 from rapt.tuning.denoising import Sampler, reading, word_embeddings
 from rapt.tuning.inputs import NO_PLAIN, WordVectors, collate, read_split, tokenized
 from rapt.tuning.model import load_backbone
@@ -54,6 +62,8 @@ def denoised(run: Run, tmp_path: Path) -> Denoised:
     ) -> Run:
         how = Denoising(kind, list(words)[: len(posterior)], list(words), csr_array(posterior))
         adapter = tmp_path / f"cell-{next(numbers)}/seed-0"
+        if kind == "posterior-target":
+            run = replace(run, reconstruction=PosteriorTarget(type=kind))
         return replace(run, denoising=how, adapter=adapter)
 
     return make
@@ -149,6 +159,27 @@ def test_it_learns_what_noise_has_blurred(denoised: Denoised, kind: DenoiserType
     assert result.metrics["accuracy"] > 0.9
 
 
+def test_a_head_learns_the_posterior_of_each_word(denoised: Denoised) -> None:
+    """Its least mean loss is the posterior's entropy: log 2, as each word is half another."""
+    run = denoised(mixed(len(WORDS)), kind="posterior-target")
+    assert run.reconstruction
+    longer = run.train.model_copy(update={"epochs": 20})
+    mean = run.reconstruction.model_copy(update={"reduction": "mean"})
+    result = train_seed(replace(run, train=longer, reconstruction=mean))
+    losses = result.curves["reconstruction_loss"]
+    assert losses[0] > 2 * np.log(2)
+    assert np.log(2) < losses[-1] < 1.2 * np.log(2)
+    assert "reconstruction_unseen" not in result.metrics
+    texts = files.read_parquet(run.release / "seed-0/train.parquet").to_pydict()
+    known = sum(w in WORDS for of in ("words", "plain") for text in texts[of] for w in text)
+    once = run.train.model_copy(update={"epochs": 1, "batch_size": len(texts["label"])})
+    sums = [
+        train_seed(replace(run, train=once, reconstruction=how)).curves["reconstruction_loss"][0]
+        for how in (run.reconstruction, mean)
+    ]
+    assert sums[0] == pytest.approx(sums[1] * known / len(texts["label"]), rel=1e-5)
+
+
 def test_draws_follow_the_posterior() -> None:
     """Each of 7 × 7 shares is tested exactly, at 1e-6 / 49."""
     rng = np.random.default_rng(0)
@@ -194,7 +225,7 @@ def test_each_step_draws_anew_and_the_test_split_is_read_by_the_mean(
     assert train_seed(mean).curves != first.curves
 
 
-@pytest.mark.parametrize("kind", ["posterior-mean", "posterior-sample"])
+@pytest.mark.parametrize("kind", ["posterior-mean", "posterior-sample", "posterior-target"])
 @pytest.mark.parametrize("seconds", [checkpoints.SECONDS, 0])
 def test_a_stopped_run_ends_as_one_that_was_not(
     denoised: Denoised, monkeypatch: pytest.MonkeyPatch, kind: DenoiserType, seconds: int
@@ -217,8 +248,9 @@ def test_another_posterior_is_another_run(run: Run, denoised: Denoised) -> None:
         denoised(np.eye(7)),
         denoised(mixed(7)),
         denoised(mixed(7), kind="posterior-sample"),
+        denoised(mixed(7), kind="posterior-target"),
     ]
-    assert len({Checkpoint(each, "cpu").path for each in runs}) == 4
+    assert len({Checkpoint(each, "cpu").path for each in runs}) == 5
     assert Checkpoint(denoised(mixed(7)), "cpu").path == Checkpoint(runs[2], "cpu").path
 
 
