@@ -63,6 +63,12 @@ class Bigrams:
         backoff = np.where(follow > 0, follow / whole, 1.0)
         return cls(csr_array(diags_array(1 / whole) @ counts), backoff, single)
 
+    def log_ratios(self, before: Rows, after: Rows) -> Shares:
+        """Return log P(v|w)/P(v), float64 (n, m), of n states w and m states v."""
+        counted = self.pairs[before][:, after].toarray()
+        single = self.single[after]
+        return np.log((counted + np.outer(self.backoff[before], single)) / single)
+
     def marginals(self, emissions: Sequence[Shares]) -> Shares:
         """Return P(original of each place | the whole released text), float64 (n, S).
 

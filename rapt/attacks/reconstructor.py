@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -21,6 +21,9 @@ from torch.nn.utils.rnn import pad_sequence
 
 from rapt.attacks import encoders
 from rapt.attacks.base import Public, Texts, by_text
+from rapt.attacks.beam import WEIGHTS, Beam
+from rapt.attacks.bigrams import Bigrams, Rows, Shares
+from rapt.attacks.inversion_scores import Victims
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.posterior import TINY, Posterior
 from rapt.privacy.privatizer import Words
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
 LONGEST = 128  # words read at once at most; a longer text is read in parts
 BATCH = 32  # texts guessed at once
+HELD_OUT = 20  # each so many-th public text chooses the weight of bigrams, and is not learnt from
 LEAST = 1e-3  # the share of a word's releases that draws have not met, at least
 
 
@@ -108,7 +112,12 @@ class Reconstructor(nn.Module):
         Raises:
             RaptError: the model is no encoder, there is no public text, or the loss is no number.
         """
-        form = public.table.form
+        form, held_out = public.table.form, public.texts[HELD_OUT - 1 :: HELD_OUT]
+        if how.beam == 1:
+            held_out = []
+        else:
+            learnt = [text for i, text in enumerate(public.texts, 1) if i % HELD_OUT]
+            public = replace(public, texts=learnt)
         words = Counter(
             form(word)
             for text in public.texts
@@ -121,25 +130,74 @@ class Reconstructor(nn.Module):
         encoder, candidates = encoders.load(folder, how.layers), words.most_common(how.candidates)
         own = cls(encoder, load_tokenizer(folder), public, posterior, dict(candidates))
         own._fit(how, public, seed)
-        return own.eval()
+        own.eval()._decide(how.beam, public, dict(candidates), held_out, seed)
+        return own
 
-    @torch.inference_mode()
     def originals(self, texts: Texts) -> list[list[str]]:
         """Guess the original of each released word."""
         parts = [part for text in texts for part in self._parts(text)]
-        found: dict[int, list[str]] = {}
+        return by_text(texts, chain.from_iterable(self._decoded(parts, self._read(parts))))
+
+    @torch.inference_mode()
+    def _read(self, parts: Texts) -> list[list[tuple[Rows, Shares]]]:
+        """Return each place's likeliest candidates, and the logarithms of their probabilities.
+
+        A word that nothing else is released as has one candidate. The number behind the last word
+        stands for the released word itself where it is no candidate.
+        """
+        found: dict[int, list[tuple[Rows, Shares]]] = {}
         with threadpool_limits(1):
             for numbers in by_length([len(part) for part in parts], BATCH):
                 some = [parts[number] for number in numbers]
                 flat = list(chain(*some))
                 hidden = self._is_hidden(self._table.rows(flat))
-                best = iter(self(some, hidden).argmax(1).tolist())
-                likely = [
-                    (*self._words, word)[next(best)] if noisy else word
-                    for word, noisy in zip(flat, hidden, strict=True)
+                scores = self(some, hidden).log_softmax(1)
+                best = scores.topk(min(self._width, scores.shape[1]))
+                likely = zip(best.indices.numpy(), best.values.double().numpy(), strict=True)
+                seen = self._places([self._table.form(word) for word in flat]).numpy()
+                places = [
+                    next(likely) if noisy else (seen[at : at + 1], np.zeros(1))
+                    for at, noisy in enumerate(hidden)
                 ]
-                found |= zip(numbers, by_text(some, likely), strict=True)
-        return by_text(texts, chain.from_iterable(found[number] for number in range(len(parts))))
+                found |= zip(numbers, by_text(some, places), strict=True)
+        return [found[number] for number in range(len(parts))]
+
+    def _decide(
+        self,
+        width: int,
+        public: Public,
+        counts: Mapping[str, int],
+        held_out: Sequence[Words],
+        seed: int,
+    ) -> None:
+        """Choose the weight of bigrams by which most words of the texts held out are recovered."""
+        assert public.privatizer
+        form, prior = self._table.form, np.array([*counts.values()], np.float64)
+        texts = [self._places(map(form, text.words)).numpy() for text in public.texts]
+        bigrams = Bigrams.of(texts, prior / prior.sum())
+        self._width, self._beam = width, Beam(bigrams, 0.0)
+        if not held_out:
+            return
+        victims = Victims([t.words for t in held_out], [t.groups for t in held_out], form)
+        streams = [partial(stream, seed, "held out", number) for number in range(len(held_out))]
+        pairs = zip(held_out, streams, strict=True)
+        released = list(public.privatizer.privatize(replace(t, stream=of) for t, of in pairs))
+        parts = [part for text in released for part in self._parts(text)]
+        read, found = self._read(parts), {}
+        for weight in WEIGHTS:
+            self._beam = Beam(bigrams, weight)
+            guesses = by_text(released, chain.from_iterable(self._decoded(parts, read)))
+            found[weight] = victims.score(guesses).metrics()["accuracy_protected"]
+        self._beam = Beam(bigrams, max(WEIGHTS, key=found.__getitem__))
+
+    def _decoded(self, parts: Texts, read: list[list[tuple[Rows, Shares]]]) -> list[list[str]]:
+        """Decide on the words of each part."""
+        words = []
+        for part, places in zip(parts, read, strict=True):
+            hidden = self._is_hidden(self._table.rows(part))
+            chosen = zip(part, hidden, self._beam(places), strict=True)
+            words.append([(*self._words, y)[state] if noisy else y for y, noisy, state in chosen])
+        return words
 
     def forward(self, texts: Texts, chosen: NDArray[np.bool_]) -> Tensor:
         """Score what each chosen word was, (chosen words, candidates + 1).
@@ -173,7 +231,7 @@ class Reconstructor(nn.Module):
         """Whether words of the table, by row, may be other words' releases."""
         return (rows >= 0) & self._has_posterior[rows]
 
-    def _places(self, words: Sequence[str]) -> Tensor:
+    def _places(self, words: Iterable[str]) -> Tensor:
         """The column of each word's score as the released one."""
         places = [self._numbers.get(word, len(self._words)) for word in words]
         return torch.tensor(places, dtype=torch.int64)

@@ -27,7 +27,7 @@ class TrainedReconstruction(Inversion):
 
     It is trained on public text that the attacker privatizes, with fresh noise in each pass. It
     begins as `bayesian`: P(y|w)·π(w) is its first score. It learns what context adds, and which
-    words are released as they are.
+    words are released as they are. A beam then decides on all words of a text together.
     """
 
     source = "ours, after pointer networks (See et al., 2017)"
@@ -41,6 +41,9 @@ class TrainedReconstruction(Inversion):
     layers: Layers = 3
     candidates: PositiveInt = Field(
         5000, description="most frequent words of public text that it can guess"
+    )
+    beam: PositiveInt = Field(
+        8, description="likeliest words of each place that are weighed together; 1: each alone"
     )
     words: PositiveInt = Field(100_000, description="that it learns from, in all passes together")
     batch_size: PositiveInt = Field(16, description="texts of a step")
