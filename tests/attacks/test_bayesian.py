@@ -95,7 +95,7 @@ def test_it_reaches_the_best_success_that_there_is(
 @pytest.mark.parametrize(
     ("prior", "channel", "draws"),
     [
-        ("public", np.arange(V), 4000),
+        ("public", np.arange(V), 1000),
         ("public", np.arange(0, V, 2), 300),
         ("release", np.arange(0, V, 2), 300),
     ],

@@ -35,6 +35,7 @@ def test_patience_is_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(worker.PAUSES) > 60
 
 
+@pytest.mark.slow
 def test_an_entry_that_did_not_arrive_is_an_error(tmp_path: Path) -> None:
     """`dvc push --run-cache` succeeds in this case."""
     toy = make(tmp_path / "toy", "", SIDES)

@@ -170,6 +170,7 @@ def test_forks_never_repeat_noise(pct2t: TextPrivatizer, monkeypatch: pytest.Mon
     assert len({*released, _privatize(pct2t)}) == 9
 
 
+@pytest.mark.slow
 def test_spawned_workers_never_repeat_noise(pct2t: TextPrivatizer) -> None:
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         released = pool.map(_privatize, [pct2t] * 8, chunksize=1)
