@@ -156,8 +156,8 @@ def _counted_on_meta(config: dict[str, Any], tuner: Tuner, encoder: BiLstm | Non
 
     with torch.device("meta"), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # internal to PEFT
-        auto = backbones.family(config["model_type"]).auto
-        backbone = auto.from_config(AutoConfig.for_model(**config))
+        shape = AutoConfig.for_model(**config)
+        backbone = backbones.bare_model(shape, lambda auto: auto.from_config(shape))
         return counted(adapt(bilstm.fresh(backbone, encoder) if encoder else backbone, tuner))
 
 
@@ -166,8 +166,8 @@ def shape_of(model: str) -> Shape:
     config = _config(model)
     if config is None:
         return Shape()
-    # T5 and GPT-2 have names of their own.
-    names = ("hidden_size", "d_model", "n_embd")
+    # T5, GPT-2 and DistilBERT have names of their own.
+    names = ("hidden_size", "d_model", "n_embd", "dim")
     return Shape(next(config[name] for name in names if name in config), config["vocab_size"])
 
 

@@ -14,7 +14,7 @@ from rapt.utils.errors import RaptError
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 
 def folder(model: str, sha256: str | None, *, static: bool = False) -> Path:
@@ -79,6 +79,26 @@ def load(auto: Any, folder: Path, *, fresh: Sequence[str] = (), **how: Any) -> P
         )
     loaded: PreTrainedModel = model
     return loaded
+
+
+def config(folder: Path) -> PretrainedConfig:
+    """A model's configuration.
+
+    Raises:
+        RaptError: Transformers does not know such models, or it has code of its own.
+    """
+    from transformers import AutoConfig
+
+    quiet()
+    try:
+        with _no_code(folder):
+            found: PretrainedConfig = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    except ValueError:
+        kind = files.read_json(folder / "config.json").get("model_type")
+        raise RaptError(
+            f"model {folder}: got one of type {kind!r}, expected one that Transformers knows."
+        ) from None
+    return found
 
 
 def tokenizer(folder: Path, **how: Any) -> PreTrainedTokenizerBase:

@@ -17,7 +17,7 @@ from rapt.utils.errors import RaptError, not_allowed
 from rapt.utils.progress import counter
 
 T = TypeVar("T")
-# Of the backbones' families: a decoder reads a word without the words after it.
+# A decoder reads a word without the words after it.
 ENCODERS = ("bert", "roberta", "mpnet")
 
 

@@ -7,73 +7,83 @@ encoder's activations (RAPT).
 from __future__ import annotations
 
 import json
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from peft import PeftModel, PeftType, prepare_model_for_kbit_training
+from peft.utils.constants import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
 from torch import Tensor
 from transformers import (
     AutoModel,
     AutoModelForTextEncoding,
     BitsAndBytesConfig,
+    PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING
 
 from rapt import models
 from rapt.tuning.bilstm import BiLstmConfig, BiLstmModel
 from rapt.tuning.config import Precision
 from rapt.tuning.inputs import Batch
 from rapt.utils.device import device
-from rapt.utils.errors import RaptError, not_allowed
+from rapt.utils.errors import RaptError
+
+# A layer's projections to queries and values, as the models that PEFT does not know name them.
+QUERIES_AND_VALUES = re.compile(r"(q|v|query|value)(_proj|_lin)?")
 
 
-@dataclass(frozen=True)
-class Family:
-    """The specifics of the models of one `model_type`.
+def bare_model(config: PretrainedConfig, load: Callable[[Any], PreTrainedModel]) -> PreTrainedModel:
+    """Make the model without a head that reads texts; of an encoder-decoder it is the encoder.
 
-    Attributes:
-        auto: class that loads the model without a head.
-        lora: modules that LoRA adapts; None: PEFT's choice.
-        first: position of the first token; RoBERTa starts after the padding position.
-        prefix: where a prefix's keys and values are inserted: among the model's inputs, at each
-            attention (which PEFT does not support), or nowhere.
+    Args:
+        config: the model's.
+        load: makes a model, given its class.
     """
-
-    auto: Any = AutoModel
-    lora: list[str] | None = None
-    first: int = 0
-    prefix: Literal["inputs", "attention", "nowhere"] = "inputs"
-
-
-FAMILIES = {
-    "bert": Family(),  # MiniLM too
-    "roberta": Family(first=2),
-    "mpnet": Family(lora=["q", "v"], first=2, prefix="nowhere"),
-    "gpt2": Family(),
-    "llama": Family(),  # SmolLM2 too
-    "mistral": Family(),
-    "qwen2": Family(),  # Qwen2.5
-    "t5": Family(auto=AutoModelForTextEncoding, prefix="attention"),
-}
+    # There are classes of some encoders alone, as T5's.
+    has_own = type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING
+    model = load(AutoModelForTextEncoding if has_own else AutoModel)
+    encoder: Any = model.get_encoder() if model.config.is_encoder_decoder else model
+    return encoder
 
 
-def family(model_type: str) -> Family:
-    """Return the family of a `model_type`, as in a model's config.
+def lora_modules(model: PreTrainedModel) -> list[str] | str | None:
+    """Return the modules that LoRA adapts; None: PEFT's choice for this type of model."""
+    if model.config.model_type in TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING:
+        return None
+    names = {name.rpartition(".")[2] for name, _ in model.named_modules()}
+    return sorted(filter(QUERIES_AND_VALUES.fullmatch, names)) or "all-linear"
 
-    Raises:
-        RaptError: it is not in `FAMILIES`.
+
+def first_position(model: PreTrainedModel) -> int:
+    """Return the position of the first token; RoBERTa starts after the padding position."""
+    for name, module in model.named_modules():
+        if (
+            name.endswith("position_embeddings")
+            and getattr(module, "padding_idx", None) is not None
+        ):
+            return int(module.padding_idx) + 1
+    return 0
+
+
+def prefix_goes(model: PreTrainedModel) -> Literal["inputs", "attention", "nowhere"]:
+    """Return where a prefix's keys and values enter.
+
+    Among the model's inputs, at each attention (T5, which PEFT does not support), or nowhere.
     """
-    if model_type not in FAMILIES:
-        raise RaptError(not_allowed("the backbone's model_type", model_type, FAMILIES))
-    return FAMILIES[model_type]
+    if "past_key_values" in signature(model.forward).parameters:
+        return "inputs"
+    return "attention" if hasattr(getattr(model, "encoder", None), "block") else "nowhere"
 
 
 def load_model(
@@ -89,19 +99,20 @@ def load_model(
             several GPUs. None: they learn, in float32.
 
     Raises:
-        RaptError: the model's family is unknown, weights are missing, it cannot be quantized on
-            this machine, or is too large.
+        RaptError: weights are missing, or the model cannot be quantized on this machine, or is
+            too large.
     """
     warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")  # internal to PEFT
     warnings.filterwarnings("ignore", message=".*fan_in_fan_out.*")  # PEFT corrects it itself
     if quantize:
         _can_quantize(quantize)
-    kind = json.loads((folder / "config.json").read_text())["model_type"]
-    auto = BiLstmModel if kind == BiLstmConfig.model_type else family(kind).auto
-    where = _over_gpus() if frozen else {}
+    if json.loads((folder / "config.json").read_text())["model_type"] == BiLstmConfig.model_type:
+        return _whole(models.load(BiLstmModel, folder, dtype=torch.float32))
+    config, where = models.config(folder), _over_gpus() if frozen else {}
     if not quantize:
         dtype = torch.bfloat16 if frozen == "bf16" else torch.float32
-        return _whole(models.load(auto, folder, dtype=dtype, **where))
+        load = partial(models.load, folder=folder, dtype=dtype, **where)
+        return _whole(bare_model(config, load))
     how = BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
@@ -109,7 +120,8 @@ def load_model(
         bnb_4bit_compute_dtype=torch.bfloat16,
     )
     where = where or {"device_map": {"": 0}}
-    model = models.load(auto, folder, quantization_config=how, **where)
+    load = partial(models.load, folder=folder, quantization_config=how, **where)
+    model = bare_model(config, load)
     return prepare_model_for_kbit_training(_whole(model), use_gradient_checkpointing=False)
 
 
@@ -177,13 +189,17 @@ def most_tokens(model: PreTrainedModel | PeftModel) -> int | None:
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions is None:
         return None
-    return positions - family(model.config.model_type).first - virtual_tokens(model)
+    return int(positions) - first_position(_bare(model)) - virtual_tokens(model)
 
 
 def embedding_size(model: PreTrainedModel | PeftModel) -> int:
     """Return the dimension of a model's input embeddings."""
-    bare: Any = model.get_base_model() if isinstance(model, PeftModel) else model
-    return int(bare.get_input_embeddings().weight.shape[1])
+    return int(_bare(model).get_input_embeddings().weight.shape[1])
+
+
+def _bare(model: PreTrainedModel | PeftModel) -> Any:
+    """The backbone inside PEFT."""
+    return model.get_base_model() if isinstance(model, PeftModel) else model
 
 
 def check_vectors(model: PreTrainedModel | PeftModel, vectors: Tensor | None) -> None:
@@ -212,7 +228,7 @@ def activations(model: PreTrainedModel | PeftModel, batch: Batch) -> Tensor:
         "attention_mask": batch.attention,
         "token_type_ids": batch.types,
     }
-    bare: Any = model.get_base_model() if isinstance(model, PeftModel) else model
+    bare = _bare(model)
     if batch.vectors is not None:
         inputs["inputs_embeds"] = _embedded(bare, inputs.pop("input_ids"), batch.vectors)
     if batch.attention[:, 0].all():
@@ -229,8 +245,10 @@ def _along(values: Tensor, order: Tensor) -> Tensor:
 
 def _embedded(bare: Any, tokens: Tensor, vectors: Tensor) -> Tensor:
     """Compute input embeddings (batch, length, h), for negative tokens from `vectors`."""
-    embedded = bare.get_input_embeddings()(tokens.clamp(min=0))
-    return torch.where((tokens < 0)[..., None], vectors.to(embedded.dtype), embedded)
+    layer = bare.get_input_embeddings()
+    embedded = layer(tokens.clamp(min=0))
+    scaled = vectors.to(embedded.dtype) * getattr(layer, "embed_scale", 1.0)  # Gemma's, BART's
+    return torch.where((tokens < 0)[..., None], scaled, embedded)
 
 
 def _forward(model: Any, bare: Any, inputs: dict[str, Any]) -> Tensor:
@@ -238,7 +256,7 @@ def _forward(model: Any, bare: Any, inputs: dict[str, Any]) -> Tensor:
 
     Virtual tokens are inserted here, not by PEFT, which drops the segments of a pair.
     """
-    if getattr(model.config, "type_vocab_size", 0) < 2:
+    if getattr(model.config, "type_vocab_size", None) in (None, 0, 1):
         del inputs["token_type_ids"]
     count = virtual_tokens(model)
     if not count:
@@ -246,12 +264,12 @@ def _forward(model: Any, bare: Any, inputs: dict[str, Any]) -> Tensor:
     rows = len(inputs["attention_mask"])
     inputs["attention_mask"] = _before(inputs["attention_mask"], 1, count)
     learned: Any = model.get_prompt(rows)
-    own = family(model.config.model_type)
     if model.active_peft_config.peft_type == PeftType.PREFIX_TUNING:
-        if own.first and "inputs_embeds" in inputs:  # RoBERTa counts a prefix before tokens alone
-            start, length = own.first + count, inputs["inputs_embeds"].shape[1]
+        first = first_position(bare)
+        if first and "inputs_embeds" in inputs:  # RoBERTa counts a prefix before tokens alone
+            start, length = first + count, inputs["inputs_embeds"].shape[1]
             inputs["position_ids"] = torch.arange(start, start + length, device=model.device)[None]
-        if own.prefix == "inputs":
+        if prefix_goes(bare) == "inputs":
             return bare(**inputs, past_key_values=learned).last_hidden_state.float()
         with _prefixed(bare, learned):
             return bare(**inputs).last_hidden_state.float()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from peft import (
@@ -71,6 +71,11 @@ def adapt(backbone: PreTrainedModel, tuner: Tuner) -> PreTrainedModel | PeftMode
         RaptError: the backbone does not support such an adapter.
     """
     if isinstance(tuner, Full):
+        if backbone.config.is_encoder_decoder:
+            raise RaptError(
+                f"tuner: got full for the encoder of {backbone.config.model_type}, which is not "
+                "saved alone, expected one of linear-probe, lora, p-tuning, prompt-tuning."
+            )
         return backbone
     if isinstance(backbone, BiLstmModel):
         raise RaptError(
@@ -80,12 +85,17 @@ def adapt(backbone: PreTrainedModel, tuner: Tuner) -> PreTrainedModel | PeftMode
         return backbone.requires_grad_(False)
     if isinstance(tuner, OtherTuner):
         return tuner.adapt(backbone)
-    return get_peft_model(backbone, _peft_config(tuner, backbone.config))
+    return get_peft_model(backbone, _peft_config(tuner, backbone))
 
 
-def _peft_config(tuner: Tuner, backbone: Any) -> PeftConfig:
-    family = backbones.family(backbone.model_type)
-    task = TaskType.FEATURE_EXTRACTION
+def _peft_config(tuner: Tuner, backbone: PreTrainedModel) -> PeftConfig:
+    task, config = TaskType.FEATURE_EXTRACTION, backbone.config
+    # PEFT reads them from some models' configurations alone.
+    shape = {
+        "token_dim": backbones.embedding_size(backbone),
+        "num_layers": config.num_hidden_layers,
+        "num_attention_heads": config.num_attention_heads,
+    }
     match tuner:
         case Lora():
             return LoraConfig(
@@ -93,26 +103,29 @@ def _peft_config(tuner: Tuner, backbone: Any) -> PeftConfig:
                 r=tuner.r,
                 lora_alpha=tuner.alpha,
                 lora_dropout=tuner.dropout,
-                target_modules=family.lora,
+                target_modules=backbones.lora_modules(backbone),
             )
         case PromptTuning():
             # From the vocabulary (Lester et al., 2021): PEFT's default has a quite different norm.
             start = PromptTuningInit.SAMPLE_VOCAB
             return PromptTuningConfig(
-                task_type=task, num_virtual_tokens=tuner.tokens, prompt_tuning_init=start
+                task_type=task, num_virtual_tokens=tuner.tokens, prompt_tuning_init=start, **shape
             )
         case PTuning():
             return PromptEncoderConfig(
-                task_type=task, num_virtual_tokens=tuner.tokens, encoder_hidden_size=tuner.hidden
+                task_type=task,
+                num_virtual_tokens=tuner.tokens,
+                encoder_hidden_size=tuner.hidden,
+                **shape,
             )
-        case PrefixTuning() if family.prefix != "nowhere":
-            # T5's heads need not divide its width, as PEFT expects.
-            width: Any = backbone.num_heads * backbone.d_kv if backbone.model_type == "t5" else None
-            return PrefixTuningConfig(
-                task_type=task, num_virtual_tokens=tuner.tokens, token_dim=width
-            )
+        case PrefixTuning() if backbones.prefix_goes(backbone) != "nowhere":
+            # The heads need not divide the model's width, as PEFT expects: not T5's or Qwen3's.
+            heads = config.num_attention_heads
+            each = getattr(config, "head_dim", None) or getattr(config, "d_kv", None)
+            shape["token_dim"] = heads * (each or config.hidden_size // heads)
+            return PrefixTuningConfig(task_type=task, num_virtual_tokens=tuner.tokens, **shape)
     raise RaptError(
-        f"tuner: got prefix-tuning for {backbone.model_type}, whose attention takes no prefix, "
+        f"tuner: got prefix-tuning for {config.model_type}, whose attention takes no prefix, "
         "expected one of full, linear-probe, lora, p-tuning, prompt-tuning."
     )
 

@@ -21,7 +21,7 @@ from transformers import (
 )
 
 from rapt.results.cells import SeedResult
-from rapt.tuning import inference_spec, probe
+from rapt.tuning import inference_spec, probe, self_test
 from rapt.tuning.backbones import check_vectors, most_tokens, sharing_weights
 from rapt.tuning.batches import by_length, shuffled
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
@@ -104,6 +104,7 @@ def _trained(run: Run, frozen: tuple[PreTrainedModel, PreTrainedTokenizerBase] |
         check_vectors(backbone, split.vectors)
     adapted = adapt(backbone, run.tuner)
     _fits(run, splits, most_tokens(adapted))
+    self_test.check(adapted, tokenizer.pad_token_id)
     trainer = Trainer(run, adapted, len(statement["labels"]), tokenizer.pad_token_id, sampler)
     if run.reconstruction and not isinstance(run.tuner, LinearProbe):
         if run.denoising and run.denoising.type == "posterior-target":

@@ -192,10 +192,75 @@ FAMILIES: dict[str, tuple[Callable[[], hf.PreTrainedTokenizerFast], Callable]] =
     "t5": (t5_tokenizer, t5),
 }
 
+# Models that are tested less, as nothing of ours is for them alone.
+ROTARY = {"head_dim": 24}  # heads that do not divide the width
+DISTILBERT = {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 48, "pad_token_id": 1}
+OTHERS: dict[str, tuple[Callable[[], hf.PreTrainedTokenizerFast], Callable]] = {
+    "deberta-v2": (  # DeBERTa-v3 too
+        roberta_tokenizer,
+        lambda n: hf.DebertaV2Model(
+            hf.DebertaV2Config(
+                vocab_size=n,
+                **SIZE,
+                intermediate_size=48,
+                pad_token_id=1,
+                max_position_embeddings=POSITIONS,
+                relative_attention=True,
+                pos_att_type=["p2c", "c2p"],
+                position_biased_input=False,
+                type_vocab_size=0,
+            )
+        ),
+    ),
+    "modernbert": (
+        roberta_tokenizer,
+        lambda n: hf.ModernBertModel(
+            hf.ModernBertConfig(
+                vocab_size=n,
+                **SIZE,
+                intermediate_size=48,
+                pad_token_id=1,
+                max_position_embeddings=POSITIONS,
+            )
+        ),
+    ),
+    "electra": (
+        lambda: word_pieces("[CLS]", "[SEP]", segments=True),
+        lambda n: hf.ElectraModel(
+            hf.ElectraConfig(
+                vocab_size=n, **SIZE, embedding_size=16, intermediate_size=48, pad_token_id=1
+            )
+        ),
+    ),
+    "distilbert": (
+        lambda: word_pieces("[CLS]", "[SEP]", segments=False),
+        lambda n: hf.DistilBertModel(hf.DistilBertConfig(vocab_size=n, **DISTILBERT)),
+    ),
+    "qwen3": (qwen_tokenizer, decoder(hf.Qwen3Config, hf.Qwen3Model, **ROTARY)),
+    "gemma3_text": (llama3_tokenizer, decoder(hf.Gemma3TextConfig, hf.Gemma3TextModel, **ROTARY)),
+    "bart": (
+        roberta_tokenizer,
+        lambda n: hf.BartModel(
+            hf.BartConfig(
+                vocab_size=n,
+                d_model=32,
+                encoder_layers=2,
+                decoder_layers=1,
+                encoder_attention_heads=2,
+                decoder_attention_heads=2,
+                encoder_ffn_dim=48,
+                decoder_ffn_dim=48,
+                max_position_embeddings=POSITIONS,
+                scale_embedding=True,
+            )
+        ),
+    ),
+}
+
 
 def make(name: str, folder: Path) -> Path:
     """Write the family's tiny model and its tokenizer."""
-    tokenizer, model = FAMILIES[name]
+    tokenizer, model = (FAMILIES | OTHERS)[name]
     made = tokenizer()
     made.save_pretrained(folder)
     torch.manual_seed(0)
@@ -214,8 +279,11 @@ TUNERS: dict[str, Tuner] = {
 
 
 def fits(family: str, tuner: str) -> bool:
-    """Whether a family takes a tuner: MPNet's attention takes no prefix."""
-    return (family, tuner) != ("mpnet", "prefix-tuning")
+    """Whether a family takes a tuner."""
+    unfit = {"mpnet", "deberta-v2", "modernbert", "distilbert", "bart"}
+    if tuner == "prefix-tuning":
+        return family not in unfit
+    return (family, tuner) != ("bart", "full")
 
 
 # One tuner for each family, and each tuner at least once; all other tests are slow.
@@ -248,7 +316,7 @@ SPANS = [(0, 1), (1, 4), (4, 5)]  # of their tokens
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("families")
-    return {name: make(name, root / name) for name in FAMILIES}
+    return {name: make(name, root / name) for name in (*FAMILIES, *OTHERS)}
 
 
 @pytest.fixture(scope="session")
