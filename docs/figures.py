@@ -5,12 +5,13 @@ A figure is between two comments that name its file, its place there and its for
     <!-- figure reports/metrics.json#train > CELL > accuracy % -->78.8<!-- /figure -->
 
 `%` prints a share in percent, `.2` two digits. Between `<!-- table FILE#SUBJECT -->` and
-`<!-- /table -->` is a table of reports/benchmarks.json, or of evidence/audit.json. A test compares
-the pages with the files.
+`<!-- /table -->` is a table of reports/benchmarks.json, of evidence/audit.json, or of a leaderboard
+(TASK:TUNER). A test compares the pages with the files.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import re
@@ -25,7 +26,7 @@ FIGURE = re.compile(
     r"(<!-- figure (?P<file>\S+)#(?P<place>.+?) (?P<format>%|\.\d) -->).*?(<!-- /figure -->)"
 )
 TABLE = re.compile(
-    r"(<!-- table (?P<file>\S+)#(?P<place>\w+) -->\n).*?(<!-- /table -->)", re.DOTALL
+    r"(<!-- table (?P<file>\S+)#(?P<place>[\w:-]+) -->\n).*?(<!-- /table -->)", re.DOTALL
 )
 
 
@@ -59,7 +60,11 @@ def _figure(file: str, place: str, format: str) -> str:
 
 
 def _read(file: str) -> Any:
-    return json.loads((ROOT / file).read_text(encoding="utf-8"))
+    path = ROOT / file
+    if path.suffix == ".csv":
+        with path.open(encoding="utf-8", newline="") as rows:
+            return list(csv.DictReader(rows))
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def _of_list(items: list[Any], key: str) -> Any:
@@ -71,8 +76,29 @@ def _of_list(items: list[Any], key: str) -> Any:
 
 
 def _table(file: str, place: str) -> str:
-    rows = _benchmarks if file == "reports/benchmarks.json" else _audit
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows(_read(file)[place]))
+    content = _read(file)
+    if file.endswith(".csv"):
+        rows = _leaderboard([r for r in content if f"{r['task']}:{r['tuner']}" == place])
+    else:
+        of = _benchmarks if file == "reports/benchmarks.json" else _audit
+        rows = of(content[place])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _leaderboard(rows: list[dict[str, str]]) -> Iterator[tuple[str, ...]]:
+    """Accuracy of each method at each level, and the words that an attacker recovers there."""
+    levels = list(dict.fromkeys(row["level"] for row in rows))
+    yield "method", *levels
+    yield ("---",) * (1 + len(levels))
+    for method in dict.fromkeys(row["method"] for row in rows):
+        cells = {r["level"]: r for r in rows if r["method"] == method and r["with_local"] == "False"}
+        yield method, *(_cell(cells[level]) if level in cells else "" for level in levels)
+
+
+def _cell(row: dict[str, str]) -> str:
+    names = ("accuracy", "accuracy_low", "accuracy_high", "recovered")
+    mean, low, high, read = (f"{100 * float(row[name]):.1f}" for name in names)
+    return f"{mean} ({low} to {high}), read {read}"
 
 
 def _benchmarks(figures: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
