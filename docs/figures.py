@@ -91,7 +91,9 @@ def _leaderboard(rows: list[dict[str, str]]) -> Iterator[tuple[str, ...]]:
     yield "method", *levels
     yield ("---",) * (1 + len(levels))
     for method in dict.fromkeys(row["method"] for row in rows):
-        cells = {r["level"]: r for r in rows if r["method"] == method and r["with_local"] == "False"}
+        cells = {
+            r["level"]: r for r in rows if r["method"] == method and r["with_local"] == "False"
+        }
         yield method, *(_cell(cells[level]) if level in cells else "" for level in levels)
 
 
