@@ -23,7 +23,6 @@ from rapt.attacks import encoders
 from rapt.attacks.base import Public, Texts, by_text
 from rapt.attacks.beam import WEIGHTS, Beam
 from rapt.attacks.bigrams import Bigrams, Rows, Shares
-from rapt.attacks.inversion_scores import Victims
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.posterior import TINY, Posterior
 from rapt.privacy.privatizer import Words
@@ -178,7 +177,8 @@ class Reconstructor(nn.Module):
         self._width, self._beam = width, Beam(bigrams, 0.0)
         if not held_out:
             return
-        victims = Victims([t.words for t in held_out], [t.groups for t in held_out], form)
+        originals = [form(word) for text in held_out for word in text.words]
+        groups = list(chain.from_iterable(text.groups for text in held_out))
         streams = [partial(stream, seed, "held out", number) for number in range(len(held_out))]
         pairs = zip(held_out, streams, strict=True)
         released = list(public.privatizer.privatize(replace(t, stream=of) for t, of in pairs))
@@ -186,8 +186,11 @@ class Reconstructor(nn.Module):
         read, found = self._read(parts), {}
         for weight in WEIGHTS:
             self._beam = Beam(bigrams, weight)
-            guesses = by_text(released, chain.from_iterable(self._decoded(parts, read)))
-            found[weight] = victims.score(guesses).metrics()["accuracy_protected"]
+            guesses = chain.from_iterable(self._decoded(parts, read))
+            found[weight] = sum(
+                group != VERBATIM and form(guess) == word
+                for word, group, guess in zip(originals, groups, guesses, strict=True)
+            )
         self._beam = Beam(bigrams, max(WEIGHTS, key=found.__getitem__))
 
     def _decoded(self, parts: Texts, read: list[list[tuple[Rows, Shares]]]) -> list[list[str]]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from rapt.attacks.base import Release
+from rapt.attacks.base import Public, Release
 from rapt.attacks.bayesian import posterior
 from rapt.attacks.reconstructor import LEAST
+from rapt.privacy.channel import Channel
+from rapt.privacy.privatizer import Words
+from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 from tests.attacks.test_trained_reconstruction import LENGTH, NONE, V, attack, public
 from tests.attacks.test_trained_reconstruction import encoder as encoder
@@ -26,9 +32,9 @@ def test_untrained_it_decides_by_channel_and_frequency(
     chances = (found.leads.toarray() + unmet) * table.counts(text.words for text in known.texts)
     likely = dict(zip(table.words, np.array(table.words)[chances.argmax(axis=1)], strict=True))
     bayes = [[likely.get(word, word) for word in text] for text in release[0].words]
-    untrained = attack(encoder, words=1, learning_rate=1e-12).fit(known, NONE, 0)
+    untrained = attack(encoder, words=1, learning_rate=1e-12, beam=1).fit(known, NONE, 0)
     assert untrained.words(release) == bayes
-    few = attack(encoder, words=1, learning_rate=1e-12, candidates=3).fit(known, NONE, 0)
+    few = attack(encoder, words=1, learning_rate=1e-12, candidates=3, beam=1).fit(known, NONE, 0)
     alone = Release([[word] for word in table.words])
     pairs = zip(alone.words, few.words([alone]), strict=True)
     others = {guess for (word,), (guess,) in pairs if guess != word}
@@ -38,3 +44,44 @@ def test_untrained_it_decides_by_channel_and_frequency(
         for _ in range(2)
     )
     assert trained == again != bayes
+
+
+def test_a_beam_uses_which_words_follow_each_other(table: EmbeddingTable, encoder: Path) -> None:
+    """Each word has one successor; half of the words are replaced, by any word.
+
+    A replaced word tells nothing of its original, so that each place has all words as candidates.
+    """
+
+    class Half:
+        def privatize(self, texts: Iterable[Words]) -> Iterator[list[str]]:
+            for text in texts:
+                rng = text.stream()
+                others = rng.choice(table.words, len(text.words))
+                yield np.where(rng.random(len(text.words)) < 0.5, text.words, others).tolist()
+
+    def cycles(n: int, seed: int) -> list[Words]:
+        starts = np.random.default_rng(seed).integers(V, size=n)
+        return [
+            Words(np.roll(table.words, -s).tolist(), [0] * V, lambda i=i: stream(seed, i))
+            for i, s in enumerate(starts)
+        ]
+
+    channel = Channel(np.arange(V), csr_array(np.full((V, V), 10) + 180 * np.eye(V, dtype=int)))
+    own: Any = Half()
+    known = Public(table, np.zeros(V, np.int64), channel, cycles(60, 0), own)
+    victims = cycles(20, 1)
+    release = Release(list(own.privatize(victims)))
+    truth = np.array([text.words for text in victims])
+    alone, together = (
+        np.mean(
+            np.array(
+                attack(encoder, words=1, learning_rate=1e-12, beam=beam)
+                .fit(known, NONE, 0)
+                .words([release])
+            )
+            == truth
+        )
+        for beam in (1, V)
+    )
+    assert alone < 0.7  # half, and what falls on itself
+    assert together > 0.9
