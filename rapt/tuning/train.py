@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
@@ -13,7 +13,6 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from torch.nn.utils import get_total_norm
 from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -24,6 +23,7 @@ from rapt.results.cells import SeedResult
 from rapt.tuning import inference_spec, probe, self_test
 from rapt.tuning.backbones import check_vectors, most_tokens, sharing_weights
 from rapt.tuning.batches import by_length, shuffled
+from rapt.tuning.capped import Capped
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
 from rapt.tuning.config import LinearProbe, Run, Trained
 from rapt.tuning.denoising import Sampler, reading, save_denoised
@@ -44,7 +44,7 @@ from rapt.tuning.model import (
     placed,
     save,
 )
-from rapt.utils.device import device, device_name
+from rapt.utils.device import device, device_name, out_of_memory
 from rapt.utils.errors import RaptError
 from rapt.utils.progress import counter
 
@@ -104,8 +104,8 @@ def _trained(run: Run, frozen: tuple[PreTrainedModel, PreTrainedTokenizerBase] |
         check_vectors(backbone, split.vectors)
     adapted = adapt(backbone, run.tuner)
     _fits(run, splits, most_tokens(adapted))
-    self_test.check(adapted, tokenizer.pad_token_id)
     trainer = Trainer(run, adapted, len(statement["labels"]), tokenizer.pad_token_id, sampler)
+    self_test.check(trainer.model, tokenizer.pad_token_id)
     if run.reconstruction and not isinstance(run.tuner, LinearProbe):
         if run.denoising and run.denoising.type == "posterior-target":
             trainer.reconstruct(run.denoising.posterior, len(run.denoising.words))
@@ -304,7 +304,7 @@ class Trainer:
                 losses = self._backward(split, rows, step)
                 break
             except RuntimeError as error:
-                if not _out_of_memory(error):
+                if not out_of_memory(error):
                     raise
                 self.micro_batch = min(self.micro_batch, len(rows)) // 2
                 if not self.micro_batch:
@@ -390,54 +390,13 @@ class Trainer:
         return RaptError(f"{run.cell}, seed {run.k}, step {step} of {self.steps}: {why}")
 
 
-class Capped:
-    """The gradient of a second loss, whose norm on weights shared with the first is limited.
-
-    Args:
-        weights: all that learn.
-        cap: the limit, as a multiple of the first loss's norm on the shared weights.
-    """
-
-    def __init__(self, weights: Iterable[torch.nn.Parameter], cap: float) -> None:
-        """Begin at zero."""
-        self._weights, self._cap = list(weights), cap
-        self._sums: list[Tensor | None] = [None] * len(self._weights)
-
-    def add(self, loss: Tensor) -> None:
-        """Add the gradient of a part of the second loss; the first's is computed afterwards."""
-        found = torch.autograd.grad(loss, self._weights, retain_graph=True, allow_unused=True)
-        self._sums = [
-            old if new is None else new if old is None else old + new
-            for old, new in zip(self._sums, found, strict=True)
-        ]
-
-    def join(self) -> None:
-        """Add it to the first loss's, which the weights hold."""
-        pairs = [(w, g) for w, g in zip(self._weights, self._sums, strict=True) if g is not None]
-        shared = [(w.grad, g) for w, g in pairs if w.grad is not None]
-        own, other = (float(get_total_norm(side)) for side in zip(*shared, strict=True))
-        factor = min(1.0, self._cap * own / other) if other else 1.0
-        for weight, gradient in pairs:
-            if weight.grad is None:
-                weight.grad = gradient
-            else:
-                weight.grad += factor * gradient
-
-
-def _out_of_memory(error: RuntimeError) -> bool:
-    """Whether an error means that a GPU, cuBLAS or the machine is out of memory."""
-    # torch has a class for CUDA only.
-    said = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "MPS backend out of memory")
-    return isinstance(error, torch.OutOfMemoryError) or any(part in str(error) for part in said)
-
-
 @contextmanager
 def _memory_lacks(line: RaptError) -> Iterator[None]:
     """Raise a one-line error where memory does not suffice."""
     try:
         yield
     except RuntimeError as error:
-        if not _out_of_memory(error):
+        if not out_of_memory(error):
             raise
         raise line from None
 
@@ -468,7 +427,7 @@ def _read(
             batch = collate(split, rows, pad).to(model.head.weight.device)
             return of(model.activations(batch), batch).float().cpu()
         except RuntimeError as error:
-            if not _out_of_memory(error):
+            if not out_of_memory(error):
                 raise
             if len(rows) == 1:
                 raise RaptError(

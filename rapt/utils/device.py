@@ -40,6 +40,15 @@ def device_name() -> str:
     return torch.cuda.get_device_name() if where == "cuda" else where
 
 
+def out_of_memory(error: RuntimeError) -> bool:
+    """Whether an error means that a GPU, cuBLAS or the machine is out of memory."""
+    import torch
+
+    # torch has a class for CUDA only.
+    said = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "MPS backend out of memory")
+    return isinstance(error, torch.OutOfMemoryError) or any(part in str(error) for part in said)
+
+
 def has_gpu() -> bool:
     """Whether `device` is an NVIDIA GPU, without importing torch, which takes seconds."""
     if wanted := os.environ.get("RAPT_DEVICE"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -151,9 +152,13 @@ def mistral_tokenizer() -> hf.PreTrainedTokenizerFast:
     return hf.PreTrainedTokenizerFast(tokenizer_object=made, padding_side="left", **names)
 
 
-def encoder(config: type, model: type, positions: int = POSITIONS, **more: Any) -> Callable:
+def encoder(config: type, model: Callable, positions: int = POSITIONS, **more: Any) -> Callable:
     more |= {"intermediate_size": 48, "pad_token_id": 1, "max_position_embeddings": positions}
-    return lambda n: model(config(vocab_size=n, **SIZE, **more), add_pooling_layer=False)
+    return lambda n: model(config(vocab_size=n, **SIZE, **more))
+
+
+def without_pooler(model: type) -> Any:
+    return partial(model, add_pooling_layer=False)
 
 
 def decoder(config: type, model: type, **more: Any) -> Callable:
@@ -175,15 +180,17 @@ def t5(size: int) -> hf.PreTrainedModel:
 FAMILIES: dict[str, tuple[Callable[[], hf.PreTrainedTokenizerFast], Callable]] = {
     "bert": (
         lambda: word_pieces("[CLS]", "[SEP]", segments=True),
-        encoder(hf.BertConfig, hf.BertModel),
+        encoder(hf.BertConfig, without_pooler(hf.BertModel)),
     ),
     "roberta": (
         roberta_tokenizer,
-        encoder(hf.RobertaConfig, hf.RobertaModel, POSITIONS + 2, type_vocab_size=1),
+        encoder(
+            hf.RobertaConfig, without_pooler(hf.RobertaModel), POSITIONS + 2, type_vocab_size=1
+        ),
     ),
     "mpnet": (
         lambda: word_pieces("<s>", "</s>", segments=False),
-        encoder(hf.MPNetConfig, hf.MPNetModel, POSITIONS + 2),
+        encoder(hf.MPNetConfig, without_pooler(hf.MPNetModel), POSITIONS + 2),
     ),
     "gpt2": (gpt2_tokenizer, gpt2),
     "llama": (llama3_tokenizer, decoder(hf.LlamaConfig, hf.LlamaModel)),
@@ -198,39 +205,19 @@ DISTILBERT = {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 48, "pad_tok
 OTHERS: dict[str, tuple[Callable[[], hf.PreTrainedTokenizerFast], Callable]] = {
     "deberta-v2": (  # DeBERTa-v3 too
         roberta_tokenizer,
-        lambda n: hf.DebertaV2Model(
-            hf.DebertaV2Config(
-                vocab_size=n,
-                **SIZE,
-                intermediate_size=48,
-                pad_token_id=1,
-                max_position_embeddings=POSITIONS,
-                relative_attention=True,
-                pos_att_type=["p2c", "c2p"],
-                position_biased_input=False,
-                type_vocab_size=0,
-            )
+        encoder(
+            hf.DebertaV2Config,
+            hf.DebertaV2Model,
+            relative_attention=True,
+            pos_att_type=["p2c", "c2p"],
+            position_biased_input=False,
+            type_vocab_size=0,
         ),
     ),
-    "modernbert": (
-        roberta_tokenizer,
-        lambda n: hf.ModernBertModel(
-            hf.ModernBertConfig(
-                vocab_size=n,
-                **SIZE,
-                intermediate_size=48,
-                pad_token_id=1,
-                max_position_embeddings=POSITIONS,
-            )
-        ),
-    ),
+    "modernbert": (roberta_tokenizer, encoder(hf.ModernBertConfig, hf.ModernBertModel)),
     "electra": (
         lambda: word_pieces("[CLS]", "[SEP]", segments=True),
-        lambda n: hf.ElectraModel(
-            hf.ElectraConfig(
-                vocab_size=n, **SIZE, embedding_size=16, intermediate_size=48, pad_token_id=1
-            )
-        ),
+        encoder(hf.ElectraConfig, hf.ElectraModel, embedding_size=16),
     ),
     "distilbert": (
         lambda: word_pieces("[CLS]", "[SEP]", segments=False),

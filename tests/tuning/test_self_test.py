@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 from rapt.tuning import self_test
 from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.config import Run
-from rapt.tuning.model import adapt, load, load_backbone
+from rapt.tuning.model import Classifier, load, load_backbone
 from rapt.tuning.train import train_seed
 from rapt.utils.errors import RaptError
 from tests.tuning.families import FAMILIES, OTHERS, TUNERS, adapted, fits
@@ -32,10 +31,11 @@ def test_a_model_passes_with_every_tuner_that_fits(
 ) -> None:
     folder = folders[name]
     if fits(name, tuner):
-        model = adapted(folder, tuner)
-        self_test.check(model, load_tokenizer(folder).pad_token_id)
-        assert model.training is False  # as it was
-        assert all(weight.grad is None for weight in model.parameters())
+        for precision in ("float32", "bf16"):
+            model = Classifier(adapted(folder, tuner), 2, precision)
+            self_test.check(model, load_tokenizer(folder).pad_token_id)
+            assert model.training
+            assert all(weight.grad is None for weight in model.parameters())
         return
     line = rf"^tuner: got {TUNERS[tuner].type} for .*{name}, .*expected one of .*p-tuning"
     with pytest.raises(RaptError, match=line):
@@ -66,15 +66,15 @@ def test_another_model_learns_and_is_loaded_again(
 
 
 def test_a_model_that_reads_padding_is_refused(folders: dict[str, Path]) -> None:
-    model: Any = adapted(folders[BERT], "lora")
-    forward = model.get_base_model().forward
-    model.get_base_model().forward = lambda attention_mask, **given: forward(**given)
+    backbone = adapted(folders[BERT], "lora")
+    forward = backbone.get_base_model().forward
+    backbone.get_base_model().forward = lambda attention_mask, **given: forward(**given)
     with pytest.raises(RaptError, match=r"^the backbone: got bert, whose activations change with"):
-        self_test.check(model, 1)
+        self_test.check(Classifier(backbone, 2), 1)
 
 
 def test_a_tuner_without_effect_is_refused(folders: dict[str, Path]) -> None:
-    model: Any = adapt(load_backbone(folders[BERT])[0], TUNERS["lora"])
+    model = Classifier(adapted(folders[BERT], "lora"), 2)
     for module in model.modules():
         if hasattr(module, "lora_B"):
             module.scaling = dict.fromkeys(module.scaling, 0.0)
@@ -84,18 +84,20 @@ def test_a_tuner_without_effect_is_refused(folders: dict[str, Path]) -> None:
 
 
 def test_a_model_that_fails_is_one_line(folders: dict[str, Path]) -> None:
-    class Broken(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.config = load_backbone(folders[BERT])[0].config
-            self.weight = nn.Parameter(torch.zeros(1))
+    backbone: Any = load_backbone(folders[BERT])[0]
+    errors = [TypeError("no\n  tokens"), RuntimeError("sizes 3 and 4"), torch.OutOfMemoryError()]
 
-        def forward(self, **given: Any) -> None:
-            raise TypeError("no\n  tokens")
+    def fail(**given: Any) -> None:
+        raise errors.pop(0)
 
-    line = r"^the backbone: got bert, which fails on a short text \(TypeError: no tokens\), expec"
-    with pytest.raises(RaptError, match=line):
-        self_test.check(Broken(), 1)
+    backbone.forward = fail
+    model = Classifier(backbone, 2)
+    for said in (r"TypeError: no tokens", "RuntimeError: sizes 3 and 4"):
+        line = rf"^the backbone: got bert, which fails on a short text \({said}\), expected a model"
+        with pytest.raises(RaptError, match=line):
+            self_test.check(model, 1)
+    with pytest.raises(torch.OutOfMemoryError):  # the training says so in its own line
+        self_test.check(model, 1)
 
 
 def test_an_unknown_model_is_one_line(folders: dict[str, Path], tmp_path: Path) -> None:
