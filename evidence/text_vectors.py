@@ -44,20 +44,8 @@ def main() -> None:
     found: dict[str, Any] = {"machine": machine(), "attacker's texts": len(public), "eta": {}}
     for eta in ETAS:
         rng = np.random.default_rng(p.seed)
-
-        def released(texts: Texts, eta: float = eta, rng: Any = rng) -> Vectors:
-            how = SequenceRepresentation()
-            return np.concatenate(
-                [
-                    how.represent(
-                        vectors := table.embed(text), how.draw(rng, 1, vectors.shape[1]), eta
-                    )
-                    for text in texts
-                ]
-            ).astype(np.float32)
-
-        test = released(words["test"])
-        own = np.concatenate([released(public) for _ in range(COPIES)])
+        test = released(table, words["test"], eta, rng)
+        own = np.concatenate([released(table, public, eta, rng) for _ in range(COPIES)])
         decoder = TextDecoder.fitted(own, public * COPIES, p.seed, epochs=2)
         written = decoder.texts(test)
         read = {
@@ -70,6 +58,14 @@ def main() -> None:
         }
         found["eta"][f"{eta:g}"] = read
         files.write_json("evidence/text_vectors.json", found)
+
+
+def released(table: EmbeddingTable, texts: Texts, eta: float, rng: np.random.Generator) -> Vectors:
+    """The noisy mean vector of each text, float32 (n, d)."""
+    how = SequenceRepresentation()
+    vectors = [table.embed(text) for text in texts]
+    found = [how.represent(of, how.draw(rng, 1, of.shape[1]), eta) for of in vectors]
+    return np.concatenate(found).astype(np.float32)
 
 
 def share(guesses: Texts, texts: Texts) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
+from math import ceil, floor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -55,6 +56,13 @@ def test_the_leaderboard_s_page_counts_the_rows_of_its_table() -> None:
         f"better: {of[1]['better']} of {len(both)} rows with it, by {most:.1f} points at most."
     )
     assert said in text and not of[0]["better"]
+    leads = []
+    for tuner in ("tfidf", "linear-probe"):
+        first, *others = (r for r in alone if (r["tuner"], r["level"]) == (tuner, "recovered-20"))
+        assert (first["method"], first["rank_low"], first["rank_high"]) == ("pct2t", "1", "1")
+        assert all(int(row["rank_low"]) > 1 for row in others)
+        leads += [100 * (float(first["accuracy"]) - float(row["accuracy"])) for row in others]
+    assert f"{floor(min(leads))} to {ceil(max(leads))} points above all others" in text
 
 
 def test_the_page_of_two_providers_says_which_rows_beat_sending_nothing() -> None:
