@@ -182,7 +182,9 @@ def _splits(told: Run) -> list[Split]:
 def _ours(told: Run, split: Split) -> Classifier:
     torch.manual_seed(told.seed)
     backbone, tokenizer = load_backbone(told.backbone, None, told.frozen)
-    trainer = Trainer(told, adapt(backbone, LORA), 2, tokenizer.pad_token_id)
+    trainer = Trainer(
+        told, Classifier(adapt(backbone, LORA), 2, told.train.precision), tokenizer.pad_token_id
+    )
     checkpoint = Checkpoint(told, device().type)
     trainer.fit(split, checkpoint)
     checkpoint.path.unlink()
@@ -277,7 +279,8 @@ def _write_split(
 
 def _write_statement(release: Path) -> None:
     facts = dict.fromkeys((field.name for field in fields(Statement)), "benchmark")
-    statement = {**facts, "labels": ["no", "yes"], "vocabulary": None, "plain_tokens": None}
+    statement = {**facts, "kind": "classify", "labels": ["no", "yes"]}
+    statement |= {"vocabulary": None, "plain_tokens": None}
     (release / "statement.json").write_text(json.dumps(statement))
 
 

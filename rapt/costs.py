@@ -24,9 +24,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rapt import models, paths
 from rapt.data.config import FilesSource, HubSource, PackageSource, Task
+from rapt.data.examples import COLUMNS, segments
 from rapt.grid import CLEAN, TUNED, UNPROTECTED_ETA, PlannedCell, is_unprotected, plan
 from rapt.params import Params
-from rapt.tuning.config import BiLstm, Full, LinearProbe, PromptTuning, PTuning, Tfidf, Tuner
+from rapt.tuning.config import (
+    BiLstm,
+    Full,
+    LinearProbe,
+    PromptTuning,
+    PTuning,
+    Tfidf,
+    Tuner,
+    Untuned,
+)
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 
@@ -135,7 +145,7 @@ def size_of(model: str, tuner: Tuner, encoder: BiLstm | None = None, given: floa
         return Size(0, 0, 0, 0)
     config = _config(model) if isnan(given) or models.here(model) else None
     if config is None:
-        learnt = {Full: given, LinearProbe: 0}.get(type(tuner), nan)
+        learnt = {Full: given, LinearProbe: 0, Untuned: 0}.get(type(tuner), nan)
         return Size(given, given, learnt, given if isinstance(tuner, Full) else 0)
     told = [config, encoder and encoder.model_dump(), tuner.model_dump()]
     key = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
@@ -256,9 +266,10 @@ class Estimate:
 
     def flops(self, cell: PlannedCell) -> float:
         """Estimate the flops of training and scoring all seeds of a cell."""
-        probe = isinstance(self.params.tuners[cell.factors["tuner"]], LinearProbe)
+        tuner = self.params.tuners[cell.factors["tuner"]]
+        passes = {LinearProbe: 1, Untuned: 0}.get(type(tuner), self.params.train.epochs)
         texts, size = self.texts[cell.factors["task"]], self.size(cell)
-        training = texts.rows * (1 if probe else self.params.train.epochs) * size.flops_per_token
+        training = texts.rows * passes * size.flops_per_token
         return self.params.seeds * self.length(cell) * (training + texts.test * 2 * size.active)
 
     def weights(self, cell: PlannedCell) -> float:
@@ -349,8 +360,7 @@ def _texts(name: str, task: Task, seed: int, given: float | None) -> Texts:
     tables = _tables(name, task, seed)
     if tables:
         train = tables["train"]
-        pairs = zip(train["text"].to_pylist(), train["text_pair"].to_pylist(), strict=True)
-        words = fmean(len(f"{text} {pair or ''}".split()) for text, pair in pairs)
+        words = fmean(len(" ".join(texts).split()) for texts in segments(train))
         return Texts(train.num_rows, words, tables["test"].num_rows)
     known = Texts()
     if isinstance(task.source, HubSource):
@@ -370,8 +380,7 @@ def _tables(name: str, task: Task, seed: int) -> dict[str, pa.Table]:
             from rapt.data.prepare import prepare  # with pandas, which takes half a second
 
             return prepare(name, task, seed).tables
-        columns = ["text", "text_pair"]
         folder = paths.raw(name)
-        return {s: files.read_parquet(folder / f"{s}.parquet", columns) for s in ("train", "test")}
+        return {s: files.read_parquet(folder / f"{s}.parquet", COLUMNS) for s in ("train", "test")}
     except (RaptError, FileNotFoundError):
         return {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Any, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import (
     AfterValidator,
@@ -35,6 +35,10 @@ class Target(NamedTuple):
 
     measure: str
     share: float
+
+
+# Of task: to predict the class of a text, or to answer a question by one of its choices.
+Kind = Literal["classify", "choose"]
 
 
 class Section(BaseModel):

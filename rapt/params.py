@@ -38,11 +38,13 @@ from rapt.tuning.config import (
     Backbone,
     Denoiser,
     Full,
+    LinearProbe,
     PosteriorTarget,
     Reconstruction,
     Tfidf,
     TrainConfig,
     Tuner,
+    Untuned,
 )
 from rapt.utils.errors import RaptError, not_allowed
 
@@ -308,18 +310,32 @@ class Params(Section):
                     yield not_allowed(where, given, sorted(how.mechanisms))
 
     def _untunable(self) -> Iterable[str]:
-        """A fresh encoder has no weights to adapt: all of it learns, so no other tuner fits."""
+        """A tuner fits the kind of task, and a fresh encoder, of which all learns."""
         sweep = self.sweep
         given = {
-            (f"sweep.{key}", backbone, tuner)
+            (f"sweep.{key}", *factors)
             for key in ("tuners", "probes")
-            for _, backbone, tuner in product(sweep.train, sweep.backbones, getattr(sweep, key))
-        } | {(f"studies.{name}.tuner", s.backbone, s.tuner) for name, s in self.studies.items()}
-        fitting = [name for name, tuner in self.tuners.items() if isinstance(tuner, Full)]
-        for key, backbone, tuner in sorted(given):
-            known = backbone in self.backbones and tuner in self.tuners
-            if known and self.backbones[backbone].encoder and tuner not in fitting:
-                yield not_allowed(f"{key} (with backbone {backbone})", tuner, fitting)
+            for factors in product(sweep.train, sweep.backbones, getattr(sweep, key))
+        } | {
+            (f"studies.{name}.tuner", s.task, s.backbone, s.tuner)
+            for name, s in self.studies.items()
+        }
+        full = [name for name, tuner in self.tuners.items() if isinstance(tuner, Full)]
+        unfit = {"choose": LinearProbe, "classify": Untuned}
+        for key, task, backbone, tuner in sorted(given):
+            if backbone not in self.backbones or tuner not in self.tuners:
+                continue
+            kind, encoder = self.tasks[task].kind, self.backbones[backbone].encoder
+            if isinstance(self.tuners[tuner], unfit[kind]):
+                others = [n for n, how in self.tuners.items() if not isinstance(how, unfit[kind])]
+                yield not_allowed(f"{key} (with task {task}, of kind {kind})", tuner, others)
+            elif encoder and kind == "choose":
+                yield (
+                    f"backbones.{backbone}.encoder: got one with task {task}, of kind choose, "
+                    "expected null: a language model answers."
+                )
+            elif encoder and tuner not in full:
+                yield not_allowed(f"{key} (with backbone {backbone})", tuner, full)
 
     def _words_alone(self) -> Iterable[str]:
         """TF-IDF has no hidden states to compare, and no vectors to denoise."""
@@ -332,6 +348,9 @@ class Params(Section):
 
     def _without_clean(self) -> Iterable[str]:
         """Hidden states are compared layer by layer with those of the clean model."""
+        for task in self.sweep.train if self.sweep.layers else ():
+            if self.tasks[task].kind == "choose":
+                yield f"sweep.layers: got task {task}, of kind choose, expected kind classify."
         for name in self.sweep.backbones if self.sweep.layers else ():
             if name in self.backbones and self.backbones[name].encoder:
                 yield f"sweep.layers: got backbone {name} with an encoder, expected one without."

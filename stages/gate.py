@@ -47,6 +47,8 @@ def _rules(task: Task, gate: Gate, split: str) -> list[Rule]:
         rules += in_set("label", "labels", range(last + 1), f"0 to {last}")
     for name, attribute in (task.attributes or {}).items():
         rules += _attribute_rules(f"attribute_{name}", f"{name} values", attribute)
+    if task.choices:
+        rules.append(there("choices", "choices"))
     if task.entities:
         rules.append(flagged("every word has its tag", "as many tags as words", "is_tagged"))
     if split == "train":

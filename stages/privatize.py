@@ -43,6 +43,7 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
             embedding=embedding,
             seeds=p.seeds,
             **seeded.plain_facts(privatizer, plain_tokens),
+            kind=p.tasks[task].kind,
             labels=label.names if label else None,
         )
         files.write_json(folder / "statement.json", facts)

@@ -1,10 +1,14 @@
 """Split a task's texts into tagged words: `python -m stages.tag movies`."""
 
+from functools import reduce
+from itertools import chain, islice
+
 import pyarrow as pa
 
 from rapt import params, paths
+from rapt.data.examples import segments
 from rapt.text import language
-from rapt.text.tagging import Tagger
+from rapt.text.tagging import Tagged, Tagger
 from rapt.utils import files
 from rapt.utils.progress import bar
 from stages import run
@@ -24,19 +28,19 @@ def main(task: str) -> None:
 
 
 def _tagged(raw: pa.Table, tagger: Tagger, name: str) -> pa.Table:
-    """The columns of `raw` with words in the place of texts; a pair's words follow one another."""
-    texts = tagger.texts(raw["text"].to_pylist(), split="entities" in raw.column_names)
-    first = list(bar(texts, name, len(raw)))
-    second = list(tagger.texts(text or "" for text in raw["text_pair"].to_pylist()))
-    joined = [a.then(b) for a, b in zip(first, second, strict=True)]
-    segments = [[0] * len(a.words) + [1] * len(b.words) for a, b in zip(first, second, strict=True)]
+    """The columns of `raw` with words in the place of texts; segments follow one another."""
+    parts = list(segments(raw))
+    tagged = tagger.texts(chain.from_iterable(parts), split="entities" in raw.column_names)
+    texts = [list(islice(tagged, len(each))) for each in bar(parts, name, len(raw))]
+    joined = [reduce(Tagged.then, each) for each in texts]
+    places = [[at for at, part in enumerate(each) for _ in part.words] for each in texts]
     columns = {
         "example_id": raw["example_id"],
         "words": pa.array([text.words for text in joined], pa.list_(pa.string())),
         "pos": pa.array([text.pos for text in joined], pa.list_(pa.string())),
         "space_after": pa.array([text.space_after for text in joined], pa.list_(pa.bool_())),
         "identifier": pa.array([text.identifiers for text in joined], pa.list_(pa.string())),
-        "segment": pa.array(segments, pa.list_(pa.int8())),
+        "segment": pa.array(places, pa.list_(pa.int8())),
     }
     whole = ("label", "author", "entities")
     kept = [name for name in raw.column_names if name in whole or name.startswith("attribute_")]

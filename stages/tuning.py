@@ -51,13 +51,14 @@ def tune(
         for split in trained[0].logits
     }
     predictions.write(paths.predictions(kind, name), predicted)
+    chance = {"chance": 1 / len(statement["labels"])} if statement["kind"] == "choose" else {}
     cell.write(
         protection=statement["protection"],
         seeds=[one.result for one in trained],
         intervals={"accuracy": of_accuracy(predicted["test"].right)},
         device=", ".join(sorted({one.device for one in trained})),
         counts={split: len(of) for split, of in rows.items()},
-        baselines={"majority": predicted["test"].majority},
+        baselines={"majority": predicted["test"].majority} | chance,
     )
     for one in trained:  # only now: a killed stage resumes from them
         if one.checkpoint:

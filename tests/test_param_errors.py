@@ -20,6 +20,7 @@ STUDY = {
     "tuner": "lora",
 }
 VECTORS = {"type": "token-representation", "grid": 0.0009765625}
+CHOOSE = {"kind": "choose", "choices": "choices"}
 BINS = {"type": "bins", "column": "age", "least": 10, "most": 110, "count": 6, "edges": None}
 FILES = {"type": "files", "files": {"train": "a.tsv", "test": "b.tsv"}, "sha256": None}
 
@@ -269,6 +270,40 @@ FILES = {"type": "files", "files": {"train": "a.tsv", "test": "b.tsv"}, "sha256"
         (
             lambda c: c["studies"]["reconstruction-mean"].update(backbone="bilstm", tuner="prefix"),
             r"studies.reconstruction-mean.tuner \(with backbone bilstm\): got 'prefix', ",
+        ),
+        (
+            lambda c: (c["tuners"].update(asis="untuned"), c["sweep"].update(tuners=["asis"])),
+            r"sweep.tuners \(with task movies, of kind classify\): got 'asis', expected one of",
+        ),
+        (
+            lambda c: (
+                c["tasks"]["movies"].update(CHOOSE),
+                c["tuners"].update(probe="linear-probe"),
+                c["sweep"].update(probes=["probe"]),
+            ),
+            r"sweep.probes \(with task movies, of kind choose\): got 'probe', expected one of full",
+        ),
+        (
+            lambda c: (
+                c["tasks"]["movies"].update(CHOOSE),
+                c["sweep"].update(backbones=["bilstm"], tuners=["full"]),
+            ),
+            "backbones.bilstm.encoder: got one with task movies, of kind choose, expected null",
+        ),
+        (
+            lambda c: (
+                c["tasks"]["movies"].update(CHOOSE),
+                c["sweep"].update(layers=["t2t-75"]),
+            ),
+            "sweep.layers: got task movies, of kind choose, expected kind classify.",
+        ),
+        (
+            lambda c: c["tasks"]["tweets"].update(CHOOSE),
+            "tasks.tweets: got kind choose with choices, expected choose with choices and a label",
+        ),
+        (
+            lambda c: c["tasks"]["movies"].update(kind="chose"),
+            "tasks.movies.kind: got 'chose', expected one of choose, classify. Did you mean",
         ),
         (
             lambda c: c["backbones"]["bilstm"]["encoder"].update(type="lstm"),

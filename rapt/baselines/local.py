@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from rapt.tuning.tfidf import Text, counting, folds, rows, search, segments
+from rapt.tuning.tfidf import Text, counting, folds, of_pairs, rows, search, segments
 from rapt.tuning.tfidf import features as tf_idf_of
 
 if TYPE_CHECKING:
@@ -140,4 +140,4 @@ def texts(given: pa.Table) -> list[Text]:
         given: with the columns `words` and `segment` of data/tagged (docs/data.md).
     """
     words, places = given["words"].to_pylist(), given["segment"].to_pylist()
-    return segments(words, places, any(1 in place for place in places))
+    return segments(words, places, of_pairs(places))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import pyarrow as pa
 
+from rapt.data.examples import segments
 from rapt.data.prepare import identity
 
 
@@ -30,5 +31,4 @@ def _is_tagged(text: str | None, tags: Sequence[str] | None) -> bool:
 
 
 def _identities(table: pa.Table) -> list[str]:
-    pairs = zip(table["text"].to_pylist(), table["text_pair"].to_pylist(), strict=True)
-    return [identity(text, text_pair) for text, text_pair in pairs]
+    return list(map(identity, segments(table)))

@@ -10,11 +10,10 @@ from pydantic import (
     Field,
     FiniteFloat,
     PositiveInt,
-    field_validator,
     model_validator,
 )
 
-from rapt.param_types import Name, Section, Sha256, problem, unique
+from rapt.param_types import Kind, Name, Section, Sha256, problem, unique
 
 Column = Annotated[str, Field(description="name of a column")]
 
@@ -37,40 +36,39 @@ class PackageSource(Section):
     )
 
 
+Split = Literal["train", "test", "all"]
+
+
+def _whole(splits: dict[str, str]) -> dict[str, str]:
+    if set(splits) not in ({"train", "test"}, {"all"}):
+        raise problem(
+            f"got {', '.join(splits) or 'nothing'}, expected train and test, or all alone."
+        )
+    return splits
+
+
 class FilesSource(Section):
     """Local files: `train` and `test`, or one file `all` that is split at random."""
 
     type: Literal["files"]
-    files: dict[Literal["train", "test", "all"], str] = Field(description="split: path of its file")
-    sha256: dict[Literal["train", "test", "all"], Sha256] | None = Field(
+    files: Annotated[dict[Split, str], AfterValidator(_whole)] = Field(
+        description="split: path of its file"
+    )
+    sha256: dict[Split, Sha256] | None = Field(
         None, description="split: sha256 of its file; null: not checked"
     )
 
-    @field_validator("files")
-    @classmethod
-    def _whole(cls, files: dict[str, str]) -> dict[str, str]:
-        if set(files) not in ({"train", "test"}, {"all"}):
-            raise problem(
-                f"got {', '.join(files) or 'nothing'}, expected train and test, or all alone."
-            )
-        return files
-
 
 class HubSource(Section):
-    """A data set of the Hugging Face hub at a pinned revision."""
+    """A data set of the Hugging Face hub at a pinned revision; `all` is split at random."""
 
     type: Literal["hub"]
     dataset: str = Field(description="owner/name")
     config: str | None = Field(None, description="the data set's configuration")
     revision: str = Field(pattern=r"^[0-9a-f]{40}$", description="its commit")
-    splits: dict[Literal["train", "test"], str] = Field(description="our split: the data set's")
-
-    @field_validator("splits")
-    @classmethod
-    def _whole(cls, splits: dict[str, str]) -> dict[str, str]:
-        if set(splits) != {"train", "test"}:
-            raise problem(f"got {', '.join(splits) or 'nothing'}, expected train and test.")
-        return splits
+    splits: Annotated[dict[Split, str], AfterValidator(_whole)] = Field(
+        description="our split: the data set's"
+    )
 
 
 class Format(Section):
@@ -165,11 +163,21 @@ class Rows(Section):
 class Task(Section):
     """A data set: its source, its format, and the columns and rows that are used."""
 
+    kind: Kind = Field(
+        "classify",
+        description="classify: predict the class of a text. choose: answer a question by the "
+        "letter of one of its choices",
+    )
     source: PackageSource | FilesSource | HubSource = Field(discriminator="type")
     format: Format | None = Field(None, description="of its files; null for the hub")
     text: str = Field("text", description="column of the text")
     text_pair: str | None = Field(
         None, description="column of a pair's second text; null: single texts"
+    )
+    choices: str | None = Field(
+        None,
+        description="of kind choose: the column of a question's choices, one for each name of "
+        "the label, which are their letters",
     )
     entities: str | None = Field(
         None, description="where a text is a list of words: the column of their BIO tags"
@@ -184,15 +192,26 @@ class Task(Section):
     exclude: dict[str, list[str]] | None = Field(
         None, description="rows left out: column, then its values"
     )
+    max_words: PositiveInt | None = Field(
+        None, description="longer rows are left out, by words between spaces; null: none is"
+    )
     rows: Rows = Rows()
 
     @model_validator(mode="after")
     def _consistent(self) -> Task:
         if self.source.type != "hub" and self.format is None:
             raise problem(f"got no format, expected one for a {self.source.type} source.")
-        if self.entities and self.text_pair:
-            raise problem("got entities and text_pair, expected one of them.")
-        single = self.source.type == "package" or "all" in getattr(self.source, "files", {})
+        given = [name for name in ("entities", "text_pair", "choices") if getattr(self, name)]
+        if len(given) > 1:
+            raise problem(f"got {' and '.join(given)}, expected one of them.")
+        if (self.kind == "choose") != bool(self.choices and self.label):
+            given = "with" if self.choices else "without"
+            raise problem(
+                f"got kind {self.kind} {given} choices, expected choose with choices and a label, "
+                "or classify without."
+            )
+        splits = {"files": "files", "hub": "splits"}.get(self.source.type)
+        single = splits is None or "all" in getattr(self.source, splits)
         if (single or self.authors) and self.rows.test is None:
             divided = "authors are" if self.authors else "one file is"
             raise problem(f"got no rows.test, expected a number, as {divided} divided.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from rapt.data import attributes, read, sources
 from rapt.data.config import Bins, Label, MostFrequent, Task, Values
+from rapt.data.examples import COLUMNS, segments_of
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 
@@ -41,10 +42,10 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
     """Read a task's source and make its examples.
 
     Rows are dropped in this order, and counted. First go excluded values, unlabelled by the
-    threshold, other attribute values, unknown authors and empty texts. Then go training rows that
-    are also in the evaluation split, attribute values that are not among the most frequent, and
-    rows not drawn. The draw depends only on the seed, the task's name and the rows. It is the same
-    on every machine, and a smaller sample is a part of a larger one.
+    threshold, other attribute values, unknown authors, empty texts and long ones. Then go training
+    rows that are also in the evaluation split, attribute values that are not among the most
+    frequent, and rows not drawn. The draw depends only on the seed, the task's name and the rows.
+    It is the same on every machine, and a smaller sample is a part of a larger one.
 
     Rows that are divided here are divided after the most frequent values are known. Only then are
     the training rows that are in both splits dropped. The most frequent values are therefore
@@ -67,8 +68,11 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
     _attributes(rows, task)
     if task.authors:
         rows.drop(_is_blank(rows.frame, _author_columns(task)), "unknown author")
-    texts = ["text", "text_pair"] if task.text_pair else ["text"]
-    rows.drop(_is_blank(rows.frame, texts), "empty text")
+    lengths = _each(rows.frame, lambda texts: [len(text.split()) for text in texts])
+    rows.drop(lengths.map(min) == 0, "empty text")
+    if task.max_words:
+        lengths = lengths[rows.frame.index]
+        rows.drop(lengths.map(sum) > task.max_words, "longer than max_words")
     if "all" in loaded.splits or task.authors:
         _most_frequent(rows, name, task)
         _divide(rows, name, task, seed)
@@ -91,14 +95,14 @@ def normalized(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def identity(text: str | None, text_pair: str | None) -> str:
+def identity(parts: Sequence[str]) -> str:
     """Return the key by which two examples count as duplicates: the normalized text.
 
-    For a pair it is both texts, in either order. A pair that shares only one text with another is a
-    different example. In Quora Question Pairs 1,346 questions are in both splits, in different
+    Of several texts it is all of them, in any order. A pair that shares only one text with another
+    is a different example. In Quora Question Pairs 1,346 questions are in both splits, in different
     pairs.
     """
-    return "\0".join(sorted(normalized(t) for t in (text, text_pair) if t is not None))
+    return "\0".join(sorted(map(normalized, parts)))
 
 
 class _Rows:
@@ -136,11 +140,16 @@ def _frame(name: str, task: Task, loaded: sources.Loaded) -> pd.DataFrame:
             "split": split,
             "row": range(1, len(next(iter(table.columns.values()))) + 1),
             "text_pair": None,
+            "choices": None,
         }
         if task.entities:
             columns |= _tagged(table, task, task.entities, key)
+        if task.choices and task.label:
+            columns["choices"] = _choices(table, task.choices, len(task.label.names), key)
         for column, (theirs, where) in used.items():
             columns[column] = read.strings(table.columns, theirs, where, table.where)
+        if task.text_pair:
+            columns["text_pair"] = [text or "" for text in columns["text_pair"]]
         frames.append(pd.DataFrame(columns, dtype=object))
     return pd.concat(frames, ignore_index=True)
 
@@ -157,6 +166,22 @@ def _tagged(split: sources.Split, task: Task, entities: str, key: str) -> dict[s
         )
     texts = [None if text is None else " ".join(text) for text in words]
     return {"text": texts, "entities": tags}
+
+
+def _choices(split: sources.Split, name: str, count: int, key: str) -> list[list[str]]:
+    """Return the choices of each question."""
+    column = read.column(split.columns, name, f"{key}.choices", split.where)
+    choices = [[str(choice) for choice in each] if _is_list(each) else [] for each in column]
+    if bad := sum(len(each) != count for each in choices):
+        raise RaptError(
+            f"{split.where}: {key}.choices: got something else in {bad} of {len(choices)} rows, "
+            f"expected a list of {count} choices, as label.names has letters."
+        )
+    return choices
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple) and None not in value
 
 
 def _are_tags(words: list[str] | None, tags: list[str] | None) -> bool:
@@ -268,8 +293,13 @@ def _overlaps(rows: _Rows) -> None:
 
 def _keys(frame: pd.DataFrame) -> pd.Series:
     """Return each row's `identity`."""
-    examples = zip(frame["text"], frame["text_pair"], strict=True)
-    return pd.Series([identity(*example) for example in examples], index=frame.index, dtype=object)
+    return _each(frame, identity)
+
+
+def _each(frame: pd.DataFrame, of: Callable[[list[str]], Any]) -> pd.Series:
+    """Apply a function to the texts of each row."""
+    texts = map(segments_of, *(frame[name] for name in COLUMNS))
+    return pd.Series(map(of, texts), index=frame.index, dtype=object)
 
 
 def _author_columns(task: Task) -> list[str]:
@@ -338,6 +368,7 @@ def _table(frame: pd.DataFrame, split: str, task: Task, edges: dict[str, list[fl
         "example_id": pa.array([f"{split}-{n:06d}" for n in range(len(frame))], pa.string()),
         "text": pa.array(frame["text"], pa.string()),
         "text_pair": pa.array(frame["text_pair"], pa.string()),
+        "choices": pa.array(frame["choices"], pa.list_(pa.string())),
         "label": pa.array(frame["label"] if task.label else [None] * len(frame), pa.int64()),
     }
     if task.entities:

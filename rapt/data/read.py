@@ -46,7 +46,7 @@ def strings(columns: Columns, name: str, key: str, where: str) -> list[str | Non
     Raises:
         RaptError: There is no such column (`key` of params.yaml names it), or it holds lists.
     """
-    values = _column(columns, name, key, where)
+    values = column(columns, name, key, where)
     if any(isinstance(value, list | tuple | dict | bytes) for value in values):
         raise RaptError(f"{where}: {key}: got lists in column {name!r}, expected text or numbers.")
     return [None if _is_null(value) else str(value) for value in values]
@@ -59,13 +59,13 @@ def word_lists(columns: Columns, name: str, key: str, where: str) -> list[list[s
         RaptError: There is no such column (`key` of params.yaml names it), or it holds anything
             else than lists of words without white space.
     """
-    column = _column(columns, name, key, where)
-    if others := sum(not _is_words(value) for value in column if value is not None):
+    values = column(columns, name, key, where)
+    if others := sum(not _is_words(value) for value in values if value is not None):
         raise RaptError(
-            f"{where}: {key}: got something else in {others} of {len(column)} rows of column "
+            f"{where}: {key}: got something else in {others} of {len(values)} rows of column "
             f"{name!r}, expected a list of words without white space in each."
         )
-    return [value if value is None else list(value) for value in column]
+    return [value if value is None else list(value) for value in values]
 
 
 def missing_column(key: str, name: str, columns: list[str]) -> str:
@@ -89,11 +89,16 @@ def is_header(names: Sequence[str]) -> bool:
     )
 
 
-def _column(columns: Columns, name: str, key: str, where: str) -> Sequence[Any]:
+def column(columns: Columns, name: str, key: str, where: str) -> Sequence[Any]:
+    """One column as it is.
+
+    Raises:
+        RaptError: There is no such column (`key` of params.yaml names it).
+    """
     if name not in columns:
         raise RaptError(f"{where}: {missing_column(key, name, list(columns))}")
-    column = columns[name]
-    return column.to_pylist() if isinstance(column, pa.ChunkedArray) else column
+    found = columns[name]
+    return found.to_pylist() if isinstance(found, pa.ChunkedArray) else found
 
 
 def _is_words(value: Any) -> bool:

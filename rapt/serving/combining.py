@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.special import softmax
 
 from rapt.baselines import local
 from rapt.baselines.combined import combined, weights
-from rapt.serving.protocol import Provider, Text, asked
+from rapt.serving.protocol import Provider, Text, asked, readable
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagging import Tagger
 from rapt.tuning.config import TrainConfig
@@ -63,6 +64,7 @@ class Combined:
         with np.errstate(divide="ignore"):
             given = np.log(np.array(answers).reshape(-1, classes))
         self.weight = weights(given, self.model.held_out[held], labels[held])
+        self._pairs = contract.segments == 2
         self._tagger = Tagger(tagger, tags=False)
 
     def __call__(
@@ -76,7 +78,10 @@ class Combined:
         """
         with np.errstate(divide="ignore"):
             given = np.log(np.asarray(answers, np.float64))
-        own = self.model.logits([[s.words for s in self._tagger.texts(text)] for text in texts])
+        words = [[s.words for s in self._tagger.texts(text)] for text in texts]
+        if not self._pairs:
+            words = [[list(chain.from_iterable(segments))] for segments in words]
+        own = self.model.logits(words)
         return [list(map(float, row)) for row in softmax(combined(self.weight, given, own), axis=1)]
 
     def said(self) -> str:
@@ -101,10 +106,12 @@ def _train(folder: Path) -> pa.Table:
 
 def _sent(released: pa.Table, contract: Contract) -> list[Text]:
     """Return rows of a release as a query has them, without words beyond what a model reads."""
-    texts, most = [], contract.max_tokens
+    texts = []
     for row in released.to_pylist():
         places = row["segment"]
-        kept = [at for at, place in enumerate(places) if places[:at].count(place) < most]
+        parts = [[at for at, of in enumerate(places) if of == k] for k in range(contract.segments)]
+        read = readable(list(map(len, parts)), contract)
+        kept = [at for part, which in zip(parts, read, strict=True) for at in part[which]]
         vectors = None
         if contract.statement.vectors:
             vectors = np.array([row["vectors"][at] for at in kept], "<f4").tobytes()

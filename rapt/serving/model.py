@@ -14,7 +14,7 @@ from rapt import models
 from rapt.serving.protocol import Text, check, contract_of
 from rapt.tuning.backbones import embedding_size, load_tokenizer, most_tokens
 from rapt.tuning.denoising import load_denoised
-from rapt.tuning.inputs import numbered, tokenized
+from rapt.tuning.inputs import letter_tokens, numbered, tokenized
 from rapt.tuning.model import load
 from rapt.tuning.tfidf import TERMS, TfidfModel, segments
 from rapt.tuning.train import logits
@@ -36,7 +36,10 @@ class Adapted:
                 return
             where = models.folder(self.contract.backbone, self.contract.backbone_sha256)
             self._tokenizer = load_tokenizer(where)
-            self._model = load(folder, where, self.contract.quantize, self.contract.precision)
+            letters = letter_tokens(self._tokenizer, self.contract.letters)
+            self._model = load(
+                folder, where, self.contract.quantize, self.contract.precision, letters
+            )
             self._denoised = load_denoised(folder) if self.contract.denoiser else None
         except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
             raise RaptError(
@@ -71,19 +74,21 @@ class Adapted:
         """
         if self._words:
             contract = self.contract
-            texts = columns["words"], columns["segment"], contract.pair, contract.max_tokens
+            pair = contract.segments == 2
+            texts = columns["words"], columns["segment"], pair, contract.max_tokens
             return torch.from_numpy(np.exp(self._words.logits(segments(*texts))))
         if vectors is not None:
             columns = {**columns, "row": numbered(columns["words"])}
         if self._denoised:
             columns, vectors = self._denoised.named_in(columns), self._denoised.vectors
-        split = tokenized(columns, self._tokenizer, self.contract.max_tokens, vectors)
+        most, letters = self.contract.max_tokens, self.contract.letters
+        split = tokenized(columns, self._tokenizer, most, vectors, letters)
         longest = max(len(tokens) for tokens in split.tokens)
-        most = most_tokens(self._model.backbone)
-        if most is not None and longest > most:
-            raise RaptError(f"texts: got {longest} tokens in one, expected at most {most}.")
+        room = most_tokens(self._model.backbone)
+        if room is not None and longest > room:
+            raise RaptError(f"texts: got {longest} tokens in one, expected at most {room}.")
         scores = logits(self._model, split, self._tokenizer.pad_token_id, BATCH)
-        return scores.double().softmax(1)
+        return scores[:, : len(self.contract.labels)].double().softmax(1)
 
 
 def _vectors(texts: list[Text], dimension: int) -> Tensor:

@@ -24,7 +24,13 @@ HELD = ("mechanism", "parameters", "categories", "eta", "table_sha256")
 
 
 def predict(
-    text: Annotated[str, typer.Argument(help="A text, a file with one a line, or - for stdin.")],
+    text: Annotated[
+        str,
+        typer.Argument(
+            help="A text, a file with one a line, or - for stdin. Tabs part the texts of a pair, "
+            "or a question and its choices."
+        ),
+    ],
     adapter: Annotated[
         str, typer.Option(help="A tuned seed's folder, or the address of `rapt serve`.")
     ],
@@ -36,9 +42,6 @@ def predict(
             help="Privacy parameter; else that of the training data.",
         ),
     ] = None,
-    pair: Annotated[
-        bool, typer.Option("--pair", help="Texts are two segments, a tab between them.")
-    ] = False,
     table: Annotated[
         Path | None, typer.Option(help="Embedding table; else the release's, or MiniLM's.")
     ] = None,
@@ -72,14 +75,9 @@ def predict(
     texts = _texts(text)
     provider = opened(adapter)
     contract = provider.contract
-    if pair != contract.pair:
-        got, expected, step = "pairs", "single texts", "Leave out"
-        if contract.pair:
-            got, expected, step = "single texts", "pairs", "Add"
-        raise RaptError(
-            f"pair: got {got}, expected {expected}, as the adapter was tuned on. {step} --pair."
-        )
-    segments = [_segments(number, one, pair) for number, one in enumerate(texts, start=1)]
+    segments = [
+        _segments(number, one, contract.segments) for number, one in enumerate(texts, start=1)
+    ]
     if release is not None:
         _hold(contract, release)
     elif is_url(adapter) and not as_told:
@@ -138,11 +136,12 @@ def _texts(given: str) -> list[str]:
     return texts
 
 
-def _segments(number: int, text: str, pair: bool) -> list[str]:
-    segments = text.split("\t") if pair else [text]
-    if pair and len(segments) != 2:
+def _segments(number: int, text: str, count: int) -> list[str]:
+    segments = text.split("\t") if count > 1 else [text]
+    if len(segments) != count:
         raise RaptError(
-            f"text {number}: got {len(segments)} segments, expected 2 with a tab between them."
+            f"text {number}: got {len(segments)} segments, expected {count} with a tab between "
+            "them, as the adapter was tuned on."
         )
     return segments
 

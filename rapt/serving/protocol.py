@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Protocol, TypeVar
+from typing import Annotated, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -37,7 +38,7 @@ class Text(Message):
     """
 
     words: list[str]
-    segment: list[Literal[0, 1]]
+    segment: list[Annotated[int, Field(ge=0)]]
     plain: list[str]
     vectors: bytes | None = None
 
@@ -118,18 +119,40 @@ def read_contract(content: bytes, where: str) -> Contract:
     """
     contract = read(CONTRACT, content, where)
     statement, labels = contract.statement, contract.labels
+    of_kind = {"classify": (1, 2), "choose": (1 + len(labels),)}
     distinct = bool(labels) and len(set(labels)) == len(labels)
     for key, holds, expected in (
         ("statement.embedding", NAMED.fullmatch(statement.embedding), "a name"),
         ("statement.table_sha256", HASH.fullmatch(statement.table_sha256), "64 hex digits"),
         # `type` is the key of the mechanism's name in params.yaml.
         ("statement.parameters", "type" not in statement.parameters, "a mechanism's alone"),
+        ("segments", contract.segments in of_kind[contract.kind], "as many as its kind has"),
         ("held_out", 0 <= contract.held_out <= 0.5, "a share from 0 to 0.5"),
         ("labels", distinct and all(map(str.isprintable, labels)), "printable names, each once"),
     ):
         if not holds:
             raise RaptError(f"{where}: {key}: got something else, expected {expected}.")
     return contract
+
+
+def readable(sizes: Sequence[int], contract: Contract) -> list[slice]:
+    """Return the words of each segment that the model can read, at one token or more per word.
+
+    A pair shares the tokens equally; a segment that is shorter than its half leaves the rest to the
+    other. Of a question with choices, the last words are read, and all words of the choices.
+
+    Args:
+        sizes: the number of words of each segment.
+        contract: of the model.
+    """
+    most = contract.max_tokens
+    if contract.kind == "choose":
+        question, *choices = sizes
+        unread = max(0, question - max(0, most - sum(choices)))
+        return [slice(unread, None), *(slice(None) for _ in choices)]
+    if len(sizes) == 1:
+        return [slice(most)]
+    return [slice(most - min(other, most // 2)) for other in reversed(sizes)]
 
 
 def check(texts: list[Text], contract: Contract) -> None:
@@ -142,12 +165,12 @@ def check(texts: list[Text], contract: Contract) -> None:
     for number, text in enumerate(texts):
         if len(text.segment) != len(text.words):
             raise _wrong(number, "segment", len(text.segment), "one entry for each word")
-        for segment in (0, 1):
-            if text.segment.count(segment) > contract.max_tokens:
-                count = text.segment.count(segment)
+        for segment, count in Counter(text.segment).items():
+            if count > contract.max_tokens:
                 raise _wrong(number, "words", count, f"at most {contract.max_tokens} of a segment")
-        if 1 in text.segment and not contract.pair:
-            raise RaptError(f"texts.{number}: got two segments, expected one.")
+            if segment >= contract.segments:
+                got, most = f"segment {segment}", contract.segments - 1
+                raise _wrong(number, "segment", got, f"none above {most}")
         if len(text.plain) not in lengths:
             raise _wrong(number, "plain", len(text.plain), ", ".join(map(str, lengths)))
         if text.vectors is None and contract.statement.vectors:

@@ -31,7 +31,7 @@ from rapt.release.text import (
     losses,
     tagged_pieces,
 )
-from rapt.serving.protocol import Text
+from rapt.serving.protocol import Text, readable
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagging import Tagged, Tagger
 from rapt.tuning.inference_spec import Contract
@@ -113,7 +113,7 @@ class Repeater:
             )
 
     def __call__(self, texts: Sequence[Sequence[str]]) -> tuple[list[Text], Counts]:
-        """Privatize [k; x] for each text x, of one segment or two.
+        """Privatize [k; x] for each text x, given by its segments.
 
         Words beyond the model's length limit are not sent, as they would spend privacy for nothing.
         The ledger counts the others.
@@ -128,13 +128,13 @@ class Repeater:
         sent, shown, counts = [], list[list[Word]](), Counts()
         for text, plain in zip(texts, self._plain_copies(len(texts)), strict=True):
             parts = [next(released) for _ in text]
-            most = self._most([len(words) for words, _ in parts])
-            words = [words[:n] for (words, _), n in zip(parts, most, strict=True)]
-            vectors = [vectors[:n].tobytes() for (_, vectors), n in zip(parts, most, strict=True)]
+            read = readable([len(words) for words, _ in parts], self.contract)
+            words = [words[at] for (words, _), at in zip(parts, read, strict=True)]
+            vectors = [vectors[at].tobytes() for (_, vectors), at in zip(parts, read, strict=True)]
             sent.append(
                 Text(
                     words=[word.released for part in words for word in part],
-                    segment=[(0, 1)[number] for number, part in enumerate(words) for _ in part],
+                    segment=[number for number, part in enumerate(words) for _ in part],
                     plain=plain,
                     vectors=b"".join(vectors) if self._of_vectors else None,
                 )
@@ -145,17 +145,6 @@ class Repeater:
             raw = [segment for text in texts for segment in text]
             self._account.spend(losses(raw, shown, self._made))
         return sent, counts
-
-    def _most(self, sizes: Sequence[int]) -> list[int]:
-        """Bound the words of each segment that the model can read, at one token or more per word.
-
-        A pair shares the tokens equally; a segment that is shorter than its half leaves the rest to
-        the other.
-        """
-        most = self.contract.max_tokens
-        if len(sizes) == 1:
-            return [most]
-        return [most - min(other, most // 2) for other in reversed(sizes)]
 
     def said(self, counts: Counts) -> Iterator[str]:
         """Yield the messages for the user: which words are protected, and the privacy loss."""

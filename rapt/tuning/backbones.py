@@ -24,13 +24,17 @@ from peft.utils.constants import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPP
 from torch import Tensor
 from transformers import (
     AutoModel,
+    AutoModelForCausalLM,
     AutoModelForTextEncoding,
     BitsAndBytesConfig,
     PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
-from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    MODEL_FOR_TEXT_ENCODING_MAPPING,
+)
 
 from rapt import models
 from rapt.tuning.bilstm import BiLstmConfig, BiLstmModel
@@ -55,6 +59,37 @@ def bare_model(config: PretrainedConfig, load: Callable[[Any], PreTrainedModel])
     model = load(AutoModelForTextEncoding if has_own else AutoModel)
     encoder: Any = model.get_encoder() if model.config.is_encoder_decoder else model
     return encoder
+
+
+def _language_model(
+    config: PretrainedConfig, load: Callable[[Any], PreTrainedModel]
+) -> PreTrainedModel:
+    """Make a causal language model, if its logits are its head's of the last hidden states."""
+    kind = config.model_type
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or config.is_encoder_decoder:
+        raise RaptError(f"the backbone: got {kind}, expected a causal language model.")
+    model = load(AutoModelForCausalLM)
+    tokens = torch.tensor([[3, 4], [3, 5]], device=model.device)
+    with torch.no_grad():
+        states = _bare(model)(tokens).last_hidden_state
+        own, ours = model(tokens).logits, model.get_output_embeddings()(states)
+    if not torch.allclose(states[0, 0].float(), states[1, 0].float(), atol=1e-2):
+        raise RaptError(
+            f"the backbone: got {kind}, which reads the words to come, expected a causal language "
+            "model."
+        )
+    if not torch.allclose(own.float(), ours.float(), atol=1e-2):
+        raise RaptError(
+            f"the backbone: got {kind}, which changes its head's logits, expected one that does "
+            "not."
+        )
+    return model
+
+
+def writes(model: PreTrainedModel | PeftModel) -> bool:
+    """Return whether a model has a head that writes text."""
+    base: Any = model.get_base_model() if isinstance(model, PeftModel) else model
+    return base.get_output_embeddings() is not None
 
 
 def lora_modules(model: PreTrainedModel) -> list[str] | str | None:
@@ -87,7 +122,10 @@ def prefix_goes(model: PreTrainedModel) -> Literal["inputs", "attention", "nowhe
 
 
 def load_model(
-    folder: Path, quantize: Literal["4bit"] | None = None, frozen: Precision | None = None
+    folder: Path,
+    quantize: Literal["4bit"] | None = None,
+    frozen: Precision | None = None,
+    writes: bool = False,
 ) -> PreTrainedModel:
     """Load a model without its head, or a tuned BiLSTM, from safetensors only.
 
@@ -97,10 +135,11 @@ def load_model(
             bfloat16 as compute type.
         frozen: type of the weights if they are frozen, in which case they may be spread over
             several GPUs. None: they learn, in float32.
+        writes: whether to load a causal language model, with its head.
 
     Raises:
         RaptError: weights are missing, or the model cannot be quantized on this machine, or is
-            too large.
+            too large, or does not write text.
     """
     warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")  # internal to PEFT
     warnings.filterwarnings("ignore", message=".*fan_in_fan_out.*")  # PEFT corrects it itself
@@ -112,7 +151,7 @@ def load_model(
     if not quantize:
         dtype = torch.bfloat16 if frozen == "bf16" else torch.float32
         load = partial(models.load, folder=folder, dtype=dtype, **where)
-        return _whole(bare_model(config, load))
+        return _whole(_language_model(config, load) if writes else bare_model(config, load))
     how = BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
@@ -121,7 +160,7 @@ def load_model(
     )
     where = where or {"device_map": {"": 0}}
     load = partial(models.load, folder=folder, quantization_config=how, **where)
-    model = bare_model(config, load)
+    model = _language_model(config, load) if writes else bare_model(config, load)
     return prepare_model_for_kbit_training(_whole(model), use_gradient_checkpointing=False)
 
 
@@ -198,8 +237,9 @@ def embedding_size(model: PreTrainedModel | PeftModel) -> int:
 
 
 def _bare(model: PreTrainedModel | PeftModel) -> Any:
-    """The backbone inside PEFT."""
-    return model.get_base_model() if isinstance(model, PeftModel) else model
+    """The backbone inside PEFT, without a head."""
+    base: Any = model.get_base_model() if isinstance(model, PeftModel) else model
+    return base.base_model if writes(base) else base
 
 
 def check_vectors(model: PreTrainedModel | PeftModel, vectors: Tensor | None) -> None:
@@ -260,7 +300,7 @@ def _forward(model: Any, bare: Any, inputs: dict[str, Any]) -> Tensor:
         del inputs["token_type_ids"]
     count = virtual_tokens(model)
     if not count:
-        return model(**inputs).last_hidden_state.float()
+        return bare(**inputs).last_hidden_state.float()
     rows = len(inputs["attention_mask"])
     inputs["attention_mask"] = _before(inputs["attention_mask"], 1, count)
     learned: Any = model.get_prompt(rows)

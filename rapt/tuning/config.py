@@ -99,6 +99,12 @@ class LinearProbe(Section):
     )
 
 
+class Untuned(Section):
+    """A language model as it is: nothing learns. Only for tasks of kind choose."""
+
+    type: Literal["untuned"] = "untuned"
+
+
 class Tfidf(Section):
     """Logistic regression on TF-IDF of the released words, without a backbone; the cheapest.
 
@@ -121,7 +127,7 @@ class OtherTuner(Section, ABC):
 
 
 _Own = Annotated[
-    Lora | PromptTuning | PrefixTuning | PTuning | Full | LinearProbe | Tfidf,
+    Lora | PromptTuning | PrefixTuning | PTuning | Full | LinearProbe | Untuned | Tfidf,
     Field(discriminator="type"),
 ]
 # Another package adds one by an entry point of this group.

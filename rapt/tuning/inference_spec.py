@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
+from rapt.param_types import Kind
 from rapt.tuning.config import DenoiserType, Precision, Run
 from rapt.utils import files
 
@@ -48,6 +50,8 @@ class Contract:
 
     Attributes:
         plain: the public sequences of plain words; each text has a privatized copy of one.
+        kind: of the task.
+        segments: how many a text has: 1, 2 of a pair, or a question and its choices.
         backbone: the model's name in params.yaml.
         denoiser: the provider's denoiser, by the vectors in the folder `denoised`; None: words are
             read as released. It requires nothing of the user.
@@ -55,8 +59,9 @@ class Contract:
     """
 
     statement: Statement
+    kind: Kind
     labels: list[str]
-    pair: bool
+    segments: int
     plain: list[list[str]]
     backbone: str
     backbone_sha256: str | None
@@ -66,6 +71,11 @@ class Contract:
     denoiser: DenoiserType | None
     held_out: float = 0.0
 
+    @property
+    def letters(self) -> list[str]:
+        """The letters of a question's choices, which are its labels; none of another kind."""
+        return self.labels if self.kind == "choose" else []
+
 
 def write(run: Run, statement: Mapping[str, Any]) -> None:
     """Write the contract of a run on a release with this statement beside its adapter."""
@@ -73,8 +83,9 @@ def write(run: Run, statement: Mapping[str, Any]) -> None:
     segments = files.read_parquet(data / "train.parquet", ["segment"])["segment"].to_pylist()
     contract = Contract(
         statement=Statement(**{field.name: statement[field.name] for field in fields(Statement)}),
+        kind=statement["kind"],
         labels=statement["labels"],
-        pair=any(1 in segment for segment in segments),
+        segments=1 + max(chain.from_iterable(segments), default=0),
         plain=_sequences(data / "plain.parquet"),
         backbone=run.backbone_name,
         backbone_sha256=run.backbone_sha256,

@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from rapt.utils import files
+from rapt.utils.errors import RaptError
 
 VECTORS = "vectors"  # the column of a release that has one for each word
 NO_PLAIN = -1
@@ -108,6 +109,7 @@ def read_split(
     tokenizer: PreTrainedTokenizerBase,
     max_tokens: int,
     known: WordVectors | None = None,
+    letters: Sequence[str] = (),
 ) -> Split:
     """Tokenize one split of a release (docs/data.md); its vectors, if any, replace words.
 
@@ -124,7 +126,7 @@ def read_split(
         columns, vectors = known.named_in(table.to_pydict()), known.vectors
     else:
         columns, vectors = table.to_pydict(), None
-    return tokenized(columns, tokenizer, max_tokens, vectors)
+    return tokenized(columns, tokenizer, max_tokens, vectors, letters)
 
 
 def numbered(texts: Sequence[Sequence[str]]) -> list[list[int]]:
@@ -145,8 +147,11 @@ def tokenized(
     tokenizer: PreTrainedTokenizerBase,
     max_tokens: int,
     vectors: Tensor | None = None,
+    letters: Sequence[str] = (),
 ) -> Split:
     """Tokenize privatized texts, given by the columns of a release; see `read_split`.
+
+    With letters, a text is a question and a choice for each of them, and becomes a prompt.
 
     If words have vectors (R, h), the columns `row` and `plain_row` say which row each word of
     `words` and of `plain` has, or NO_ROW. A vector takes one position instead of the word's tokens.
@@ -165,13 +170,38 @@ def tokenized(
         return [_Word(before + text, row) for text, row in zip(texts, rows, strict=True)]
 
     for i, segment in enumerate(columns["segment"]):
-        halves: tuple[list[_Word], list[_Word]] = ([], [])
-        for word, half in zip(given(words[i], rows[i]), segment, strict=True):
-            halves[half].append(word)
-        _append(
-            split, tokenizer, given(plain[i], plain_rows[i]), *_cut(tokenizer, *halves, max_tokens)
-        )
+        parts: list[list[_Word]] = [[] for _ in range(max(2, 1 + len(letters)))]
+        for word, part in zip(given(words[i], rows[i]), segment, strict=True):
+            parts[part].append(word)
+        if letters:
+            first, second = _prompt(tokenizer, letters, parts, max_tokens), list[_Word]()
+        else:
+            first, second = _cut(tokenizer, parts[0], parts[1], max_tokens)
+        _append(split, tokenizer, given(plain[i], plain_rows[i]), first, second)
     return split
+
+
+def _prompt(
+    tokenizer: PreTrainedTokenizerBase,
+    letters: Sequence[str],
+    parts: Sequence[list[_Word]],
+    max_tokens: int,
+) -> list[_Word]:
+    """Return a question, each choice after its letter, and a request for the answer.
+
+    A question that is too long keeps its last words, as they ask it.
+    """
+    rest = []
+    for letter, choice in zip(letters, parts[1:], strict=True):
+        rest += [_Word(f"\n{letter}.", NO_ROW), *choice]
+    rest.append(_Word("\nAnswer:", NO_ROW))
+    room, question = max_tokens - sum(_sizes(tokenizer, rest)), parts[0][::-1]
+    if room < 0:
+        raise RaptError(
+            f"train.max_tokens: got {max_tokens}, expected at least {max_tokens - room}, for the "
+            "choices of each question. Raise it, or lower the task's max_words."
+        )
+    return _fitting(question, _sizes(tokenizer, question), room)[::-1] + rest
 
 
 def _before_words(tokenizer: PreTrainedTokenizerBase) -> str:
@@ -206,6 +236,22 @@ def word_pieces(tokenizer: PreTrainedTokenizerBase, words: Sequence[str]) -> lis
     """Return the tokens of each word as inside a text."""
     before = _before_words(tokenizer)
     return _pieces(tokenizer, [before + word for word in words])
+
+
+def letter_tokens(tokenizer: PreTrainedTokenizerBase, letters: Sequence[str]) -> list[int]:
+    """Return the token of each letter, as it stands after a prompt.
+
+    Raises:
+        RaptError: a letter is more than one token, or two are the same.
+    """
+    pieces = word_pieces(tokenizer, letters)
+    tokens = [piece[0] for piece in pieces if len(piece) == 1]
+    if len(set(tokens)) < len(letters):
+        raise RaptError(
+            f"label.names: got {', '.join(letters)}, expected names that are one token each for "
+            "the backbone, as A, B, C, D."
+        )
+    return tokens
 
 
 def _pieces(tokenizer: PreTrainedTokenizerBase, words: list[str]) -> list[list[int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +22,7 @@ from peft import (
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rapt.tuning import backbones, bilstm
@@ -36,6 +38,7 @@ from rapt.tuning.config import (
     PromptTuning,
     PTuning,
     Tuner,
+    Untuned,
 )
 from rapt.tuning.inputs import Batch, pooled
 from rapt.utils.device import device
@@ -53,19 +56,20 @@ def load_backbone(
     quantize: Literal["4bit"] | None = None,
     frozen: Precision | None = None,
     encoder: BiLstm | None = None,
+    writes: bool = False,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load a model, or a fresh encoder on its input embeddings, and its fast tokenizer.
 
     Arguments and errors are those of `backbones.load_model`.
     """
-    model = backbones.load_model(folder, quantize, frozen)
+    model = backbones.load_model(folder, quantize, frozen, writes)
     if encoder:
         model = bilstm.fresh(model, encoder)
     return model, backbones.load_tokenizer(folder)
 
 
 def adapt(backbone: PreTrainedModel, tuner: Tuner) -> PreTrainedModel | PeftModel:
-    """Return the backbone with a fresh adapter; for full fine-tuning and a probe, without one.
+    """Return the backbone with a fresh adapter, if the tuner has one.
 
     Raises:
         RaptError: the backbone does not support such an adapter.
@@ -81,7 +85,7 @@ def adapt(backbone: PreTrainedModel, tuner: Tuner) -> PreTrainedModel | PeftMode
         raise RaptError(
             f"tuner: got {tuner.type} for a bilstm, whose weights are fresh, expected full."
         )
-    if isinstance(tuner, LinearProbe):
+    if isinstance(tuner, LinearProbe | Untuned):
         return backbone.requires_grad_(False)
     if isinstance(tuner, OtherTuner):
         return tuner.adapt(backbone)
@@ -89,7 +93,8 @@ def adapt(backbone: PreTrainedModel, tuner: Tuner) -> PreTrainedModel | PeftMode
 
 
 def _peft_config(tuner: Tuner, backbone: PreTrainedModel) -> PeftConfig:
-    task, config = TaskType.FEATURE_EXTRACTION, backbone.config
+    config = backbone.config
+    task = TaskType.CAUSAL_LM if backbones.writes(backbone) else TaskType.FEATURE_EXTRACTION
     # PEFT reads them from some models' configurations alone.
     shape = {
         "token_dim": backbones.embedding_size(backbone),
@@ -155,6 +160,58 @@ class Classifier(nn.Module):
         """Compute logits (batch, classes)."""
         return self.head(pooled(activations, batch.text))
 
+    def scores(self, activations: Tensor, batch: Batch) -> Tensor:
+        """Compute the logits by which an answer is chosen: those of the classes come first."""
+        return self.classify(activations, batch)
+
+    def loss(self, activations: Tensor, batch: Batch) -> Tensor:
+        """Compute the task's mean loss over the batch."""
+        return cross_entropy(self.classify(activations, batch), batch.labels)
+
+
+class Chooser(Classifier):
+    """The letter of a choice, as the token that a language model writes after the prompt."""
+
+    def __init__(
+        self,
+        backbone: PreTrainedModel | PeftModel,
+        letters: Sequence[int],
+        precision: Precision = "float32",
+    ) -> None:
+        """Take an adapted language model, which has a head, and the token of each letter."""
+        nn.Module.__init__(self)
+        self.backbone, self.precision = backbone, precision
+        self.register_buffer("letters", torch.tensor(letters), persistent=False)
+        self.letters: Tensor
+
+    @property
+    def head(self) -> nn.Linear:  # type: ignore[override]
+        """The language model's own, from activations to its vocabulary."""
+        found: nn.Linear = self.backbone.get_output_embeddings()
+        return found
+
+    def next_token(self, activations: Tensor, batch: Batch) -> Tensor:
+        """Compute the logits of the token after each prompt, float32 (batch, vocabulary)."""
+        places = torch.arange(batch.text.shape[1], device=batch.text.device)
+        last = (places * batch.text).argmax(1)  # of the text: some tokenizers end it with a token
+        states = activations[torch.arange(len(last), device=last.device), last]
+        return self.head(states.to(self.head.weight.dtype)).float()
+
+    def classify(self, activations: Tensor, batch: Batch) -> Tensor:
+        """Compute the logits of the letters (batch, letters)."""
+        return self.next_token(activations, batch)[:, self.letters]
+
+    def scores(self, activations: Tensor, batch: Batch) -> Tensor:
+        """Compute the logits of the letters, and the highest one of all other tokens."""
+        logits = self.next_token(activations, batch)
+        letters = logits[:, self.letters]
+        others = logits.index_fill(1, self.letters, -torch.inf)
+        return torch.cat((letters, others.amax(1, keepdim=True)), dim=1)
+
+    def loss(self, activations: Tensor, batch: Batch) -> Tensor:
+        """Compute the mean negative log-likelihood of the letter among all tokens."""
+        return cross_entropy(self.next_token(activations, batch), self.letters[batch.labels])
+
 
 class ReconstructionHead(nn.Module):
     """Predicts words from their activations: W_down · W_up · g (RAPT)."""
@@ -173,8 +230,8 @@ class ReconstructionHead(nn.Module):
 def save(model: Classifier, folder: Path, backbone_name: str) -> None:
     """Write the adapter in PEFT's format (full fine-tuning: the model in that of Transformers).
 
-    The task head is written beside it; a linear probe has only this. Equal weights give equal
-    bytes.
+    The task head is written beside it, if it is not the model's own; a linear probe has only this.
+    Equal weights give equal bytes.
     """
     folder.mkdir(parents=True, exist_ok=True)
     learnt = any(weight.requires_grad for weight in model.backbone.parameters())
@@ -182,8 +239,10 @@ def save(model: Classifier, folder: Path, backbone_name: str) -> None:
         _save_adapter(model.backbone, folder, backbone_name)
     elif learnt:
         model.backbone.save_pretrained(folder)
-    head = {name: value.contiguous().cpu() for name, value in model.head.state_dict().items()}
-    save_file(head, folder / HEAD, None if learnt else FROZEN)
+    head = {} if isinstance(model, Chooser) else model.head.state_dict()
+    if head or not learnt:
+        weights = {name: value.contiguous().cpu() for name, value in head.items()}
+        save_file(weights, folder / HEAD, None if learnt else FROZEN)
 
 
 def _save_adapter(adapted: PeftModel, folder: Path, backbone_name: str) -> None:
@@ -204,25 +263,32 @@ def load(
     backbone: Path,
     quantize: Literal["4bit"] | None = None,
     precision: Precision = "float32",
+    letters: Sequence[int] = (),
 ) -> Classifier:
     """Load the model that `save` wrote, on the backbone in a folder unless all of it was tuned.
+
+    With the tokens of letters it is a `Chooser`.
 
     Raises:
         RaptError: an adapter has no weights in safetensors; PEFT would take pickled ones or ask the
             hub. Or the backbone is not as `backbones.load_model` expects.
     """
-    with safe_open(folder / HEAD, "pt") as file:
-        is_frozen = file.metadata() == FROZEN
+    is_frozen = False
+    if not letters or (folder / HEAD).is_file():
+        with safe_open(folder / HEAD, "pt") as file:
+            is_frozen = file.metadata() == FROZEN
     is_adapter = (folder / ADAPTER).is_file()
     if is_adapter and not (folder / WEIGHTS).is_file():
         raise RaptError(f"{folder}: got no {WEIGHTS} in it, expected an adapter in safetensors.")
     tuned: PreTrainedModel | PeftModel
     if is_adapter or is_frozen:
-        tuned = backbones.load_model(backbone, quantize, precision)
+        tuned = backbones.load_model(backbone, quantize, precision, bool(letters))
     else:
-        tuned = backbones.load_model(folder)
+        tuned = backbones.load_model(folder, writes=bool(letters))
     if is_adapter:
         tuned = PeftModel.from_pretrained(tuned, folder)
+    if letters:
+        return placed(Chooser(tuned, letters, precision).eval())
     head = load_file(folder / HEAD)
     model = Classifier(tuned, len(head["bias"]), precision)
     model.head.load_state_dict(head)
@@ -231,5 +297,8 @@ def load(
 
 def placed(model: Classifier) -> Classifier:
     """Move the model to `device`; a backbone that was loaded onto GPUs stays there."""
-    (model.head if hasattr(model.backbone, "hf_device_map") else model).to(device())
+    if not hasattr(model.backbone, "hf_device_map"):
+        model.to(device())
+    elif not isinstance(model, Chooser):
+        model.head.to(device())
     return model

@@ -45,21 +45,25 @@ def segments(
     pair: bool,
     most: int | None = None,
 ) -> list[Text]:
-    """Split each text into its segments, always both of a pair.
+    """Split each text into its segments, always both of a pair; all others are read as one.
 
     Args:
         words: of each text.
-        places: for each word 0 or 1, its segment.
-        pair: whether texts have two.
+        places: for each word its segment.
+        pair: whether texts are pairs.
         most: leading words that a segment keeps; None: all.
     """
+    if not pair:
+        return [[text[:most]] for text in words]
     return [
-        [
-            [word for word, at in zip(text, place, strict=True) if at == k][:most]
-            for k in range(1 + pair)
-        ]
+        [[word for word, at in zip(text, place, strict=True) if at == k][:most] for k in (0, 1)]
         for text, place in zip(words, places, strict=True)
     ]
+
+
+def of_pairs(places: Sequence[Sequence[int]]) -> bool:
+    """Whether texts are pairs, by the segment of each word: some have two, and none has more."""
+    return max(chain.from_iterable(places), default=0) == 1
 
 
 def counting(texts: Sequence[Text]) -> list[TfidfVectorizer]:

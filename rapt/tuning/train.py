@@ -25,18 +25,20 @@ from rapt.tuning.backbones import check_vectors, most_tokens, sharing_weights
 from rapt.tuning.batches import by_length, shuffled
 from rapt.tuning.capped import Capped
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
-from rapt.tuning.config import LinearProbe, Run, Trained
+from rapt.tuning.config import LinearProbe, Run, Trained, Untuned
 from rapt.tuning.denoising import Sampler, reading, save_denoised
 from rapt.tuning.inputs import (
     Batch,
     Split,
     collate,
+    letter_tokens,
     pooled,
     pooled_plain,
     read_split,
     read_targets,
 )
 from rapt.tuning.model import (
+    Chooser,
     Classifier,
     ReconstructionHead,
     adapt,
@@ -72,41 +74,53 @@ def train_seeds(runs: Sequence[Run]) -> list[Trained]:
     # One thread: with more, sums and thus weights depend on the number of threads.
     torch.set_num_threads(1)
     first, frozen, trained = runs[0], None, []
+    statement = json.loads((first.release / "statement.json").read_text())
+    writes = statement["kind"] == "choose"
     if first.frozen is not None:
         torch.manual_seed(first.seed)
-        frozen = load_backbone(first.backbone, first.quantize, first.frozen)
+        frozen = load_backbone(first.backbone, first.quantize, first.frozen, writes=writes)
     for run in runs:
         line = RaptError(
             f"{run.cell}, seed {run.k}: got a device out of memory before or between steps, "
             "expected room for the model. Take a smaller backbone, bf16 or RAPT_WORKERS=1."
         )
         with _memory_lacks(line):  # a step handles its own
-            trained.append(_trained(run, frozen))
+            trained.append(_trained(run, statement, frozen))
     return trained
 
 
-def _trained(run: Run, frozen: tuple[PreTrainedModel, PreTrainedTokenizerBase] | None) -> Trained:
+def _trained(
+    run: Run,
+    statement: dict[str, Any],
+    frozen: tuple[PreTrainedModel, PreTrainedTokenizerBase] | None,
+) -> Trained:
     torch.manual_seed(run.seed * 1_000_003 + run.k)
+    labels, writes = statement["labels"], statement["kind"] == "choose"
+    letters = labels if writes else []
     if frozen:
         backbone, tokenizer = sharing_weights(frozen[0]), frozen[1]
     else:
-        backbone, tokenizer = load_backbone(run.backbone, encoder=run.encoder)
-    statement = json.loads((run.release / "statement.json").read_text())
+        backbone, tokenizer = load_backbone(run.backbone, encoder=run.encoder, writes=writes)
     data = run.release / f"seed-{run.k}"
     known = sampler = None
     if run.denoising:
         known, sampler = reading(run.denoising, backbone, tokenizer)
     splits = {
-        s: read_split(data / f"{s}.parquet", tokenizer, run.train.max_tokens, known)
+        s: read_split(data / f"{s}.parquet", tokenizer, run.train.max_tokens, known, letters)
         for s in ("train", "test")
     }
     for split in splits.values():
         check_vectors(backbone, split.vectors)
     adapted = adapt(backbone, run.tuner)
     _fits(run, splits, most_tokens(adapted))
-    trainer = Trainer(run, adapted, len(statement["labels"]), tokenizer.pad_token_id, sampler)
+    precision = run.train.precision
+    if letters:
+        model: Classifier = Chooser(adapted, letter_tokens(tokenizer, letters), precision)
+    else:
+        model = Classifier(adapted, len(labels), precision)
+    trainer = Trainer(run, model, tokenizer.pad_token_id, sampler)
     self_test.check(trainer.model, tokenizer.pad_token_id)
-    if run.reconstruction and not isinstance(run.tuner, LinearProbe):
+    if run.reconstruction and not isinstance(run.tuner, LinearProbe | Untuned):
         if run.denoising and run.denoising.type == "posterior-target":
             trainer.reconstruct(run.denoising.posterior, len(run.denoising.words))
         else:
@@ -125,13 +139,19 @@ def _trained(run: Run, frozen: tuple[PreTrainedModel, PreTrainedTokenizerBase] |
     inference_spec.write(run, statement)
     scored = {"train": held_out, "test": splits["test"]}
     scores = {name: _scores(trainer, split) for name, split in scored.items() if len(split)}
-    right = scores["test"].argmax(1) == torch.tensor(splits["test"].labels)
-    metrics = {"accuracy": right.double().mean().item()} | trainer.reconstructs(
-        splits["test"], tuned=set(tuned.sequences)
-    )
+    metrics = {"accuracy": _share(scores["test"][:, : len(labels)], splits["test"].labels)}
+    if letters:
+        metrics["exact_match"] = _share(scores["test"], splits["test"].labels)
+    metrics |= trainer.reconstructs(splits["test"], tuned=set(tuned.sequences))
     result = SeedResult(seed=run.k, metrics=metrics, curves=curves)
-    logits = {name: of.numpy() for name, of in scores.items()}
-    return Trained(result, logits, where, checkpoint.path)
+    logits = {name: of[:, : len(labels)].numpy() for name, of in scores.items()}
+    untuned = isinstance(run.tuner, Untuned)
+    return Trained(result, logits, where, None if untuned else checkpoint.path)
+
+
+def _share(scores: Tensor, labels: Sequence[int]) -> float:
+    """Return the share of texts whose highest score, of (n, answers), is the right one."""
+    return (scores.argmax(1) == torch.tensor(labels)).double().mean().item()
 
 
 def _scores(trainer: Trainer, split: Split) -> Tensor:
@@ -161,11 +181,11 @@ class Trainer:
     """A model and its heads in training."""
 
     def __init__(
-        self, run: Run, backbone: Any, classes: int, pad: int, sampler: Sampler | None = None
+        self, run: Run, model: Classifier, pad: int, sampler: Sampler | None = None
     ) -> None:
-        """Add a fresh task head to the adapted backbone."""
-        self.run, self.pad, self.device = run, pad, device()
-        self.model = placed(Classifier(backbone, classes, run.train.precision))
+        """Take an adapted backbone with its task head."""
+        self.run, self.pad, self.device, self.steps = run, pad, device(), 0
+        self.model = placed(model)
         self.parts = torch.nn.ModuleDict({"model": self.model})
         self.head: ReconstructionHead | None = None
         self.targets: Tensor | csr_array = torch.empty(0, 0, dtype=torch.long)
@@ -192,6 +212,8 @@ class Trainer:
         Returns:
             each curve's mean over the texts, for every epoch; a linear probe has no epochs.
         """
+        if isinstance(self.run.tuner, Untuned):
+            return {}
         if isinstance(self.run.tuner, LinearProbe):
             self._probe(split, self.run.tuner.strength, checkpoint)
             return {}
@@ -280,7 +302,7 @@ class Trainer:
     def _losses(self, batch: Batch) -> dict[str, Tensor]:
         """Compute the task's mean loss, and the reconstruction's loss and accuracy, if any."""
         activations = self.model.activations(batch)
-        losses = {"task_loss": cross_entropy(self.model.classify(activations, batch), batch.labels)}
+        losses = {"task_loss": self.model.loss(activations, batch)}
         if self.head and self.run.reconstruction:
             targets, logits = self._reconstructed(activations, batch)
             total = cross_entropy(logits, targets, reduction="sum")
@@ -402,8 +424,8 @@ def _memory_lacks(line: RaptError) -> Iterator[None]:
 
 
 def logits(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor:
-    """Compute the scores of all classes for every text of a split, (n, classes) on the CPU."""
-    return _read(model, split, pad, batch_size, model.classify)
+    """Compute the `scores` of every text of a split, on the CPU: (n, classes), or more columns."""
+    return _read(model, split, pad, batch_size, model.scores)
 
 
 def features(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor:

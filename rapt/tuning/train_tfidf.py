@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 from rapt.results.cells import SeedResult
 from rapt.tuning import inference_spec
 from rapt.tuning.config import Run, Trained
-from rapt.tuning.tfidf import TfidfModel, segments
+from rapt.tuning.tfidf import TfidfModel, of_pairs, segments
 from rapt.utils import files
 
 
@@ -23,7 +23,7 @@ def train_seed(run: Run) -> Trained:
     statement = json.loads((run.release / "statement.json").read_text())
     data, columns = run.release / f"seed-{run.k}", ["words", "segment", "label"]
     train, test = (files.read_parquet(data / f"{s}.parquet", columns) for s in ("train", "test"))
-    pair = any(1 in places for places in train["segment"].to_pylist())
+    pair = of_pairs(train["segment"].to_pylist())
     held_out = np.array(run.train.holds_out(len(train)))
     splits = {"tuned": train.filter(~held_out), "train": train.filter(held_out), "test": test}
     texts = {

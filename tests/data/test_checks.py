@@ -4,7 +4,8 @@ from rapt.data.checks import flags
 
 
 def _split(*texts: str, **columns: list[list[str]]) -> pa.Table:
-    return pa.table({"text": texts, "text_pair": pa.nulls(len(texts), pa.string()), **columns})
+    none = pa.nulls(len(texts), pa.string())
+    return pa.table({"text": texts, "text_pair": none, "choices": none, **columns})
 
 
 def test_a_text_of_the_evaluation_split_is_not_new() -> None:

@@ -26,6 +26,7 @@ def test_columns_are_those_of_the_contract() -> None:
             "example_id": pa.string(),
             "text": pa.string(),
             "text_pair": pa.string(),
+            "choices": pa.list_(pa.string()),
             "label": pa.int64(),
             "attribute_author": pa.string(),
         }
@@ -120,9 +121,9 @@ def test_a_rating_that_is_no_number_stops_without_its_text() -> None:
 
 
 def test_a_pair_is_known_in_either_order_and_not_by_one_text() -> None:
-    assert identity("A  b", "c") == identity("C", "a B")
-    assert identity("a", "b") != identity("a", "c")
-    assert identity("a b", None) != identity("a", "b")
+    assert identity(["A  b", "c"]) == identity(["C", "a B"])
+    assert identity(["a", "b"]) != identity(["a", "c"])
+    assert identity(["a b"]) != identity(["a", "b"])
     assert normalized(" Straße\tX\n") == normalized("STRASSE x")
 
 

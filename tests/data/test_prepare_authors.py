@@ -100,7 +100,7 @@ def test_no_author_and_no_text_is_in_both_splits(
     for some in (train, test_rows):  # each has a number in its split
         pairs = {(author(row), row["author"]) for row in some}
         assert len(pairs) == len({who for who, _ in pairs}) == len({n for _, n in pairs})
-    identities = [{identity(row["text"], None) for row in rows} for rows in (train, test_rows)]
+    identities = [{identity([row["text"]]) for row in rows} for rows in (train, test_rows)]
     assert not identities[0] & identities[1]
     assert prepared.summary["rows"]["test"] == test
     unknown = sum(not user.strip() for user, _, _, _ in rows)

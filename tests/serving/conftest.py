@@ -45,6 +45,7 @@ def statement(folder: Path, **more: Any) -> dict[str, Any]:
         "protection": "d_X-privacy",
         "guarantee": "P[M(w)=y] <= …",
         "not_covered": ["The tags."],
+        "kind": "classify",
         "labels": ["no", "yes"],
         **more,
     }

@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import math
 import re
 import shlex
 import shutil
@@ -22,7 +23,7 @@ from rapt.cli import app, main
 from rapt.release.ledger import Ledger
 from rapt.release.text import AGAIN, TAGGER
 from rapt.serving.model import Adapted
-from rapt.serving.protocol import contract_of
+from rapt.serving.protocol import check, contract_of
 from rapt.serving.repeater import Repeater
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.inference_spec import Contract
@@ -209,7 +210,7 @@ def test_identifiers_become_placeholders(model: Adapted, folder: Path) -> None:
 
 
 def test_a_pair_keeps_its_segments(model: Adapted, folder: Path) -> None:
-    contract = replace(model.contract, pair=True)
+    contract = replace(model.contract, segments=2)
     sent, _ = repeater(contract, folder)([["good film", "bad bad plot"]])
     assert sent[0].segment == [0, 0, 1, 1, 1]
     assert sent[0].words[2:4] == ["bad", "bad"]
@@ -219,11 +220,8 @@ def test_pairs_are_given_with_a_tab(of_pairs: Path, rapt: Rapt) -> None:
     pairs = Served(Adapted(of_pairs))
     try:
         alone = rapt("--adapter", pairs.url, "good film")
-        line = "pair: got single texts, expected pairs, as the adapter was tuned on. Add --pair."
-        assert alone.error == line
-        alone = rapt("--adapter", pairs.url, "good film", "--pair")
-        assert alone.error == "text 1: got 1 segments, expected 2 with a tab between them."
-        done = rapt("--adapter", pairs.url, "very very\tvery", "--pair")
+        assert alone.error.startswith("text 1: got 1 segments, expected 2 with a tab between them")
+        done = rapt("--adapter", pairs.url, "very very\tvery")
         assert done.error == ""
         assert done.out.split("\t")[0] in ("no", "yes")
         assert b'"segment":[0,0,1]' in pairs.received
@@ -236,7 +234,7 @@ def test_a_prediction_is_of_both_halves_of_a_pair(
 ) -> None:
     """In their order: the tuned model has the same of the release's own first four texts."""
     pairs = b"good film\tgood plot\ngood film\tbad plot\nbad film\tgood plot\nbad film\tbad plot"
-    done = rapt("--adapter", of_pairs, "-", "--pair", "--eta", "inf", "--json", stdin=pairs)
+    done = rapt("--adapter", of_pairs, "-", "--eta", "inf", "--json", stdin=pairs)
     assert done.error == ""
     answers = [json.loads(line) for line in done.out.splitlines()]
     assert [answer["label"] for answer in answers] == ["yes", "no", "no", "no"]
@@ -261,10 +259,21 @@ def test_words_that_the_model_cannot_see_are_not_sent(model: Adapted, folder: Pa
 def test_the_halves_of_a_pair_share_the_words_that_the_model_can_see(
     given: tuple[int, int], most: tuple[int, int], model: Adapted, folder: Path
 ) -> None:
-    privatize = repeater(replace(model.contract, max_tokens=8), folder)
+    privatize = repeater(replace(model.contract, max_tokens=8, segments=2), folder)
     (sent,), counts = privatize([[" ".join(["film"] * n) for n in given]])
     assert (sent.segment.count(0), sent.segment.count(1)) == most
     assert counts.words == sum(most)
+
+
+def test_a_question_is_sent_with_all_its_choices_and_its_last_words(
+    model: Adapted, folder: Path
+) -> None:
+    contract = replace(model.contract, max_tokens=6, kind="choose", segments=3)
+    privatize = repeater(contract, folder, eta=math.inf)
+    (sent,), _ = privatize([["so bad good film", "very very", "plot"]])
+    assert sent.words == ["bad", "good", "film", "very", "very", "plot"]
+    assert sent.segment == [0, 0, 0, 1, 1, 2]
+    check([sent], contract)
 
 
 def test_a_level_that_protects_nothing_is_refused(model: Adapted, folder: Path) -> None:
@@ -313,7 +322,6 @@ def test_any_of_the_plain_sequences_is_taken(model: Adapted, folder: Path) -> No
         (["film", "--adapter", "URL/elsewhere"], "got status 404 (Not Found), expected 200."),
         (["film", "--adapter", "ADAPTER", "--table", "no"], "table: got 'no', expected a folder"),
         (["film", "--adapter", "ADAPTER", "--table", "other"], "table: got 'other' with sha256 "),
-        (["film", "--adapter", "ADAPTER", "--pair"], "pair: got pairs, expected single texts"),
         (["film", "--adapter", "ADAPTER", "--eta", "0"], "eta: got '0', expected a number above 0"),
         (["film", "--adapter", "ADAPTER", "--eta", "nan"], "eta: got 'nan', expected a number"),
         (["missing.txt", "--adapter", "ADAPTER"], "missing.txt: got no such file"),
@@ -359,16 +367,19 @@ def test_a_provider_elsewhere_is_held_to_a_release_or_trusted(served: Served, ra
         {"parameters": {"type": 1}},
         {"labels": ["no", "a\x1b[2Jb"]},
         {"labels": ["no", "no"]},
+        {"segments": 3},
     ],
 )
 def test_a_provider_names_no_folder_and_no_screen(
     model: Adapted, rapt: Rapt, change: dict[str, Any]
 ) -> None:
     class Sly:
-        contract = replace(model.contract, **{k: v for k, v in change.items() if k == "labels"})
+        contract = replace(
+            model.contract, **{k: v for k, v in change.items() if k in ("labels", "segments")}
+        )
         probabilities = model.probabilities
 
-    if "labels" not in change:
+    if not {"labels", "segments"} & change.keys():
         Sly.contract = replace(Sly.contract, statement=replace(Sly.contract.statement, **change))
     sly = Served(Sly())
     try:

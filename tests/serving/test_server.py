@@ -69,12 +69,12 @@ def test_it_says_what_a_client_must_do(served: Served) -> None:
             "body: texts.0.words.0: got an invalid value, expected a valid string",
         ),
         (
-            [TEXT | {"segment": [0, 2]}],
-            "body: texts.0.segment.1: got an invalid value, expected 0 or 1",
+            [TEXT | {"segment": [0, -1]}],
+            "body: texts.0.segment.1: got an invalid value, expected greater than or equal to 0",
         ),
         ([TEXT | {"text": "Zanzibar"}], "body: texts.0: got an unknown field, expected no others."),
         ([TEXT, TEXT | {"segment": [0]}], "texts.1.segment: got 1, expected one entry for each"),
-        ([TEXT | {"segment": [0, 1]}], "texts.0: got two segments, expected one."),
+        ([TEXT | {"segment": [0, 1]}], "texts.0.segment: got segment 1, expected none above 0."),
         ([TEXT | {"plain": []}], "texts.0.plain: got 0, expected 3."),
         ([TEXT | {"vectors": "AAAA"}], "texts.0.vectors: got some, expected none: words alone."),
         (

@@ -32,6 +32,7 @@ STATEMENT = {
     "protection": "d_X-privacy",
     "guarantee": "P[M(w)=y] <= …",
     "not_covered": ["The tags."],
+    "kind": "classify",
     "labels": ["no", "yes"],
     "vocabulary": 7,
     "plain_tokens": {"length": 3, "sequences": 2, "choice": "uniform"},

@@ -13,7 +13,8 @@ def test_the_contract_holds_what_both_sides_need_and_nothing_of_the_texts(run: R
     assert contract.pop("plain")[0] == ["likely", "film", "unlikely"]
     assert contract == {
         "labels": ["no", "yes"],
-        "pair": False,
+        "kind": "classify",
+        "segments": 1,
         "backbone": "tiny",
         "backbone_sha256": None,
         "quantize": None,

@@ -82,7 +82,9 @@ def test_only_the_adapter_and_the_heads_learn(
     folders: dict[str, Path], run: Run, tuner: str
 ) -> None:
     backbone, _ = load_backbone(folders["gpt2"])
-    made = Trainer(replace(run, tuner=TUNERS[tuner]), adapt(backbone, TUNERS[tuner]), 3, 0)
+    made = Trainer(
+        replace(run, tuner=TUNERS[tuner]), Classifier(adapt(backbone, TUNERS[tuner]), 3), 0
+    )
     learns = {name: weights.requires_grad for name, weights in made.model.named_parameters()}
     ours = ("lora_", "prompt_encoder.", "head.")
     expected = {name: tuner == "full" or any(own in name for own in ours) for name in learns}

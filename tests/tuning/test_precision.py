@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from rapt.serving.model import Adapted
 from rapt.tuning.config import Full, Run
 from rapt.tuning.inputs import collate, read_split
-from rapt.tuning.model import adapt, load, load_backbone
+from rapt.tuning.model import Classifier, adapt, load, load_backbone
 from rapt.tuning.train import Trainer, logits, train_seed
 from rapt.utils.files import sha256
 from tests.tuning.families import FAMILIES, TUNERS, fits, make
@@ -31,7 +31,9 @@ def trainer(run: Run) -> tuple[Trainer, Any]:
     torch.manual_seed(0)
     backbone, tokenizer = load_backbone(run.backbone, run.quantize, run.frozen)
     split = read_split(run.release / "seed-0/train.parquet", tokenizer, run.train.max_tokens)
-    made = Trainer(run, adapt(backbone, run.tuner), 2, tokenizer.pad_token_id)
+    made = Trainer(
+        run, Classifier(adapt(backbone, run.tuner), 2, run.train.precision), tokenizer.pad_token_id
+    )
     return made, collate(split, [0, 1, 2], tokenizer.pad_token_id).to(made.device)
 
 

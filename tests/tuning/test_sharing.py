@@ -22,6 +22,7 @@ from rapt.tuning.train import train_seed, train_seeds
 from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256
 from tests.tuning import families
+from tests.tuning.conftest import STATEMENT
 
 # With dropout, whose numbers a seed must draw as it would alone.
 TUNERS = families.TUNERS | {"lora": families.TUNERS["lora"].model_copy(update={"dropout": 0.1})}
@@ -88,8 +89,8 @@ def test_a_run_that_fails_leaves_the_shared_weights_as_they_were(seeds: Pair, tu
     before = {name: value.clone() for name, value in frozen[0].state_dict().items()}
     modules = [type(part) for part in frozen[0].modules()]
     with pytest.raises(RaptError, match="got a loss that is not a number"):
-        module._trained(wild, frozen)
-    result = module._trained(second, frozen)
+        module._trained(wild, STATEMENT, frozen)
+    result = module._trained(second, STATEMENT, frozen)
     result.checkpoint.unlink()
     assert [type(part) for part in frozen[0].modules()] == modules
     for name, value in frozen[0].state_dict().items():
@@ -214,6 +215,6 @@ def test_on_a_gpu_the_frozen_weights_stay_where_the_first_seed_put_them(seeds: P
     frozen = load_backbone(first.backbone, None, first.frozen)
     module._trained(first, frozen)
     places = [weight.data_ptr() for weight in frozen[0].parameters()]
-    module._trained(second, frozen)
+    module._trained(second, STATEMENT, frozen)
     assert all(weight.is_cuda for weight in frozen[0].parameters())
     assert [weight.data_ptr() for weight in frozen[0].parameters()] == places

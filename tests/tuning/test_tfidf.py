@@ -114,7 +114,7 @@ def test_words_beyond_what_is_sent_are_not_read(run: Run) -> None:
 
 def test_one_class_is_one_line(run: Run, tmp_path: Path) -> None:
     release = tmp_path / "one"
-    files.write_json(release / "statement.json", {"labels": ["no", "yes"]})
+    files.write_json(release / "statement.json", {"kind": "classify", "labels": ["no", "yes"]})
     rows = pa.table({"words": [["good"]] * 5, "segment": [[0]] * 5, "label": [1] * 5})
     for split in ("train", "test"):
         files.write_parquet(release / f"seed-0/{split}.parquet", rows)

@@ -25,7 +25,7 @@ from tests.tuning.conftest import TARGETS
 def trainer(run: Run) -> Trainer:
     torch.manual_seed(0)
     backbone, tokenizer = load_backbone(run.backbone)
-    made = Trainer(run, adapt(backbone, run.tuner), 2, tokenizer.pad_token_id)
+    made = Trainer(run, Classifier(adapt(backbone, run.tuner), 2), tokenizer.pad_token_id)
     if run.reconstruction:
         made.reconstruct(read_targets(run.release / "seed-0/plain.parquet"), 7)
     return made
@@ -72,7 +72,7 @@ def test_pairs_are_tuned_and_the_adapter_says_so(
         files.write_parquet(path, table.set_column(place, "segment", segments))
     told = replace(run, release=release, tuner=tuner or run.tuner, reconstruction=None)
     result = train_seed(told)
-    assert json.loads((run.adapter / "rapt.json").read_text())["pair"] is True
+    assert json.loads((run.adapter / "rapt.json").read_text())["segments"] == 2
     tokenizer = load_backbone(run.backbone)[1]
     split = read_split(release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
     assert {kind for row in split.types for kind in row} == {0, 1}

@@ -1,0 +1,241 @@
+"""Questions with choices, on tiny language models: the prompt, the answer, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+import transformers as hf
+
+from rapt.tuning.backbones import load_model, load_tokenizer
+from rapt.tuning.config import Reconstruction, Run, TrainConfig, Tuner, Untuned
+from rapt.tuning.inputs import collate, letter_tokens, tokenized
+from rapt.tuning.model import Chooser, load
+from rapt.tuning.train import train_seed, train_seeds
+from rapt.utils import files
+from rapt.utils.errors import RaptError
+from tests.tuning.conftest import STATEMENT
+from tests.tuning.families import FAMILIES, OTHERS, TUNERS, make, word_pieces
+
+LETTERS = ["good", "bad", "so"]  # one token each in every family, as A, B and C are in real ones
+WRITERS = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma3_text")
+HEADS = {"qwen2": {"tie_word_embeddings": False}}
+# One tuner for each family, and each at least once; all other tests are slow.
+QUICK = {
+    "gpt2": "prompt-tuning",
+    "llama": "prefix-tuning",
+    "mistral": "p-tuning",
+    "qwen2": "full",
+    "qwen3": "lora",
+    "gemma3_text": "untuned",
+}
+ALL = {name: how for name, how in TUNERS.items() if name != "linear-probe"}
+ALL |= {"untuned": Untuned()}
+PAIRS = [
+    pytest.param(family, tuner, marks=[] if QUICK[family] == tuner else pytest.mark.slow)
+    for family in WRITERS
+    for tuner in ALL
+]
+
+
+@pytest.fixture(scope="session")
+def writers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The families with a head that writes."""
+    root = tmp_path_factory.mktemp("writers")
+    for name in WRITERS:
+        tokenizer, model = (FAMILIES | OTHERS)[name]
+        made = tokenizer()
+        made.save_pretrained(root / name)
+        torch.manual_seed(0)
+        config = model(len(made)).config
+        for key, value in HEADS.get(name, {}).items():
+            setattr(config, key, value)
+        hf.AutoModelForCausalLM.from_config(config).save_pretrained(root / name)
+    return {name: root / name for name in WRITERS}
+
+
+@pytest.fixture(scope="session")
+def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release of questions whose word tells the answer."""
+    folder = tmp_path_factory.mktemp("questions")
+    (folder / "statement.json").write_text(
+        json.dumps(STATEMENT | {"kind": "choose", "labels": LETTERS})
+    )
+    rng = np.random.default_rng(0)
+    for split, n in (("train", 96), ("test", 24)):
+        labels = rng.integers(3, size=n)
+        words = [
+            [("film", "plot", "very")[label], *rng.choice(["film", "plot"], 3)] for label in labels
+        ]
+        table = {
+            "example_id": [f"{split}-{i:06d}" for i in range(n)],
+            "words": words,
+            "segment": [[0, 1, 2, 3]] * n,
+            "label": labels,
+            "plain": [["likely", "film", "unlikely"]] * n,
+        }
+        files.write_parquet(folder / "seed-0" / f"{split}.parquet", pa.table(table))
+    plain = pa.table(
+        {"sequence": [0] * 3, "word": ["likely", "film", "unlikely"], "target": [6, 0, 3]}
+    )
+    files.write_parquet(folder / "seed-0/plain.parquet", plain)
+    return folder
+
+
+@pytest.fixture
+def choose(
+    questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Path, Tuner], Run]:
+    monkeypatch.setenv("RAPT_HOME", str(tmp_path / "home"))
+
+    def made(backbone: Path, tuner: Tuner) -> Run:
+        return Run(
+            cell="questions",
+            release=questions,
+            k=0,
+            seed=0,
+            backbone=backbone,
+            backbone_name="tiny",
+            backbone_sha256=None,
+            encoder=None,
+            tuner=tuner,
+            reconstruction=Reconstruction(head_size=8, weight=0.1),
+            denoising=None,
+            train=TrainConfig(
+                epochs=16 if tuner == ALL["full"] else 4, batch_size=8, max_tokens=40, held_out=0.2
+            ),
+            adapter=tmp_path / "adapter",
+        )
+
+    return made
+
+
+@pytest.mark.parametrize(("family", "tuner"), PAIRS)
+def test_an_answer_is_learnt_saved_and_loaded(
+    writers: dict[str, Path], choose: Callable[[Path, Tuner], Run], family: str, tuner: str
+) -> None:
+    run = choose(writers[family], ALL[tuner])
+    (trained,) = train_seeds([run])
+    metrics = trained.result.metrics
+    assert metrics["exact_match"] <= metrics["accuracy"]
+    if tuner == "untuned":
+        assert trained.checkpoint is None
+        assert not trained.result.curves
+    else:
+        losses = trained.result.curves["task_loss"]
+        assert losses[-1] < losses[0]
+    if tuner == "full":  # else the small logits of a random model's head limit it
+        assert metrics["exact_match"] > 0.6  # chance is a third
+    tokenizer = load_tokenizer(writers[family])
+    loaded = load(run.adapter, writers[family], letters=letter_tokens(tokenizer, LETTERS))
+    table = files.read_parquet(run.release / "seed-0/test.parquet").to_pydict()
+    split = tokenized(table, tokenizer, 40, letters=LETTERS)
+    batch = collate(split, range(24), tokenizer.pad_token_id)
+    with torch.inference_mode():
+        again = loaded.classify(loaded.activations(batch), batch)
+    np.testing.assert_allclose(trained.logits["test"], again, atol=1e-4)
+
+
+@pytest.mark.parametrize("family", WRITERS)
+def test_the_answer_is_what_the_model_writes_next(writers: dict[str, Path], family: str) -> None:
+    tokenizer, model = load_tokenizer(writers[family]), load_model(writers[family], writes=True)
+    letters = letter_tokens(tokenizer, LETTERS)
+    columns = {
+        "words": [["film", "plot", "very", "so"], ["unlikely", "film", "good", "plot", "bad"]],
+        "segment": [[0, 1, 2, 3], [0, 0, 1, 2, 3]],
+        "label": [0, 1],
+    }
+    split = tokenized(columns, tokenizer, 60, letters=LETTERS)
+    batch = collate(split, [0, 1], tokenizer.pad_token_id)
+    with torch.inference_mode():
+        chooser = Chooser(model, letters).eval()
+        ours = chooser.next_token(chooser.activations(batch), batch)
+        scores = chooser.scores(chooser.activations(batch), batch)
+    for row, tokens in enumerate(split.tokens):
+        with torch.inference_mode():
+            written = model.generate(
+                torch.tensor([tokens]),
+                max_new_tokens=1,
+                do_sample=False,
+                output_logits=True,
+                return_dict_in_generate=True,
+                pad_token_id=tokenizer.pad_token_id,
+            )
+        torch.testing.assert_close(ours[row], written.logits[0][0].float(), atol=1e-4, rtol=1e-4)
+        others = [logit for token, logit in enumerate(ours[row].tolist()) if token not in letters]
+        assert scores[row].tolist() == pytest.approx([*ours[row, letters].tolist(), max(others)])
+
+
+def test_the_prompt_reads_as_people_write_it(writers: dict[str, Path]) -> None:
+    tokenizer = load_tokenizer(writers["gpt2"])
+    columns = {
+        "words": [["film", "plot", "very", "so", "bad"]],
+        "segment": [[0, 0, 1, 2, 3]],
+        "label": [0],
+    }
+    prompt = " film plot\ngood. very\nbad. so\nso. bad\nAnswer:"
+    split = tokenized(columns, tokenizer, 100, letters=LETTERS)
+    assert tokenizer.decode(split.tokens[0]) == prompt
+    # Where room lacks, the question's last words stay.
+    most = len(split.tokens[0]) - 1
+    short = tokenized(columns, tokenizer, most, letters=LETTERS)
+    assert tokenizer.decode(short.tokens[0]) == prompt.removeprefix(" film")
+    with pytest.raises(RaptError, match=f"max_tokens: got 10, expected at least {most - 1}"):
+        tokenized(columns, tokenizer, 10, letters=LETTERS)
+
+
+def test_letters_are_one_token_each(writers: dict[str, Path]) -> None:
+    tokenizer = load_tokenizer(writers["gpt2"])
+    with pytest.raises(RaptError, match=r"label\.names: got good, unlikely, expected names"):
+        letter_tokens(tokenizer, ["good", "unlikely"])
+    with pytest.raises(RaptError, match="one token each"):
+        letter_tokens(tokenizer, ["good", "good"])
+
+
+def _bert(folder: Path, config: dict[str, Any]) -> Path:
+    made = word_pieces("[CLS]", "[SEP]", segments=True)
+    made.save_pretrained(folder)
+    shape = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    model = hf.BertLMHeadModel(hf.BertConfig(vocab_size=len(made), **shape, **config))
+    model.save_pretrained(folder)
+    return folder
+
+
+def test_a_model_that_writes_no_text_is_refused(
+    tmp_path: Path, choose: Callable[[Path, Tuner], Run]
+) -> None:
+    with pytest.raises(RaptError, match="got bert, which reads the words to come"):
+        load_model(_bert(tmp_path / "bert", {}), writes=True)
+    with pytest.raises(RaptError, match="got bert, which changes its head's logits"):
+        load_model(_bert(tmp_path / "decoder", {"is_decoder": True}), writes=True)
+    with pytest.raises(RaptError, match="got t5, expected a causal language model"):
+        train_seed(choose(make("t5", tmp_path / "t5"), ALL["lora"]))
+
+
+def test_a_head_whose_logits_are_changed_is_refused(tmp_path: Path) -> None:
+    shape = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = hf.Gemma2Config(
+        vocab_size=40, **shape, head_dim=16, num_key_value_heads=1, intermediate_size=48,
+        final_logit_softcapping=0.1,
+    )  # fmt: skip
+    hf.Gemma2ForCausalLM(config).save_pretrained(tmp_path)
+    with pytest.raises(RaptError, match="got gemma2, which changes its head's logits"):
+        load_model(tmp_path, writes=True)
+
+
+def test_a_lost_adapter_is_no_untuned_model(
+    writers: dict[str, Path], choose: Callable[[Path, Tuner], Run]
+) -> None:
+    run = choose(writers["qwen3"], ALL["lora"])
+    train_seed(replace(run, train=TrainConfig(epochs=1, batch_size=48)))
+    for path in run.adapter.glob("adapter_*"):
+        path.unlink()
+    with pytest.raises((RaptError, OSError)):
+        load(run.adapter, writers["qwen3"], letters=[1, 2, 3])
