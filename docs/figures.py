@@ -78,11 +78,16 @@ def _of_list(items: list[Any], key: str) -> Any:
 def _table(file: str, place: str) -> str:
     content = _read(file)
     if file.endswith(".csv"):
-        rows = _leaderboard([r for r in content if f"{r['task']}:{r['tuner']}" == place])
+        rows = _leaderboard([row for row in content if _list_of(row) == place])
     else:
         of = _benchmarks if file == "reports/benchmarks.json" else _audit
         rows = of(content[place])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _list_of(row: dict[str, str]) -> str:
+    """The name of a row's list, as movies:lora, or movies:lora:local with the local model."""
+    return f"{row['task']}:{row['tuner']}" + ":local" * (row["with_local"] == "True")
 
 
 def _leaderboard(rows: list[dict[str, str]]) -> Iterator[tuple[str, ...]]:
@@ -91,9 +96,7 @@ def _leaderboard(rows: list[dict[str, str]]) -> Iterator[tuple[str, ...]]:
     yield "method", *levels
     yield ("---",) * (1 + len(levels))
     for method in dict.fromkeys(row["method"] for row in rows):
-        cells = {
-            r["level"]: r for r in rows if r["method"] == method and r["with_local"] == "False"
-        }
+        cells = {row["level"]: row for row in rows if row["method"] == method}
         yield method, *(_cell(cells[level]) if level in cells else "" for level in levels)
 
 

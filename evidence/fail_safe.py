@@ -138,7 +138,8 @@ def provider() -> Iterator[str]:
     contract: dict[str, object] = {
         "statement": claim,
         "labels": ["no", "yes"],
-        "pair": False,
+        "kind": "classify",
+        "segments": 1,
         "plain": [],
     }
     contract |= dict.fromkeys(("backbone_sha256", "quantize", "denoiser"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
+from itertools import product
 from math import ceil, floor
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,10 +44,24 @@ def test_every_cell_says_which_code_and_machine_made_it(folder: Path) -> None:
         assert json.loads(sidecar.read_text())["commit"]
 
 
-def test_the_leaderboard_s_page_counts_the_rows_of_its_table() -> None:
-    with (ROOT / "evidence/leaderboard/leaderboard.csv").open(encoding="utf-8") as file:
+def _leaderboard(folder: str) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """The rows without the local model, and those with it."""
+    with (ROOT / f"evidence/{folder}/leaderboard.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     alone, both = ([r for r in rows if r["with_local"] == str(local)] for local in (False, True))
+    return alone, both
+
+
+def _leads(rows: list[dict[str, str]], tuner: str, level: str) -> list[float]:
+    """By how many points PCT2T is above each other mechanism of a list, which it surely leads."""
+    first, *others = (r for r in rows if (r["tuner"], r["level"]) == (tuner, level))
+    assert (first["method"], first["rank_low"], first["rank_high"]) == ("pct2t", "1", "1")
+    assert all(int(row["rank_low"]) > 1 for row in others)
+    return [100 * (float(first["accuracy"]) - float(row["accuracy"])) for row in others]
+
+
+def test_the_leaderboard_s_page_counts_the_rows_of_its_table() -> None:
+    alone, both = _leaderboard("leaderboard")
     of = [Counter(row["against_local"] for row in some) for some in (alone, both)]
     better = [float(row["over_local"]) for row in both if row["against_local"] == "better"]
     most = 100 * max(better)
@@ -56,13 +71,24 @@ def test_the_leaderboard_s_page_counts_the_rows_of_its_table() -> None:
         f"better: {of[1]['better']} of {len(both)} rows with it, by {most:.1f} points at most."
     )
     assert said in text and not of[0]["better"]
-    leads = []
-    for tuner in ("tfidf", "linear-probe"):
-        first, *others = (r for r in alone if (r["tuner"], r["level"]) == (tuner, "recovered-20"))
-        assert (first["method"], first["rank_low"], first["rank_high"]) == ("pct2t", "1", "1")
-        assert all(int(row["rank_low"]) > 1 for row in others)
-        leads += [100 * (float(first["accuracy"]) - float(row["accuracy"])) for row in others]
+    leads = [x for tuner in ("tfidf", "linear-probe") for x in _leads(alone, tuner, "recovered-20")]
     assert f"{floor(min(leads))} to {ceil(max(leads))} points above all others" in text
+
+
+def test_the_leaderboard_on_sst2_says_what_lora_changes() -> None:
+    alone, both = _leaderboard("leaderboard-sst2")
+    text = (ROOT / "evidence/leaderboard.md").read_text(encoding="utf-8")
+    screens, levels = ("tfidf", "linear-probe"), ("recovered-35", "recovered-20")
+    leads = [x for tuner, level in product(screens, levels) for x in _leads(alone, tuner, level)]
+    assert f"{floor(min(leads))} to {ceil(max(leads))} points above all others. The other" in text
+    assert not [row for row in alone if row["against_local"] == "better"]
+    (level,) = (r for r in alone if r["against_local"] == "undecided")
+    (better,) = (r for r in both if r["against_local"] == "better")
+    for row in (level, better):
+        assert (row["tuner"], row["method"], row["level"]) == ("lora", "pct2t", "recovered-50")
+    over, low, high = (100 * float(better[f"over_local{end}"]) for end in ("", "_low", "_high"))
+    said = f"by {over:.1f} points ({low:.1f} to {high:.1f}). It is the only one of {len(both)} rows"
+    assert said in text
 
 
 def test_the_page_of_two_providers_says_which_rows_beat_sending_nothing() -> None:
