@@ -205,9 +205,9 @@ class Task(Section):
         if len(given) > 1:
             raise problem(f"got {' and '.join(given)}, expected one of them.")
         if (self.kind == "choose") != bool(self.choices and self.label):
-            given = "with" if self.choices else "without"
+            has = "with" if self.choices else "without"
             raise problem(
-                f"got kind {self.kind} {given} choices, expected choose with choices and a label, "
+                f"got kind {self.kind} {has} choices, expected choose with choices and a label, "
                 "or classify without."
             )
         splits = {"files": "files", "hub": "splits"}.get(self.source.type)

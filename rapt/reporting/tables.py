@@ -61,6 +61,9 @@ class Utility(Tuned):
     accuracy_high: float | None
     seeds: int | None
     majority: float | None
+    # Of questions with choices: the share whose answer is the likeliest token of all; chance.
+    exact_match: float | None
+    chance: float | None
     # The accuracy of sending nothing, and how far this row is above it, text by text.
     local: float | None
     over_local: float | None
@@ -231,6 +234,8 @@ def utility_of(results: Results, cell: Cell) -> Iterator[Utility]:
         **_parts("accuracy", accuracy, "sd", *ENDS),
         seeds=accuracy.n if accuracy else None,
         majority=cell.baseline("majority"),
+        exact_match=_mean(cell.metric("exact_match")),
+        chance=cell.baseline("chance"),
         local=_mean(local.metric("accuracy")) if local else None,
         **_over_local(own, alone),
         replaced_share=results.replaced(cell.factors),
@@ -243,6 +248,7 @@ def utility_of(results: Results, cell: Cell) -> Iterator[Utility]:
         yield replace(
             row,
             with_local=True,
+            exact_match=None,
             **_parts(
                 "accuracy", Metric(**summary(both.accuracies), low=low, high=high), "sd", *ENDS
             ),
@@ -411,9 +417,9 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         clean_accuracy=1.0 if by_identity else _mean(on_clean),
         broken=broken,
         accuracy_ceiling=cell.upper_bound(target.accuracy),
-        **_parts("squared_error", _squared_error(cell), *ENDS),
+        **_parts("squared_error", cell.metric("squared_error"), *ENDS),
         squared_error_floor=cell.baseline("squared_error"),
-        clean_squared_error=_mean(_squared_error(clean)),
+        clean_squared_error=_mean(clean.metric("squared_error")) if clean else None,
         command=cell.plan.command,
         texts=cell.successes.get(target.accuracy),
     )
@@ -517,11 +523,6 @@ def to_csv(rows: Sequence[Any], columns: Iterable[str]) -> str:
         record = row if isinstance(row, dict) else vars(row)
         writer.writerow({k: round(v, 6) if isinstance(v, float) else v for k, v in record.items()})
     return text.getvalue()
-
-
-def _squared_error(cell: Cell | None) -> Metric | None:
-    """Return the squared error; None: the cell has not run, or its attack guesses no vectors."""
-    return cell.content.metrics.get("squared_error") if cell and cell.content else None
 
 
 def _unprotected(cell: Cell) -> float | None:

@@ -75,8 +75,8 @@ class Cell:
         return predictions.read_successes(path) if self.content and path.is_file() else {}
 
     def metric(self, name: str) -> Metric | None:
-        """Return one metric over the seeds; None if the cell has not run."""
-        return self.content.metrics[name] if self.content else None
+        """Return one metric over the seeds; None if the cell has not run or has none."""
+        return self.content.metrics.get(name) if self.content else None
 
     def baseline(self, name: str) -> float | None:
         """Return the score of a trivial answer; None if the cell has not run or has none."""

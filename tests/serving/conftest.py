@@ -51,7 +51,7 @@ def statement(folder: Path, **more: Any) -> dict[str, Any]:
     }
 
 
-def tuned(release: Path, backbone: Path, epochs: int = 1) -> Path:
+def tuned(release: Path, backbone: Path, epochs: int = 1, max_tokens: int = 8) -> Path:
     """The folder of a seed, as the pipeline writes it."""
     run = Run(
         cell="small",
@@ -68,7 +68,7 @@ def tuned(release: Path, backbone: Path, epochs: int = 1) -> Path:
         train=TrainConfig(
             epochs=epochs,
             batch_size=8,
-            max_tokens=8,
+            max_tokens=max_tokens,
             warmup=0.1,
             weight_decay=0.0,
             precision="float32",

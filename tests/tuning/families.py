@@ -225,6 +225,12 @@ OTHERS: dict[str, tuple[Callable[[], hf.PreTrainedTokenizerFast], Callable]] = {
     ),
     "qwen3": (qwen_tokenizer, decoder(hf.Qwen3Config, hf.Qwen3Model, **ROTARY)),
     "gemma3_text": (llama3_tokenizer, decoder(hf.Gemma3TextConfig, hf.Gemma3TextModel, **ROTARY)),
+    "olmo2": (qwen_tokenizer, decoder(hf.Olmo2Config, hf.Olmo2Model)),
+    "phi3": (mistral_tokenizer, decoder(hf.Phi3Config, hf.Phi3Model)),
+    "albert": (
+        lambda: word_pieces("[CLS]", "[SEP]", segments=True),
+        encoder(hf.AlbertConfig, without_pooler(hf.AlbertModel), embedding_size=16),
+    ),
     "bart": (
         roberta_tokenizer,
         lambda n: hf.BartModel(
@@ -267,7 +273,7 @@ TUNERS: dict[str, Tuner] = {
 
 def fits(family: str, tuner: str) -> bool:
     """Whether a family takes a tuner."""
-    unfit = {"mpnet", "deberta-v2", "modernbert", "distilbert", "bart"}
+    unfit = {"mpnet", "deberta-v2", "modernbert", "distilbert", "bart", "albert"}
     if tuner == "prefix-tuning":
         return family not in unfit
     return (family, tuner) != ("bart", "full")

@@ -25,7 +25,7 @@ from tests.tuning.conftest import STATEMENT
 from tests.tuning.families import FAMILIES, OTHERS, TUNERS, make, word_pieces
 
 LETTERS = ["good", "bad", "so"]  # one token each in every family, as A, B and C are in real ones
-WRITERS = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma3_text")
+WRITERS = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma3_text", "olmo2", "phi3")
 HEADS = {"qwen2": {"tie_word_embeddings": False}}
 # One tuner for each family, and each at least once; all other tests are slow.
 QUICK = {
@@ -35,6 +35,8 @@ QUICK = {
     "qwen2": "full",
     "qwen3": "lora",
     "gemma3_text": "untuned",
+    "olmo2": "lora",
+    "phi3": "untuned",
 }
 ALL = {name: how for name, how in TUNERS.items() if name != "linear-probe"}
 ALL |= {"untuned": Untuned()}

@@ -1,0 +1,64 @@
+"""Questions with choices, asked by `rapt predict` of a served language model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from rapt.serving.model import Adapted
+from rapt.utils import files
+from tests.serving.conftest import Served, statement, tuned
+from tests.serving.test_predict import Rapt
+from tests.serving.test_predict import rapt as rapt
+from tests.tuning.families import FAMILIES
+
+LETTERS = ["good", "bad", "so"]  # one token each for the tiny model
+
+
+@pytest.fixture(scope="session")
+def asked(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Path:
+    """An adapter that was tuned on questions."""
+    root = tmp_path_factory.mktemp("questions")
+    make_tokenizer, make_model = FAMILIES["gpt2"]
+    tokenizer = make_tokenizer()
+    tokenizer.save_pretrained(root / "gpt2")
+    torch.manual_seed(0)
+    config = make_model(len(tokenizer)).config
+    AutoModelForCausalLM.from_config(config).save_pretrained(root / "gpt2")
+    more = {"kind": "choose", "labels": LETTERS}
+    files.write_json(root / "release/statement.json", statement(folder, **more))
+    rows = {
+        "words": [["film", "plot", "plot", "film"]] * 8,
+        "segment": [[0, 1, 2, 3]] * 8,
+        "label": [0, 1, 2, 0] * 2,
+    }
+    for split in ("train", "test"):
+        files.write_parquet(root / f"release/seed-0/{split}.parquet", pa.table(rows))
+    return tuned(root / "release", root / "gpt2", max_tokens=40)
+
+
+def test_a_question_goes_to_the_provider_with_its_choices(asked: Path, rapt: Rapt) -> None:
+    served = Served(Adapted(asked))
+    try:
+        done = rapt("--adapter", served.url, "film\tplot\tplot\tfilm", "--eta", "inf", "--json")
+        assert done.error == ""
+        answer = json.loads(done.out)
+        assert list(answer["probabilities"]) == LETTERS
+        assert sum(answer["probabilities"].values()) == pytest.approx(1)
+        assert b'"segment":[0,1,2,3]' in served.received
+        alone = rapt("--adapter", served.url, "film\tplot\tplot")
+        assert alone.error.startswith("text 1: got 3 segments, expected 4 with a tab between them")
+    finally:
+        served.stop()
+
+
+def test_the_answer_is_the_tuned_model_s_own(asked: Path) -> None:
+    table = files.read_parquet(asked.parents[1] / "release/seed-0/test.parquet").to_pydict()
+    answers = Adapted(asked).answers(table, None)
+    assert answers.shape == (8, 3)
+    torch.testing.assert_close(answers.sum(1), torch.ones(8).double())
