@@ -381,6 +381,10 @@ def _tables(name: str, task: Task, seed: int) -> dict[str, pa.Table]:
 
             return prepare(name, task, seed).tables
         folder = paths.raw(name)
-        return {s: files.read_parquet(folder / f"{s}.parquet", COLUMNS) for s in ("train", "test")}
+        tables = {
+            s: files.read_parquet(folder / f"{s}.parquet", COLUMNS) for s in ("train", "test")
+        }
+        # A download of an earlier version lacks some.
+        return tables if tables["train"].column_names == COLUMNS else {}
     except (RaptError, FileNotFoundError):
         return {}

@@ -310,7 +310,7 @@ class Params(Section):
                     yield not_allowed(where, given, sorted(how.mechanisms))
 
     def _untunable(self) -> Iterable[str]:
-        """A tuner fits the kind of task, and a fresh encoder, of which all learns."""
+        """Every tuner fits its tasks, and its backbones: of a fresh encoder all weights learn."""
         sweep = self.sweep
         given = {
             (f"sweep.{key}", *factors)
@@ -321,10 +321,10 @@ class Params(Section):
             for name, s in self.studies.items()
         }
         full = [name for name, tuner in self.tuners.items() if isinstance(tuner, Full)]
-        unfit = {"choose": LinearProbe, "classify": Untuned}
+        unfit = {"choose": (LinearProbe, Tfidf), "classify": (Untuned,)}
         for key, task, backbone, tuner in sorted(given):
-            if backbone not in self.backbones or tuner not in self.tuners:
-                continue
+            if task not in self.tasks or backbone not in self.backbones or tuner not in self.tuners:
+                continue  # told elsewhere
             kind, encoder = self.tasks[task].kind, self.backbones[backbone].encoder
             if isinstance(self.tuners[tuner], unfit[kind]):
                 others = [n for n, how in self.tuners.items() if not isinstance(how, unfit[kind])]
@@ -332,7 +332,7 @@ class Params(Section):
             elif encoder and kind == "choose":
                 yield (
                     f"backbones.{backbone}.encoder: got one with task {task}, of kind choose, "
-                    "expected null: a language model answers."
+                    "expected null. A language model answers."
                 )
             elif encoder and tuner not in full:
                 yield not_allowed(f"{key} (with backbone {backbone})", tuner, full)
@@ -349,8 +349,11 @@ class Params(Section):
     def _without_clean(self) -> Iterable[str]:
         """Hidden states are compared layer by layer with those of the clean model."""
         for task in self.sweep.train if self.sweep.layers else ():
-            if self.tasks[task].kind == "choose":
-                yield f"sweep.layers: got task {task}, of kind choose, expected kind classify."
+            if task in self.tasks and self.tasks[task].kind == "choose":
+                yield (
+                    f"sweep.layers: got task {task}, of kind choose, expected kind classify. "
+                    "Empty sweep.layers."
+                )
         for name in self.sweep.backbones if self.sweep.layers else ():
             if name in self.backbones and self.backbones[name].encoder:
                 yield f"sweep.layers: got backbone {name} with an encoder, expected one without."

@@ -71,6 +71,7 @@ def compare(
         "mechanism": privatizer.mechanism.name,
         "parameters": parameters(privatizer.mechanism),
         "categories": how.categories,
+        "kind": p.tasks[task].kind,
         "labels": label.names if label else None,
         **seeded.plain_facts(privatizer, how.plain_tokens if label else None),
     }

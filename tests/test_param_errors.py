@@ -272,6 +272,18 @@ FILES = {"type": "files", "files": {"train": "a.tsv", "test": "b.tsv"}, "sha256"
             r"studies.reconstruction-mean.tuner \(with backbone bilstm\): got 'prefix', ",
         ),
         (
+            lambda c: c["sweep"].update(train=["moviez"]),
+            "sweep.train: got 'moviez', expected movies. Did you mean 'movies'",
+        ),
+        (
+            lambda c: c["studies"]["reconstruction-mean"].update(task="moviez"),
+            "studies.reconstruction-mean.task: got 'moviez', expected movies.",
+        ),
+        (
+            lambda c: c["sweep"].update(train=["moviez"], layers=["t2t-75"]),
+            "sweep.train: got 'moviez', expected movies. Did you mean 'movies'",
+        ),
+        (
             lambda c: (c["tuners"].update(asis="untuned"), c["sweep"].update(tuners=["asis"])),
             r"sweep.tuners \(with task movies, of kind classify\): got 'asis', expected one of",
         ),
@@ -299,7 +311,7 @@ FILES = {"type": "files", "files": {"train": "a.tsv", "test": "b.tsv"}, "sha256"
         ),
         (
             lambda c: c["tasks"]["tweets"].update(CHOOSE),
-            "tasks.tweets: got kind choose with choices, expected choose with choices and a label",
+            "tasks.tweets: got choices without a label, expected one, whose names are letters.",
         ),
         (
             lambda c: c["tasks"]["movies"].update(kind="chose"),

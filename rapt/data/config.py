@@ -176,8 +176,8 @@ class Task(Section):
     )
     choices: str | None = Field(
         None,
-        description="of kind choose: the column of a question's choices, one for each name of "
-        "the label, which are their letters",
+        description="of kind choose: column of the list of a question's choices. The label's "
+        "names are their letters",
     )
     entities: str | None = Field(
         None, description="where a text is a list of words: the column of their BIO tags"
@@ -193,7 +193,7 @@ class Task(Section):
         None, description="rows left out: column, then its values"
     )
     max_words: PositiveInt | None = Field(
-        None, description="longer rows are left out, by words between spaces; null: none is"
+        None, description="of a row, counted between spaces: longer rows are left out; null: any"
     )
     rows: Rows = Rows()
 
@@ -204,12 +204,14 @@ class Task(Section):
         given = [name for name in ("entities", "text_pair", "choices") if getattr(self, name)]
         if len(given) > 1:
             raise problem(f"got {' and '.join(given)}, expected one of them.")
-        if (self.kind == "choose") != bool(self.choices and self.label):
+        if (self.kind == "choose") != bool(self.choices):
             has = "with" if self.choices else "without"
             raise problem(
-                f"got kind {self.kind} {has} choices, expected choose with choices and a label, "
-                "or classify without."
+                f"got kind {self.kind} {has} choices, expected choose with choices, or classify "
+                "without."
             )
+        if self.choices and not self.label:
+            raise problem("got choices without a label, expected one, whose names are letters.")
         splits = {"files": "files", "hub": "splits"}.get(self.source.type)
         single = splits is None or "all" in getattr(self.source, splits)
         if (single or self.authors) and self.rows.test is None:

@@ -61,8 +61,9 @@ class Utility(Tuned):
     accuracy_high: float | None
     seeds: int | None
     majority: float | None
-    # Of questions with choices: the share whose answer is the likeliest token of all; chance.
+    # Of questions with choices: how often the likeliest token of all is the right letter.
     exact_match: float | None
+    # Of questions with choices: the share that is right by chance.
     chance: float | None
     # The accuracy of sending nothing, and how far this row is above it, text by text.
     local: float | None

@@ -10,7 +10,7 @@ from typing import Annotated, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from rapt.tuning.inference_spec import NAME, Contract
+from rapt.tuning.inference_spec import NAME, Contract, fitting
 from rapt.utils.errors import RaptError, did_you_mean
 
 T = TypeVar("T")
@@ -139,7 +139,7 @@ def readable(sizes: Sequence[int], contract: Contract) -> list[slice]:
     """Return the words of each segment that the model can read, at one token or more per word.
 
     A pair shares the tokens equally; a segment that is shorter than its half leaves the rest to the
-    other. Of a question with choices, the last words are read, and all words of the choices.
+    other. A question and its choices share them by `fitting`.
 
     Args:
         sizes: the number of words of each segment.
@@ -147,9 +147,8 @@ def readable(sizes: Sequence[int], contract: Contract) -> list[slice]:
     """
     most = contract.max_tokens
     if contract.kind == "choose":
-        question, *choices = sizes
-        unread = max(0, question - max(0, most - sum(choices)))
-        return [slice(unread, None), *(slice(None) for _ in choices)]
+        frame = len(sizes)  # a letter before each choice, and a word after all
+        return fitting([[1] * size for size in sizes], max(0, most - frame))
     if len(sizes) == 1:
         return [slice(most)]
     return [slice(most - min(other, most // 2)) for other in reversed(sizes)]

@@ -124,6 +124,7 @@ class Repeater:
         Raises:
             RaptError: texts are in another language than expected, or beyond their budget.
         """
+        of_choices = self.contract.kind == "choose"
         released = iter(self._release([segment for text in texts for segment in text]))
         sent, shown, counts = [], list[list[Word]](), Counts()
         for text, plain in zip(texts, self._plain_copies(len(texts)), strict=True):
@@ -140,10 +141,11 @@ class Repeater:
                 )
             )
             counts.add(words)
-            shown += words
+            # A choice such as "all of these" is no text of its own.
+            shown += [list(chain.from_iterable(words))] if of_choices else words
         if self._made:
-            raw = [segment for text in texts for segment in text]
-            self._account.spend(losses(raw, shown, self._made))
+            raw = ["\t".join(text) for text in texts] if of_choices else chain.from_iterable(texts)
+            self._account.spend(losses(list(raw), shown, self._made))
         return sent, counts
 
     def said(self, counts: Counts) -> Iterator[str]:

@@ -64,10 +64,12 @@ def bare_model(config: PretrainedConfig, load: Callable[[Any], PreTrainedModel])
 def _language_model(
     config: PretrainedConfig, load: Callable[[Any], PreTrainedModel]
 ) -> PreTrainedModel:
-    """Make a causal language model, if its logits are its head's of the last hidden states."""
+    """Make a causal language model, whose head's output must be its logits."""
     kind = config.model_type
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or config.is_encoder_decoder:
-        raise RaptError(f"the backbone: got {kind}, expected a causal language model.")
+        raise RaptError(
+            f"the backbone: got {kind}, expected a causal language model. Take another."
+        )
     model = load(AutoModelForCausalLM)
     tokens = torch.tensor([[3, 4], [3, 5]], device=model.device)
     with torch.no_grad():
@@ -76,12 +78,12 @@ def _language_model(
     if not torch.allclose(states[0, 0].float(), states[1, 0].float(), atol=1e-2):
         raise RaptError(
             f"the backbone: got {kind}, which reads the words to come, expected a causal language "
-            "model."
+            "model. Take another."
         )
-    if not torch.allclose(own.float(), ours.float(), atol=1e-2):
+    if not torch.allclose(own.float(), ours.float().to(own.device), atol=1e-2):
         raise RaptError(
             f"the backbone: got {kind}, which changes its head's logits, expected one that does "
-            "not."
+            "not. Take another."
         )
     return model
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import chain
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
@@ -77,15 +78,37 @@ class Contract:
         return self.labels if self.kind == "choose" else []
 
 
+def fitting(sizes: Sequence[Sequence[int]], room: int) -> list[slice]:
+    """Return the words of a question, and of each of its choices, that fit into a prompt.
+
+    The question keeps its last words, as they ask it. If the choices alone take more than the room,
+    the longest one loses its last words.
+
+    Args:
+        sizes: the tokens of each word, first of the question.
+        room: tokens of all words that are kept, at most.
+    """
+    question, *choices = sizes
+    kept, tokens = list(map(len, choices)), list(map(sum, choices))
+    while sum(tokens) > room:
+        longest = tokens.index(max(tokens))
+        kept[longest] -= 1
+        tokens[longest] -= choices[longest][kept[longest]]
+    last = bisect_right(list(accumulate(reversed(question))), room - sum(tokens))
+    return [slice(len(question) - last, None), *map(slice, kept)]
+
+
 def write(run: Run, statement: Mapping[str, Any]) -> None:
     """Write the contract of a run on a release with this statement beside its adapter."""
     data = run.release / f"seed-{run.k}"
     segments = files.read_parquet(data / "train.parquet", ["segment"])["segment"].to_pylist()
+    kind, labels = statement["kind"], statement["labels"]
+    pair = any(1 in segment for segment in segments)
     contract = Contract(
         statement=Statement(**{field.name: statement[field.name] for field in fields(Statement)}),
-        kind=statement["kind"],
-        labels=statement["labels"],
-        segments=1 + max(chain.from_iterable(segments), default=0),
+        kind=kind,
+        labels=labels,
+        segments=1 + (len(labels) if kind == "choose" else pair),
         plain=_sequences(data / "plain.parquet"),
         backbone=run.backbone_name,
         backbone_sha256=run.backbone_sha256,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from rapt.tuning.inference_spec import fitting
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 
@@ -187,21 +188,19 @@ def _prompt(
     parts: Sequence[list[_Word]],
     max_tokens: int,
 ) -> list[_Word]:
-    """Return a question, each choice after its letter, and a request for the answer.
-
-    A question that is too long keeps its last words, as they ask it.
-    """
-    rest = []
-    for letter, choice in zip(letters, parts[1:], strict=True):
-        rest += [_Word(f"\n{letter}.", NO_ROW), *choice]
-    rest.append(_Word("\nAnswer:", NO_ROW))
-    room, question = max_tokens - sum(_sizes(tokenizer, rest)), parts[0][::-1]
-    if room < 0:
+    """Return a question, each choice after its letter, and a request for the answer."""
+    marks = [_Word(f"\n{letter}.", NO_ROW) for letter in letters]
+    end = _Word("\nAnswer:", NO_ROW)
+    frame = sum(_sizes(tokenizer, [*marks, end]))
+    if frame > max_tokens:
         raise RaptError(
-            f"train.max_tokens: got {max_tokens}, expected at least {max_tokens - room}, for the "
-            "choices of each question. Raise it, or lower the task's max_words."
+            f"train.max_tokens: got {max_tokens}, expected at least {frame}, for the letters of "
+            "the choices. Raise it."
         )
-    return _fitting(question, _sizes(tokenizer, question), room)[::-1] + rest
+    kept = fitting([_sizes(tokenizer, part) for part in parts], max_tokens - frame)
+    question, *choices = (part[at] for part, at in zip(parts, kept, strict=True))
+    lettered = ([mark, *choice] for mark, choice in zip(marks, choices, strict=True))
+    return [*question, *chain.from_iterable(lettered), end]
 
 
 def _before_words(tokenizer: PreTrainedTokenizerBase) -> str:

@@ -22,7 +22,7 @@ from peft import (
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, linear
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rapt.tuning import backbones, bilstm
@@ -154,7 +154,8 @@ class Classifier(nn.Module):
         # No scaling of the loss: bfloat16 has the range of float32.
         low = self.precision == "bf16"
         with torch.autocast(batch.tokens.device.type, torch.bfloat16, enabled=low):
-            return backbones.activations(self.backbone, batch)
+            found = backbones.activations(self.backbone, batch)
+        return found.to(batch.tokens.device)  # of a model on several GPUs it may be another
 
     def classify(self, activations: Tensor, batch: Batch) -> Tensor:
         """Compute logits (batch, classes)."""
@@ -195,7 +196,13 @@ class Chooser(Classifier):
         places = torch.arange(batch.text.shape[1], device=batch.text.device)
         last = (places * batch.text).argmax(1)  # of the text: some tokenizers end it with a token
         states = activations[torch.arange(len(last), device=last.device), last]
-        return self.head(states.to(self.head.weight.dtype)).float()
+        head = self.head
+        states, letters = (each.to(head.weight.device) for each in (states, self.letters))
+        logits = head(states.to(head.weight.dtype)).float()
+        # bfloat16 rounds letters that are alike to the same number, and the first would win.
+        weight, bias = (_rows(of, letters) for of in (head.weight, head.bias))
+        assert weight is not None
+        return logits.index_copy(1, letters, linear(states, weight, bias)).to(activations.device)
 
     def classify(self, activations: Tensor, batch: Batch) -> Tensor:
         """Compute the logits of the letters (batch, letters)."""
@@ -211,6 +218,11 @@ class Chooser(Classifier):
     def loss(self, activations: Tensor, batch: Batch) -> Tensor:
         """Compute the mean negative log-likelihood of the letter among all tokens."""
         return cross_entropy(self.next_token(activations, batch), self.letters[batch.labels])
+
+
+def _rows(values: Tensor | None, rows: Tensor) -> Tensor | None:
+    """Return some rows in float32."""
+    return None if values is None else values[rows].float()
 
 
 class ReconstructionHead(nn.Module):
@@ -299,6 +311,8 @@ def placed(model: Classifier) -> Classifier:
     """Move the model to `device`; a backbone that was loaded onto GPUs stays there."""
     if not hasattr(model.backbone, "hf_device_map"):
         model.to(device())
-    elif not isinstance(model, Chooser):
+    elif isinstance(model, Chooser):
+        model.letters = model.letters.to(device())
+    else:
         model.head.to(device())
     return model

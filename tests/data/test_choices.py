@@ -70,11 +70,16 @@ def test_rows_with_an_empty_choice_or_too_many_words_are_dropped() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [{"choices": None}, {"label": None}, {"kind": "classify"}],
+    ("changes", "line"),
+    [
+        ({"choices": None}, "got kind choose without choices, expected choose with choices, or"),
+        ({"kind": "classify"}, "got kind classify with choices, expected choose with choices, or"),
+        ({"label": None}, "got choices without a label, expected one"),
+        ({"kind": "classify", "label": None}, "got kind classify with choices, expected choose"),
+    ],
 )
-def test_kind_and_choices_go_together(changes: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match="expected choose with choices and a label"):
+def test_kind_and_choices_go_together(changes: dict[str, Any], line: str) -> None:
+    with pytest.raises(ValidationError, match=line):
         choose(**changes)
 
 

@@ -59,6 +59,11 @@ def test_a_question_goes_to_the_provider_with_its_choices(asked: Path, rapt: Rap
 
 def test_the_answer_is_the_tuned_model_s_own(asked: Path) -> None:
     table = files.read_parquet(asked.parents[1] / "release/seed-0/test.parquet").to_pydict()
-    answers = Adapted(asked).answers(table, None)
-    assert answers.shape == (8, 3)
-    torch.testing.assert_close(answers.sum(1), torch.ones(8).double())
+    served = Adapted(asked)
+    tokenizer, model = served._tokenizer, served._model.backbone
+    prompt = " film\ngood. plot\nbad. plot\nso. film\nAnswer:"
+    with torch.inference_mode():
+        logits = model(torch.tensor([tokenizer(prompt)["input_ids"]])).logits[0, -1]
+    letters = [tokenizer(f" {letter}")["input_ids"][0] for letter in LETTERS]
+    expected = logits[letters].double().softmax(0).expand(8, 3).contiguous()
+    torch.testing.assert_close(served.answers(table, None), expected)

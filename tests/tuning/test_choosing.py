@@ -126,7 +126,6 @@ def test_an_answer_is_learnt_saved_and_loaded(
     run = choose(writers[family], ALL[tuner])
     (trained,) = train_seeds([run])
     metrics = trained.result.metrics
-    assert metrics["exact_match"] <= metrics["accuracy"]
     if tuner == "untuned":
         assert trained.checkpoint is None
         assert not trained.result.curves
@@ -189,8 +188,30 @@ def test_the_prompt_reads_as_people_write_it(writers: dict[str, Path]) -> None:
     most = len(split.tokens[0]) - 1
     short = tokenized(columns, tokenizer, most, letters=LETTERS)
     assert tokenizer.decode(short.tokens[0]) == prompt.removeprefix(" film")
-    with pytest.raises(RaptError, match=f"max_tokens: got 10, expected at least {most - 1}"):
-        tokenized(columns, tokenizer, 10, letters=LETTERS)
+    # Then the longest choice loses its last words.
+    columns = {"words": [["film", "plot", "so", "very", "bad"]], "segment": [[0, 1, 1, 1, 2]]}
+    columns |= {"label": [0]}
+    whole = tokenized(columns, tokenizer, 100, letters=LETTERS[:2])
+    cut = tokenized(columns, tokenizer, len(whole.tokens[0]) - 2, letters=LETTERS[:2])
+    assert tokenizer.decode(cut.tokens[0]) == "\ngood. plot so\nbad. bad\nAnswer:"
+    with pytest.raises(RaptError, match="max_tokens: got 3, expected at least"):
+        tokenized(columns, tokenizer, 3, letters=LETTERS[:2])
+
+
+def test_letters_that_are_nearly_alike_do_not_tie_in_bf16(writers: dict[str, Path]) -> None:
+    """Numbers near 18 have steps of an eighth in bfloat16: the first letter would win."""
+    tokenizer = load_tokenizer(writers["qwen3"])
+    model = load_model(writers["qwen3"], frozen="bf16", writes=True)
+    letters = letter_tokens(tokenizer, LETTERS)
+    columns = {"words": [["film", "plot", "very", "so"]], "segment": [[0, 1, 2, 3]], "label": [0]}
+    batch = collate(tokenized(columns, tokenizer, 60, letters=LETTERS), [0], 0)
+    with torch.inference_mode():
+        chooser = Chooser(model, letters, "bf16").eval()
+        states = chooser.activations(batch)
+        logits = chooser.classify(states, batch)
+        expected = states[0, -1] @ chooser.head.weight[letters].float().T
+    torch.testing.assert_close(logits[0], expected)
+    assert (logits != logits.bfloat16().float()).all()
 
 
 def test_letters_are_one_token_each(writers: dict[str, Path]) -> None:
@@ -239,5 +260,5 @@ def test_a_lost_adapter_is_no_untuned_model(
     train_seed(replace(run, train=TrainConfig(epochs=1, batch_size=48)))
     for path in run.adapter.glob("adapter_*"):
         path.unlink()
-    with pytest.raises((RaptError, OSError)):
+    with pytest.raises(OSError, match=r"config\.json"):
         load(run.adapter, writers["qwen3"], letters=[1, 2, 3])

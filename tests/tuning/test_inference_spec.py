@@ -2,8 +2,26 @@
 
 import json
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from rapt.tuning.config import Run
+from rapt.tuning.inference_spec import fitting
 from rapt.tuning.train import train_seed
+
+
+@given(st.lists(st.lists(st.integers(1, 5), max_size=6), min_size=2), st.integers(0, 40))
+def test_what_fits_a_prompt_is_all_that_fits(sizes: list[list[int]], room: int) -> None:
+    question, *choices = sizes
+    at, *kept = fitting(sizes, room)
+    assert all(part.start is None for part in kept)
+    rest = sum(sum(choice[part]) for choice, part in zip(choices, kept, strict=True))
+    asked = sum(question[at])
+    assert rest + asked <= room
+    whole = all(len(choice) == part.stop for choice, part in zip(choices, kept, strict=True))
+    assert whole == (sum(map(sum, choices)) <= room)
+    if at.start:  # one more word of the question would be too much
+        assert rest + asked + question[at.start - 1] > room
 
 
 def test_the_contract_holds_what_both_sides_need_and_nothing_of_the_texts(run: Run) -> None:

@@ -98,9 +98,16 @@ def test_a_gpu_learns_in_bf16(low: Run) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_a_gpu_steps_with_a_fused_optimizer(low: Run) -> None:
-    optimizer, _ = trainer(low)[0]._optimizer(1)
-    assert optimizer.defaults["fused"]
+def test_a_gpu_steps_with_a_fused_optimizer(low: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def recorded(*given: Any, **how: Any) -> torch.optim.Optimizer:
+        made.append(torch.optim.AdamW(*given, **how))
+        return made[0]
+
+    monkeypatch.setattr("rapt.tuning.train.torch.optim.AdamW", recorded)
+    train_seed(low)
+    assert made[0].defaults["fused"]
 
 
 @pytest.mark.parametrize(

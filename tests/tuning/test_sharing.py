@@ -213,7 +213,7 @@ def test_two_gpus_train_a_backbone_that_half_of_one_does_not_hold(
 def test_on_a_gpu_the_frozen_weights_stay_where_the_first_seed_put_them(seeds: Pair) -> None:
     first, second = seeds("lora")
     frozen = load_backbone(first.backbone, None, first.frozen)
-    module._trained(first, frozen)
+    module._trained(first, STATEMENT, frozen)
     places = [weight.data_ptr() for weight in frozen[0].parameters()]
     module._trained(second, STATEMENT, frozen)
     assert all(weight.is_cuda for weight in frozen[0].parameters())
