@@ -268,12 +268,17 @@ def test_the_halves_of_a_pair_share_the_words_that_the_model_can_see(
 def test_a_question_is_sent_with_all_its_choices_and_its_last_words(
     model: Adapted, folder: Path
 ) -> None:
-    contract = replace(model.contract, max_tokens=6, kind="choose", segments=3)
+    contract = replace(model.contract, max_tokens=9, kind="choose", segments=3)
     privatize = repeater(contract, folder, eta=math.inf)
     (sent,), _ = privatize([["so bad good film", "very very", "plot"]])
     assert sent.words == ["bad", "good", "film", "very", "very", "plot"]
     assert sent.segment == [0, 0, 0, 1, 1, 2]
     check([sent], contract)
+    # Three tokens are for the letters and the request. A long choice is cut.
+    (short,), _ = repeater(replace(contract, max_tokens=5), folder, eta=math.inf)(
+        [["so", "very very", "plot"]]
+    )
+    assert short.words == ["very", "plot"]
 
 
 def test_a_level_that_protects_nothing_is_refused(model: Adapted, folder: Path) -> None:
