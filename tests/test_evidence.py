@@ -82,13 +82,14 @@ def test_the_leaderboard_on_sst2_says_what_lora_changes() -> None:
     leads = [x for tuner, level in product(screens, levels) for x in _leads(alone, tuner, level)]
     assert f"{floor(min(leads))} to {ceil(max(leads))} points above all others. The other" in text
     assert not [row for row in alone if row["against_local"] == "better"]
-    (level,) = (r for r in alone if r["against_local"] == "undecided")
-    (better,) = (r for r in both if r["against_local"] == "better")
-    for row in (level, better):
+    rows = both + _leaderboard("leaderboard-lora")[1]
+    better = [row for row in rows if row["against_local"] == "better"]
+    assert [row["task"] for row in better] == ["sst2", "movies"]
+    for row, name in zip(better, ("SST-2", "film reviews"), strict=True):
         assert (row["tuner"], row["method"], row["level"]) == ("lora", "pct2t", "recovered-50")
-    over, low, high = (100 * float(better[f"over_local{end}"]) for end in ("", "_low", "_high"))
-    said = f"by {over:.1f} points ({low:.1f} to {high:.1f}). It is the only one of {len(both)} rows"
-    assert said in text
+        over, low, high = (100 * float(row[f"over_local{end}"]) for end in ("", "_low", "_high"))
+        assert f"by {over:.1f} points ({low:.1f} to {high:.1f}) on {name}" in text
+    assert f"No other of {len(rows)} rows with the local model is" in text
 
 
 def test_the_page_of_two_providers_says_which_rows_beat_sending_nothing() -> None:
