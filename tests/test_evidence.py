@@ -89,6 +89,9 @@ def test_the_leaderboard_on_sst2_says_what_lora_changes() -> None:
         assert (row["tuner"], row["method"], row["level"]) == ("lora", "pct2t", "recovered-50")
         over, low, high = (100 * float(row[f"over_local{end}"]) for end in ("", "_low", "_high"))
         assert f"by {over:.1f} points ({low:.1f} to {high:.1f}) on {name}" in text
+        if name == "SST-2":
+            said = f"{over:.1f} points above sending nothing ({low:.1f} to {high:.1f})"
+            assert said in (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"No other of {len(rows)} rows with the local model is" in text
 
 
