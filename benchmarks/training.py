@@ -48,7 +48,8 @@ from rapt.tuning.inference_spec import Statement
 from rapt.tuning.inputs import Split, pooled, read_split
 from rapt.tuning.model import Classifier, adapt, load_backbone
 from rapt.tuning.parallel import train_cell
-from rapt.tuning.train import Trainer, logits
+from rapt.tuning.scoring import logits
+from rapt.tuning.train import Trainer
 from rapt.utils import files
 from rapt.utils.device import device
 from rapt.utils.process import die_with_parent, workers

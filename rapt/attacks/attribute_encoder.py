@@ -79,7 +79,7 @@ class AttributeEncoder(Inference):
         from rapt.tuning.batches import shuffled
         from rapt.tuning.inputs import collate
         from rapt.tuning.model import Classifier
-        from rapt.tuning.train import logits
+        from rapt.tuning.scoring import logits
 
         torch.manual_seed(seed)
         classes, tokenizer = sorted(set(values)), load_tokenizer(folder)

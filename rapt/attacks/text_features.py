@@ -14,7 +14,7 @@ from rapt.attacks.base import Release, Vectors
 from rapt.tuning.backbones import check_vectors, load_model, load_tokenizer
 from rapt.tuning.inputs import Split, numbered, tokenized
 from rapt.tuning.model import Classifier
-from rapt.tuning.train import features
+from rapt.tuning.scoring import features
 
 BATCH = 32
 

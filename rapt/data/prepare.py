@@ -175,7 +175,7 @@ def _choices(split: sources.Split, name: str, count: int, key: str) -> list[list
     if bad := sum(len(each) != count for each in choices):
         raise RaptError(
             f"{split.where}: {key}.choices: got something else in {bad} of {len(choices)} rows, "
-            f"expected a list of {count} choices, as label.names has letters."
+            f"expected a list of {count} choices, as label.names has letters. Correct them."
         )
     return choices
 

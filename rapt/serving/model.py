@@ -16,8 +16,8 @@ from rapt.tuning.backbones import embedding_size, load_tokenizer, most_tokens
 from rapt.tuning.denoising import load_denoised
 from rapt.tuning.inputs import letter_tokens, numbered, tokenized
 from rapt.tuning.model import load
+from rapt.tuning.scoring import logits
 from rapt.tuning.tfidf import TERMS, TfidfModel, segments
-from rapt.tuning.train import logits
 from rapt.utils.errors import RaptError
 
 BATCH = 32

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import islice
@@ -22,7 +22,7 @@ from transformers import (
 from rapt.results.cells import SeedResult
 from rapt.tuning import inference_spec, probe, self_test
 from rapt.tuning.backbones import check_vectors, most_tokens, sharing_weights
-from rapt.tuning.batches import by_length, shuffled
+from rapt.tuning.batches import shuffled
 from rapt.tuning.capped import Capped
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
 from rapt.tuning.config import LinearProbe, Run, Trained, Untuned
@@ -32,7 +32,6 @@ from rapt.tuning.inputs import (
     Split,
     collate,
     letter_tokens,
-    pooled,
     pooled_plain,
     read_split,
     read_targets,
@@ -46,6 +45,7 @@ from rapt.tuning.model import (
     placed,
     save,
 )
+from rapt.tuning.scoring import features, logits, read_all
 from rapt.utils.device import device, device_name, out_of_memory
 from rapt.utils.errors import RaptError
 from rapt.utils.progress import counter
@@ -391,7 +391,7 @@ class Trainer:
             return (logits.argmax(-1) == targets).double().reshape(len(batch.labels), -1).mean(1)
 
         size = self.run.train.batch_size
-        found = _read(self.model, split.of(rows), self.pad, size, right)
+        found = read_all(self.model, split.of(rows), self.pad, size, right)
         return {"reconstruction_unseen": found.mean().item()}
 
     def _reconstructed(self, activations: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -421,46 +421,3 @@ def _memory_lacks(line: RaptError) -> Iterator[None]:
         if not out_of_memory(error):
             raise
         raise line from None
-
-
-def logits(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor:
-    """Compute the `scores` of every text of a split, on the CPU: (n, classes), or more columns."""
-    return _read(model, split, pad, batch_size, model.scores)
-
-
-def features(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor:
-    """Compute the task head's input for every text of a privatized split, (n, h) on the CPU."""
-    return _read(model, split, pad, batch_size, lambda states, batch: pooled(states, batch.text))
-
-
-@torch.inference_mode()
-def _read(
-    model: Classifier,
-    split: Split,
-    pad: int,
-    batch_size: int,
-    of: Callable[[Tensor, Batch], Tensor],
-) -> Tensor:
-    """Apply `of` to the activations of every text, one row for each, float32 on the CPU."""
-
-    def read(rows: list[int]) -> Tensor:
-        """Compute the rows of a batch, in as many parts as memory requires."""
-        try:
-            batch = collate(split, rows, pad).to(model.head.weight.device)
-            return of(model.activations(batch), batch).float().cpu()
-        except RuntimeError as error:
-            if not out_of_memory(error):
-                raise
-            if len(rows) == 1:
-                raise RaptError(
-                    "got a device out of memory at one text, expected room for it. "
-                    "Lower max_tokens."
-                ) from None
-        half = len(rows) // 2
-        return torch.cat([read(rows[:half]), read(rows[half:])])
-
-    model.eval()
-    batches = list(by_length(split.lengths, batch_size))
-    found = torch.cat([read(rows) for rows in batches])
-    inverse = torch.tensor([row for rows in batches for row in rows]).argsort()
-    return found[inverse]

@@ -3,7 +3,6 @@ from __future__ import annotations
 import base64
 import io
 import json
-import math
 import re
 import shlex
 import shutil
@@ -23,13 +22,13 @@ from rapt.cli import app, main
 from rapt.release.ledger import Ledger
 from rapt.release.text import AGAIN, TAGGER
 from rapt.serving.model import Adapted
-from rapt.serving.protocol import check, contract_of
+from rapt.serving.protocol import contract_of
 from rapt.serving.repeater import Repeater
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.inference_spec import Contract
 from rapt.tuning.inputs import read_split
 from rapt.tuning.model import load, load_backbone
-from rapt.tuning.train import logits
+from rapt.tuning.scoring import logits
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 from tests.serving.conftest import PLAIN, Served
@@ -263,22 +262,6 @@ def test_the_halves_of_a_pair_share_the_words_that_the_model_can_see(
     (sent,), counts = privatize([[" ".join(["film"] * n) for n in given]])
     assert (sent.segment.count(0), sent.segment.count(1)) == most
     assert counts.words == sum(most)
-
-
-def test_a_question_is_sent_with_all_its_choices_and_its_last_words(
-    model: Adapted, folder: Path
-) -> None:
-    contract = replace(model.contract, max_tokens=9, kind="choose", segments=3)
-    privatize = repeater(contract, folder, eta=math.inf)
-    (sent,), _ = privatize([["so bad good film", "very very", "plot"]])
-    assert sent.words == ["bad", "good", "film", "very", "very", "plot"]
-    assert sent.segment == [0, 0, 0, 1, 1, 2]
-    check([sent], contract)
-    # Three tokens are for the letters and the request. A long choice is cut.
-    (short,), _ = repeater(replace(contract, max_tokens=5), folder, eta=math.inf)(
-        [["so", "very very", "plot"]]
-    )
-    assert short.words == ["very", "plot"]
 
 
 def test_a_level_that_protects_nothing_is_refused(model: Adapted, folder: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,9 +13,10 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from rapt.serving.model import Adapted
+from rapt.serving.protocol import check
 from rapt.utils import files
 from tests.serving.conftest import Served, statement, tuned
-from tests.serving.test_predict import Rapt
+from tests.serving.test_predict import Rapt, repeater
 from tests.serving.test_predict import rapt as rapt
 from tests.tuning.families import FAMILIES
 
@@ -67,3 +70,19 @@ def test_the_answer_is_the_tuned_model_s_own(asked: Path) -> None:
     letters = [tokenizer(f" {letter}")["input_ids"][0] for letter in LETTERS]
     expected = logits[letters].double().softmax(0).expand(8, 3).contiguous()
     torch.testing.assert_close(served.answers(table, None), expected)
+
+
+def test_a_question_is_sent_with_all_its_choices_and_its_last_words(
+    model: Adapted, folder: Path
+) -> None:
+    contract = replace(model.contract, max_tokens=9, kind="choose", segments=3)
+    privatize = repeater(contract, folder, eta=math.inf)
+    (sent,), _ = privatize([["so bad good film", "very very", "plot"]])
+    assert sent.words == ["bad", "good", "film", "very", "very", "plot"]
+    assert sent.segment == [0, 0, 0, 1, 1, 2]
+    check([sent], contract)
+    # Three tokens are for the letters and the request. A long choice is cut.
+    (short,), _ = repeater(replace(contract, max_tokens=5), folder, eta=math.inf)(
+        [["so", "very very", "plot"]]
+    )
+    assert short.words == ["very", "plot"]

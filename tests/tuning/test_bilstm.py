@@ -28,7 +28,8 @@ from rapt.tuning.config import (
 )
 from rapt.tuning.inputs import NO_ROW, collate, pooled, pooled_plain, read_split, tokenized
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
-from rapt.tuning.train import logits, train_seed
+from rapt.tuning.scoring import logits
+from rapt.tuning.train import train_seed
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256

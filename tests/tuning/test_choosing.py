@@ -92,28 +92,16 @@ def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def choose(
-    questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[Path, Tuner], Run]:
-    monkeypatch.setenv("RAPT_HOME", str(tmp_path / "home"))
-
+def choose(questions: Path, run: Run) -> Callable[[Path, Tuner], Run]:
     def made(backbone: Path, tuner: Tuner) -> Run:
-        return Run(
-            cell="questions",
+        epochs = 16 if tuner == ALL["full"] else 4
+        return replace(
+            run,
             release=questions,
-            k=0,
-            seed=0,
             backbone=backbone,
-            backbone_name="tiny",
-            backbone_sha256=None,
-            encoder=None,
             tuner=tuner,
             reconstruction=Reconstruction(head_size=8, weight=0.1),
-            denoising=None,
-            train=TrainConfig(
-                epochs=16 if tuner == ALL["full"] else 4, batch_size=8, max_tokens=40, held_out=0.2
-            ),
-            adapter=tmp_path / "adapter",
+            train=TrainConfig(epochs=epochs, batch_size=8, max_tokens=40, held_out=0.2),
         )
 
     return made

@@ -21,7 +21,8 @@ from rapt.tuning.inputs import (
     read_split,
 )
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
-from rapt.tuning.train import Trainer, logits, train_seed
+from rapt.tuning.scoring import logits
+from rapt.tuning.train import Trainer, train_seed
 from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256
 from tests.tuning.families import PAIRS, TUNERS, served_alone

@@ -14,9 +14,10 @@ from transformers import AutoModel, AutoTokenizer
 
 from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.config import PromptTuning, Reconstruction, Run
-from rapt.tuning.inputs import NO_PLAIN, Batch, collate, read_split, read_targets
+from rapt.tuning.inputs import NO_PLAIN, collate, read_split, read_targets
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
-from rapt.tuning.train import Trainer, logits, train_seed
+from rapt.tuning.scoring import logits
+from rapt.tuning.train import Trainer, train_seed
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.conftest import TARGETS
@@ -244,18 +245,3 @@ def test_texts_too_long_for_the_backbone_are_one_line(run: Run, tmp_path: Path) 
     line = r"^movies-tiny, seed 0: train.max_tokens: got 1\d\d tokens .*expected at most 64"
     with pytest.raises(RaptError, match=line):
         train_seed(long)
-
-
-def test_scoring_takes_what_memory_there_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    made, tokenizer = trainer(run), AutoTokenizer.from_pretrained(run.backbone)
-    split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
-    expected = logits(made.model, split, 0, 7)
-    activations = Classifier.activations
-
-    def small(self: Classifier, batch: Batch) -> torch.Tensor:
-        if len(batch.labels) > 2:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return activations(self, batch)
-
-    monkeypatch.setattr(Classifier, "activations", small)
-    torch.testing.assert_close(logits(made.model, split, 0, 7), expected)

@@ -16,7 +16,8 @@ from rapt.tuning import backbones
 from rapt.tuning.config import Full, Run
 from rapt.tuning.inputs import VECTORS, collate, read_split, tokenized
 from rapt.tuning.model import Classifier, load, load_backbone
-from rapt.tuning.train import logits, train_seed
+from rapt.tuning.scoring import logits
+from rapt.tuning.train import train_seed
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.families import FAMILIES, PAIRS, TUNERS, WORDS, adapted
