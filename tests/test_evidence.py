@@ -95,6 +95,18 @@ def test_the_leaderboard_on_sst2_says_what_lora_changes() -> None:
     assert f"No other of {len(rows)} rows with the local model is" in text
 
 
+def test_the_page_of_questions_says_what_noise_costs() -> None:
+    cells = ROOT / "evidence/questions-reviews/reports/cells/train"
+    of = {
+        release: json.loads((cells / f"reviews-smollm2-lora-{release}.json").read_text())
+        for release in ("clean", "t2t-75", "pct2t-75")
+    }
+    accuracy = {name: 100 * cell["metrics"]["accuracy"]["mean"] for name, cell in of.items()}
+    least = accuracy["clean"] - max(accuracy["t2t-75"], accuracy["pct2t-75"])
+    text = (ROOT / "evidence/questions.md").read_text(encoding="utf-8")
+    assert f"both releases are {floor(least)} points or more below clean text" in text
+
+
 def test_the_page_of_two_providers_says_which_rows_beat_sending_nothing() -> None:
     rows = json.loads((ROOT / "evidence/providers/results.json").read_text())["utility"]
     noisy = [row for row in rows if row["method"] != "clean"]

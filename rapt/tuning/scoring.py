@@ -1,4 +1,4 @@
-"""What a model makes of each text of a split, without gradients."""
+"""Scores and features of each text of a split, without gradients."""
 
 from __future__ import annotations
 
