@@ -1,7 +1,7 @@
 """How far PCT2T, tuned by LoRA, is above sending nothing, corrected for its list of six rows.
 
-`python -m evidence.corrected TASK`, after `make repro` with the params of a leaderboard with LoRA. It
-prints points with their interval, by each text's result, which stays on the user's side.
+`python -m evidence.corrected TASK`, after `make repro` with the params of a leaderboard with LoRA.
+It reads the result of each text, which stays on the user's side.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ ROWS = 6  # of the list, one for each mechanism: Bonferroni
 
 
 def main(task: str) -> None:
+    """Print the points with their interval."""
     own = predictions.read(paths.predictions("train", f"{task}-minilm-lora-pct2t-recovered-50"))
     local = predictions.read(paths.predictions("local", task))
     right, alone = stacked(own, local).right, local["test"].right
