@@ -280,7 +280,13 @@ def _write_split(
 
 def _write_statement(release: Path) -> None:
     facts = dict.fromkeys((field.name for field in fields(Statement)), "benchmark")
-    given = {"kind": "classify", "labels": ["no", "yes"], "vocabulary": None, "plain_tokens": None}
+    given = {
+        "kind": "classify",
+        "protect": "words",
+        "labels": ["no", "yes"],
+        "vocabulary": None,
+        "plain_tokens": None,
+    }
     statement = {**facts, **given}
     (release / "statement.json").write_text(json.dumps(statement))
 

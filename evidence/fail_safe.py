@@ -134,7 +134,12 @@ def provider() -> Iterator[str]:
         ("task", "method", "metric", "protection", "guarantee"), "told"
     )
     claim = statement | {"mechanism": "t2t", "parameters": {}, "categories": None, "eta": "1e9"}
-    claim |= {"embedding": "minilm", "table_sha256": "0" * 64, "not_covered": []}
+    claim |= {
+        "protect": "words",
+        "embedding": "minilm",
+        "table_sha256": "0" * 64,
+        "not_covered": [],
+    }
     contract: dict[str, object] = {
         "statement": claim,
         "labels": ["no", "yes"],

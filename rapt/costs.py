@@ -351,7 +351,7 @@ class Estimate:
             texts = self.texts[task]
             longest = p.train.max_tokens / TOKENS_PER_WORD
             words = longest if isnan(texts.words) else texts.words
-            words += self._plain(method) if p.tasks[task].label else 0
+            words += self._plain(method) if p.tasks[task].is_tuned else 0
             yield method, eta, embedding, p.seeds * (texts.rows + texts.test) * words
 
 

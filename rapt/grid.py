@@ -15,10 +15,12 @@ from rapt.param_types import LEVEL, level
 if TYPE_CHECKING:  # which asks here whether two cells have one name
     from rapt.params import Params
 
-# Kinds of cells that tune a backbone, those that attack, and all kinds.
+# Kinds of cells that tune a backbone, those that attack, and all kinds. `score` is of what the
+# cell of its name wrote.
 TUNED = ("train", "denoise", "study")
+SCORE = "score"
 ATTACKED = ("invert", "infer", "recognize", "membership")
-KINDS = (*TUNED, "local", *ATTACKED)
+KINDS = (*TUNED, SCORE, "local", *ATTACKED)
 # The baseline: unprivatized words, in one release per task.
 CLEAN, UNPROTECTED_ETA = "clean", "inf"
 # The other one: nothing is sent. At η 0 no two texts could be told apart.
@@ -27,6 +29,7 @@ LOCAL, NOTHING_SENT_ETA = "local", "0"
 BEFORE = {
     "train": ("task", "backbone", "tuner"),
     "denoise": ("task", "backbone", "tuner"),
+    "score": ("task", "backbone", "tuner"),
     "invert": ("attack", "task"),
     "infer": ("attack", "task"),
     "recognize": ("attack", "task"),
@@ -70,6 +73,7 @@ def plan(params: Params) -> list[PlannedCell]:
         # Stage, its kind, lists of the factors before the method, lists from the method on.
         ("train", "train", tuned, full),
         ("probe", "train", probed, attacked),
+        ("score", SCORE, (s.score, s.backbones, s.tuners), full),
         ("denoise", "denoise", tuned, (s.channels, s.tune_at, s.denoisers)),
         ("invert", "invert", (s.inversions, s.invert), attacked),
         ("invert-channel", "invert", (s.channel_inversions, s.invert), (s.channels, s.etas)),

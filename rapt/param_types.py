@@ -37,8 +37,11 @@ class Target(NamedTuple):
     share: float
 
 
-# Of task: to predict the class of a text, or to answer a question by one of its choices.
-Kind = Literal["classify", "choose"]
+# Of task: to predict the class of a text, to answer a question by one of its choices, or to write
+# a text from another.
+Kind = Literal["classify", "choose", "generate"]
+# Which words of a task get noise, where the method gives noise to them.
+Protect = Literal["words", "entities"]
 
 
 class Section(BaseModel):

@@ -36,6 +36,7 @@ from rapt.privacy.config import (
 from rapt.privacy.mechanisms import MECHANISMS
 from rapt.tuning.config import (
     Backbone,
+    Decoding,
     Denoiser,
     Full,
     LinearProbe,
@@ -58,7 +59,10 @@ class Sweep(Section):
     """The lists whose product is the grid of cells; all are there, as dvc.yaml reads them."""
 
     tasks: Names = Field(min_length=1, description="downloaded, checked, tagged and privatized")
-    train: Names = Field(description="of tasks, those tuned on: they have a label")
+    train: Names = Field(description="of tasks, those tuned on: they have a label or references")
+    score: Names = Field(
+        [], description="of train, all of kind generate: what was written for them is scored"
+    )
     invert: Names = Field(description="of tasks, those whose words are attacked")
     infer: Names = Field(description="of tasks, those whose private attributes are attacked")
     recognize: Names = Field(description="of tasks, those whose entities are attacked")
@@ -211,6 +215,7 @@ class Params(Section):
         Name, Annotated[Denoiser | PosteriorTarget, Field(discriminator="type"), Typed]
     ] = Field({}, description="what the provider makes of its knowledge of the mechanism")
     train: TrainConfig = TrainConfig()
+    decoding: Decoding = Decoding()
     calibrate: Calibrate = Calibrate()
     channel: Channel = Channel()
     layers: Layers = Layers()
@@ -236,8 +241,9 @@ class Params(Section):
             return
         swept = {name: self.tasks[name] for name in self.sweep.tasks}
         labelled = [name for name, task in swept.items() if task.label]
+        written = [name for name, task in swept.items() if task.references]
         readers = self.sweep.channel_readers
-        for field, names in self._allowed(swept, labelled).items():
+        for field, names in self._allowed(swept, labelled, written).items():
             for given in getattr(self.sweep, field):
                 if given not in names:
                     yield not_allowed(f"sweep.{field}", given, names)
@@ -269,8 +275,11 @@ class Params(Section):
         yield from self._untunable()
         yield from self._words_alone()
         yield from self._without_clean()
+        yield from self._of_written(written)
 
-    def _allowed(self, swept: Mapping[str, Task], labelled: list[str]) -> dict[str, Iterable[str]]:
+    def _allowed(
+        self, swept: Mapping[str, Task], labelled: list[str], written: list[str]
+    ) -> dict[str, Iterable[str]]:
         """For each list of the sweep the names that it may hold."""
         sweep = self.sweep
         # P(y|w) is a channel from words to words; what reads it reads a release, too.
@@ -278,7 +287,8 @@ class Params(Section):
         inversions = {n: how for n, how in self.attacks.items() if isinstance(how, Inversion)}
         wordwise = [n for n, how in self.methods.items() if not how.releases_vectors]
         return {
-            "train": labelled,
+            "train": [*labelled, *written],
+            "score": [name for name in sweep.train if name in written],
             "invert": swept,
             "infer": [name for name, task in swept.items() if task.attributes],
             "recognize": swept,
@@ -321,7 +331,8 @@ class Params(Section):
             for name, s in self.studies.items()
         }
         full = [name for name, tuner in self.tuners.items() if isinstance(tuner, Full)]
-        unfit = {"choose": (LinearProbe, Tfidf), "classify": (Untuned,)}
+        of_head = (LinearProbe, Tfidf)
+        unfit = {"choose": of_head, "generate": of_head, "classify": (Untuned,)}
         for key, task, backbone, tuner in sorted(given):
             if task not in self.tasks or backbone not in self.backbones or tuner not in self.tuners:
                 continue  # told elsewhere
@@ -329,9 +340,9 @@ class Params(Section):
             if isinstance(self.tuners[tuner], unfit[kind]):
                 others = [n for n, how in self.tuners.items() if not isinstance(how, unfit[kind])]
                 yield not_allowed(f"{key} (with task {task}, of kind {kind})", tuner, others)
-            elif encoder and kind == "choose":
+            elif encoder and kind != "classify":
                 yield (
-                    f"backbones.{backbone}.encoder: got one with task {task}, of kind choose, "
+                    f"backbones.{backbone}.encoder: got one with task {task}, of kind {kind}, "
                     "expected null. A language model answers."
                 )
             elif encoder and tuner not in full:
@@ -349,14 +360,32 @@ class Params(Section):
     def _without_clean(self) -> Iterable[str]:
         """Hidden states are compared layer by layer with those of the clean model."""
         for task in self.sweep.train if self.sweep.layers else ():
-            if task in self.tasks and self.tasks[task].kind == "choose":
+            if task in self.tasks and (kind := self.tasks[task].kind) != "classify":
                 yield (
-                    f"sweep.layers: got task {task}, of kind choose, expected kind classify. "
+                    f"sweep.layers: got task {task}, of kind {kind}, expected kind classify. "
                     "Empty sweep.layers."
                 )
         for name in self.sweep.backbones if self.sweep.layers else ():
             if name in self.backbones and self.backbones[name].encoder:
                 yield f"sweep.layers: got backbone {name} with an encoder, expected one without."
+
+    def _of_written(self, written: list[str]) -> Iterable[str]:
+        """What is written is read in words, and nothing but its scores says how good it is."""
+        sweep = self.sweep
+        tuned = [name for name in written if name in sweep.train]
+        if left := [name for name in tuned if name not in sweep.score]:
+            yield f"sweep.score: got no {', '.join(left)}, expected every task of kind generate."
+        for method in sweep.methods if written else ():
+            if method in self.methods and self.methods[method].releases_vectors:
+                yield (
+                    f"sweep.methods: got {method}, which releases vectors, with task {written[0]} "
+                    "of kind generate, expected words."
+                )
+        for key in ("denoisers", "memberships") if tuned else ():
+            if getattr(sweep, key):
+                yield (
+                    f"sweep.{key}: got some with task {tuned[0]}, of kind generate, expected none."
+                )
 
     def _collisions(self) -> Iterable[str]:
         """Cells are named by their factors joined by hyphens: two must not come out the same."""

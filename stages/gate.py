@@ -42,6 +42,9 @@ def _rules(task: Task, gate: Gate, split: str) -> list[Rule]:
     rules += [Rule("example ids are unique", "each once", unique)]
     rules += _text_rules("text", "texts", gate)
     rules += _text_rules("text_pair", "second texts", gate) if task.text_pair else []
+    if task.references:
+        rules.append(there("references", "texts to write"))
+        rules += _text_rules("text_pair", "texts to write", gate) if split == "train" else []
     if task.label:
         last = len(task.label.names) - 1
         rules += in_set("label", "labels", range(last + 1), f"0 to {last}")

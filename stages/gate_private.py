@@ -25,6 +25,7 @@ FLAGS = {
     "law": ("law of the outcomes", "that of an independent replay (false alarms: 1e-6 a seed)"),
     "drawn": ("plain tokens are public words", "those that params.yaml draws"),
     "in_order": ("same examples", "the same ids in the same order"),
+    "alike": ("words that share their noise", "the same word in their stead"),
     "as_many": ("same number of words", "as many as before"),
     "released": (WORDS, "protected words from their own candidates, all others as before"),
     "unchanged": (WORDS, "the words as before"),
@@ -62,7 +63,8 @@ def compare(
     read: Callable[[str, str, str, int], Originals] = originals,
 ) -> dict[str, Any]:
     """Compare a release with the tagged text that it came from; returns the gate's JSON."""
-    how, label = p.method(method), p.tasks[task].label
+    how, of_task = p.method(method), p.tasks[task]
+    label = of_task.label
     of = read(embedding, _law(p, method, eta), task, p.seed)
     privatizer = of.privatizer
     promised = {
@@ -71,9 +73,10 @@ def compare(
         "mechanism": privatizer.mechanism.name,
         "parameters": parameters(privatizer.mechanism),
         "categories": how.categories,
-        "kind": p.tasks[task].kind,
+        "kind": of_task.kind,
+        "protect": of_task.protect,
         "labels": label.names if label else None,
-        **seeded.plain_facts(privatizer, how.plain_tokens if label else None),
+        **seeded.plain_facts(privatizer, how.plain_tokens if of_task.is_tuned else None),
     }
     release = Release(folder, p.seed, of, promised)
     parts = [

@@ -80,7 +80,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
 
 
 def _texts(privatizer: Privatizer, tagged: pa.Table) -> Iterator[Words]:
-    return (privatizer.text(*row) for row in seeded.rows_of(tagged, *seeded.TAGGED))
+    return (privatizer.text(*row) for row in seeded.rows_of(tagged, *seeded.told(tagged)))
 
 
 def _public_text(privatizer: Privatizer, task: str, victims: pa.Table) -> list[Words]:

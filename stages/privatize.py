@@ -21,9 +21,10 @@ GENERATOR = (
 def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
     """Privatize both splits of TASK by METHOD at ETA into OUT, one copy for each seed."""
     p = params.load()
-    how, label = p.method(method), p.tasks[task].label
+    how, of_task = p.method(method), p.tasks[task]
+    label = of_task.label
     # Plain tokens serve the tuning alone.
-    plain_tokens = how.plain_tokens if label else None
+    plain_tokens = how.plain_tokens if of_task.is_tuned else None
     privatizer = seeded.privatizer(embedding, how.mechanism, how.categories, eta)
     splits = {s: files.read_parquet(paths.tagged(task) / f"{s}.parquet") for s in ("train", "test")}
     with files.atomic(out) as folder:
@@ -36,14 +37,16 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
             **levels.facts(eta, privatizer.eta),
             **seeded.word_counts(privatizer, splits, p.seeds),
             columns=["example_id", "segment", *(["label"] if label else [])],
-            spacing="none is released",
+            spacing="as in the texts" if of_task.references else "none is released",
             generator=GENERATOR,
             task=task,
             method=method,
             embedding=embedding,
             seeds=p.seeds,
             **seeded.plain_facts(privatizer, plain_tokens),
-            kind=p.tasks[task].kind,
+            kind=of_task.kind,
+            protect=of_task.protect,
+            mentions=seeded.mentions(splits),
             labels=label.names if label else None,
         )
         files.write_json(folder / "statement.json", facts)

@@ -7,8 +7,9 @@ import pyarrow as pa
 
 from rapt import params, paths
 from rapt.data.examples import segments
-from rapt.text import language
-from rapt.text.tagging import Tagged, Tagger
+from rapt.param_types import Protect
+from rapt.text import language, mentions
+from rapt.text.tagging import NOTHING, Tagged, Tagger
 from rapt.utils import files
 from rapt.utils.progress import bar
 from stages import run
@@ -17,17 +18,18 @@ from stages import run
 def main(task: str) -> None:
     """Tag both splits of TASK."""
     p = params.load()
+    protect = p.tasks[task].protect
     tagger = Tagger(p.tagger)
     with files.atomic(paths.tagged(task)) as folder:
         for split in ("train", "test"):
             raw = files.read_parquet(paths.raw(task) / f"{split}.parquet")
             language.check(raw["text"].to_pylist(), language.of_tagger(p.tagger), p.language)
             files.write_parquet(
-                folder / f"{split}.parquet", _tagged(raw, tagger, f"{task} {split}")
+                folder / f"{split}.parquet", _tagged(raw, tagger, f"{task} {split}", protect)
             )
 
 
-def _tagged(raw: pa.Table, tagger: Tagger, name: str) -> pa.Table:
+def _tagged(raw: pa.Table, tagger: Tagger, name: str, protect: Protect) -> pa.Table:
     """The columns of `raw` with words in the place of texts; segments follow one another."""
     parts = list(segments(raw))
     tagged = tagger.texts(chain.from_iterable(parts), split="entities" in raw.column_names)
@@ -42,6 +44,11 @@ def _tagged(raw: pa.Table, tagger: Tagger, name: str) -> pa.Table:
         "identifier": pa.array([text.identifiers for text in joined], pa.list_(pa.string())),
         "segment": pa.array(places, pa.list_(pa.int8())),
     }
+    if "references" in raw.column_names:
+        of = mentions.PROTECTED[protect]
+        shared = [of(source, reduce(Tagged.then, text, NOTHING)) for source, *text in texts]
+        columns["noise"] = pa.array([each.noise for each in shared], pa.list_(pa.int32()))
+        columns["mentions"] = pa.array([each.mentions for each in shared], pa.list_(pa.string()))
     whole = ("label", "author", "entities")
     kept = [name for name in raw.column_names if name in whole or name.startswith("attribute_")]
     return pa.table(columns | {name: raw[name] for name in kept})

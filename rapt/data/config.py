@@ -13,7 +13,7 @@ from pydantic import (
     model_validator,
 )
 
-from rapt.param_types import Kind, Name, Section, Sha256, problem, unique
+from rapt.param_types import Kind, Name, Protect, Section, Sha256, problem, unique
 
 Column = Annotated[str, Field(description="name of a column")]
 
@@ -166,11 +166,15 @@ class Task(Section):
     kind: Kind = Field(
         "classify",
         description="classify: predict the class of a text. choose: answer a question by the "
-        "letter of one of its choices",
+        "letter of one of its choices. generate: write a text from triples, or from a text",
     )
     source: PackageSource | FilesSource | HubSource = Field(discriminator="type")
     format: Format | None = Field(None, description="of its files; null for the hub")
-    text: str = Field("text", description="column of the text")
+    text: str = Field(
+        "text",
+        description="column of the text. Of kind generate it may be a list of triples, "
+        "SUBJECT | PREDICATE | OBJECT each",
+    )
     text_pair: str | None = Field(
         None, description="column of a pair's second text; null: single texts"
     )
@@ -178,6 +182,19 @@ class Task(Section):
         None,
         description="of kind choose: column of the list of a question's choices. The label's "
         "names are their letters",
+    )
+    references: str | None = Field(
+        None,
+        description="of kind generate: column of the list of texts that were written. Each of a "
+        "training row is tuned on; what is written for a test row is scored against all",
+    )
+    group: str | None = Field(
+        None, description="of kind generate: column whose values part the test rows in the scores"
+    )
+    protect: Protect = Field(
+        "words",
+        description="what gets noise, as far as the method gives it. words: all. entities: of kind "
+        "generate, the triples' subjects and objects, also where the texts mention them",
     )
     entities: str | None = Field(
         None, description="where a text is a list of words: the column of their BIO tags"
@@ -207,9 +224,10 @@ class Task(Section):
         if (self.kind == "choose") != bool(self.choices):
             has = "with" if self.choices else "without"
             raise problem(
-                f"got kind {self.kind} {has} choices, expected choose with choices, or classify "
+                f"got kind {self.kind} {has} choices, expected choose with choices, or another "
                 "without."
             )
+        self._writing()
         if self.choices and not self.label:
             raise problem("got choices without a label, expected one, whose names are letters.")
         splits = {"files": "files", "hub": "splits"}.get(self.source.type)
@@ -227,6 +245,27 @@ class Task(Section):
                     f"attributes.{name}, inferred from it, needs each author on both sides."
                 )
         return self
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether an adapter can be tuned on it."""
+        return bool(self.label or self.references)
+
+    def _writing(self) -> None:
+        """Check what only a task of kind generate has."""
+        writes = self.kind == "generate"
+        if writes != bool(self.references):
+            has = "with" if self.references else "without"
+            raise problem(
+                f"got kind {self.kind} {has} references, expected generate with references, or "
+                "another without."
+            )
+        others = ("label", "text_pair", "entities", "attributes", "authors")
+        if writes and (given := [name for name in others if getattr(self, name)]):
+            raise problem(f"got {' and '.join(given)} with kind generate, expected none.")
+        if not writes and (self.group or self.protect != "words"):
+            key = "group" if self.group else "protect"
+            raise problem(f"got {key} with kind {self.kind}, expected kind generate.")
 
 
 class Gate(Section):

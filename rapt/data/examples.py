@@ -1,4 +1,8 @@
-"""The texts of an example of data/raw: one, the two of a pair, or a question and its choices."""
+"""The texts of an example of data/raw: one, the two of a pair, or a question and its choices.
+
+Of kind generate the two are a source and a text that was written from it. Test rows have the source
+alone: what was written for them stays in the column `references`.
+"""
 
 from __future__ import annotations
 

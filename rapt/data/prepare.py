@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from rapt.data import attributes, read, sources
+from rapt.data import attributes, read, sources, triples
 from rapt.data.config import Bins, Label, MostFrequent, Task, Values
 from rapt.data.examples import COLUMNS, segments_of
 from rapt.utils import files
@@ -81,8 +81,10 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
         _overlaps(rows)
         _most_frequent(rows, name, task)
     drawn = {split: _draw(rows, name, task, seed, split) for split in SPLITS}
+    rows.dropped["not drawn"] = len(rows.frame) - sum(map(len, drawn.values()))
+    if task.references:
+        drawn = {split: triples.examples(frame, split) for split, frame in drawn.items()}
     counts = {split: len(frame) for split, frame in drawn.items()}
-    rows.dropped["not drawn"] = len(rows.frame) - sum(counts.values())
     edges = _edges(rows.frame[rows.frame["split"] == "train"], name, task)
     return Prepared(
         {split: _table(frame, split, task, edges) for split, frame in drawn.items()},
@@ -125,7 +127,7 @@ def _frame(name: str, task: Task, loaded: sources.Loaded) -> pd.DataFrame:
     """Build a frame of all splits' rows, in the pipeline's columns, all strings or None."""
     key = f"tasks.{name}"
     # Column of ours → column of theirs, and its key in params.yaml.
-    used = {} if task.entities else {"text": (task.text, f"{key}.text")}
+    used = {} if task.entities or task.references else {"text": (task.text, f"{key}.text")}
     if task.text_pair:
         used["text_pair"] = (task.text_pair, f"{key}.text_pair")
     if task.label:
@@ -144,6 +146,8 @@ def _frame(name: str, task: Task, loaded: sources.Loaded) -> pd.DataFrame:
         }
         if task.entities:
             columns |= _tagged(table, task, task.entities, key)
+        if task.references:
+            columns |= triples.columns(table, task, key)
         if task.choices and task.label:
             columns["choices"] = _choices(table, task.choices, len(task.label.names), key)
         for column, (theirs, where) in used.items():
@@ -373,6 +377,9 @@ def _table(frame: pd.DataFrame, split: str, task: Task, edges: dict[str, list[fl
     }
     if task.entities:
         columns["entities"] = pa.array(list(frame["entities"]), pa.list_(pa.string()))
+    if task.references:
+        columns["references"] = pa.array(frame["references"], pa.list_(pa.string()))
+        columns["group"] = pa.array(frame["group"], pa.string())
     for attribute in task.attributes or {}:
         values = frame[f"attribute_{attribute}"]
         if attribute in edges:

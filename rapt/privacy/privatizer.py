@@ -32,11 +32,29 @@ class Words:
         words: in order.
         groups: the group of each; VERBATIM: it is released as it is.
         stream: makes the text's random generator; by default nobody can replay its noise.
+        noise: for each word the place of the word in whose stead it is released, with its noise:
+            an earlier one or itself; NO_NOISE counts as itself. Empty: each is on its own.
     """
 
     words: Sequence[str]
     groups: Sequence[int]
     stream: Callable[[], np.random.Generator] = fresh
+    noise: Sequence[int] = ()
+
+    @property
+    def sources(self) -> NDArray[np.int64]:
+        """The place of the word in whose stead each is released, int64 (n,)."""
+        own = np.arange(len(self.words))
+        return np.where(np.array(self.noise) < 0, own, self.noise) if self.noise else own
+
+    @property
+    def drawn(self) -> list[bool]:
+        """Whether each word has noise of its own."""
+        protected = [group != VERBATIM for group in self.groups]
+        if not self.noise:
+            return protected
+        own = (self.sources == np.arange(len(self.words))).tolist()
+        return [is_one and is_own for is_one, is_own in zip(protected, own, strict=True)]
 
 
 class Released(NamedTuple):
@@ -163,6 +181,7 @@ class Privatizer:
         words: Sequence[str],
         pos: Sequence[str],
         identifiers: Iterable[str | None] = (),
+        noise: Sequence[int] | None = None,
         *,
         stream: Callable[[], np.random.Generator] = fresh,
         keep_identifiers: bool = False,
@@ -177,6 +196,8 @@ class Privatizer:
             words: in order.
             pos: the tag of each in its context.
             identifiers: the kind of identifier that each is a part of; None: it is none.
+            noise: for each word the place of the one whose noise it shares, or NO_NOISE: it stands
+                as it is. None: each word is on its own.
             stream: makes the text's random generator.
             keep_identifiers: whether identifiers without noise stand as they are.
         """
@@ -184,13 +205,20 @@ class Privatizer:
         shown = list(words)
         if np.isfinite(self.eta):
             for at, (word, kind) in enumerate(zip_longest(words, identifiers)):
-                if groups[at] != VERBATIM or (kind and keep_identifiers):
+                shared = at if noise is None else noise[at]
+                if shared < 0:
+                    groups[at] = VERBATIM
+                elif shared < at:
+                    groups[at] = groups[shared]
+                    if shown[shared] != words[shared]:  # a placeholder
+                        shown[at] = shown[shared]
+                if shared != at or groups[at] != VERBATIM or (kind and keep_identifiers):
                     continue
                 if kind:
                     shown[at] = f"<{kind}>"
                 elif not self.table.knows(word):
                     groups[at] = self._unknown
-        return Words(shown, groups, stream)
+        return Words(shown, groups, stream, noise or ())
 
     def sampler(self, group: int) -> Sampler:
         """The sampler of a word mechanism at η over `rows_of(group)`."""
@@ -234,8 +262,10 @@ class Privatizer:
         words = np.array([word for text in batch for word in text.words], dtype=object)
         vectors = self.table.embed(list(words))
         ends = np.cumsum([len(text.words) for text in batch])[:-1]
+        sources = _sources(batch, [0, *ends])
+        vectors = vectors[sources]
         if isinstance(self.mechanism, WordMechanism):
-            self._replace(words, vectors, batch)
+            self._replace(words, vectors, sources, batch)
             return [Released(list(part)) for part in np.split(words, ends)]
         noisy = np.concatenate(
             [
@@ -254,7 +284,13 @@ class Privatizer:
         parts = zip(np.split(words, ends), np.split(single, ends), strict=True)
         return [Released(list(some), own) for some, own in parts]
 
-    def _replace(self, words: NDArray[np.object_], vectors: Vectors, batch: list[Words]) -> None:
+    def _replace(
+        self,
+        words: NDArray[np.object_],
+        vectors: Vectors,
+        sources: NDArray[np.int64] | slice,
+        batch: list[Words],
+    ) -> None:
         """Put in the place of each word what the mechanism of its group releases."""
         groups = np.array([group for text in batch for group in text.groups], dtype=np.int64)
         draws = np.concatenate(
@@ -262,7 +298,7 @@ class Privatizer:
                 self.mechanism.draw(text.stream(), len(text.words), self.table.dimension)
                 for text in batch
             ]
-        )
+        )[sources]
         for group in np.unique(groups[groups != VERBATIM]):
             chosen = groups == group
             at = slice(None) if chosen.all() else chosen  # a slice copies nothing
@@ -272,6 +308,13 @@ class Privatizer:
     def replaced(self, before: Sequence[str], after: Sequence[str]) -> list[bool]:
         """Whether each word became another; its spelling in the vocabulary's form counts as it."""
         return [self.table.form(b) != a and b != a for b, a in zip(before, after, strict=True)]
+
+
+def _sources(batch: Sequence[Words], starts: Sequence[int]) -> NDArray[np.int64] | slice:
+    """Return the `Words.sources` of all texts; a slice, which copies nothing, where none share."""
+    if not any(text.noise for text in batch):
+        return slice(None)
+    return np.concatenate([at + text.sources for at, text in zip(starts, batch, strict=True)])
 
 
 def check_categories(mechanism: Mechanism, categories: Sequence[str] | None) -> None:

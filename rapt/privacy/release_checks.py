@@ -104,6 +104,7 @@ class Release:
         """List the only parts that a release may have (docs/data.md, “The release”)."""
         columns = ["example_id", "segment", "words", *(["vectors"] if self.has_vectors else [])]
         columns += ["label"] if self.statement["labels"] else []
+        columns += ["space_after"] if self.statement["kind"] == "generate" else []
         within = dict.fromkeys((f"{split}.parquet" for split in SPLITS), columns)
         if self.statement["plain_tokens"]:
             columns += ["sequence", "plain"]
@@ -141,7 +142,9 @@ class Originals:
     def texts(self) -> dict[str, list[Words]]:
         """Each text of the splits as the privatizer prepares it."""
         return {
-            split: [self.privatizer.text(*row) for row in seeded.rows_of(tagged, *seeded.TAGGED)]
+            split: [
+                self.privatizer.text(*row) for row in seeded.rows_of(tagged, *seeded.told(tagged))
+            ]
             for split, tagged in self.tagged.items()
         }
 
@@ -151,7 +154,7 @@ class Originals:
         return {split: self._sample(split, texts) for split, texts in self.texts.items()}
 
     def _sample(self, split: str, texts: Sequence[Words]) -> list[int]:
-        words = [sum(group != VERBATIM for group in text.groups) for text in texts]
+        words = [sum(text.drawn) for text in texts]
         return _sample(words, stream(self.seed, self.task, split, "gate-sample"))
 
     @cached_property
@@ -162,13 +165,14 @@ class Originals:
     @cached_property
     def replay(self) -> list[Released]:
         """The release of the sample; it has no noise in common with any copy."""
-        columns = ["example_id", *seeded.TAGGED]
         return [
             text
             for split, rows in self.sample.items()
             for text in seeded.release(
                 self.privatizer,
-                self.tagged[split].select(columns).take(rows),
+                self.tagged[split]
+                .select(["example_id", *seeded.told(self.tagged[split])])
+                .take(rows),
                 *(self.task, split, "gate"),
                 seed=self.seed,
             )
@@ -236,12 +240,16 @@ class Copy:
     def _words(self, split: str) -> Rows:
         """Check that each text can become its release: `in_order`, `as_many`, `released`, `plain`.
 
+        `alike` is only there if words share their noise.
+
         `plain` is only there if the copy has plain tokens, and `unchanged` replaces `released` if
         there is no noise. A text that is missing on one side has a row, too.
         """
         privatizer = self.release.privatizer
         released_flag = "unchanged" if self.release.is_original else "released"
         originals = self.release.originals
+        shares = seeded.NOISE in originals.tagged[split].schema.names
+        shares = shares and not self.release.is_original
         ids = originals.tagged[split]["example_id"].to_pylist()
         before = zip(ids, originals.texts[split], strict=True)
         plain = ("sequence", "plain") if self.plain else ()
@@ -254,6 +262,7 @@ class Copy:
             flags = {
                 "example_id": example or example_after,
                 "in_order": example == example_after,
+                **({"alike": not as_many or _alike(text, released)} if shares else {}),
                 "as_many": as_many,
                 # If the numbers of words differ, only `as_many` reports it.
                 released_flag: not as_many
@@ -415,6 +424,12 @@ def _possible(
     )
 
 
+def _alike(text: Words, released: Sequence[str]) -> bool:
+    """Whether protected words that share their noise were released as the same word."""
+    pairs = zip(released, text.sources, text.groups, strict=True)
+    return all(group == VERBATIM or word == released[of] for word, of, group in pairs)
+
+
 def _sound(vectors: NDArray[np.float32], grid: float) -> NDArray[np.bool_]:
     """Check that all numbers of each vector are finite and on the grid, (n,)."""
     sound = np.empty(len(vectors), np.bool_)
@@ -438,8 +453,8 @@ def _replaced(
     """Return for each protected word of each text whether it was replaced."""
     flags = []
     for text, released in zip(texts, after, strict=True):
-        each = zip(privatizer.replaced(text.words, released), text.groups, strict=True)
-        flags.append([changed for changed, group in each if group != VERBATIM])
+        each = zip(privatizer.replaced(text.words, released), text.drawn, strict=True)
+        flags.append([changed for changed, is_drawn in each if is_drawn])
     return flags
 
 

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from rapt.privacy.categories import VERBATIM
 from rapt.privacy.privatizer import Privatizer, Released, Words
 
 FALSE_ALARM = 1e-6  # of all tests of a release's copy together
@@ -72,8 +71,8 @@ def measures(
     pairs = [
         (word, new)
         for text, after in zip(texts, released, strict=True)
-        for word, group, new in zip(text.words, text.groups, after.words, strict=True)
-        if group != VERBATIM
+        for word, is_drawn, new in zip(text.words, text.drawn, after.words, strict=True)
+        if is_drawn
     ]
     words, outcomes = ([table.form(pair[side]) for pair in pairs] for side in (0, 1))
     rows, new_rows = table.rows(words), table.rows(outcomes)

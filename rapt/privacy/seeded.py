@@ -22,6 +22,7 @@ from rapt.privacy.mechanisms import wordwise_mechanism
 from rapt.privacy.privatizer import Privatizer, Released, Words
 from rapt.privacy.statement import kind
 from rapt.privacy.streams import stream
+from rapt.text.mentions import NONE, SOME, WHOLE
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from rapt.utils.errors import RaptError
@@ -29,6 +30,9 @@ from rapt.utils.progress import bar
 
 # What decides what becomes of each word of a tagged text: `Privatizer.text`.
 TAGGED = ("words", "pos", "identifier")
+# And of kind generate: which words share their noise (rapt.text.mentions).
+NOISE = "noise"
+MENTIONS = "mentions"
 
 
 def privatizer(
@@ -69,7 +73,7 @@ def release(
     """
     return privatizer.release(
         privatizer.text(*text, stream=partial(stream, seed, *names, example))
-        for example, *text in rows_of(tagged, "example_id", *TAGGED)
+        for example, *text in rows_of(tagged, "example_id", *told(tagged))
     )
 
 
@@ -90,6 +94,11 @@ def noise(
 def rows_of(table: pa.Table, *columns: str) -> Iterator[tuple[Any, ...]]:
     """Yield the values of some columns, row by row."""
     return zip(*(table[name].to_pylist() for name in columns), strict=True)
+
+
+def told(tagged: pa.Table) -> tuple[str, ...]:
+    """Return the columns of a tagged text that `Privatizer.text` takes, in order."""
+    return (*TAGGED, NOISE) if NOISE in tagged.column_names else TAGGED
 
 
 def plain_vocabulary(privatizer: Privatizer, size: int | None) -> NDArray[np.int64]:
@@ -216,20 +225,22 @@ def plain_facts(privatizer: Privatizer, how: PlainTokensConfig | None) -> dict[s
 def word_counts(privatizer: Privatizer, splits: dict[str, pa.Table], copies: int) -> dict[str, Any]:
     """Count the words of the texts that get noise, by kind the placeholders and other words.
 
-    Plain tokens do not count: they are public, and no words of a text. Each copy spends anew what
-    the longest text spends.
+    Plain tokens do not count: they are public, and no words of a text. Words that share the noise
+    of an earlier one lose nothing more. Each copy spends anew what the longest text spends.
     """
     noise: list[int] = []
+    shared = 0
     placeholders: Counter[str] = Counter()
     verbatim: Counter[str] = Counter()
     for tagged in splits.values():
-        for words, pos, identifiers in rows_of(tagged, *TAGGED):
-            text = privatizer.text(words, pos, identifiers)
+        for words, pos, identifiers, *more in rows_of(tagged, *told(tagged)):
+            text = privatizer.text(words, pos, identifiers, *more)
             noise.append(0)
-            rows = zip(words, identifiers, text.words, text.groups, strict=True)
-            for word, identifier, shown, group in rows:
+            rows = zip(words, identifiers, text.words, text.groups, text.drawn, strict=True)
+            for word, identifier, shown, group, is_drawn in rows:
                 if group != VERBATIM and np.isfinite(privatizer.eta):
-                    noise[-1] += 1
+                    noise[-1] += is_drawn
+                    shared += not is_drawn
                 elif shown != word:
                     placeholders[identifier] += 1
                 else:
@@ -237,10 +248,20 @@ def word_counts(privatizer: Privatizer, splits: dict[str, pa.Table], copies: int
     return {
         "documents": len(noise),
         "noise": sum(noise),
+        "shared": shared,
         "longest": copies * max(noise, default=0),
         "placeholders": placeholders,
         "verbatim": verbatim,
     }
+
+
+def mentions(splits: dict[str, pa.Table]) -> dict[str, int] | None:
+    """Count how the texts mention the entities of their sources; None: entities play no part."""
+    every = [
+        table["mentions"].to_pylist() for table in splits.values() if MENTIONS in table.schema.names
+    ]
+    counts = Counter(how for table in every for text in table for how in text)
+    return {how: counts[how] for how in (WHOLE, SOME, NONE)} if counts else None
 
 
 class Copy:
@@ -271,6 +292,8 @@ class Copy:
         """The columns that cross the boundary, and no others."""
         ids = tagged["example_id"].to_pylist()
         columns = {"example_id": tagged["example_id"], "segment": tagged["segment"]}
+        if NOISE in tagged.column_names:  # a text that is written needs its spacing
+            columns["space_after"] = tagged["space_after"]
         released = release(self.privatizer, tagged, self.k, self.task, seed=self.seed)
         shown = bar(released, f"{self.task} {split}, seed {self.k}", len(ids))
         columns |= self._columns(tagged, shown)

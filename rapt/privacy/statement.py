@@ -58,6 +58,7 @@ def statement(
     eta: str,
     documents: int,
     noise: int,
+    shared: int = 0,
     longest: int,
     verbatim: Mapping[str, int],
     placeholders: Mapping[str, int],
@@ -73,6 +74,7 @@ def statement(
         eta: the privacy parameter as the user wrote it.
         documents: number of documents in the release.
         noise: number of words that got noise, in all documents.
+        shared: number of words released as an earlier one of their document, with its noise.
         longest: number of words that got noise in the document with the most of them.
         verbatim: number of words released unchanged, by kind.
         placeholders: number of words released as a placeholder, by kind.
@@ -84,10 +86,11 @@ def statement(
     mechanism, scheme, claim = privatizer.mechanism, privatizer.scheme, privatizer.claim
     protected, delta = not np.isinf(privatizer.eta), privatizer.bound.delta
     gaps = [*scheme.not_covered(), *claim.conditions]
+    gaps += _of_entities(facts)
     gaps += [claim.caveat] if claim.caveat else []
     gaps += [FINITE.format(delta=delta)] if 0 < delta < 1 else []
     protection = (D_X if claim.proof else NO_GUARANTEE) if protected else UNPROTECTED
-    total = noise + sum(placeholders.values()) + sum(verbatim.values())
+    total = noise + shared + sum(placeholders.values()) + sum(verbatim.values())
     return facts | {
         "mechanism": mechanism.name,
         "parameters": parameters(mechanism),
@@ -105,13 +108,14 @@ def statement(
         }
         if protection == D_X
         else None,
-        "guarantee": guarantee(privatizer, eta)
+        "guarantee": _within(facts) + guarantee(privatizer, eta)
         if protected
         else "None: the words are the originals.",
         "not_covered": gaps if protected else ["Everything."],
         "documents": documents,
         "words": {
             "noise": noise,
+            "shared": shared,
             "placeholders": dict(placeholders),
             "verbatim": {name: verbatim.get(name, 0) for name in KINDS},
         },
@@ -123,7 +127,9 @@ def statement(
         )
         if protected
         else None,
-        "strength": _strength(privatizer, noise / total if total else 0.0) if protected else None,
+        "strength": _strength(privatizer, (noise + shared) / total if total else 0.0)
+        if protected
+        else None,
     }
 
 
@@ -157,7 +163,11 @@ def plain_words(content: Mapping[str, Any]) -> str:
     if content["protection"] == UNPROTECTED:
         return "PRIVACY STATEMENT\n\nUNPROTECTED: the words are the originals.\n"
     categories, counts = content["categories"], content["words"]
-    total = counts["noise"] + sum(sum(counts[of].values()) for of in ("placeholders", "verbatim"))
+    total = (
+        counts["noise"]
+        + counts["shared"]
+        + sum(sum(counts[of].values()) for of in ("placeholders", "verbatim"))
+    )
     scope = (
         f"within their part of speech ({', '.join(categories)})" if categories else "all of them"
     )
@@ -177,6 +187,7 @@ def plain_words(content: Mapping[str, Any]) -> str:
             f"{content['documents']} documents with {total} words were privatized by "
             f"{content['mechanism']} at eta {content['eta']}.",
             f"{counts['noise']} words got noise: {scope}.",
+            *_shared(counts["shared"]),
             f"Replaced by placeholders: {_listing(counts['placeholders']) or 'nothing'}.",
             f"Released word for word: {_listing(counts['verbatim']) or 'nothing'}.",
             f"Columns released as they are: {', '.join(content['columns']) or 'none'}.",
@@ -211,6 +222,29 @@ def plain_words(content: Mapping[str, Any]) -> str:
             "",
         ]
     )
+
+
+def _shared(count: int) -> list[str]:
+    return [f"{count} more were released as the same word before them."] if count else []
+
+
+def _within(facts: Mapping[str, Any]) -> str:
+    return "Of entities and their mentions: " if facts.get("protect") == "entities" else ""
+
+
+def _of_entities(facts: Mapping[str, Any]) -> list[str]:
+    """Return what a release leaves open that protects entities alone, with its counts."""
+    mentions = facts.get("mentions")
+    if not mentions:
+        return []
+    some, none, every = mentions["some"], mentions["none"], sum(mentions.values())
+    return [
+        "Words of a source that belong to no subject or object, and words of a text that belong to "
+        "no mention of one.",
+        f"Of {every} entities the texts mention {some} in part and {none} in other words or not at "
+        "all. There only words of the entity, proper nouns and numbers are protected.",
+        "A source is released once with each of its texts, with fresh noise: its losses add up.",
+    ]
 
 
 def is_weak(content: Mapping[str, Any]) -> bool:

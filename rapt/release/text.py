@@ -34,6 +34,7 @@ AGAIN = (
 PIECE = 20_000  # characters, or words, that are tagged and privatized at a time
 # A word's fate: noise, or one of the others followed by its kind (rapt.privacy.statement).
 NOISE, PLACEHOLDER, VERBATIM_KIND = "noise", "placeholder ", "verbatim "
+SHARED = "shared"  # the noise of an earlier word of the text
 
 # Cut after white space if there is any, so that only a word longer than a piece is cut.
 _PIECES = re.compile(rf"(?s).{{1,{PIECE}}}\Z|.{{0,{PIECE - 1}}}\s|.{{1,{PIECE}}}")
@@ -45,7 +46,7 @@ class Word(NamedTuple):
     Attributes:
         original: as it stood.
         released: what became of it.
-        fate: NOISE, or PLACEHOLDER or VERBATIM_KIND followed by its kind.
+        fate: NOISE, SHARED, or PLACEHOLDER or VERBATIM_KIND followed by its kind.
         space_after: whether white space follows it.
     """
 
@@ -178,7 +179,7 @@ class TextPrivatizer:
         Raises:
             RaptError: they are in another language than expected, or beyond their budget.
         """
-        return self._release(texts, self.tagged(texts), *names, account=account)
+        return self.release_tagged(texts, self.tagged(texts), *names, account=account)
 
     def tagged(self, texts: Sequence[str]) -> list[list[Tagged]]:
         """Check the language of texts, and split each into tagged words, a long one in pieces."""
@@ -196,12 +197,15 @@ class TextPrivatizer:
             language.check_table(self.privatizer.table.language, language.of_tagger(self.tagger))
         language.check(texts, language.of_tagger(self.tagger), self.language)
 
-    def prepared(self, part: Tagged, stream: Stream = fresh) -> Words:
+    def prepared(
+        self, part: Tagged, stream: Stream = fresh, noise: Sequence[int] | None = None
+    ) -> Words:
         """Decide what becomes of each word of a tagged text; see `Privatizer.text`."""
         return self.privatizer.text(
             part.words,
             part.pos,
             part.identifiers,
+            noise,
             stream=stream,
             keep_identifiers=self.keep_identifiers,
         )
@@ -210,18 +214,31 @@ class TextPrivatizer:
         """Privatize documents that another spaCy pipeline tagged, as `release` does texts."""
         if docs:
             language.check([doc.text for doc in docs], docs[0].lang_, self.language)
-        return self._release([doc.text for doc in docs], [list(_split(read(doc))) for doc in docs])
+        texts = [list(_split(read(doc))) for doc in docs]
+        return self.release_tagged([doc.text for doc in docs], texts)
 
-    def _release(
+    def release_tagged(
         self,
         raw: Sequence[str],
         texts: Sequence[Sequence[Tagged]],
         *names: str | int,
         account: Account | None = None,
+        shared: Callable[[Tagged], Sequence[int]] | None = None,
     ) -> list[list[Word]]:
+        """Privatize tagged texts, as `release` does raw ones.
+
+        Args:
+            raw: the texts, for the ledger.
+            texts: the pieces of each.
+            *names: as in `release`.
+            account: as in `release`.
+            shared: says of a piece which words share their noise: `Privatizer.text`.
+        """
         prepared = [
             [
-                self.prepared(part, self._stream(*names, number, place))
+                self.prepared(
+                    part, self._stream(*names, number, place), shared(part) if shared else None
+                )
                 for place, part in enumerate(parts)
             ]
             for number, parts in enumerate(texts)
@@ -274,10 +291,11 @@ def losses(
 
 
 def _fates(part: Tagged, prepared: Words, released: list[str]) -> Iterator[Word]:
-    rows = zip(*part, prepared.words, prepared.groups, released, strict=True)
-    for word, _, space_after, identifier, shown, group, new in rows:
+    of_each = (prepared.words, prepared.groups, prepared.drawn, released)
+    rows = zip(*part, *of_each, strict=True)
+    for word, _, space_after, identifier, shown, group, is_drawn, new in rows:
         if group != VERBATIM:
-            yield Word(word, new, NOISE, space_after)
+            yield Word(word, new, NOISE if is_drawn else SHARED, space_after)
         elif shown != word:
             yield Word(word, new, f"{PLACEHOLDER}{identifier}", space_after)
         else:

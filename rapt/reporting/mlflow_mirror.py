@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock
 
 from rapt import paths
-from rapt.grid import ATTACKED, LOCAL, TUNED
+from rapt.grid import ATTACKED, LOCAL, SCORE, TUNED
 from rapt.params import Params
 from rapt.reporting import tables
 from rapt.reporting.provenance import sidecar
@@ -147,7 +147,7 @@ def record(results: Results, cell: Cell) -> Record:
     attacks = _attacks(results, cell) if cell.plan.kind in TUNED else {}
     digests = (results.raw_gates[task] or {}).get("sha256", {})
     return Record(
-        name=f"{LOCAL}-{name}" if cell.plan.kind == LOCAL else name,
+        name=f"{cell.plan.kind}-{name}" if cell.plan.kind in (LOCAL, SCORE) else name,
         tags={
             KIND: cell.plan.kind,
             CELL: name,
@@ -186,7 +186,8 @@ def _metrics(
     found |= {f"floor_{name}": value for name, value in cell.content.baselines.items()}
     for prefix, attack in attacks.items():
         found |= _summary(prefix, tables.shown(results, attack))
-    for row in tables.utility_of(results, cell) if cell.plan.kind in TUNED else ():
+    has_accuracy = cell.plan.kind in TUNED and tables.classifies(results, cell)
+    for row in tables.utility_of(results, cell) if has_accuracy else ():
         prefix = f"{LOCAL}/" if row.with_local else ""
         found |= {f"{prefix}{name}": getattr(row, name) for name in ("accuracy", "over_local")}
     found |= {"replaced_share": results.replaced(cell.factors), "seconds": seconds}

@@ -9,6 +9,7 @@ from rapt.reporting import tables
 from rapt.reporting.comparisons import unbeaten
 from rapt.reporting.tables import Privacy, Utility
 from rapt.reporting.text import NBSP, count, eta_text, group_text, listing, percent, span
+from rapt.reporting.written import by_task
 from rapt.results.reader import Results
 
 # What an attack of a kind does with its target.
@@ -21,7 +22,7 @@ VERBS = {
 
 
 def headline(results: Results) -> list[tuple[str, str]]:
-    """Return up to five lines with headings: advice, what ran, its results, what is missing."""
+    """Return up to six lines with headings: advice, what ran, its results, what is missing."""
     utility = tables.utility(results)
     tuned = [row for row in utility if row.on_grid and row.accuracy is not None]
     first = [row for row in tuned if row.group == tuned[0].group]
@@ -30,6 +31,7 @@ def headline(results: Results) -> list[tuple[str, str]]:
         "Advice": advice(tuned, attacks),
         "What ran": _what_ran(results),
         "Accuracy": _accuracy(first, many=len(tables.groups(utility)) > 1) if first else "",
+        "Written": _written(results),
         "Attacked": " ".join(_attacked(attacks)),
         "State": _state(results),
     }
@@ -100,6 +102,21 @@ def _accuracy(rows: Sequence[Utility], *, many: bool) -> str:
         found.setdefault("clean text" if row.unprotected else row.label, []).append(row.accuracy)
     parts = ", ".join(f"{name} {span(shares)}{NBSP}%" for name, shares in found.items())
     return f"{over}: {parts}. Most frequent class: {percent(rows[0].majority)}{NBSP}%."
+
+
+def _written(results: Results) -> str:
+    """Report the BLEU of what was written for the first group of cells, over methods and η."""
+    for group, cells in by_task(results).items():
+        rows = [row for row, _ in cells if row.bleu is not None]
+        if not rows:
+            continue
+        own, clean = ([r.bleu for r in rows if r.unprotected is one] for one in (False, True))
+        return (
+            f"{group_text(group)}: BLEU {span(own)}{NBSP}% over methods and η, "
+            f"{span(clean)}{NBSP}% on clean text. The source as it is: "
+            f"{percent(rows[0].copied)}{NBSP}%."
+        )
+    return ""
 
 
 def _attacked(rows: Sequence[Privacy]) -> Iterator[str]:

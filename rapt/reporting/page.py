@@ -26,6 +26,7 @@ from rapt.reporting.papers import papers
 from rapt.reporting.papers.table import as_printed
 from rapt.reporting.provenance import origins
 from rapt.reporting.tables import Privacy, Utility
+from rapt.reporting.written import by_task
 from rapt.results.reader import Json, Results
 
 # Punctuation without a space before it.
@@ -103,6 +104,7 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         },
         utility=tables.grids([row for row in utility if row.on_grid]),
         studies=[row for row in utility if not row.on_grid],
+        written=by_task(results),
         overview=Overview(privacy),
         privacy=tables.grids([row for row in privacy if not row.unprotected]),
         differences=differences(results),

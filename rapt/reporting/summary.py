@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,6 +16,7 @@ from rapt.reporting.claims import claims
 from rapt.reporting.comparisons import differences
 from rapt.reporting.leaderboard import leaderboard
 from rapt.reporting.text import attack_text, count, group_text, percent, span
+from rapt.reporting.written import Written, by_task, written
 from rapt.results.reader import load
 
 
@@ -23,6 +25,7 @@ def as_json(params: Params) -> dict[str, Any]:
     results = load(params)
     return {
         "utility": [asdict(row) for row in tables.utility(results)],
+        "written": [asdict(row) for row in written(results)],
         "privacy": [
             {name: getattr(row, name) for name in tables.PRIVACY} for row in tables.privacy(results)
         ],
@@ -51,6 +54,8 @@ def print_results(params: Params) -> None:
                 f"study {row.cell}: accuracy, % {_value(row, 'accuracy')} "
                 f"({group_text(row.group)} · {row.method}, η = {row.eta})"
             )
+    for group, cells in by_task(results).items():
+        _print_written(console, group, [row for row, _ in cells])
     for grid in tables.grids(privacy):
         told = f"baseline {span(row.majority for row in grid.every)}, attack on clean text "
         told += percent(grid.first.clean_accuracy) + (f"; {grid.doubt}" if grid.doubt else "")
@@ -73,6 +78,20 @@ def _print(console: Console, title: str, grid: tables.Grid, value: str) -> None:
         table.add_column(f"η = {eta}", justify="right")
     for label, rows in grid.rows.items():
         table.add_row(label, *(_value(row, value) for row in rows))
+    console.print(title, style="bold", soft_wrap=True, highlight=False)
+    console.print(table)
+
+
+def _print_written(console: Console, group: Sequence[str], rows: Sequence[Written]) -> None:
+    table = Table()
+    table.add_column("method")
+    for name in ("η", "BLEU", "chrF++", "TER", "entities"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        more = (row.chrf, row.ter, row.entity_recall)
+        table.add_row(row.method, row.eta, _value(row, "bleu"), *map(percent, more))
+    told = f"the source as it is {percent(rows[0].copied)}; one reference against the others "
+    title = f"{group_text(group)}: BLEU, % ({told}{percent(rows[0].human)})"
     console.print(title, style="bold", soft_wrap=True, highlight=False)
     console.print(table)
 

@@ -219,7 +219,13 @@ def utility(results: Results) -> list[Utility]:
     A row on protected words is followed by the one with the local model, where both have scored
     the rows held out.
     """
-    return [row for kind in TUNED for cell in results.of(kind) for row in utility_of(results, cell)]
+    cells = [cell for kind in TUNED for cell in results.of(kind) if classifies(results, cell)]
+    return [row for cell in cells for row in utility_of(results, cell)]
+
+
+def classifies(results: Results, cell: Cell) -> bool:
+    """Whether a cell's model predicts classes: one that writes has no accuracy."""
+    return results.params.tasks[cell.factors["task"]].label is not None
 
 
 def utility_of(results: Results, cell: Cell) -> Iterator[Utility]:

@@ -20,6 +20,7 @@ from rapt.reporting.papers.table import to_tex as table_tex
 from rapt.reporting.tables import Privacy, Utility
 from rapt.reporting.tex import to_tex
 from rapt.reporting.text import percent, span
+from rapt.reporting.written import Written, written
 from rapt.results.reader import Results
 from rapt.utils import files
 
@@ -44,6 +45,7 @@ def _tables(results: Results) -> dict[str, str]:
         "utility": (utility, Utility.__annotations__),
         "privacy": (privacy, tables.PRIVACY),
         "differences": (differences(results), Difference.__annotations__),
+        "written": (written(results), Written.__annotations__),
         "leaderboard": (leaderboard(results), Entry.__annotations__),
         **{name: (of(results), columns) for name, (of, columns) in word_tables.STATISTICS.items()},
         "claims": (claims(results), Claim.__annotations__),

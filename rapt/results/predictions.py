@@ -116,8 +116,28 @@ def write(path: Path, of: Mapping[str, Predictions | Successes]) -> None:
         files.write_parquet(scratch, pa.concat_tables(parts))
 
 
+def write_texts(path: Path, rows: pa.Table, written: Sequence[Sequence[str]]) -> None:
+    """Write the texts that each seed's model wrote for rows with their ids."""
+    columns = {
+        "seed": np.repeat(np.arange(len(written)), len(rows)),
+        "example_id": rows["example_id"].to_pylist() * len(written),
+        "text": [text for texts in written for text in texts],
+    }
+    with files.atomic(path) as scratch:
+        files.write_parquet(scratch, pa.table(columns))
+
+
+def read_texts(path: Path) -> list[list[str]]:
+    """Read the texts that `write_texts` wrote, by seed."""
+    every = files.read_parquet(path)
+    seeds = 1 + max(every["seed"].to_pylist())
+    size = len(every) // seeds
+    texts = every["text"].to_pylist()
+    return [texts[k * size : (k + 1) * size] for k in range(seeds)]
+
+
 def read(path: Path) -> dict[str, Predictions]:
-    """Read the predictions that `write` wrote, by split."""
+    """Read the predictions that `write` wrote, by split; none of a file of texts."""
     return {
         split: Predictions.of(
             rows.slice(0, len(rows) // seeds),
@@ -140,6 +160,6 @@ def read_successes(path: Path) -> dict[str, Successes]:
 def _parts(path: Path, column: str) -> Iterator[tuple[str, int, pa.Table]]:
     """Yield each value of a column, with how many seeds it has and its rows."""
     every = files.read_parquet(path)
-    for name in every[column].unique().to_pylist():
+    for name in every[column].unique().to_pylist() if column in every.column_names else ():
         rows = every.filter(pc.equal(every[column], name)).combine_chunks()
         yield name, 1 + rows["seed"][-1].as_py(), rows

@@ -15,13 +15,14 @@ from rapt.serving.protocol import (
     Provider,
     Query,
     Text,
+    Written,
     read,
     read_contract,
 )
 from rapt.utils.errors import RaptError
 
-SECONDS = 60  # to wait for an answer
-ANSWER = TypeAdapter(Answer)
+SECONDS = 300  # to wait for an answer: a text is written word by word
+ANSWER, WRITTEN = TypeAdapter(Answer), TypeAdapter(Written)
 SCHEMES = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
 
 
@@ -69,6 +70,21 @@ class Remote:
                 "these. Check the server."
             )
         return answer.probabilities
+
+    def write(self, texts: list[Text]) -> list[str]:
+        """Request the text that the model writes for each source.
+
+        Raises:
+            RaptError: the server refuses, is gone, or sends an invalid answer.
+        """
+        body = Query(texts=texts).model_dump_json(exclude_none=True).encode()
+        answer = read(WRITTEN, self._ask("POST", "/write", body), f"adapter {self._url}")
+        if len(answer.texts) != len(texts):
+            raise RaptError(
+                f"adapter {self._url}: got {len(answer.texts)} texts, expected {len(texts)}. Check "
+                "the server."
+            )
+        return answer.texts
 
     def _ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
         try:

@@ -12,10 +12,11 @@ from torch import Tensor
 
 from rapt import models
 from rapt.serving.protocol import Text, check, contract_of
+from rapt.tuning import writing
 from rapt.tuning.backbones import embedding_size, load_tokenizer, most_tokens
 from rapt.tuning.denoising import load_denoised
 from rapt.tuning.inputs import letter_tokens, numbered, tokenized
-from rapt.tuning.model import load
+from rapt.tuning.model import Writer, load
 from rapt.tuning.scoring import logits
 from rapt.tuning.tfidf import TERMS, TfidfModel, segments
 from rapt.utils.errors import RaptError
@@ -37,9 +38,8 @@ class Adapted:
             where = models.folder(self.contract.backbone, self.contract.backbone_sha256)
             self._tokenizer = load_tokenizer(where)
             letters = letter_tokens(self._tokenizer, self.contract.letters)
-            self._model = load(
-                folder, where, self.contract.quantize, self.contract.precision, letters
-            )
+            how = self.contract.quantize, self.contract.precision, letters
+            self._model = load(folder, where, *how, writes=self.contract.kind == "generate")
             self._denoised = load_denoised(folder) if self.contract.denoiser else None
         except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
             raise RaptError(
@@ -54,6 +54,11 @@ class Adapted:
             RaptError: a text is not as the contract says, or too long for the backbone.
         """
         check(texts, self.contract)
+        if self.contract.kind == "generate":
+            raise RaptError(
+                "texts: got a request for probabilities, expected one for texts, as the adapter "
+                "writes. Ask /write."
+            )
         columns: dict[str, list[Any]] = {
             "words": [text.words for text in texts],
             "segment": [text.segment for text in texts],
@@ -64,6 +69,32 @@ class Adapted:
         if self.contract.statement.vectors:
             vectors = _vectors(texts, embedding_size(self._model.backbone))
         return self.answers(columns, vectors).tolist()
+
+    def write(self, texts: list[Text]) -> list[str]:
+        """The text that the model writes for each source.
+
+        Raises:
+            RaptError: a source is not as the contract says, or too long for the backbone.
+        """
+        check(texts, self.contract)
+        if self.contract.decoding is None:
+            raise RaptError(
+                "texts: got a request for texts, expected one for probabilities, as the adapter "
+                "predicts classes. Ask /predict."
+            )
+        columns = {
+            name: [getattr(text, name) for text in texts]
+            for name in ("words", "segment", "space_after", "plain")
+        }
+        split = writing.tokenized(columns, self._tokenizer, self.contract.max_tokens)
+        self._check_room(max(split.lengths) + self.contract.decoding.max_new_tokens)
+        assert isinstance(self._model, Writer)
+        return writing.write(self._model, split, self._tokenizer, self.contract.decoding, BATCH)[0]
+
+    def _check_room(self, longest: int) -> None:
+        room = most_tokens(self._model.backbone)
+        if room is not None and longest > room:
+            raise RaptError(f"texts: got {longest} tokens in one, expected at most {room}.")
 
     def answers(self, columns: dict[str, list[Any]], vectors: Tensor | None) -> Tensor:
         """The probability of each class, float64 (n, classes), for n texts of a release.
@@ -83,10 +114,7 @@ class Adapted:
             columns, vectors = self._denoised.named_in(columns), self._denoised.vectors
         most, letters = self.contract.max_tokens, self.contract.letters
         split = tokenized(columns, self._tokenizer, most, vectors, letters)
-        longest = max(len(tokens) for tokens in split.tokens)
-        room = most_tokens(self._model.backbone)
-        if room is not None and longest > room:
-            raise RaptError(f"texts: got {longest} tokens in one, expected at most {room}.")
+        self._check_room(max(split.lengths))
         scores = logits(self._model, split, self._tokenizer.pad_token_id, BATCH)
         return scores[:, : len(self.contract.labels)].double().softmax(1)
 

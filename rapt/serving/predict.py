@@ -7,8 +7,9 @@ import math
 import os
 import sys
 from collections.abc import Iterable
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -66,10 +67,10 @@ def predict(
     json: Annotated[bool, typer.Option("--json", help="A JSON object for each text.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Print what is sent as well.")] = False,
 ) -> None:
-    """Privatize texts as an adapter's training data was, and ask it for their classes."""
+    """Privatize texts as an adapter's training data was, and ask it for their classes or texts."""
     from rapt import defaults
     from rapt.serving.client import is_url, opened
-    from rapt.serving.protocol import asked
+    from rapt.serving.protocol import asked, written
     from rapt.serving.repeater import Repeater
 
     texts = _texts(text)
@@ -87,6 +88,8 @@ def predict(
         )
     tagger = tagger or defaults.tagger()
     both = None
+    if combine is not None and contract.kind == "generate":
+        raise RaptError("combine: got rows with an adapter that writes, expected none.")
     if combine is not None:
         from rapt.serving.combining import Combined
 
@@ -108,6 +111,10 @@ def predict(
     sent, counts = privatize(segments)
     for line in privatize.said(counts):
         print(line, file=sys.stderr)
+    if contract.kind == "generate":
+        for source, received, of in zip_longest(sent, written(provider, sent), privatize.maps):
+            _echo_written(source, received, of.restore(received) if of else received, json, show)
+        return
     answers: Iterable[list[float]] = asked(provider, sent)
     if both:
         print(both.said(), file=sys.stderr)
@@ -115,6 +122,21 @@ def predict(
     for sent_text, row in zip(sent, answers, strict=True):
         chances = dict(zip(contract.labels, row, strict=True))
         typer.echo((_as_json if json else _as_lines)(sent_text, chances, show))
+
+
+def _echo_written(sent: Text, received: str, text: str, json: bool, show: bool) -> None:
+    """Print a written text with its entities put back, and what was sent and received for it."""
+    if json:
+        line: dict[str, Any] = {"text": text}
+        if show:
+            more = sent.model_dump(mode="json", exclude_none=True)
+            line |= {"sent": more, "received": received}
+        typer.echo(json_format.dumps(line, ensure_ascii=False))
+        return
+    if show:
+        typer.echo(f"sent\t{' '.join(sent.plain + sent.words)}")
+        typer.echo(f"received\t{received}")
+    typer.echo(text)
 
 
 def _texts(given: str) -> list[str]:

@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 BYTES = 1 << 23  # largest body: a text's vectors may take most of it
 TEXTS = 32  # most texts of a request
+WRITTEN = 8  # texts that are asked for at a time of kind generate
 
 CONTRACT = TypeAdapter(Contract)
 HASH = re.compile(r"[0-9a-f]{64}")
@@ -34,13 +35,15 @@ class Message(BaseModel):
 class Text(Message):
     """One text as a release holds it (docs/data.md).
 
-    The words' noisy vectors, if the model was tuned on vectors, are little-endian float32.
+    The words' noisy vectors, if the model was tuned on vectors, are little-endian float32. What is
+    after each word a model of kind generate alone is told.
     """
 
     words: list[str]
     segment: list[Annotated[int, Field(ge=0)]]
     plain: list[str]
     vectors: bytes | None = None
+    space_after: list[bool] | None = None
 
 
 class Query(Message):
@@ -56,6 +59,12 @@ class Answer(Message):
     probabilities: list[list[Annotated[float, Field(ge=0, le=1)]]]
 
 
+class Written(Message):
+    """What a model of kind generate wrote for each text of a query."""
+
+    texts: list[str]
+
+
 class Provider(Protocol):
     """An adapted model, local or remote."""
 
@@ -66,12 +75,21 @@ class Provider(Protocol):
     def probabilities(self, texts: list[Text]) -> list[list[float]]:
         """Return the probability of each class of the contract, for each of up to TEXTS texts."""
 
+    def write(self, texts: list[Text]) -> list[str]:
+        """Return the text that a model of kind generate writes for each of up to TEXTS sources."""
+
 
 def asked(provider: Provider, texts: Sequence[Text]) -> Iterator[list[float]]:
     """Yield a provider's answer to each text, in requests that it takes."""
     size = 1 if provider.contract.statement.vectors else TEXTS  # vectors of one text fill a body
     for start in range(0, len(texts), size):
         yield from provider.probabilities([*texts[start : start + size]])
+
+
+def written(provider: Provider, texts: Sequence[Text]) -> Iterator[str]:
+    """Yield what a provider writes for each text, in requests of a few: writing takes seconds."""
+    for start in range(0, len(texts), WRITTEN):
+        yield from provider.write([*texts[start : start + WRITTEN]])
 
 
 def read(kind: TypeAdapter[T], content: bytes, where: str) -> T:
@@ -119,8 +137,9 @@ def read_contract(content: bytes, where: str) -> Contract:
     """
     contract = read(CONTRACT, content, where)
     statement, labels = contract.statement, contract.labels
-    of_kind = {"classify": (1, 2), "choose": (1 + len(labels),)}
-    distinct = bool(labels) and len(set(labels)) == len(labels)
+    of_kind = {"classify": (1, 2), "choose": (1 + len(labels),), "generate": (1,)}
+    writes = contract.kind == "generate"
+    distinct = len(set(labels)) == len(labels) and bool(labels) is not writes
     for key, holds, expected in (
         ("statement.embedding", NAMED.fullmatch(statement.embedding), "a name"),
         ("statement.table_sha256", HASH.fullmatch(statement.table_sha256), "64 hex digits"),
@@ -128,6 +147,7 @@ def read_contract(content: bytes, where: str) -> Contract:
         ("statement.parameters", "type" not in statement.parameters, "a mechanism's alone"),
         ("segments", contract.segments in of_kind[contract.kind], "as many as its kind has"),
         ("held_out", 0 <= contract.held_out <= 0.5, "a share from 0 to 0.5"),
+        ("decoding", (contract.decoding is not None) is writes, "one of kind generate alone"),
         ("labels", distinct and all(map(str.isprintable, labels)), "printable names, each once"),
     ):
         if not holds:
@@ -174,6 +194,11 @@ def check(texts: list[Text], contract: Contract) -> None:
             raise _wrong(number, "plain", len(text.plain), ", ".join(map(str, lengths)))
         if text.vectors is None and contract.statement.vectors:
             raise _wrong(number, "vectors", "none", "one for each word")
+        spaces = None if text.space_after is None else len(text.space_after)
+        expected = len(text.words) if contract.kind == "generate" else None
+        if spaces != expected:
+            told = "none" if expected is None else "one entry for each word"
+            raise _wrong(number, "space_after", "none" if spaces is None else f"{spaces}", told)
         if text.vectors is not None and not contract.statement.vectors:
             raise _wrong(number, "vectors", "some", "none: words alone")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from rapt.privacy import strength
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.mechanisms import wordwise_mechanism
 from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.restoring import Map
 from rapt.privacy.statement import KINDS
 from rapt.privacy.streams import fresh
 from rapt.release.ledger import NOWHERE, Account, Ledger, checked
@@ -32,8 +34,9 @@ from rapt.release.text import (
     tagged_pieces,
 )
 from rapt.serving.protocol import Text, readable
+from rapt.text.mentions import PROTECTED
 from rapt.text.table import EmbeddingTable
-from rapt.text.tagging import Tagged, Tagger
+from rapt.text.tagging import NOTHING, Tagged, Tagger
 from rapt.tuning.inference_spec import Contract
 from rapt.utils.errors import RaptError
 
@@ -42,7 +45,11 @@ NO_VECTORS: Vectors = np.empty((0, 0), np.float32)
 
 
 class Repeater:
-    """Privatizes texts like the release that an adapter was tuned on, with fresh noise."""
+    """Privatizes texts like the release that an adapter was tuned on, with fresh noise.
+
+    Attributes:
+        maps: of the sources of its last call, if their entities are protected. They are secret.
+    """
 
     def __init__(
         self,
@@ -74,6 +81,7 @@ class Repeater:
         self._of_vectors: Privatizer | None = None
         self._made: Privatizer | None = None  # of whichever there is
         self._account = Account(Ledger(), checked(budget))
+        self.maps: list[Map] = []
         statement = contract.statement
         if eta == math.inf and not statement.vectors:
             return
@@ -138,6 +146,9 @@ class Repeater:
                     segment=[number for number, part in enumerate(words) for _ in part],
                     plain=plain,
                     vectors=b"".join(vectors) if self._of_vectors else None,
+                    space_after=[word.space_after for part in words for word in part]
+                    if self.contract.kind == "generate"
+                    else None,
                 )
             )
             counts.add(words)
@@ -176,7 +187,24 @@ class Repeater:
     def _release(self, texts: Sequence[str]) -> list[tuple[list[Word], Vectors]]:
         """Privatize each text, with its words' vectors (n, d), of which most models take none."""
         if self._privatizer:
-            released = self._privatizer.release(texts, account=NOWHERE)  # not all words are sent
+            tagged = self._privatizer.tagged(texts)
+            protect, shared = self.contract.statement.protect, None
+            if self.contract.kind == "generate":
+
+                def shared(part: Tagged) -> list[int]:
+                    return PROTECTED[protect](part, NOTHING).noise
+
+            released = self._privatizer.release_tagged(
+                texts,
+                tagged,
+                account=NOWHERE,
+                shared=shared,  # not all words are sent
+            )
+            if protect == "entities":
+                self.maps = [
+                    Map(reduce(Tagged.then, parts, NOTHING), [word.released for word in words])
+                    for parts, words in zip(tagged, released, strict=True)
+                ]
             return [(words, NO_VECTORS) for words in released]
         tagged = tagged_pieces(Tagger(self._tagger), texts)
         whole = [[word for piece in pieces for word in _as_they_are(piece)] for pieces in tagged]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from fastapi import FastAPI, Request
 from pydantic import TypeAdapter
@@ -11,10 +13,11 @@ from starlette.concurrency import run_in_threadpool
 
 from rapt.serving import loopback
 from rapt.serving.loopback import HOST, say
-from rapt.serving.protocol import BYTES, Answer, Provider, Query, read
+from rapt.serving.protocol import BYTES, Answer, Provider, Query, Text, Written, read
 from rapt.tuning.inference_spec import Contract
 
 QUERY = TypeAdapter(Query)
+T = TypeVar("T")
 
 
 def serve(folder: Path, port: int) -> None:
@@ -31,9 +34,18 @@ def serve(folder: Path, port: int) -> None:
 
 
 def application(model: Provider) -> FastAPI:
-    """The server of a model: `GET /` says what texts must be like, `POST /predict` answers."""
-    app = loopback.application("/", "/predict")
+    """The server of a model: `GET /` says what texts must be like, `POST` answers.
+
+    `/predict` answers with probabilities, and `/write` with texts if the model is of kind generate.
+    """
+    app = loopback.application("/", "/predict", "/write")
     turn = asyncio.Lock()  # one query is computed at a time, whatever memory many would take
+
+    async def answered(request: Request, by: Callable[[list[Text]], T]) -> T:
+        # Not by FastAPI, which knows no limit, and no strict types where bytes come as base64.
+        texts = read(QUERY, await loopback.body(request, BYTES), "body").texts
+        async with turn:
+            return await run_in_threadpool(by, texts)
 
     @app.get("/")
     async def describe() -> Contract:
@@ -41,10 +53,11 @@ def application(model: Provider) -> FastAPI:
 
     @app.post("/predict")
     async def predict(request: Request) -> Answer:
-        # Not by FastAPI, which knows no limit, and no strict types where bytes come as base64.
-        texts = read(QUERY, await loopback.body(request, BYTES), "body").texts
-        async with turn:
-            probabilities = await run_in_threadpool(model.probabilities, texts)
+        probabilities = await answered(request, model.probabilities)
         return Answer(labels=model.contract.labels, probabilities=probabilities)
+
+    @app.post("/write")
+    async def write(request: Request) -> Written:
+        return Written(texts=await answered(request, model.write))
 
     return app

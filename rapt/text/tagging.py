@@ -48,6 +48,9 @@ class Tagged(NamedTuple):
         return Tagged(self.words[at], self.pos[at], self.space_after[at], self.identifiers[at])
 
 
+NOTHING = Tagged([], [], [], [])
+
+
 class Tagger:
     """A spaCy model that comes as an importable package.
 

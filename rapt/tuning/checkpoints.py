@@ -118,6 +118,7 @@ def _identity(run: Run, device: str) -> str:
         "reconstruction": run.reconstruction and run.reconstruction.model_dump(),
         "denoising": _denoising(run),
         "train": run.train.model_dump(),
+        "decoding": run.decoding.model_dump(),
         "seeds": [run.seed, run.k],
         "code": [files.sha256(path) for path in code],
         "versions": [version(name) for name in ("torch", "transformers", "tokenizers", "peft")],

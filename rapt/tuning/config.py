@@ -258,6 +258,19 @@ class TrainConfig(Section):
         return [int((i + 1) * self.held_out) > int(i * self.held_out) for i in range(rows)]
 
 
+class Decoding(Section):
+    """How a text is written, of kind generate: by beam search, without sampling (METHOD2, A)."""
+
+    beams: PositiveInt = Field(5, description="of the search; 1: the likeliest token each time")
+    max_new_tokens: PositiveInt = Field(100, description="of a written text")
+    repetition_penalty: float = Field(
+        1.0,
+        ge=1,
+        description="divides the scores of tokens that were written before (Keskar et al., 2019); "
+        "1: none. Tokens of the source do not count, as entities are copied from it",
+    )
+
+
 @dataclass(frozen=True)
 class Run:
     """Seed number k of one cell, of an experiment with the root seed `seed`.
@@ -281,6 +294,7 @@ class Run:
     denoising: Denoising | None
     train: TrainConfig
     adapter: Path
+    decoding: Decoding = field(default_factory=Decoding)
 
     @property
     def learning_rate(self) -> float:
@@ -303,7 +317,8 @@ class Trained:
     """A trained seed, and the name of the device that trained it.
 
     Its logits are float32 (n, classes) by split, of texts that it was not tuned on: `test`, and
-    `train` for the rows held out. The caller removes the checkpoint once the cell is written. Until
+    `train` for the rows held out. Of kind generate it has instead the text that it wrote for each
+    row of the test split. The caller removes the checkpoint once the cell is written. Until
     then a finished seed is only scored again. None: a fit that takes seconds has none.
     """
 
@@ -311,3 +326,4 @@ class Trained:
     logits: dict[str, NDArray[np.float32]] = field(compare=False)
     device: str
     checkpoint: Path | None
+    written: list[str] | None = None

@@ -10,8 +10,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
-from rapt.param_types import Kind
-from rapt.tuning.config import DenoiserType, Precision, Run
+from rapt.param_types import Kind, Protect
+from rapt.tuning.config import Decoding, DenoiserType, Precision, Run
 from rapt.utils import files
 
 NAME = "rapt.json"
@@ -27,6 +27,7 @@ class Statement:
     """
 
     task: str
+    protect: Protect
     method: str
     mechanism: str
     parameters: dict[str, int | float]
@@ -53,6 +54,7 @@ class Contract:
         plain: the public sequences of plain words; each text has a privatized copy of one.
         kind: of the task.
         segments: how many a text has: 1, 2 of a pair, or a question and its choices.
+        decoding: how a text is written, of kind generate.
         backbone: the model's name in params.yaml.
         denoiser: the provider's denoiser, by the vectors in the folder `denoised`; None: words are
             read as released. It requires nothing of the user.
@@ -71,6 +73,7 @@ class Contract:
     max_tokens: int
     denoiser: DenoiserType | None
     held_out: float = 0.0
+    decoding: Decoding | None = None
 
     @property
     def letters(self) -> list[str]:
@@ -102,8 +105,8 @@ def write(run: Run, statement: Mapping[str, Any]) -> None:
     """Write the contract of a run on a release with this statement beside its adapter."""
     data = run.release / f"seed-{run.k}"
     segments = files.read_parquet(data / "train.parquet", ["segment"])["segment"].to_pylist()
-    kind, labels = statement["kind"], statement["labels"]
-    pair = any(1 in segment for segment in segments)
+    kind, labels = statement["kind"], statement["labels"] or []
+    pair = kind == "classify" and any(1 in segment for segment in segments)
     contract = Contract(
         statement=Statement(**{field.name: statement[field.name] for field in fields(Statement)}),
         kind=kind,
@@ -117,9 +120,11 @@ def write(run: Run, statement: Mapping[str, Any]) -> None:
         max_tokens=run.train.max_tokens,
         denoiser=run.denoising.type if run.denoising else None,
         held_out=run.train.held_out,
+        decoding=run.decoding if kind == "generate" else None,
     )
     # Not atomic: the whole folder is written under a temporary name.
-    content = json.dumps(asdict(contract), indent=1, sort_keys=True, ensure_ascii=False)
+    told = asdict(contract) | {"decoding": contract.decoding and contract.decoding.model_dump()}
+    content = json.dumps(told, indent=1, sort_keys=True, ensure_ascii=False)
     (run.adapter / NAME).write_text(content + "\n")
 
 

@@ -170,7 +170,38 @@ class Classifier(nn.Module):
         return cross_entropy(self.classify(activations, batch), batch.labels)
 
 
-class Chooser(Classifier):
+class Writer(Classifier):
+    """A text that a language model writes after a source."""
+
+    def __init__(
+        self, backbone: PreTrainedModel | PeftModel, precision: Precision = "float32"
+    ) -> None:
+        """Take an adapted language model, which has a head."""
+        nn.Module.__init__(self)
+        self.backbone, self.precision = backbone, precision
+
+    @property
+    def head(self) -> nn.Linear:  # type: ignore[override]
+        """The language model's own, from activations to its vocabulary."""
+        found: nn.Linear = self.backbone.get_output_embeddings()
+        return found
+
+    def loss(self, activations: Tensor, batch: Batch) -> Tensor:
+        """Compute the negative log-likelihood of a token of each text, on average over the texts.
+
+        Every text counts as much as another, so that a step's parts add up to its batch.
+        """
+        wanted = batch.text[:, 1:]
+        states = activations[:, :-1][wanted].to(self.head.weight.device)
+        logits = self.head(states.to(self.head.weight.dtype)).float()
+        targets = batch.tokens[:, 1:][wanted].to(logits.device)
+        each = cross_entropy(logits, targets, reduction="none")
+        texts = wanted.nonzero()[:, 0].to(each.device)
+        sums = each.new_zeros(len(wanted)).index_add(0, texts, each)
+        return (sums / wanted.sum(1).clamp(min=1).to(sums.device)).mean().to(activations.device)
+
+
+class Chooser(Writer):
     """The letter of a choice, as the token that a language model writes after the prompt."""
 
     def __init__(
@@ -180,16 +211,9 @@ class Chooser(Classifier):
         precision: Precision = "float32",
     ) -> None:
         """Take an adapted language model, which has a head, and the token of each letter."""
-        nn.Module.__init__(self)
-        self.backbone, self.precision = backbone, precision
+        super().__init__(backbone, precision)
         self.register_buffer("letters", torch.tensor(letters), persistent=False)
         self.letters: Tensor
-
-    @property
-    def head(self) -> nn.Linear:  # type: ignore[override]
-        """The language model's own, from activations to its vocabulary."""
-        found: nn.Linear = self.backbone.get_output_embeddings()
-        return found
 
     def next_token(self, activations: Tensor, batch: Batch) -> Tensor:
         """Compute the logits of the token after each prompt, float32 (batch, vocabulary)."""
@@ -251,7 +275,7 @@ def save(model: Classifier, folder: Path, backbone_name: str) -> None:
         _save_adapter(model.backbone, folder, backbone_name)
     elif learnt:
         model.backbone.save_pretrained(folder)
-    head = {} if isinstance(model, Chooser) else model.head.state_dict()
+    head = {} if isinstance(model, Writer) else model.head.state_dict()
     if head or not learnt:
         weights = {name: value.contiguous().cpu() for name, value in head.items()}
         save_file(weights, folder / HEAD, None if learnt else FROZEN)
@@ -276,17 +300,18 @@ def load(
     quantize: Literal["4bit"] | None = None,
     precision: Precision = "float32",
     letters: Sequence[int] = (),
+    writes: bool = False,
 ) -> Classifier:
     """Load the model that `save` wrote, on the backbone in a folder unless all of it was tuned.
 
-    With the tokens of letters it is a `Chooser`.
+    With the tokens of letters it is a `Chooser`; if it `writes` texts, a `Writer`.
 
     Raises:
         RaptError: an adapter has no weights in safetensors; PEFT would take pickled ones or ask the
             hub. Or the backbone is not as `backbones.load_model` expects.
     """
-    is_frozen = False
-    if not letters or (folder / HEAD).is_file():
+    is_frozen, writes = False, writes or bool(letters)
+    if not writes or (folder / HEAD).is_file():
         with safe_open(folder / HEAD, "pt") as file:
             is_frozen = file.metadata() == FROZEN
     is_adapter = (folder / ADAPTER).is_file()
@@ -294,13 +319,14 @@ def load(
         raise RaptError(f"{folder}: got no {WEIGHTS} in it, expected an adapter in safetensors.")
     tuned: PreTrainedModel | PeftModel
     if is_adapter or is_frozen:
-        tuned = backbones.load_model(backbone, quantize, precision, bool(letters))
+        tuned = backbones.load_model(backbone, quantize, precision, writes)
     else:
-        tuned = backbones.load_model(folder, writes=bool(letters))
+        tuned = backbones.load_model(folder, writes=writes)
     if is_adapter:
         tuned = PeftModel.from_pretrained(tuned, folder)
-    if letters:
-        return placed(Chooser(tuned, letters, precision).eval())
+    if writes:
+        of_kind = Chooser(tuned, letters, precision) if letters else Writer(tuned, precision)
+        return placed(of_kind.eval())
     head = load_file(folder / HEAD)
     model = Classifier(tuned, len(head["bias"]), precision)
     model.head.load_state_dict(head)
@@ -313,6 +339,6 @@ def placed(model: Classifier) -> Classifier:
         model.to(device())
     elif isinstance(model, Chooser):
         model.letters = model.letters.to(device())
-    else:
+    elif not isinstance(model, Writer):
         model.head.to(device())
     return model

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 import torch
+from peft import PeftModel
 from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -19,8 +20,9 @@ from transformers import (
     get_scheduler,
 )
 
+from rapt.param_types import Kind
 from rapt.results.cells import SeedResult
-from rapt.tuning import inference_spec, probe, self_test
+from rapt.tuning import inference_spec, probe, self_test, writing
 from rapt.tuning.backbones import check_vectors, most_tokens, sharing_weights
 from rapt.tuning.batches import shuffled
 from rapt.tuning.capped import Capped
@@ -30,6 +32,7 @@ from rapt.tuning.denoising import Sampler, reading, save_denoised
 from rapt.tuning.inputs import (
     Batch,
     Split,
+    WordVectors,
     collate,
     letter_tokens,
     pooled_plain,
@@ -40,6 +43,7 @@ from rapt.tuning.model import (
     Chooser,
     Classifier,
     ReconstructionHead,
+    Writer,
     adapt,
     load_backbone,
     placed,
@@ -75,7 +79,7 @@ def train_seeds(runs: Sequence[Run]) -> list[Trained]:
     torch.set_num_threads(1)
     first, frozen, trained = runs[0], None, []
     statement = json.loads((first.release / "statement.json").read_text())
-    writes = statement["kind"] == "choose"
+    writes = statement["kind"] != "classify"
     if first.frozen is not None:
         torch.manual_seed(first.seed)
         frozen = load_backbone(first.backbone, first.quantize, first.frozen, writes=writes)
@@ -95,29 +99,21 @@ def _trained(
     frozen: tuple[PreTrainedModel, PreTrainedTokenizerBase] | None,
 ) -> Trained:
     torch.manual_seed(run.seed * 1_000_003 + run.k)
-    labels, writes = statement["labels"], statement["kind"] == "choose"
-    letters = labels if writes else []
+    kind, data = statement["kind"], run.release / f"seed-{run.k}"
     if frozen:
         backbone, tokenizer = sharing_weights(frozen[0]), frozen[1]
     else:
+        writes = kind != "classify"
         backbone, tokenizer = load_backbone(run.backbone, encoder=run.encoder, writes=writes)
-    data = run.release / f"seed-{run.k}"
     known = sampler = None
     if run.denoising:
         known, sampler = reading(run.denoising, backbone, tokenizer)
-    splits = {
-        s: read_split(data / f"{s}.parquet", tokenizer, run.train.max_tokens, known, letters)
-        for s in ("train", "test")
-    }
+    splits = {s: _read(run, statement, s, tokenizer, known) for s in ("train", "test")}
     for split in splits.values():
         check_vectors(backbone, split.vectors)
     adapted = adapt(backbone, run.tuner)
-    _fits(run, splits, most_tokens(adapted))
-    precision = run.train.precision
-    if letters:
-        model: Classifier = Chooser(adapted, letter_tokens(tokenizer, letters), precision)
-    else:
-        model = Classifier(adapted, len(labels), precision)
+    _fits(run, splits, most_tokens(adapted), kind)
+    model = _model(run, statement, adapted, tokenizer)
     trainer = Trainer(run, model, tokenizer.pad_token_id, sampler)
     self_test.check(trainer.model, tokenizer.pad_token_id)
     if run.reconstruction and not isinstance(run.tuner, LinearProbe | Untuned):
@@ -137,16 +133,59 @@ def _trained(
     if known:
         save_denoised(known, run.adapter)
     inference_spec.write(run, statement)
-    scored = {"train": held_out, "test": splits["test"]}
-    scores = {name: _scores(trainer, split) for name, split in scored.items() if len(split)}
-    metrics = {"accuracy": _share(scores["test"][:, : len(labels)], splits["test"].labels)}
-    if letters:
-        metrics["exact_match"] = _share(scores["test"], splits["test"].labels)
+    metrics, scores, written = dict[str, float](), dict[str, Tensor](), None
+    if kind == "generate":
+        assert isinstance(model, Writer)
+        written, metrics["finished"] = writing.write(
+            model, splits["test"], tokenizer, run.decoding, run.train.batch_size
+        )
+    else:
+        scored = {"train": held_out, "test": splits["test"]}
+        scores = {name: _scores(trainer, split) for name, split in scored.items() if len(split)}
+        metrics = _accuracies(scores["test"], splits["test"].labels, len(statement["labels"]))
     metrics |= trainer.reconstructs(splits["test"], tuned=set(tuned.sequences))
     result = SeedResult(seed=run.k, metrics=metrics, curves=curves)
-    logits = {name: of[:, : len(labels)].numpy() for name, of in scores.items()}
+    logits = {name: of[:, : len(statement["labels"])].numpy() for name, of in scores.items()}
     untuned = isinstance(run.tuner, Untuned)
-    return Trained(result, logits, where, None if untuned else checkpoint.path)
+    return Trained(result, logits, where, None if untuned else checkpoint.path, written)
+
+
+def _read(
+    run: Run,
+    statement: dict[str, Any],
+    split: str,
+    tokenizer: PreTrainedTokenizerBase,
+    known: WordVectors | None,
+) -> Split:
+    """Tokenize a split of the run's release, as its kind of task is read."""
+    path = run.release / f"seed-{run.k}/{split}.parquet"
+    if statement["kind"] == "generate":
+        return writing.read_split(path, tokenizer, run.train.max_tokens)
+    letters = statement["labels"] if statement["kind"] == "choose" else []
+    return read_split(path, tokenizer, run.train.max_tokens, known, letters)
+
+
+def _model(
+    run: Run,
+    statement: dict[str, Any],
+    adapted: PreTrainedModel | PeftModel,
+    tokenizer: PreTrainedTokenizerBase,
+) -> Classifier:
+    """Make the model of a kind of task."""
+    labels, precision = statement["labels"], run.train.precision
+    if statement["kind"] == "generate":
+        return Writer(adapted, precision)
+    if statement["kind"] == "choose":
+        return Chooser(adapted, letter_tokens(tokenizer, labels), precision)
+    return Classifier(adapted, len(labels), precision)
+
+
+def _accuracies(scores: Tensor, labels: Sequence[int], classes: int) -> dict[str, float]:
+    """Score answers of (n, classes), or of a column more: that of any other token."""
+    found = {"accuracy": _share(scores[:, :classes], labels)}
+    if scores.shape[1] > classes:
+        found["exact_match"] = _share(scores, labels)
+    return found
 
 
 def _share(scores: Tensor, labels: Sequence[int]) -> float:
@@ -168,12 +207,17 @@ def _scores(trainer: Trainer, split: Split) -> Tensor:
     return scores
 
 
-def _fits(run: Run, splits: dict[str, Split], most: int | None) -> None:
+def _fits(run: Run, splits: dict[str, Split], most: int | None, kind: Kind) -> None:
     longest = max(len(tokens) for split in splits.values() for tokens in split.tokens)
+    what = "plain and special ones"
+    if kind == "generate":
+        prompt = max(splits["test"].lengths)
+        longest = max(longest, prompt + run.decoding.max_new_tokens)
+        what += " and those of a text"
     if most is not None and longest > most:
         raise RaptError(
-            f"{run.cell}, seed {run.k}: train.max_tokens: got {longest} tokens with plain and "
-            f"special ones, expected at most {max(most, 0)} beside the tuner's own. Lower it."
+            f"{run.cell}, seed {run.k}: train.max_tokens: got {longest} tokens with {what}, "
+            f"expected at most {max(most, 0)} beside the tuner's own. Lower it."
         )
 
 

@@ -169,3 +169,39 @@ def test_what_float32_cannot_hold_is_one_line(table: EmbeddingTable) -> None:
     how = TokenRepresentation(grid=2.0**-30), None
     with pytest.raises(RaptError, match=r"^mechanism.grid: got .*, expected a larger power of two"):
         list(made(table, how, 2.0).release(some(1)))
+
+
+@pytest.mark.parametrize("how", [T2T_ALL, PCT])
+def test_words_that_share_their_noise_are_released_alike(table: EmbeddingTable, how: How) -> None:
+    """As the first of them, whose noise and group they have; others as on their own."""
+    words = ["Nouna", "the", "verbb", "nouna", "nounc", "zzz"]
+    tags = ["NOUN", "DET", "VERB", "VERB", "PROPN", "NOUN"]
+    noise = [0, -1, 2, 0, 4, 4]
+    privatizer = made(table, how, 3.0)
+    for i in range(30):
+        text = privatizer.text(words, tags, noise=noise, stream=partial(stream, 0, i))
+        own = privatizer.text(words, tags, stream=partial(stream, 0, i))
+        ((after,), (alone,)) = (list(privatizer.privatize([one])) for one in (text, own))
+        assert after[3] == after[0]
+        assert after[5] == after[4]
+        assert after[1] == "the"
+        assert [after[at] for at in (0, 2, 4)] == [alone[at] for at in (0, 2, 4)]
+        assert text.drawn == [True, False, True, False, True, False]
+
+
+def test_a_word_without_noise_stands_as_it_is_even_if_unknown(table: EmbeddingTable) -> None:
+    privatizer = made(table, PCT, 3.0)
+    text = privatizer.text(
+        ["unknown", "7", "7"], ["X", "NUM", "NUM"], [None, "number", "number"], [-1, 1, 1]
+    )
+    assert list(privatizer.privatize([text])) == [["unknown", "<number>", "<number>"]]
+
+
+def test_texts_with_and_without_shared_noise_go_together(table: EmbeddingTable) -> None:
+    privatizer = made(table, T2T_ALL, 3.0)
+    plain = privatizer.text(TEXT, TAGS, stream=partial(stream, 0, "plain"))
+    words, noise = ["nouna", "nounb", "nouna"], [0, 1, 0]
+    shared = privatizer.text(words, ["NOUN"] * 3, noise=noise, stream=partial(stream, 0, "shared"))
+    both = list(privatizer.privatize([plain, shared]))
+    assert both == [*privatizer.privatize([plain]), *privatizer.privatize([shared])]
+    assert both[1][0] == both[1][2]

@@ -46,6 +46,7 @@ def statement(folder: Path, **more: Any) -> dict[str, Any]:
         "guarantee": "P[M(w)=y] <= …",
         "not_covered": ["The tags."],
         "kind": "classify",
+        "protect": "words",
         "labels": ["no", "yes"],
         **more,
     }

@@ -44,7 +44,9 @@ def test_checkpoints_last_until_the_cell_is_written(
     checkpoint = tmp_path / "checkpoint"
     checkpoint.touch()
     result = cells.SeedResult(seed=0, metrics={"accuracy": 1.0})
-    statement = {"kind": "classify", "embedding": "minilm", "protection": "unprotected"}
+    statement: dict[str, Any] = {"kind": "classify", "embedding": "minilm"}
+    statement["protection"] = "unprotected"
+    statement["labels"] = ["no", "yes"]
     files.write_json("release/statement.json", statement)
     for split in ("train", "test"):
         rows = pa.table({"example_id": ["a", "b"], "label": [0, 1]})

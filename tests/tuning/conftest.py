@@ -33,6 +33,7 @@ STATEMENT = {
     "guarantee": "P[M(w)=y] <= …",
     "not_covered": ["The tags."],
     "kind": "classify",
+    "protect": "words",
     "labels": ["no", "yes"],
     "vocabulary": 7,
     "plain_tokens": {"length": 3, "sequences": 2, "choice": "uniform"},

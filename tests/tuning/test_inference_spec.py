@@ -32,6 +32,7 @@ def test_the_contract_holds_what_both_sides_need_and_nothing_of_the_texts(run: R
     assert contract == {
         "labels": ["no", "yes"],
         "kind": "classify",
+        "protect": "words",
         "segments": 1,
         "backbone": "tiny",
         "backbone_sha256": None,

@@ -1,0 +1,74 @@
+"""Entities put back into a written text, by the user's secret map of one example.
+
+The map is made of an example's words and of their release, which both lie with the user. It is kept
+in no file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rapt.text.mentions import FUNCTION, entities
+from rapt.text.tagging import Tagged
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Map:
+    """What was released for each entity of a source, and for each of its words.
+
+    Attributes:
+        originals: for each released form, in lower case, the originals that it may stand for: first
+            whole entities, then single words, each in the order of the source.
+    """
+
+    def __init__(self, source: Tagged, released: Sequence[str]) -> None:
+        """Read the map of a source of triples from its release, word for word."""
+        self.originals: dict[tuple[str, ...], list[str]] = {}
+        spans = entities(source)
+        for span in spans:
+            self._add(released[span.start : span.stop], _joined(source, span))
+        for at in (at for span in spans for at in span):
+            if source.pos[at] not in FUNCTION:
+                self._add([released[at]], source.words[at])
+        forms = sorted(self.originals, key=lambda form: (len(form), len("".join(form))))
+        each = (r"\s*".join(map(re.escape, form)) for form in reversed(forms))
+        # At each place the first pattern that matches is taken: the longest.
+        self._pattern = re.compile(rf"(?<!\w)(?:{'|'.join(each)})(?!\w)", re.IGNORECASE)
+        self._forms = {"".join(form): form for form in self.originals}
+
+    def _add(self, released: Sequence[str], original: str) -> None:
+        form = tuple(word.lower() for word in released)
+        known = self.originals.setdefault(form, [])
+        if original not in known:
+            known.append(original)
+
+    @property
+    def collisions(self) -> int:
+        """The number of released forms that stand for several originals: the first is taken."""
+        return sum(len(originals) > 1 for originals in self.originals.values())
+
+    def restore(self, text: str) -> str:
+        """Put the originals in the place of what was released for them, the longest forms first."""
+        if not self.originals:
+            return text
+        return self._pattern.sub(self._original, text)
+
+    def _original(self, match: re.Match[str]) -> str:
+        form = self._forms["".join(match[0].lower().split())]
+        return self.originals[form][0]
+
+
+def maps(tagged: pa.Table, released: pa.Table) -> list[Map]:
+    """Return the map of each row of a tagged split of sources, and of their release."""
+    columns = [tagged[name].to_pylist() for name in ("words", "pos", "space_after", "identifier")]
+    pairs = zip(zip(*columns, strict=True), released["words"].to_pylist(), strict=True)
+    return [Map(Tagged(*source), words) for source, words in pairs]
+
+
+def _joined(source: Tagged, span: range) -> str:
+    words = (source.words[at] + " " * source.space_after[at] for at in span)
+    return "".join(words).strip()

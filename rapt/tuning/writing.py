@@ -1,0 +1,176 @@
+"""Kind generate: prompts, and the texts that a causal language model writes after them.
+
+A prompt is the plain words, the source and PROMPT; the text follows it, up to the token that ends
+it. RAPT gives no form. Words keep their spacing, as the model learns to write.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import (
+    GenerationConfig,
+    LogitsProcessorList,
+    PreTrainedTokenizerBase,
+    RepetitionPenaltyLogitsProcessor,
+)
+
+from rapt.tuning.batches import by_length
+from rapt.tuning.config import Decoding
+from rapt.tuning.inputs import NO_PLAIN, Split, collate
+from rapt.tuning.model import Writer
+from rapt.utils import files
+from rapt.utils.device import out_of_memory
+from rapt.utils.errors import RaptError
+from rapt.utils.progress import bar
+
+PROMPT = "\nText:"
+
+
+def read_split(path: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> Split:
+    """Tokenize one split of a release (docs/data.md); see `tokenized`."""
+    return tokenized(files.read_parquet(path).to_pydict(), tokenizer, max_tokens)
+
+
+def tokenized(
+    columns: Mapping[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_tokens: int
+) -> Split:
+    """Tokenize sources, and the texts that were written of them, where a release has any.
+
+    A source loses what is beyond `max_tokens`. `Split.text` marks the tokens of the text.
+
+    Raises:
+        RaptError: the tokenizer has no token that ends a text.
+    """
+    if tokenizer.eos_token_id is None:
+        raise RaptError(
+            "the backbone's tokenizer: got no end-of-text token, expected one. Take another model."
+        )
+    count = len(columns["words"])
+    plain = columns.get("plain") or [[]] * count
+    split = Split([], [], [], [], [0] * count, columns.get("sequence") or [0] * count)
+    rows = zip(columns["words"], columns["segment"], columns["space_after"], plain, strict=True)
+    for words, segment, space_after, prefix in rows:
+        parts = ["", ""]
+        for word, part, is_spaced in zip(words, segment, space_after, strict=True):
+            parts[part] += word + " " * is_spaced
+        source, text = (part.strip() for part in parts)
+        tokens, of_plain = _prompt(tokenizer, prefix, source, max_tokens)
+        written = [*_tokens(tokenizer, f" {text}"), tokenizer.eos_token_id] if text else []
+        split.tokens.append([*tokens, *written])
+        split.types.append([0] * len(split.tokens[-1]))
+        split.plain.append([*of_plain, *[NO_PLAIN] * len(written)])
+        split.text.append([*[False] * len(tokens), *[True] * len(written)])
+    return split
+
+
+def _prompt(
+    tokenizer: PreTrainedTokenizerBase, plain: Sequence[str], source: str, max_tokens: int
+) -> tuple[list[int], list[int]]:
+    """Return the tokens of a prompt, and for each the index of its plain word, else NO_PLAIN."""
+    ends = tokenizer(source, add_special_tokens=False, return_offsets_mapping=True)
+    if len(ends["input_ids"]) > max_tokens:
+        source = source[: ends["offset_mapping"][max_tokens - 1][1]]
+    text = " ".join([*plain, source]) + PROMPT
+    encoded = tokenizer(text, return_offsets_mapping=True)
+    tokens = encoded["input_ids"]
+    if tokens[-1] == tokenizer.eos_token_id:  # which some tokenizers add
+        tokens.pop()
+    # A token belongs to the word of its last character: a byte-level one begins with a space.
+    starts = list(accumulate((len(word) + 1 for word in plain), initial=0))
+    owners = [bisect_right(starts, end - 1) - 1 for _, end in encoded["offset_mapping"]]
+    return tokens, [
+        owner if 0 <= owner < len(plain) else NO_PLAIN
+        for owner, _ in zip(owners, tokens, strict=False)
+    ]
+
+
+def _tokens(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    found: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return found
+
+
+def write(
+    model: Writer,
+    split: Split,
+    tokenizer: PreTrainedTokenizerBase,
+    decoding: Decoding,
+    batch_size: int,
+) -> tuple[list[str], float]:
+    """Write a text for each prompt of a split, by beam search.
+
+    Returns:
+        the texts, each one line, and the share of them that the model ended itself.
+
+    Raises:
+        RaptError: memory does not suffice for one prompt.
+    """
+    pad, end = tokenizer.pad_token_id, tokenizer.eos_token_id
+
+    def one_batch(rows: list[int]) -> list[Tensor]:
+        """Write the texts of a batch, in as many parts as memory requires."""
+        try:
+            return list(_generated(model, split, rows, pad, end, decoding).cpu())
+        except RuntimeError as error:
+            if not out_of_memory(error):
+                raise
+            if len(rows) == 1:
+                raise RaptError(
+                    "got a device out of memory at one text, expected room for it. Lower "
+                    "decoding.beams."
+                ) from None
+        half = len(rows) // 2
+        return [*one_batch(rows[:half]), *one_batch(rows[half:])]
+
+    model.eval()
+    batches = list(by_length(split.lengths, batch_size))
+    found: dict[int, Tensor] = {}
+    for rows in bar(batches, "writing", len(batches)):
+        found |= dict(zip(rows, one_batch(rows), strict=True))
+    tokens = [found[row] for row in range(len(split))]
+    texts = [str(tokenizer.decode(one, skip_special_tokens=True)) for one in tokens]
+    lines = [text.strip().partition("\n")[0].strip() for text in texts]
+    return lines, sum(end in one for one in tokens) / len(tokens)
+
+
+@torch.inference_mode()
+def _generated(
+    model: Writer, split: Split, rows: list[int], pad: int, end: int, decoding: Decoding
+) -> Tensor:
+    """Return the tokens that are written after each prompt, (rows, at most max_new_tokens)."""
+    batch = collate(split, rows, pad).to(model.head.weight.device)
+    # Padded on the left, as a text begins where its prompt ends.
+    order = batch.attention.argsort(dim=1, stable=True)
+    tokens, attention = (x.take_along_dim(order, dim=1) for x in (batch.tokens, batch.attention))
+    width = tokens.shape[1]
+    how = GenerationConfig(
+        num_beams=decoding.beams,
+        max_new_tokens=decoding.max_new_tokens,
+        do_sample=False,
+        use_cache=True,
+        pad_token_id=pad,
+        eos_token_id=end,
+    )
+    processors = LogitsProcessorList()
+    if decoding.repetition_penalty != 1:
+        processors.append(
+            RepetitionPenaltyLogitsProcessor(
+                decoding.repetition_penalty, prompt_ignore_length=width
+            )
+        )
+    low = model.precision == "bf16"
+    with torch.autocast(tokens.device.type, torch.bfloat16, enabled=low):
+        backbone: Any = model.backbone
+        every: Tensor = backbone.generate(
+            input_ids=tokens,
+            attention_mask=attention,
+            generation_config=how,
+            logits_processor=processors,
+        )
+    return every[:, width:]

@@ -1,0 +1,74 @@
+"""Entities put back into a text by the user's map."""
+
+from __future__ import annotations
+
+import pytest
+
+from rapt.privacy.restoring import Map
+from rapt.text.tagging import Tagged
+
+SOURCE = [
+    "Aarhus",
+    "Airport",
+    "|",
+    "city",
+    "served",
+    "|",
+    "Aarhus",
+    ",",
+    "Denmark",
+    "&&",
+    "Aarhus",
+    "Airport",
+    "|",
+    "runway",
+    "|",
+    "10R",
+]
+SOURCE[SOURCE.index("&&") : SOURCE.index("&&") + 1] = ["&", "&"]
+
+
+def of(released: dict[str, str], words: list[str] = SOURCE) -> Map:
+    tags = ["PUNCT" if word == "," else "ADP" if word == "of" else "PROPN" for word in words]
+    source = Tagged(words, tags, [True] * len(words), [None] * len(words))
+    return Map(source, [released.get(word, word) for word in words])
+
+
+NOISY = {"Aarhus": "denver", "Airport": "station", "Denmark": "chile", "10R": "9z"}
+
+
+def test_a_text_gets_its_entities_back() -> None:
+    secret = of(NOISY)
+    text = "Denver Station serves denver in Chile. Its runway is 9z, and denverites like it."
+    assert secret.restore(text) == (
+        "Aarhus Airport serves Aarhus in Denmark. Its runway is 10R, and denverites like it."
+    )
+    assert secret.collisions == 0
+
+
+def test_the_longest_form_comes_first_and_what_was_put_back_stays() -> None:
+    # "chile" became "denver", and "denver" alone is Aarhus: nothing is replaced twice.
+    secret = of({**NOISY, "Denmark": "aarhus"})
+    assert secret.restore("denver, aarhus") == "Aarhus , Denmark"
+    assert secret.restore("aarhus") == "Denmark"
+
+
+def test_two_originals_of_one_form_are_counted_and_the_first_is_taken() -> None:
+    secret = of({**NOISY, "Denmark": "station"})
+    assert secret.collisions == 1
+    assert secret.restore("station") == "Airport"
+
+
+def test_a_word_that_says_nothing_is_put_back_in_its_entity_alone() -> None:
+    secret = of({"of": "with", "Invasion": "party", "Panama": "tea"}, ["Invasion", "of", "Panama"])
+    assert secret.restore("A party with tea.") == "A Invasion of Panama."
+    assert secret.restore("He left with tea.") == "He left with Panama."
+
+
+def test_a_placeholder_is_a_form_as_others() -> None:
+    assert of({"10R": "<number>"}).restore("It is <number>.") == "It is 10R."
+
+
+@pytest.mark.parametrize("text", ["", "nothing of it"])
+def test_a_text_without_forms_stays(text: str) -> None:
+    assert of(NOISY).restore(text) == text
