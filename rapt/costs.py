@@ -1,6 +1,7 @@
 """Rough cost estimates of an experiment, from its params and the files on this machine.
 
-A training run sees rows x epochs x tokens of a text, and scores the test split once. The parameters
+A training run sees rows x epochs x tokens of a text, and scores the test split once. Of kind
+generate it writes as many tokens as it may for each test row, on every beam. The parameters
 that multiply each token are counted on the adapted model itself, on PyTorch's meta device: it has
 shapes and no values. For each token a parameter costs 2 flops forward, 2 backward to the
 activations, and 2 if it learns (Kaplan et al., 2020, section 2.1). A linear probe reads each text
@@ -270,7 +271,10 @@ class Estimate:
         passes = {LinearProbe: 1, Untuned: 0}.get(type(tuner), self.params.train.epochs)
         texts, size = self.texts[cell.factors["task"]], self.size(cell)
         training = texts.rows * passes * size.flops_per_token
-        return self.params.seeds * self.length(cell) * (training + texts.test * 2 * size.active)
+        reading = texts.test * 2 * size.active
+        decoding, task = self.params.decoding, self.params.tasks[cell.factors["task"]]
+        tokens = decoding.beams * decoding.max_new_tokens if task.references else 0
+        return self.params.seeds * (self.length(cell) * (training + reading) + tokens * reading)
 
     def weights(self, cell: PlannedCell) -> float:
         """Estimate the bytes that all seeds of a cell write: adapters, with denoised words."""

@@ -370,7 +370,7 @@ class Params(Section):
                 yield f"sweep.layers: got backbone {name} with an encoder, expected one without."
 
     def _of_written(self, written: list[str]) -> Iterable[str]:
-        """What is written is read in words, and nothing but its scores says how good it is."""
+        """Texts are written of words, and scored by the stage `score` alone."""
         sweep = self.sweep
         tuned = [name for name in written if name in sweep.train]
         if left := [name for name in tuned if name not in sweep.score]:
@@ -381,7 +381,7 @@ class Params(Section):
                     f"sweep.methods: got {method}, which releases vectors, with task {written[0]} "
                     "of kind generate, expected words."
                 )
-        for key in ("denoisers", "memberships") if tuned else ():
+        for key in ("probes", "denoisers", "memberships") if tuned else ():
             if getattr(sweep, key):
                 yield (
                     f"sweep.{key}: got some with task {tuned[0]}, of kind generate, expected none."

@@ -315,7 +315,7 @@ FILES = {"type": "files", "files": {"train": "a.tsv", "test": "b.tsv"}, "sha256"
         ),
         (
             lambda c: c["tasks"]["movies"].update(kind="chose"),
-            "tasks.movies.kind: got 'chose', expected one of choose, classify. Did you mean",
+            "tasks.movies.kind: got 'chose', expected one of choose, classify, generate. Did you",
         ),
         (
             lambda c: c["backbones"]["bilstm"]["encoder"].update(type="lstm"),

@@ -10,7 +10,7 @@ from rapt.attacks.ner import Ner
 from rapt.tuning.config import Denoiser, Lora
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
-from tests.every_section import EVERY, lines
+from tests.every_section import EVERY, Edit, lines
 
 
 def test_the_shipped_file_is_valid() -> None:
@@ -77,3 +77,66 @@ def test_files_that_are_no_params(tmp_path: Any) -> None:
         assert "\n" not in str(error.value)
     with pytest.raises(RaptError, match="got no such file"):
         params.load(tmp_path / "missing.yaml")
+
+
+def generate(c: dict[str, Any], **sweep: Any) -> None:
+    """Make film reviews a task of kind generate, which is scored."""
+    c["tasks"]["movies"] |= {"kind": "generate", "references": "texts", "label": None}
+    c["studies"] = {}
+    c["sweep"] |= {"score": ["movies"], **sweep}
+
+
+@pytest.mark.parametrize(
+    ("edit", "line"),
+    [
+        (
+            lambda c: generate(c, score=[]),
+            "sweep.score: got no movies, expected every task of kind generate.",
+        ),
+        (
+            lambda c: generate(c, tuners=["probe"]),
+            "sweep.tuners (with task movies, of kind generate): got 'probe', expected one of full,",
+        ),
+        (
+            lambda c: generate(c, backbones=["bilstm"], tuners=["full"]),
+            "backbones.bilstm.encoder: got one with task movies, of kind generate, expected null.",
+        ),
+        (
+            lambda c: generate(c, methods=["token-representation"], attacked=[], channels=[]),
+            "sweep.methods: got token-representation, which releases vectors, with task movies",
+        ),
+        (
+            lambda c: generate(c, denoisers=["posterior-mean"]),
+            "sweep.denoisers: got some with task movies, of kind generate, expected none.",
+        ),
+        (
+            lambda c: generate(c, memberships=["loss"]),
+            "sweep.memberships: got some with task movies, of kind generate, expected none.",
+        ),
+        (
+            lambda c: generate(c, layers=["t2t-75"]),
+            "sweep.layers: got task movies, of kind generate, expected kind classify.",
+        ),
+        (
+            lambda c: generate(c, probes=["full"]),
+            "sweep.probes: got some with task movies, of kind generate, expected none.",
+        ),
+        (
+            lambda c: c["sweep"].update(score=["movies"]),
+            "sweep.score: got 'movies', expected nothing",
+        ),
+        (
+            lambda c: (
+                generate(c),
+                c.update(studies={"one": EVERY["studies"]["reconstruction-mean"]}),
+            ),
+            "studies.one.task: got 'movies', expected",
+        ),
+    ],
+)
+def test_texts_that_are_written_go_with_what_can_score_them(edit: Edit, line: str) -> None:
+    def with_probe(c: dict[str, Any]) -> None:
+        c["tuners"]["probe"] = "linear-probe"
+        edit(c)
+
+    assert any(told.startswith(line) for told in lines(with_probe)), lines(with_probe)

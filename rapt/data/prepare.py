@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from rapt.data import attributes, read, sources, triples
+from rapt.data import attributes, read, references, sources
 from rapt.data.config import Bins, Label, MostFrequent, Task, Values
 from rapt.data.examples import COLUMNS, segments_of
 from rapt.utils import files
@@ -83,7 +83,7 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
     drawn = {split: _draw(rows, name, task, seed, split) for split in SPLITS}
     rows.dropped["not drawn"] = len(rows.frame) - sum(map(len, drawn.values()))
     if task.references:
-        drawn = {split: triples.examples(frame, split) for split, frame in drawn.items()}
+        drawn = {split: references.examples(frame, split) for split, frame in drawn.items()}
     counts = {split: len(frame) for split, frame in drawn.items()}
     edges = _edges(rows.frame[rows.frame["split"] == "train"], name, task)
     return Prepared(
@@ -147,7 +147,7 @@ def _frame(name: str, task: Task, loaded: sources.Loaded) -> pd.DataFrame:
         if task.entities:
             columns |= _tagged(table, task, task.entities, key)
         if task.references:
-            columns |= triples.columns(table, task, key)
+            columns |= references.columns(table, task, key)
         if task.choices and task.label:
             columns["choices"] = _choices(table, task.choices, len(task.label.names), key)
         for column, (theirs, where) in used.items():

@@ -32,8 +32,8 @@ class Words:
         words: in order.
         groups: the group of each; VERBATIM: it is released as it is.
         stream: makes the text's random generator; by default nobody can replay its noise.
-        noise: for each word the place of the word in whose stead it is released, with its noise:
-            an earlier one or itself; NO_NOISE counts as itself. Empty: each is on its own.
+        noise: for each word the place of the word in whose stead it is released, with its noise.
+            It is an earlier one or itself; NO_NOISE counts as itself. Empty: each is on its own.
     """
 
     words: Sequence[str]

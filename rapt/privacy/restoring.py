@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Map:
-    """What was released for each entity of a source, and for each of its words.
+    """The originals of each entity of a source, and of each of its words.
 
     Attributes:
-        originals: for each released form, in lower case, the originals that it may stand for: first
-            whole entities, then single words, each in the order of the source.
+        originals: for each released form, in lower case, the originals that it may stand for. Whole
+            entities come first, then single words, each in the order of the source.
     """
 
     def __init__(self, source: Tagged, released: Sequence[str]) -> None:

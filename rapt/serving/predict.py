@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rapt.tuning.inference_spec import Contract
 
 # Fields in which a provider's statement of a release must match the user's own.
-HELD = ("mechanism", "parameters", "categories", "eta", "table_sha256")
+HELD = ("mechanism", "parameters", "categories", "protect", "eta", "table_sha256")
 
 
 def predict(
@@ -198,8 +198,9 @@ def _hold(contract: Contract, release: Path) -> None:
             f"release: got {str(release)!r}, expected a release: it holds no statement.json."
         )
     own = files.read_json(path)
-    for field in HELD:
-        if own.get(field) != getattr(contract.statement, field):
+    told = {"kind": contract.kind} | {name: getattr(contract.statement, name) for name in HELD}
+    for field in told:
+        if own.get(field) != told[field]:
             raise RaptError(
                 f"{field}: got another one in the adapter than in {release}, expected the same. "
                 "Name the release that it was tuned on."

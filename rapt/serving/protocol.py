@@ -60,7 +60,7 @@ class Answer(Message):
 
 
 class Written(Message):
-    """What a model of kind generate wrote for each text of a query."""
+    """The text that a model of kind generate wrote for each text of a query."""
 
     texts: list[str]
 

@@ -1,8 +1,8 @@
 """Which words of a source of triples, and of a text written from it, share their noise.
 
 Subjects and objects are entities. Each distinct word of an example's entities gets noise once: in
-the source, and wherever the text mentions it (RAPT, section V-A1). What RAPT does not say: a text
-often mentions an entity in other words, so single words of it are protected, too, and so are proper
+the source, and wherever the text mentions it (RAPT, section V-A1). Texts often mention an entity in
+other words, of which RAPT says nothing. So single words of it are protected, too, and so are proper
 nouns and numbers that belong to no entity.
 """
 

@@ -17,6 +17,7 @@ from rapt.grid import (
     ATTACKED,
     CLEAN,
     LOCAL,
+    SCORE,
     TUNED,
     UNPROTECTED_ETA,
     PlannedCell,
@@ -123,7 +124,7 @@ def break_attack(clean: PlannedCell) -> None:
 
 def _metric(cell: PlannedCell, values: list[float]) -> dict[str, float | int | None]:
     found = summary(values)
-    if cell.kind in (*ATTACKED, *TUNED):
+    if cell.kind in (*ATTACKED, *TUNED, SCORE):
         found |= {"low": max(0.0, min(values) - 0.01), "high": min(1.0, max(values) + 0.01)}
     return found
 
@@ -180,6 +181,10 @@ def _seed(cell: PlannedCell, kept: float, k: int) -> dict[str, Any]:
         f1 = 0.1 + 0.5 * kept + jitter
         shares = {"precision": f1, "recall": f1, "f1": f1, "empirical_privacy": 1 - f1}
         return {"metrics": shares, "curves": {}}
+    if cell.kind == "score":
+        metrics = {"bleu": 0.2 + 0.3 * kept + jitter, "bleu_seen": 0.3 + 0.3 * kept}
+        metrics |= {"bleu_lower": 0.25, "chrf": 0.4, "ter": 1.1 - 0.5 * kept, "entity_recall": 0.6}
+        return {"metrics": metrics, "curves": {}}
     gain = {"t2t": 0.0, "pct2t": 0.06, "rapt": 0.075}.get(cell.factors["method"], 0.05)
     gain += 0.02 if "denoiser" in cell.factors else 0.0
     accuracy = 0.52 + 0.3 * kept + gain * (1 - kept) + jitter

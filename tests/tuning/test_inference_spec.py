@@ -32,7 +32,6 @@ def test_the_contract_holds_what_both_sides_need_and_nothing_of_the_texts(run: R
     assert contract == {
         "labels": ["no", "yes"],
         "kind": "classify",
-        "protect": "words",
         "segments": 1,
         "backbone": "tiny",
         "backbone_sha256": None,
@@ -41,6 +40,7 @@ def test_the_contract_holds_what_both_sides_need_and_nothing_of_the_texts(run: R
         "max_tokens": 16,
         "denoiser": None,
         "held_out": 0.0,
+        "decoding": None,
     }
     assert statement["table_sha256"] == "0" * 64
     assert statement["categories"] == ["noun", "verb"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 
-from rapt.grid import ATTACKED, CLEAN, is_unprotected
+from rapt.grid import ATTACKED, CLEAN, SCORE, TUNED, is_unprotected
 from rapt.reporting import tables
 from rapt.reporting.papers.layout import Layout
 from rapt.reporting.papers.settings import paper_name, setting
@@ -17,6 +17,7 @@ from rapt.reporting.text import percent
 from rapt.results.reader import Cell, Results
 
 BERT = "bert-base-uncased"
+BLEU = ", BLEU"  # after the task, whose other numbers are accuracies
 
 
 @cache
@@ -77,7 +78,7 @@ def _printed(layout: Layout) -> Iterator[Compared]:
     """Yield a table's printed numbers.
 
     On clean text RAPT has a number for each method; our one baseline is compared with T2T's. Those
-    of Qu et al. are taken as T2T's. BLEU of generated text is compared with no accuracy.
+    of Qu et al. are taken as T2T's.
     """
     if not layout.printed:
         return
@@ -89,10 +90,10 @@ def _printed(layout: Layout) -> Iterator[Compared]:
         if factors.get("method") == "none":
             factors["method"] = "t2t"
         embedding = row["setting"] if layout.setting == "embedding" else BERT
-        command, share = _command(layout, factors), _replaced(row["source"], embedding, row["eta"])
-        if row["metric"] == "bleu":
-            factors["task"] += ", BLEU"
-            command = share = None
+        is_bleu = row["metric"] == "bleu"
+        command = _command(layout, factors, is_bleu)
+        share = _replaced(row["source"], embedding, row["eta"])
+        factors["task"] += BLEU * is_bleu
         row_of_it = PaperRow(factors, published=float(row["value"]), command=command)
         yield Compared(row_of_it, factors, embedding, share)
 
@@ -105,14 +106,16 @@ def _replaced(source: str, embedding: str, eta: str) -> float | None:
     return 1 - float(of_sst2[eta]) / 100 if eta in of_sst2 else None
 
 
-def _command(layout: Layout, factors: Mapping[str, str]) -> str | None:
+def _command(layout: Layout, factors: Mapping[str, str], is_bleu: bool) -> str | None:
     """Return the command that runs a printed number; None: no preset has it."""
-    stage = "invert" if "invert" in layout.kinds else "train"
+    stage = "score" if is_bleu else "invert" if "invert" in layout.kinds else "train"
     if is_unprotected(factors["eta"]):
         if factors["method"] != "t2t":
             return None
         stage = f"{stage}-clean"
     for entry in layout.presets:
+        if is_bleu and "task" not in entry:
+            continue
         if all(factors[name] in entry[name] for name in entry if name != "preset"):
             return f"rapt preset {entry['preset']}, then dvc repro {stage}"
     return None
@@ -130,6 +133,8 @@ def _own(results: Results, layout: Layout, cell: Cell) -> Compared | None:
     inside = all(named[name] in values for name, values in layout.cells.items())
     if not inside or any(named[name] in values for name, values in layout.without.items()):
         return None
+    if cell.plan.kind in TUNED and not tables.classifies(results, cell):
+        return None  # its texts have scores of their own
     if cell.plan.kind in ATTACKED:
         if params.attacks[factors["attack"]].given:
             return None
@@ -140,7 +145,9 @@ def _own(results: Results, layout: Layout, cell: Cell) -> Compared | None:
         named["method"] = "rapt"  # whose parts the paper's studies vary
     elif factors["method"] == CLEAN:
         named["method"] = "t2t"
-    found = cell.metric("accuracy")
+    is_bleu = cell.plan.kind == SCORE
+    named["task"] += BLEU * is_bleu
+    found = cell.metric("bleu" if is_bleu else "accuracy")
     row = PaperRow.of_shares(
         {name: factors[name] for name in layout.columns},
         cell.plan.command,
@@ -168,14 +175,16 @@ def _same(printed: Iterable[Compared], own: Compared) -> Compared | None:
 def _nearest(printed: Sequence[Compared], own: Compared) -> Compared | None:
     """Return the printed number to compare a row with: at an η that replaces as many words.
 
-    The method, the setting and the attack have to be the same.
+    The method, the setting and the attack have to be the same, and BLEU is compared with BLEU.
     """
     asked = {"method", "setting", "attack"} & own.named.keys()
+    is_bleu = own.named["task"].endswith(BLEU) if "task" in own.named else False
     soft = [name for name in ("tuner", "task", "backbone") if name in own.named]
     near = [
         ([p.named[name] != own.named[name] for name in soft], distance, place)
         for place, p in enumerate(printed)
         if all(p.named[name] == own.named[name] for name in asked)
+        and p.named.get("task", "").endswith(BLEU) == is_bleu
         and (distance := _distance(p, own)) is not None
     ]
     return printed[min(near)[-1]] if near else None

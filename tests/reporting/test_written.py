@@ -1,0 +1,93 @@
+"""The table of written texts, and where a reader meets it."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rapt import params
+from rapt.reporting import mlflow_mirror, summary, tables, writer
+from rapt.reporting.narrative import headline
+from rapt.reporting.written import by_task, written
+from rapt.results import reader
+from tests.reporting import synthetic
+
+
+def edit(content: dict[str, Any]) -> None:
+    """Beside film reviews, a task of texts in its place."""
+    texts = {**content["tasks"]["movies"], "kind": "generate", "references": "texts"}
+    content["tasks"]["texts"] = texts | {"label": None, "protect": "entities"}
+    content["sweep"] |= {"tasks": ["movies", "tweets", "texts"], "train": ["movies", "texts"]}
+    content["sweep"] |= {"score": ["texts"]}
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> reader.Results:
+    monkeypatch.chdir(tmp_path)
+    p = synthetic.write(tmp_path, edit)
+    for cell in reader.load(p).of("local", task="texts"):
+        metrics = {"bleu": 0.208, "bleu_seen": 0.24, "bleu_human": 0.458}
+        one = {name: {"mean": value, "sd": None, "n": 1} for name, value in metrics.items()}
+        synthetic.write_cell(cell.plan, metrics=one)
+    return reader.load(params.load())
+
+
+def test_a_row_for_each_cell_and_group(results: reader.Results) -> None:
+    rows = written(results)
+    assert {(row.task, row.group) for row in rows} == {("texts", "all"), ("texts", "seen")}
+    first, seen = rows[:2]
+    assert (first.method, first.unprotected, first.protect) == ("clean", True, "entities")
+    assert (first.copied, first.human) == (0.208, 0.458)
+    assert (seen.copied, seen.human, seen.chrf) == (0.24, None, None)
+    assert first.bleu_low is not None and first.bleu is not None
+    assert first.bleu_low < first.bleu
+    assert len(rows) == 2 * len(results.of("score"))
+
+
+def test_what_writes_has_no_accuracy(results: reader.Results) -> None:
+    assert {row.task for row in tables.utility(results)} == {"movies"}
+    assert set(tables.metrics(results)["score"]) == {c.plan.cell for c in results.of("score")}
+
+
+def test_the_page_the_file_and_the_terminal_say_the_same(
+    results: reader.Results, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer.write(results)
+    page = Path("reports/report.html").read_text()
+    assert "BLEU of the source as it is: 20.8." in page
+    assert "One reference against the others: 45.8." in page
+    with Path("reports/tables/written.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    clean = next(row for row in rows if row["method"] == "clean" and row["group"] == "all")
+    shown = f"{100 * float(clean['bleu']):.1f}"
+    assert f"<b>{shown}" in page
+    summary.print_results(results.params)
+    said = capsys.readouterr().out
+    assert "texts · minilm · lora: BLEU, %" in said
+    assert shown in said
+    assert len(summary.as_json(results.params)["written"]) == len(rows)
+    (told,) = [line for heading, line in headline(results) if heading == "Written"]
+    assert told.endswith("The source as it is: 20.8\N{NO-BREAK SPACE}%.")
+    assert shown in told
+
+
+def test_a_cell_that_has_not_run_says_what_runs_it(results: reader.Results) -> None:
+    cell = results.of("score")[0]
+    cell.plan.path.unlink()
+    again = reader.load(results.params)
+    (row, groups), *_ = next(iter(by_task(again).values()))
+    assert row.bleu is None
+    assert groups == []
+    writer.write(again)
+    assert row.command in Path("reports/report.html").read_text()
+
+
+def test_a_run_of_mlflow_has_the_scores(results: reader.Results) -> None:
+    cell = results.of("score")[0]
+    record = mlflow_mirror.record(results, cell)
+    assert record.name == f"score-{cell.plan.cell}"
+    assert {"bleu", "ter", "entity_recall"} <= {name for name, _, _ in record.metrics}
+    assert "accuracy" not in {name for name, _, _ in record.metrics}

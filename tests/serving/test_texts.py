@@ -1,0 +1,134 @@
+"""Texts written by a served model for `rapt predict`, whose entities the user puts back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from rapt.serving.model import Adapted
+from rapt.serving.protocol import Text, check
+from rapt.tuning.config import Decoding
+from rapt.tuning.inference_spec import Contract
+from rapt.utils import files
+from rapt.utils.errors import RaptError
+from tests.serving.conftest import Served, statement, tuned
+from tests.serving.test_predict import Rapt
+from tests.serving.test_predict import rapt as rapt
+from tests.tuning.families import FAMILIES
+
+SOURCES = ["Bob | likes | Alice", "Alice | met | Paris", "story | in | Paris"] * 3
+
+
+@pytest.fixture(scope="session")
+def writes(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Path:
+    """An adapter that was tuned to write."""
+    root = tmp_path_factory.mktemp("texts")
+    make_tokenizer, make_model = FAMILIES["gpt2"]
+    tokenizer = make_tokenizer()
+    tokenizer.save_pretrained(root / "gpt2")
+    torch.manual_seed(0)
+    config = make_model(len(tokenizer)).config
+    AutoModelForCausalLM.from_config(config).save_pretrained(root / "gpt2")
+    more = {"kind": "generate", "protect": "entities", "labels": None}
+    files.write_json(root / "release/statement.json", statement(folder, **more))
+    for split, own in (("train", [1, 1]), ("test", [0, 0])):
+        rows = {
+            "words": [["film", "plot", "film", "."]] * 8,
+            "segment": [[0, 0, *own]] * 8,
+            "space_after": [[True] * 4] * 8,
+        }
+        files.write_parquet(root / f"release/seed-0/{split}.parquet", pa.table(rows))
+    # A hundred tokens, the default, would leave a text of the tiny model no room.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tests.serving.conftest.Run", _with_few_tokens)
+        return tuned(root / "release", root / "gpt2", max_tokens=40)
+
+
+def _with_few_tokens(**arguments: object):  # type: ignore[no-untyped-def]
+    from rapt.tuning.config import Run
+
+    return Run(**arguments, decoding=Decoding(beams=2, max_new_tokens=5))  # type: ignore[arg-type]
+
+
+class Echo:
+    """A provider that writes what it was sent."""
+
+    def __init__(self, contract: Contract) -> None:
+        self.contract, self.sent = contract, list[Text]()
+
+    def write(self, texts: list[Text]) -> list[str]:
+        check(texts, self.contract)
+        self.sent += texts
+        return [" ".join(text.words).capitalize() for text in texts]
+
+
+@pytest.fixture
+def echo(writes: Path) -> Iterator[tuple[Echo, Served]]:
+    provider = Echo(Adapted(writes).contract)
+    served = Served(provider)
+    yield provider, served
+    served.stop()
+
+
+def test_three_triples_go_and_come_back(
+    echo: tuple[Echo, Served], rapt: Rapt, tmp_path: Path
+) -> None:
+    provider, served = echo
+    (tmp_path / "sources.txt").write_text("\n".join(SOURCES) + "\n")
+    done = rapt("--adapter", served.url, "sources.txt", "--json", "--show")
+    assert done.error == ""
+    lines = [json.loads(line) for line in done.out.splitlines()]
+    sent = [line["sent"]["words"] for line in lines]
+    assert sent == [text.words for text in provider.sent]
+    assert [line["received"] for line in lines] == [" ".join(words).capitalize() for words in sent]
+    # Two entities of one source may become one word, of eight: not so all nine times (1e-6).
+    distinct = [n for n, words in enumerate(sent) if words[0] != words[4]]
+    assert [lines[n]["text"] for n in distinct] == [SOURCES[n] for n in distinct] != []
+    for source, words in zip(SOURCES, sent, strict=True):
+        assert words[1:4] == source.split()[1:4]
+    assert sent != [source.split() for source in SOURCES]
+    for name in (b"Bob", b"Alice", b"Paris"):
+        assert name not in served.received
+
+
+def test_a_served_model_and_a_local_one_write_the_same(writes: Path, rapt: Rapt) -> None:
+    served = Served(Adapted(writes))
+    try:
+        asked = ("film plot", "--eta", "inf")
+        there, here = (rapt("--adapter", at, *asked) for at in (served.url, writes))
+        assert there.error == here.error == ""
+        assert there.out == here.out
+        assert b'"space_after":[true,false]' in served.received
+    finally:
+        served.stop()
+
+
+def test_a_model_says_by_which_path_it_is_asked(writes: Path, model: Adapted) -> None:
+    words = {"words": ["film"], "segment": [0], "plain": []}
+    with pytest.raises(RaptError, match=r"Ask /write\.$"):
+        Adapted(writes).probabilities([Text(**words, space_after=[True])])
+    with pytest.raises(RaptError, match=r"Ask /predict\.$"):
+        model.write([Text(words=["film"], segment=[0], plain=["film", "plot", "saw"])])
+
+
+def test_spacing_is_told_to_a_model_that_writes_alone(writes: Path, model: Adapted) -> None:
+    contract = Adapted(writes).contract
+    words = {"words": ["film"], "segment": [0], "plain": []}
+    check([Text(**words, space_after=[False])], contract)
+    for spaces, got in ((None, "none"), ([True, True], "2")):
+        with pytest.raises(RaptError, match=rf"space_after: got {got}, expected one entry for eac"):
+            check([Text(**words, space_after=spaces)], contract)
+    with pytest.raises(RaptError, match=r"space_after: got 1, expected none"):
+        check([Text(**words, space_after=[True])], replace(model.contract, plain=[]))
+
+
+def test_what_is_written_is_not_combined(writes: Path, rapt: Rapt, tmp_path: Path) -> None:
+    done = rapt("--adapter", writes, "film", "--combine", tmp_path, "--release", writes)
+    assert done.error.startswith(("combine: got rows with an adapter that writes", "release: got"))

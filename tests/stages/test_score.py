@@ -1,0 +1,138 @@
+"""Sources whose entities are privatized, and the scores of what is written of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from rapt import params, paths
+from rapt.results import predictions
+from rapt.text.table import EmbeddingTable
+from rapt.utils import files
+from stages import download, gate_private, local, privatize, score, tag
+from tests.conftest import NOUNS
+from tests.stages.conftest import Workspace
+
+RELEASE = Path("data/private/mine/t2t-2")
+FACTORS = ("mine", "minilm", "lora", "t2t", "2")
+PREDICTIONS = Path("reports/predictions/train/cell.parquet")
+
+
+@pytest.fixture
+def released(workspace: Workspace, table: EmbeddingTable) -> Path:
+    """Sources of two entities and a text that mentions them, released by T2T."""
+    root = workspace(
+        **{"kind": "generate", "type": "jsonl", "text": "input", "references": "texts"},
+        **{"protect": "entities", "group": "seen", "label": None, "attributes": None},
+    )
+    pairs = [(one, other) for one in NOUNS for other in NOUNS if one != other]
+    rows = [
+        {
+            "input": [f"Prof_{one} | knows | {other}", f"{other} | age | 7"],
+            "texts": [f"Prof {one} knows {other} of age 7 .", f"{other} is known ."],
+            "seen": bool(i % 2),
+        }
+        for i, (one, other) in enumerate(pairs)
+    ]
+    (root / "mine.csv").write_text("\n".join(map(json.dumps, rows)))
+    shutil.copytree(table.folder, "models/tables/minilm")
+    for stage in (download, tag):
+        stage.main("mine")
+    privatize.main("mine", "t2t", "2", "minilm", RELEASE)
+    return root
+
+
+def write(texts: list[str]) -> None:
+    rows = files.read_parquet(RELEASE / "seed-0/test.parquet")
+    predictions.write_texts(PREDICTIONS, rows, [texts, texts])
+
+
+def test_the_release_says_what_it_protects_and_passes_its_gate(released: Path) -> None:
+    statement = files.read_json(RELEASE / "statement.json")
+    assert (statement["protect"], statement["spacing"]) == ("entities", "as in the texts")
+    assert statement["guarantee"].startswith("Of entities and their mentions: ")
+    assert statement["words"]["shared"] > 0
+    train = files.read_parquet(RELEASE / "seed-0/train.parquet")
+    entities = 3 * len(train)
+    assert sum(statement["mentions"].values()) == entities
+    # Every second text mentions one entity of three.
+    assert statement["mentions"]["none"] == entities // 3
+    gaps = " ".join(statement["not_covered"])
+    assert f"Of {entities} entities the texts mention 0 in part and {entities // 3} in" in gaps
+    report = gate_private.compare(RELEASE, params.load(), *("mine", "t2t", "2", "minilm"))
+    assert report["passed"]
+    assert "words that share their noise" in str(report["expectations"])
+
+
+def test_a_mention_that_was_released_otherwise_fails_the_gate(released: Path) -> None:
+    path = RELEASE / "seed-1/train.parquet"
+    rows = files.read_parquet(path).to_pylist()
+    tagged = files.read_parquet("data/tagged/mine/train.parquet").to_pylist()
+    for row, own in zip(rows, tagged, strict=True):
+        at = next((at for at, of in enumerate(own["noise"]) if 0 <= of < at), None)
+        if at is not None:
+            row["words"][at] = next(noun for noun in NOUNS if noun != row["words"][at])
+            break
+    files.write_parquet(path, pa.Table.from_pylist(rows))
+    report = gate_private.compare(RELEASE, params.load(), *("mine", "t2t", "2", "minilm"))
+    failed = [e for e in report["expectations"] if not e["passed"]]
+    assert "words that share their noise" in str(failed)
+
+
+def test_entities_are_put_back_before_the_texts_are_scored(released: Path) -> None:
+    """The model copies what it was sent: its score is that of the originals."""
+    sent = files.read_parquet(RELEASE / "seed-0/test.parquet").to_pylist()
+    raw = files.read_parquet(paths.raw("mine") / "test.parquet").to_pylist()
+    noise = [
+        row["noise"] for row in files.read_parquet("data/tagged/mine/test.parquet").to_pylist()
+    ]
+    words = [
+        [word for word, of in zip(row["words"], own, strict=True) if of >= 0]
+        for row, own in zip(sent, noise, strict=True)
+    ]
+    write([f"{one} {two} knows {three} of age {four} ." for one, two, three, _, four in words])
+    score.main("cell", *FACTORS)
+    restored = predictions.read_texts(Path("reports/predictions/score/cell.parquet"))
+    right = [
+        text.casefold() == row["references"][0].casefold()
+        for text, row in zip(restored[0], raw, strict=True)
+    ]
+    assert sum(right) / len(right) > 0.5  # but for collisions
+    cell = files.read_json("reports/cells/score/cell.json")
+    found = {name: metric["mean"] for name, metric in cell["metrics"].items()}
+    assert found["entity_recall"] > 0.5
+    assert {"bleu_seen", "bleu_not-seen", "ter", "chrf", "bleu_lower", "collisions"} <= set(found)
+    assert cell["metrics"]["bleu"]["low"] <= found["bleu"] <= cell["metrics"]["bleu"]["high"]
+    # A wrong restore is seen: texts without any of the originals score less.
+    write(["zzz" for _ in sent])
+    score.main("cell", *FACTORS)
+    worse = files.read_json("reports/cells/score/cell.json")["metrics"]
+    assert worse["bleu"]["mean"] < found["bleu"] / 2
+    assert worse["entity_recall"]["mean"] == 0
+
+
+def test_the_secret_map_is_in_no_file(released: Path) -> None:
+    before = {path for path in Path().rglob("*") if path.is_file()}
+    write(["x" for _ in range(10)])
+    score.main("cell", *FACTORS)
+    made = {path for path in Path().rglob("*") if path.is_file()} - before
+    assert {path.as_posix() for path in made if not path.as_posix().startswith(".rapt")} == {
+        PREDICTIONS.as_posix(),
+        "reports/predictions/score/cell.parquet",  # on the user's machine: push: false
+        "reports/cells/score/cell.json",
+    }
+    assert "noun" not in Path("reports/cells/score/cell.json").read_text()
+
+
+def test_who_sends_nothing_hands_over_the_source(released: Path) -> None:
+    local.main("mine")
+    cell = files.read_json("reports/cells/local/mine.json")
+    assert cell["protection"] == "nothing sent"
+    assert 0 < cell["metrics"]["bleu"]["mean"] < 1
+    texts = predictions.read_texts(Path("reports/predictions/local/mine.parquet"))[0]
+    assert texts[0].startswith("Prof noun")
+    assert "|" not in "".join(texts)

@@ -1,0 +1,217 @@
+"""Texts written after sources, by tiny language models: prompts, the loss, beams, errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from rapt.tuning.backbones import load_model, load_tokenizer
+from rapt.tuning.config import Decoding, Reconstruction, Run, TrainConfig, Tuner
+from rapt.tuning.inputs import NO_PLAIN, Split, collate
+from rapt.tuning.model import Writer, load
+from rapt.tuning.train import train_seeds
+from rapt.tuning.writing import read_split, tokenized, write
+from rapt.utils import files
+from rapt.utils.errors import RaptError
+from tests.tuning.conftest import STATEMENT
+from tests.tuning.test_choosing import ALL, PAIRS, WRITERS
+from tests.tuning.test_choosing import writers as writers
+
+GREEDY = Decoding(beams=1, max_new_tokens=5)
+COLUMNS = {
+    "words": [["film", "plot", ",", "very", "so", "bad", "."], ["unlikely", "film"]],
+    "segment": [[0, 0, 1, 1, 1, 1, 1], [0, 0]],
+    "space_after": [[True, False, True, True, True, False, False], [True, False]],
+}
+
+
+@pytest.fixture(scope="session")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release of sources whose first word is to be written twice."""
+    folder = tmp_path_factory.mktemp("sources")
+    statement = STATEMENT | {"kind": "generate", "labels": None}
+    (folder / "statement.json").write_text(json.dumps(statement))
+    rng = np.random.default_rng(0)
+    for split, n in (("train", 96), ("test", 12)):
+        first = [str(word) for word in rng.choice(["film", "plot"], n)]
+        written = [[word, word] if split == "train" else [] for word in first]
+        table = {
+            "example_id": [f"{split}-{i:06d}" for i in range(n)],
+            "words": [[word, "very", "so", *own] for word, own in zip(first, written, strict=True)],
+            "segment": [[0, 0, 0, *[1] * len(own)] for own in written],
+            "space_after": [[True] * (3 + len(own)) for own in written],
+            "plain": [["likely", "film", "unlikely"]] * n,
+        }
+        files.write_parquet(folder / "seed-0" / f"{split}.parquet", pa.table(table))
+    plain = pa.table(
+        {"sequence": [0] * 3, "word": ["likely", "film", "unlikely"], "target": [6, 0, 3]}
+    )
+    files.write_parquet(folder / "seed-0/plain.parquet", plain)
+    return folder
+
+
+@pytest.fixture
+def to_write(sources: Path, run: Run) -> Callable[[Path, Tuner], Run]:
+    def made(backbone: Path, tuner: Tuner) -> Run:
+        return replace(
+            run,
+            release=sources,
+            backbone=backbone,
+            tuner=tuner,
+            reconstruction=Reconstruction(head_size=8, weight=0.1),
+            train=TrainConfig(epochs=8, batch_size=8, max_tokens=40),
+            decoding=GREEDY,
+        )
+
+    return made
+
+
+def one_by_one(model: Writer, tokens: list[int], pad: int, end: int, most: int) -> list[int]:
+    """Write the likeliest token each time, from the activations of the whole text: no cache."""
+    found: list[int] = []
+    while len(found) < most and end not in found:
+        text = [*tokens, *found]
+        empty = [[0] * len(text)]
+        split = Split([text], empty, [[NO_PLAIN] * len(text)], [[False] * len(text)], [0], [0])
+        with torch.inference_mode():
+            states = model.activations(collate(split, [0], pad))
+            found.append(int(model.head(states[0, -1].to(model.head.weight.dtype)).argmax()))
+    return found
+
+
+@pytest.mark.parametrize(("family", "tuner"), PAIRS)
+def test_what_was_learnt_is_saved_loaded_and_written(
+    writers: dict[str, Path], to_write: Callable[[Path, Tuner], Run], family: str, tuner: str
+) -> None:
+    run = to_write(writers[family], ALL[tuner])
+    (trained,) = train_seeds([run])
+    assert trained.written is not None
+    if tuner != "untuned":
+        losses = trained.result.curves["task_loss"]
+        assert losses[-1] < losses[0]
+    tokenizer = load_tokenizer(writers[family])
+    split = read_split(run.release / "seed-0/test.parquet", tokenizer, 40)
+    if tuner == "full":
+        firsts = [tokenizer.decode(tokens) for tokens in split.tokens]
+        twice = [text.split().count("film") for text in trained.written]
+        expected = [2 if " film very" in first or "film very" in first else 0 for first in firsts]
+        assert np.mean(np.array(twice) == expected) > 0.8
+    loaded = load(run.adapter, writers[family], writes=True)
+    assert isinstance(loaded, Writer)
+    again, finished = write(loaded, split, tokenizer, GREEDY, 5)
+    assert again == trained.written
+    assert finished == trained.result.metrics["finished"]
+    pad, end = tokenizer.pad_token_id, tokenizer.eos_token_id
+    for tokens, text in zip(split.tokens[:3], again, strict=False):
+        own = one_by_one(loaded, tokens, pad, end, GREEDY.max_new_tokens)
+        assert text == first_line(tokenizer, own)
+
+
+def first_line(tokenizer: PreTrainedTokenizerBase, tokens: list[int]) -> str:
+    text = str(tokenizer.decode(tokens, skip_special_tokens=True))
+    return text.strip().partition("\n")[0].strip()
+
+
+@pytest.mark.parametrize("family", WRITERS)
+def test_the_loss_is_the_model_s_own_of_the_text(writers: dict[str, Path], family: str) -> None:
+    """Each text counts as much as another: the mean of their losses, one by one."""
+    tokenizer, model = load_tokenizer(writers[family]), load_model(writers[family], writes=True)
+    longer = {name: [*each, each[0] + each[0]] for name, each in COLUMNS.items()}
+    longer["segment"][2] = [0] * 7 + [1] * 7
+    split = tokenized(longer, tokenizer, 60).of([0, 2])
+    batch = collate(split, [0, 1], tokenizer.pad_token_id)
+    expected = []
+    for tokens, is_text in zip(split.tokens, split.text, strict=True):
+        labels = [token if own else -100 for token, own in zip(tokens, is_text, strict=True)]
+        with torch.inference_mode():
+            expected.append(model(torch.tensor([tokens]), labels=torch.tensor([labels])).loss)
+    writer = Writer(model).eval()
+    with torch.inference_mode():
+        loss = writer.loss(writer.activations(batch), batch)
+    torch.testing.assert_close(loss, torch.stack(expected).mean(), atol=1e-4, rtol=1e-4)
+
+
+def test_the_prompt_and_the_text_read_as_people_write_them(writers: dict[str, Path]) -> None:
+    tokenizer = load_tokenizer(writers["gpt2"])
+    columns = {**COLUMNS, "plain": [["likely", "unlikely"], []]}
+    split = tokenized(columns, tokenizer, 100)
+    tokens = list(zip(split.tokens[0], split.text[0], split.plain[0], strict=True))
+    prompt, text = ([t for t, own, _ in tokens if own is one] for one in (False, True))
+    assert tokenizer.decode(prompt) == "likely unlikely film plot\nText:"
+    assert tokenizer.decode(text) == " , very so bad.<|endoftext|>"
+    of_plain = [tokenizer.decode([t for t, _, k in tokens if k == n]) for n in range(2)]
+    assert of_plain == ["likely", " unlikely"]
+    assert not any(split.text[1])
+    short = tokenized(COLUMNS, tokenizer, len(tokenizer("film plot")["input_ids"]) - 1)
+    assert tokenizer.decode(short.tokens[1]) == "unlikely\nText:"
+
+
+def test_beams_find_a_likelier_text_and_sizes_change_nothing(writers: dict[str, Path]) -> None:
+    tokenizer, model = load_tokenizer(writers["qwen2"]), load_model(writers["qwen2"], writes=True)
+    writer = Writer(model).eval()
+    names = ["words", "segment", "space_after"]
+    words = [["film", "plot"], ["so"], ["very", "bad", "film", "likely"]]
+    rows = [words, [[0] * len(w) for w in words], [[True] * len(w) for w in words]]
+    split = tokenized(dict(zip(names, rows, strict=True)), tokenizer, 60)
+    beams = Decoding(beams=4, max_new_tokens=6)
+    found = [write(writer, split, tokenizer, beams, size)[0] for size in (1, 3)]
+    assert found[0] == found[1]
+
+    def likelihood(text: Split) -> float:
+        batch = collate(text, range(3), tokenizer.pad_token_id)
+        with torch.inference_mode():
+            return -float(writer.loss(writer.activations(batch), batch))
+
+    def with_texts(decoding: Decoding) -> Split:
+        written = write(writer, split, tokenizer, decoding, 3)[0]
+        texts = [text.split(" ") for text in written]
+        columns = {
+            "words": [[*source, *text] for source, text in zip(words, texts, strict=True)],
+            "segment": [[0] * len(s) + [1] * len(t) for s, t in zip(words, texts, strict=True)],
+            "space_after": [[True] * len([*s, *t]) for s, t in zip(words, texts, strict=True)],
+        }
+        return tokenized(columns, tokenizer, 60)
+
+    greedy = Decoding(beams=1, max_new_tokens=6)
+    assert likelihood(with_texts(beams)) >= likelihood(with_texts(greedy)) - 1e-3
+
+
+def test_a_penalty_of_repetition_does_not_count_the_source(writers: dict[str, Path]) -> None:
+    """An extreme penalty forbids to write a token twice, but not to copy one of the source."""
+    tokenizer, model = load_tokenizer(writers["gpt2"]), load_model(writers["gpt2"], writes=True)
+    embedding = model.get_input_embeddings().weight
+    copied = tokenizer(" so")["input_ids"][0]
+    with torch.no_grad():
+        model.get_output_embeddings().weight = torch.nn.Parameter(embedding.detach().clone())
+        model.get_output_embeddings().weight[copied] *= 1000
+    writer = Writer(model).eval()
+    columns = {"words": [["so", "so"]], "segment": [[0, 0]], "space_after": [[True, False]]}
+    split = tokenized(columns, tokenizer, 9)
+    decodings = (Decoding(beams=1, max_new_tokens=5, repetition_penalty=p) for p in (1.0, 1e9))
+    plain, penalized = (write(writer, split, tokenizer, how, 1)[0][0] for how in decodings)
+    assert plain.count("so") > 1
+    assert penalized.count("so") == 1
+
+
+def test_a_tokenizer_without_an_end_is_refused(writers: dict[str, Path]) -> None:
+    tokenizer = load_tokenizer(writers["gpt2"])
+    tokenizer.eos_token = None
+    with pytest.raises(RaptError, match="got no end-of-text token, expected one"):
+        tokenized(COLUMNS, tokenizer, 60)
+
+
+def test_texts_longer_than_the_model_takes_are_refused(
+    writers: dict[str, Path], to_write: Callable[[Path, Tuner], Run]
+) -> None:
+    run = to_write(writers["gpt2"], ALL["lora"])
+    long = replace(run, decoding=Decoding(beams=1, max_new_tokens=500))
+    with pytest.raises(RaptError, match=r"tokens with plain and special ones and those of a text"):
+        train_seeds([long])
