@@ -13,7 +13,7 @@ from torch import Tensor
 from rapt import models
 from rapt.serving.protocol import Text, check, contract_of
 from rapt.tuning import writing
-from rapt.tuning.backbones import embedding_size, load_tokenizer, most_tokens
+from rapt.tuning.backbones import embedding_size, load_tokenizer, most_tokens, translates
 from rapt.tuning.denoising import load_denoised
 from rapt.tuning.inputs import letter_tokens, numbered, tokenized
 from rapt.tuning.model import Writer, load
@@ -86,7 +86,8 @@ class Adapted:
             name: [getattr(text, name) for text in texts]
             for name in ("words", "segment", "space_after", "plain")
         }
-        split = writing.tokenized(columns, self._tokenizer, self.contract.max_tokens)
+        apart = translates(self._model.backbone)
+        split = writing.tokenized(columns, self._tokenizer, self.contract.max_tokens, apart)
         self._check_room(max(split.lengths) + self.contract.decoding.max_new_tokens)
         assert isinstance(self._model, Writer)
         return writing.write(self._model, split, self._tokenizer, self.contract.decoding, BATCH)[0]

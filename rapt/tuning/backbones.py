@@ -1,7 +1,7 @@
 """Common interface to encoders, decoders and encoder-decoders: activations of tokens.
 
-Of an encoder-decoder (T5) only the encoder is used: nothing is generated, and the head pools the
-encoder's activations (RAPT).
+Of an encoder-decoder (T5) that classifies only the encoder is used: the head pools its activations
+(RAPT). One that writes has its decoder as well, and its activations are the encoder's all the same.
 """
 
 from __future__ import annotations
@@ -25,14 +25,17 @@ from torch import Tensor
 from transformers import (
     AutoModel,
     AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
     AutoModelForTextEncoding,
     BitsAndBytesConfig,
     PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.modeling_outputs import BaseModelOutput
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
+    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
     MODEL_FOR_TEXT_ENCODING_MAPPING,
 )
 
@@ -64,9 +67,11 @@ def bare_model(config: PretrainedConfig, load: Callable[[Any], PreTrainedModel])
 def _language_model(
     config: PretrainedConfig, load: Callable[[Any], PreTrainedModel]
 ) -> PreTrainedModel:
-    """Make a causal language model, whose head's output must be its logits."""
+    """Make a language model; of a causal one the head's output must be its logits."""
     kind = config.model_type
-    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or config.is_encoder_decoder:
+    if config.is_encoder_decoder and type(config) in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING:
+        return load(AutoModelForSeq2SeqLM)
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         raise RaptError(
             f"the backbone: got {kind}, expected a causal language model. Take another."
         )
@@ -92,6 +97,11 @@ def writes(model: PreTrainedModel | PeftModel) -> bool:
     """Return whether a model has a head that writes text."""
     base: Any = model.get_base_model() if isinstance(model, PeftModel) else model
     return base.get_output_embeddings() is not None
+
+
+def translates(model: PreTrainedModel | PeftModel) -> bool:
+    """Return whether a model writes by a decoder of its own, after an encoder has read."""
+    return writes(model) and bool(model.config.is_encoder_decoder)
 
 
 def lora_modules(model: PreTrainedModel) -> list[str] | str | None:
@@ -137,7 +147,7 @@ def load_model(
             bfloat16 as compute type.
         frozen: type of the weights if they are frozen, in which case they may be spread over
             several GPUs. None: they learn, in float32.
-        writes: whether to load a causal language model, with its head.
+        writes: whether to load a language model, with its head.
 
     Raises:
         RaptError: weights are missing, or the model cannot be quantized on this machine, or is
@@ -239,8 +249,10 @@ def embedding_size(model: PreTrainedModel | PeftModel) -> int:
 
 
 def _bare(model: PreTrainedModel | PeftModel) -> Any:
-    """The backbone inside PEFT, without a head."""
+    """The backbone inside PEFT, without a head; of one that translates the encoder."""
     base: Any = model.get_base_model() if isinstance(model, PeftModel) else model
+    if translates(base):
+        return base.get_encoder()
     return base.base_model if writes(base) else base
 
 
@@ -261,7 +273,8 @@ def check_vectors(model: PreTrainedModel | PeftModel, vectors: Tensor | None) ->
 def activations(model: PreTrainedModel | PeftModel, batch: Batch) -> Tensor:
     """Compute the last hidden state of each of the batch's own tokens, float32 (batch, length, h).
 
-    Virtual tokens precede the text and its special tokens, and are dropped from the output. A batch
+    Virtual tokens precede the text and its special tokens, and are dropped from the output, but not
+    from that of a model that translates, whose decoder reads them: `of_virtual_tokens`. A batch
     may be padded on either side. It is computed with its padding on the right, where every family
     counts positions from the first token on.
     """
@@ -278,6 +291,38 @@ def activations(model: PreTrainedModel | PeftModel, batch: Batch) -> Tensor:
     order = batch.attention.argsort(dim=1, descending=True, stable=True)
     moved = _forward(model, bare, {name: _along(x, order) for name, x in inputs.items()})
     return _along(moved, order.argsort(dim=1))
+
+
+def of_virtual_tokens(model: PreTrainedModel | PeftModel) -> int:
+    """Return how many of a text's `activations` are those of virtual tokens: the first."""
+    is_prefix = _is_prefix(model)
+    return 0 if is_prefix or not translates(model) else virtual_tokens(model)
+
+
+def _is_prefix(model: Any) -> bool:
+    tuner = model.active_peft_config if isinstance(model, PeftModel) else None
+    return tuner is not None and tuner.peft_type == PeftType.PREFIX_TUNING
+
+
+def translated(model: PreTrainedModel | PeftModel, states: Tensor, batch: Batch) -> Tensor:
+    """Compute the decoder's logits of a batch's targets, float32 (batch, length, vocabulary).
+
+    Args:
+        model: one that translates. A prefix is one of its decoder's, as in PEFT.
+        states: its `activations` of the batch.
+        batch: with `targets`.
+    """
+    base: Any = model.get_base_model() if isinstance(model, PeftModel) else model
+    count = of_virtual_tokens(model)
+    learned: Any = model
+    prefix = {"past_key_values": learned.get_prompt(len(states))} if _is_prefix(model) else {}
+    found = base(
+        encoder_outputs=BaseModelOutput(states.to(base.dtype)),
+        attention_mask=_before(batch.attention, 1, count),
+        labels=batch.targets,
+        **prefix,
+    )
+    return found.logits.float()
 
 
 def _along(values: Tensor, order: Tensor) -> Tensor:
@@ -300,13 +345,13 @@ def _forward(model: Any, bare: Any, inputs: dict[str, Any]) -> Tensor:
     """
     if getattr(model.config, "type_vocab_size", None) in (None, 0, 1):
         del inputs["token_type_ids"]
-    count = virtual_tokens(model)
-    if not count:
+    count, of_decoder = virtual_tokens(model), translates(model) and _is_prefix(model)
+    if not count or of_decoder:
         return bare(**inputs).last_hidden_state.float()
     rows = len(inputs["attention_mask"])
     inputs["attention_mask"] = _before(inputs["attention_mask"], 1, count)
     learned: Any = model.get_prompt(rows)
-    if model.active_peft_config.peft_type == PeftType.PREFIX_TUNING:
+    if _is_prefix(model):
         first = first_position(bare)
         if first and "inputs_embeds" in inputs:  # RoBERTa counts a prefix before tokens alone
             start, length = first + count, inputs["inputs_embeds"].shape[1]
@@ -321,7 +366,8 @@ def _forward(model: Any, bare: Any, inputs: dict[str, Any]) -> Tensor:
     inputs["inputs_embeds"] = torch.cat((learned.to(embedded.dtype), embedded), dim=1)
     if "token_type_ids" in inputs:
         inputs["token_type_ids"] = _before(inputs["token_type_ids"], 0, count)
-    return bare(**inputs).last_hidden_state[:, count:].float()
+    kept = 0 if translates(model) else count
+    return bare(**inputs).last_hidden_state[:, kept:].float()
 
 
 def _before(values: Tensor, fill: int, count: int) -> Tensor:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
 from rapt.tuning.inference_spec import fitting
@@ -19,6 +20,7 @@ from rapt.utils.errors import RaptError
 
 VECTORS = "vectors"  # the column of a release that has one for each word
 NO_PLAIN = -1
+NO_TOKEN = -100  # as PyTorch's cross entropy leaves it out
 NO_ROW = -1  # a word represented by the backbone's own tokens
 
 
@@ -34,6 +36,7 @@ class Split:
         labels: classes.
         sequences: number of the text's sequence of plain words, 0 without any.
         vectors: float32 (R, h), input embeddings besides the backbone's; None: no word has one.
+        targets: ids of the text that a decoder writes, apart from `tokens`; None: there is none.
     """
 
     tokens: list[list[int]]
@@ -43,6 +46,7 @@ class Split:
     labels: list[int]
     sequences: list[int]
     vectors: Tensor | None = None
+    targets: list[list[int]] | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -52,7 +56,7 @@ class Split:
         chosen: dict[str, Any] = {
             name: [each[row] for row in rows]
             for name, each in vars(self).items()
-            if name != "vectors"
+            if name != "vectors" and each is not None
         }
         return replace(self, **chosen)
 
@@ -68,6 +72,7 @@ class Batch:
 
     Attributes:
         vectors: float32 (batch, length, h), the input embedding of negative tokens, else 0.
+        targets: (batch, length of the longest), NO_TOKEN where a shorter one has ended.
     """
 
     tokens: Tensor
@@ -78,6 +83,7 @@ class Batch:
     labels: Tensor
     sequences: Tensor
     vectors: Tensor | None
+    targets: Tensor | None = None
 
     def to(self, device: torch.device) -> Batch:
         """Move the batch to a device."""
@@ -315,7 +321,13 @@ def collate(split: Split, rows: Sequence[int], pad: int) -> Batch:
     def padded(values: list[list[int]] | list[list[bool]], fill: int) -> Tensor:
         return torch.tensor([[*values[r], *[fill] * (length - len(values[r]))] for r in rows])
 
-    tokens = padded(split.tokens, pad)
+    tokens, targets = padded(split.tokens, pad), None
+    if split.targets is not None:
+        targets = pad_sequence(
+            [torch.tensor(split.targets[row], dtype=torch.long) for row in rows],
+            batch_first=True,
+            padding_value=NO_TOKEN,
+        )
     return Batch(
         tokens=tokens,
         attention=(torch.arange(length) < lengths[:, None]).long(),
@@ -325,6 +337,7 @@ def collate(split: Split, rows: Sequence[int], pad: int) -> Batch:
         labels=torch.tensor([split.labels[row] for row in rows]),
         sequences=torch.tensor([split.sequences[row] for row in rows]),
         vectors=None if split.vectors is None else _looked_up(split.vectors, tokens),
+        targets=targets,
     )
 
 

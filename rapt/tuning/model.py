@@ -40,7 +40,7 @@ from rapt.tuning.config import (
     Tuner,
     Untuned,
 )
-from rapt.tuning.inputs import Batch, pooled
+from rapt.tuning.inputs import NO_TOKEN, Batch, pooled
 from rapt.utils.device import device
 from rapt.utils.errors import RaptError
 
@@ -75,7 +75,7 @@ def adapt(backbone: PreTrainedModel, tuner: Tuner) -> PreTrainedModel | PeftMode
         RaptError: the backbone does not support such an adapter.
     """
     if isinstance(tuner, Full):
-        if backbone.config.is_encoder_decoder:
+        if backbone.config.is_encoder_decoder and not backbones.writes(backbone):
             raise RaptError(
                 f"tuner: got full for the encoder of {backbone.config.model_type}, which is not "
                 "saved alone, expected one of linear-probe, lora, p-tuning, prompt-tuning."
@@ -101,6 +101,11 @@ def _peft_config(tuner: Tuner, backbone: PreTrainedModel) -> PeftConfig:
         "num_layers": config.num_hidden_layers,
         "num_attention_heads": config.num_attention_heads,
     }
+    translates = backbones.translates(backbone)
+    if translates:
+        task = TaskType.SEQ_2_SEQ_LM
+        # Virtual tokens are the encoder's; a prefix is of both attentions of the decoder.
+        shape |= {} if isinstance(tuner, PrefixTuning) else {"num_transformer_submodules": 1}
     match tuner:
         case Lora():
             return LoraConfig(
@@ -123,7 +128,7 @@ def _peft_config(tuner: Tuner, backbone: PreTrainedModel) -> PeftConfig:
                 encoder_hidden_size=tuner.hidden,
                 **shape,
             )
-        case PrefixTuning() if backbones.prefix_goes(backbone) != "nowhere":
+        case PrefixTuning() if translates or backbones.prefix_goes(backbone) != "nowhere":
             # The heads need not divide the model's width, as PEFT expects: not T5's or Qwen3's.
             heads = config.num_attention_heads
             each = getattr(config, "head_dim", None) or getattr(config, "d_kv", None)
@@ -156,6 +161,10 @@ class Classifier(nn.Module):
         with torch.autocast(batch.tokens.device.type, torch.bfloat16, enabled=low):
             found = backbones.activations(self.backbone, batch)
         return found.to(batch.tokens.device)  # of a model on several GPUs it may be another
+
+    def own(self, activations: Tensor) -> Tensor:
+        """Return the activations of the texts' own tokens (batch, length, h)."""
+        return activations[:, backbones.of_virtual_tokens(self.backbone) :]
 
     def classify(self, activations: Tensor, batch: Batch) -> Tensor:
         """Compute logits (batch, classes)."""
@@ -191,10 +200,17 @@ class Writer(Classifier):
 
         Every text counts as much as another, so that a step's parts add up to its batch.
         """
-        wanted = batch.text[:, 1:]
-        states = activations[:, :-1][wanted].to(self.head.weight.device)
-        logits = self.head(states.to(self.head.weight.dtype)).float()
-        targets = batch.tokens[:, 1:][wanted].to(logits.device)
+        if batch.targets is None:
+            wanted = batch.text[:, 1:]
+            states = activations[:, :-1][wanted].to(self.head.weight.device)
+            logits = self.head(states.to(self.head.weight.dtype)).float()
+            targets = batch.tokens[:, 1:][wanted].to(logits.device)
+        else:
+            wanted = batch.targets != NO_TOKEN
+            low = self.precision == "bf16"
+            with torch.autocast(batch.tokens.device.type, torch.bfloat16, enabled=low):
+                logits = backbones.translated(self.backbone, activations, batch)[wanted]
+            targets = batch.targets[wanted].to(logits.device)
         each = cross_entropy(logits, targets, reduction="none")
         texts = wanted.nonzero()[:, 0].to(each.device)
         sums = each.new_zeros(len(wanted)).index_add(0, texts, each)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from rapt.tuning.backbones import translated, translates
 from rapt.tuning.inputs import Split, collate
 from rapt.tuning.model import Classifier
 from rapt.utils.device import out_of_memory
@@ -38,12 +39,15 @@ def _check(model: Classifier, pad: int) -> None:
     flags = [[False] * length for length in LENGTHS]
     plain = [[-1] * length for length in LENGTHS]
     types = [[0] * length for length in LENGTHS]
-    split = Split(texts, types, plain, flags, [0, 0], [0, 0])
+    apart = texts if translates(model.backbone) else None
+    split = Split(texts, types, plain, flags, [0, 0], [0, 0], targets=apart)
     place = model.head.weight.device
     try:
-        alone = model.activations(collate(split, [0], pad).to(place))
+        batch = collate(split, [0], pad).to(place)
+        states = model.activations(batch)
+        alone = model.own(states)
         with torch.no_grad():
-            beside = model.activations(collate(split, [0, 1], pad).to(place))
+            beside = model.own(model.activations(collate(split, [0, 1], pad).to(place)))
     # Each foreign model fails in its own way: in its arguments, its shapes or its tables.
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         if isinstance(error, RuntimeError) and out_of_memory(error):
@@ -61,9 +65,10 @@ def _check(model: Classifier, pad: int) -> None:
         )
     learning = [weight for weight in model.backbone.parameters() if weight.requires_grad]
     if learning:
+        told = translated(model.backbone, states, batch) if apart else alone
         # Not their sum, which a final norm keeps constant.
-        weights = torch.linspace(0, 1, alone.numel(), device=alone.device).reshape(alone.shape)
-        found = torch.autograd.grad((alone * weights).sum(), learning, allow_unused=True)
+        weights = torch.linspace(0, 1, told.numel(), device=told.device).reshape(told.shape)
+        found = torch.autograd.grad((told * weights).sum(), learning, allow_unused=True)
         if not any(each is not None and each.any() for each in found):
             raise RaptError(
                 f"tuner: got one whose weights do not change what {kind} reads, expected an "

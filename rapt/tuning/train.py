@@ -23,7 +23,7 @@ from transformers import (
 from rapt.param_types import Kind
 from rapt.results.cells import SeedResult
 from rapt.tuning import inference_spec, probe, self_test, writing
-from rapt.tuning.backbones import check_vectors, most_tokens, sharing_weights
+from rapt.tuning.backbones import check_vectors, most_tokens, sharing_weights, translates
 from rapt.tuning.batches import shuffled
 from rapt.tuning.capped import Capped
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
@@ -108,7 +108,8 @@ def _trained(
     known = sampler = None
     if run.denoising:
         known, sampler = reading(run.denoising, backbone, tokenizer)
-    splits = {s: _read(run, statement, s, tokenizer, known) for s in ("train", "test")}
+    apart = translates(backbone)
+    splits = {s: _read(run, statement, s, tokenizer, known, apart) for s in ("train", "test")}
     for split in splits.values():
         check_vectors(backbone, split.vectors)
     adapted = adapt(backbone, run.tuner)
@@ -156,11 +157,12 @@ def _read(
     split: str,
     tokenizer: PreTrainedTokenizerBase,
     known: WordVectors | None,
+    apart: bool,
 ) -> Split:
-    """Tokenize a split of the run's release, as its kind of task is read."""
+    """Tokenize a split of the run's release, as its kind of task is read; see `writing`."""
     path = run.release / f"seed-{run.k}/{split}.parquet"
     if statement["kind"] == "generate":
-        return writing.read_split(path, tokenizer, run.train.max_tokens)
+        return writing.read_split(path, tokenizer, run.train.max_tokens, apart)
     letters = statement["labels"] if statement["kind"] == "choose" else []
     return read_split(path, tokenizer, run.train.max_tokens, known, letters)
 
@@ -176,6 +178,11 @@ def _model(
     if statement["kind"] == "generate":
         return Writer(adapted, precision)
     if statement["kind"] == "choose":
+        if translates(adapted):
+            raise RaptError(
+                f"the backbone: got {adapted.config.model_type}, expected a causal language model, "
+                "as a letter is the token after the prompt. Take another."
+            )
         return Chooser(adapted, letter_tokens(tokenizer, labels), precision)
     return Classifier(adapted, len(labels), precision)
 
@@ -443,7 +450,7 @@ class Trainer:
         assert self.head
         if isinstance(self.targets, Tensor):
             plain = self.targets[batch.sequences]
-            words = pooled_plain(activations, batch.plain, plain.shape[1])
+            words = pooled_plain(self.model.own(activations), batch.plain, plain.shape[1])
             return plain.flatten(), self.head(words).flatten(0, 1)
         denoised = batch.tokens < 0
         posterior = self.targets[(-1 - batch.tokens[denoised]).cpu().numpy()].toarray()

@@ -1,7 +1,8 @@
-"""Kind generate: prompts, and the texts that a causal language model writes after them.
+"""Kind generate: prompts, and the texts that a language model writes after them.
 
 A prompt is the plain words, the source and PROMPT; the text follows it, up to the token that ends
-it. RAPT gives no form. Words keep their spacing, as the model learns to write.
+it. An encoder reads a prompt without PROMPT, and the text is its decoder's own. RAPT gives no form.
+Words keep their spacing, as the model learns to write.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from transformers import (
     RepetitionPenaltyLogitsProcessor,
 )
 
+from rapt.tuning.backbones import translates
 from rapt.tuning.batches import by_length
 from rapt.tuning.config import Decoding
 from rapt.tuning.inputs import NO_PLAIN, Split, collate
@@ -33,17 +35,23 @@ from rapt.utils.progress import bar
 PROMPT = "\nText:"
 
 
-def read_split(path: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> Split:
+def read_split(
+    path: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int, apart: bool = False
+) -> Split:
     """Tokenize one split of a release (docs/data.md); see `tokenized`."""
-    return tokenized(files.read_parquet(path).to_pydict(), tokenizer, max_tokens)
+    return tokenized(files.read_parquet(path).to_pydict(), tokenizer, max_tokens, apart)
 
 
 def tokenized(
-    columns: Mapping[str, list[Any]], tokenizer: PreTrainedTokenizerBase, max_tokens: int
+    columns: Mapping[str, list[Any]],
+    tokenizer: PreTrainedTokenizerBase,
+    max_tokens: int,
+    apart: bool = False,
 ) -> Split:
     """Tokenize sources, and the texts that were written of them, where a release has any.
 
-    A source loses what is beyond `max_tokens`. `Split.text` marks the tokens of the text.
+    A source loses what is beyond `max_tokens`. `Split.text` marks the tokens of the text. For a
+    model that translates they stand `apart`, as `Split.targets`.
 
     Raises:
         RaptError: the tokenizer has no token that ends a text.
@@ -54,15 +62,21 @@ def tokenized(
         )
     count = len(columns["words"])
     plain = columns.get("plain") or [[]] * count
-    split = Split([], [], [], [], [0] * count, columns.get("sequence") or [0] * count)
+    sequences = columns.get("sequence") or [0] * count
+    split = Split([], [], [], [], [0] * count, sequences, targets=[] if apart else None)
     rows = zip(columns["words"], columns["segment"], columns["space_after"], plain, strict=True)
     for words, segment, space_after, prefix in rows:
         parts = ["", ""]
         for word, part, is_spaced in zip(words, segment, space_after, strict=True):
             parts[part] += word + " " * is_spaced
         source, text = (part.strip() for part in parts)
-        tokens, of_plain = _prompt(tokenizer, prefix, source, max_tokens)
-        written = [*_tokens(tokenizer, f" {text}"), tokenizer.eos_token_id] if text else []
+        tokens, of_plain = _prompt(tokenizer, prefix, source, max_tokens, apart)
+        written = []
+        if split.targets is not None:
+            split.targets.append(_ended(tokenizer, tokenizer(text)["input_ids"]) if text else [])
+        elif text:
+            alone = tokenizer(f" {text}", add_special_tokens=False)["input_ids"]
+            written = _ended(tokenizer, alone)
         split.tokens.append([*tokens, *written])
         split.types.append([0] * len(split.tokens[-1]))
         split.plain.append([*of_plain, *[NO_PLAIN] * len(written)])
@@ -71,16 +85,20 @@ def tokenized(
 
 
 def _prompt(
-    tokenizer: PreTrainedTokenizerBase, plain: Sequence[str], source: str, max_tokens: int
+    tokenizer: PreTrainedTokenizerBase,
+    plain: Sequence[str],
+    source: str,
+    max_tokens: int,
+    apart: bool,
 ) -> tuple[list[int], list[int]]:
     """Return the tokens of a prompt, and for each the index of its plain word, else NO_PLAIN."""
     ends = tokenizer(source, add_special_tokens=False, return_offsets_mapping=True)
     if len(ends["input_ids"]) > max_tokens:
         source = source[: ends["offset_mapping"][max_tokens - 1][1]]
-    text = " ".join([*plain, source]) + PROMPT
+    text = " ".join([*plain, source]) + ("" if apart else PROMPT)
     encoded = tokenizer(text, return_offsets_mapping=True)
     tokens = encoded["input_ids"]
-    if tokens[-1] == tokenizer.eos_token_id:  # which some tokenizers add
+    if not apart and tokens[-1] == tokenizer.eos_token_id:  # which some tokenizers add
         tokens.pop()
     # A token belongs to the word of its last character: a byte-level one begins with a space.
     starts = list(accumulate((len(word) + 1 for word in plain), initial=0))
@@ -91,9 +109,9 @@ def _prompt(
     ]
 
 
-def _tokens(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    found: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
-    return found
+def _ended(tokenizer: PreTrainedTokenizerBase, tokens: list[int]) -> list[int]:
+    end: Any = tokenizer.eos_token_id
+    return tokens if tokens and tokens[-1] == end else [*tokens, end]
 
 
 def write(
@@ -145,10 +163,13 @@ def _generated(
 ) -> Tensor:
     """Return the tokens that are written after each prompt, (rows, at most max_new_tokens)."""
     batch = collate(split, rows, pad).to(model.head.weight.device)
-    # Padded on the left, as a text begins where its prompt ends.
-    order = batch.attention.argsort(dim=1, stable=True)
-    tokens, attention = (x.take_along_dim(order, dim=1) for x in (batch.tokens, batch.attention))
-    width = tokens.shape[1]
+    tokens, attention = batch.tokens, batch.attention
+    width, source = 1, None  # of a decoder's own text: the token that starts it
+    if not translates(model.backbone):
+        # Padded on the left, as a text begins where its prompt ends.
+        order = attention.argsort(dim=1, stable=True)
+        tokens, attention = (x.take_along_dim(order, dim=1) for x in (tokens, attention))
+        width = source = tokens.shape[1]
     how = GenerationConfig(
         num_beams=decoding.beams,
         max_new_tokens=decoding.max_new_tokens,
@@ -156,12 +177,13 @@ def _generated(
         use_cache=True,
         pad_token_id=pad,
         eos_token_id=end,
+        decoder_start_token_id=getattr(model.backbone.config, "decoder_start_token_id", None),
     )
     processors = LogitsProcessorList()
     if decoding.repetition_penalty != 1:
         processors.append(
             RepetitionPenaltyLogitsProcessor(
-                decoding.repetition_penalty, prompt_ignore_length=width
+                decoding.repetition_penalty, prompt_ignore_length=source
             )
         )
     low = model.precision == "bf16"

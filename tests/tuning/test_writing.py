@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+import transformers as hf
 from transformers import PreTrainedTokenizerBase
 
-from rapt.tuning.backbones import load_model, load_tokenizer
+from rapt.tuning.backbones import load_model, load_tokenizer, translated
 from rapt.tuning.config import Decoding, Reconstruction, Run, TrainConfig, Tuner
 from rapt.tuning.inputs import NO_PLAIN, Split, collate
 from rapt.tuning.model import Writer, load
@@ -22,9 +23,18 @@ from rapt.tuning.writing import read_split, tokenized, write
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.conftest import STATEMENT
+from tests.tuning.families import FAMILIES, OTHERS
 from tests.tuning.test_choosing import ALL, PAIRS, WRITERS
+from tests.tuning.test_choosing import questions as questions
 from tests.tuning.test_choosing import writers as writers
 
+TRANSLATORS = ("t5", "bart")
+QUICKLY = (("t5", "lora"), ("bart", "full"))
+TRANSLATED = [
+    pytest.param(family, tuner, marks=[] if (family, tuner) in QUICKLY else pytest.mark.slow)
+    for family in TRANSLATORS
+    for tuner in ALL
+]
 GREEDY = Decoding(beams=1, max_new_tokens=5)
 COLUMNS = {
     "words": [["film", "plot", ",", "very", "so", "bad", "."], ["unlikely", "film"]],
@@ -118,6 +128,83 @@ def test_what_was_learnt_is_saved_loaded_and_written(
 def first_line(tokenizer: PreTrainedTokenizerBase, tokens: list[int]) -> str:
     text = str(tokenizer.decode(tokens, skip_special_tokens=True))
     return text.strip().partition("\n")[0].strip()
+
+
+@pytest.fixture(scope="session")
+def translators(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The families with an encoder and a decoder that writes."""
+    root = tmp_path_factory.mktemp("translators")
+    for name in TRANSLATORS:
+        tokenizer, model = (FAMILIES | OTHERS)[name]
+        made = tokenizer()
+        if made.eos_token is None:
+            made.eos_token = made.sep_token
+        made.save_pretrained(root / name)
+        torch.manual_seed(0)
+        config = model(len(made)).config
+        config.is_encoder_decoder, config.decoder_start_token_id = True, made.eos_token_id
+        config.eos_token_id, config.forced_eos_token_id = made.eos_token_id, None
+        hf.AutoModelForSeq2SeqLM.from_config(config).save_pretrained(root / name)
+    return {name: root / name for name in TRANSLATORS}
+
+
+@pytest.mark.parametrize(("family", "tuner"), TRANSLATED)
+def test_a_decoder_writes_what_its_encoder_read(
+    translators: dict[str, Path], to_write: Callable[[Path, Tuner], Run], family: str, tuner: str
+) -> None:
+    run = to_write(translators[family], ALL[tuner])
+    (trained,) = train_seeds([run])
+    assert trained.written is not None
+    if tuner != "untuned":
+        losses = trained.result.curves["task_loss"]
+        assert losses[-1] < losses[0]
+        assert "reconstruction_loss" in trained.result.curves
+    tokenizer = load_tokenizer(translators[family])
+    loaded = load(run.adapter, translators[family], writes=True)
+    assert isinstance(loaded, Writer)
+    test, train = (
+        read_split(run.release / f"seed-0/{name}.parquet", tokenizer, 40, apart=True)
+        for name in ("test", "train")
+    )
+    again, _ = write(loaded, test, tokenizer, GREEDY, 5)
+    assert again == trained.written
+    # Its loss is that of PEFT's own forward pass, and its text the likeliest token each time.
+    pad, end = tokenizer.pad_token_id, tokenizer.eos_token_id
+    batch = collate(train, [0], pad)
+    with torch.inference_mode():
+        loss = loaded.loss(loaded.activations(batch), batch)
+        own = loaded.backbone(
+            input_ids=batch.tokens, attention_mask=batch.attention, labels=batch.targets
+        )
+    torch.testing.assert_close(loss, own.loss.float(), atol=1e-4, rtol=1e-4)
+    for row in range(3):
+        found: list[int] = []
+        while len(found) < GREEDY.max_new_tokens and end not in found:
+            one = replace(test.of([row]), targets=[[*found, 0]])
+            batch = collate(one, [0], pad)
+            with torch.inference_mode():
+                states = loaded.activations(batch)
+                found.append(int(translated(loaded.backbone, states, batch)[0, -1].argmax()))
+        assert again[row] == first_line(tokenizer, found)
+
+
+def test_an_encoder_reads_the_source_and_a_decoder_the_text(translators: dict[str, Path]) -> None:
+    tokenizer = load_tokenizer(translators["t5"])
+    columns = {**COLUMNS, "plain": [["likely"], []]}
+    split = tokenized(columns, tokenizer, 100, apart=True)
+    assert split.targets is not None
+    assert tokenizer.decode(split.tokens[0]).startswith("likely film plot")
+    assert split.tokens[0][-1] == split.targets[0][-1] == tokenizer.eos_token_id
+    assert [place for place in split.plain[0] if place != NO_PLAIN] == [0]
+    assert split.targets[1] == []
+
+
+def test_a_letter_is_not_translated(
+    translators: dict[str, Path], to_write: Callable[[Path, Tuner], Run], questions: Path
+) -> None:
+    run = replace(to_write(translators["t5"], ALL["lora"]), release=questions)
+    with pytest.raises(RaptError, match="got t5, expected a causal language model"):
+        train_seeds([run])
 
 
 @pytest.mark.parametrize("family", WRITERS)
