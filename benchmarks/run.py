@@ -7,7 +7,18 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import edge, flow, mechanisms, peer, products, rails, report, scale, training
+from benchmarks import (
+    edge,
+    flow,
+    mechanisms,
+    peer,
+    products,
+    rails,
+    report,
+    scale,
+    training,
+    writing,
+)
 from rapt.utils import files
 
 TABLES = Path(".rapt/benchmarks/tables")  # tens of MB, random: made once, never committed
@@ -19,6 +30,7 @@ SUBJECTS = {
     "rails": rails,
     "scale": scale,
     "training": training,
+    "writing": writing,
     "flow": flow,
     "report": report,
 }

@@ -14,6 +14,8 @@ from rapt.privacy import seeded
 from rapt.privacy.channel import Channel
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.results import cells, predictions
+from rapt.text.mentions import entities
+from rapt.text.tagging import Tagged
 from rapt.utils import files
 from rapt.utils.progress import bar
 from stages import run
@@ -45,6 +47,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
         tagged["test"]["words"].to_pylist(),
         [text.groups for text in _texts(privatizer, tagged["test"])],
         table.form,
+        list(_entities(tagged["test"])),
     )
 
     def copy(k: int, split: str) -> Release:
@@ -81,6 +84,13 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
 
 def _texts(privatizer: Privatizer, tagged: pa.Table) -> Iterator[Words]:
     return (privatizer.text(*row) for row in seeded.rows_of(tagged, *seeded.told(tagged)))
+
+
+def _entities(tagged: pa.Table) -> Iterator[list[range]]:
+    """Yield the places of the entities of each source of triples, where they are protected."""
+    if seeded.MENTIONS in tagged.column_names:
+        columns = ("words", "pos", "space_after", "identifier")
+        yield from (entities(Tagged(*row)) for row in seeded.rows_of(tagged, *columns))
 
 
 def _public_text(privatizer: Privatizer, task: str, victims: pa.Table) -> list[Words]:

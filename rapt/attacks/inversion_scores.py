@@ -24,6 +24,7 @@ class Victims:
         groups: of each word the group that it is replaced in (`Privatizer.text`); VERBATIM: it is
             not protected.
         form: maps a word to its spelling in the table; guessing that counts as guessing the word.
+        entities: of each text the places of its entities; empty: entities play no part.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class Victims:
         words: Texts,
         groups: Sequence[Sequence[int]],
         form: Callable[[str], str],
+        entities: Sequence[Sequence[range]] = (),
     ) -> None:
         self._form = form
         # Of all texts, and those that are protected with their groups.
@@ -41,6 +43,16 @@ class Victims:
         # Of each text, int64 (n,).
         self.words = np.array([len(text) for text in words])
         self.protected = self._of_texts(self._is_protected)
+        # Of each text, the places among all words of the protected words of each entity.
+        starts = np.cumsum([0, *self.words])
+        self._entities = [
+            [places for one in own if (places := self._protected_of(start, one)).size]
+            for start, own in zip(starts, entities, strict=False)
+        ]
+
+    def _protected_of(self, start: int, entity: range) -> NDArray[np.int64]:
+        places = start + np.arange(entity.start, entity.stop)
+        return places[self._is_protected[places]]
 
     def _of_texts(self, is_one: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Count the words of each text that are one."""
@@ -50,6 +62,8 @@ class Victims:
     def score(self, guesses: Texts, errors: NDArray[np.float64] | None = None) -> Scores:
         """Compare the attacker's guesses, one for each word, with the originals.
 
+        An entity is recovered if all its protected words are.
+
         An attack that guesses vectors has `squared_errors`, too.
         """
         pairs = zip(self._words, chain(*guesses), strict=True)
@@ -58,6 +72,10 @@ class Victims:
             "accuracy": (self._of_texts(right), self.words),
             "accuracy_protected": (self._of_texts(right & self._is_protected), self.protected),
         }
+        if self._entities:
+            whole = [sum(bool(right[one].all()) for one in own) for own in self._entities]
+            every = np.array([len(own) for own in self._entities])
+            ratios["accuracy_entities"] = (np.array(whole), every)
         if errors is not None:
             ratios["squared_error"] = (errors, self.protected)
         return Scores(ratios, {"empirical_privacy": "accuracy_protected"})

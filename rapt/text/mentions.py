@@ -58,9 +58,11 @@ def marks(source: Tagged) -> list[bool]:
 
 
 def entities(source: Tagged) -> list[range]:
-    """Return the places of each subject and object of a source, in order."""
+    """Return the places of each subject and object of a source, in order; none without triples."""
     parts, start = list[range](), 0
     parting = marks(source)
+    if not any(parting):
+        return []
     for at, is_mark in enumerate([*parting, True]):
         if is_mark:
             if at > start:

@@ -60,3 +60,14 @@ def test_intervals_hold_the_metrics_of_all_seeds() -> None:
     assert low < 4 / 6 < high
     assert found["empirical_privacy"] == (1 - high, 1 - low)
     assert found["accuracy"][0] < 10 / 15 < found["accuracy"][1]
+
+
+def test_an_entity_is_recovered_if_all_its_protected_words_are() -> None:
+    words = [["a", "of", "b", "|", "c"], ["d", "|", "e"], ["|"]]
+    groups = [[0, VERBATIM, 0, VERBATIM, 0], [0, VERBATIM, VERBATIM], [VERBATIM]]
+    places = [[range(0, 3), range(4, 5)], [range(0, 1), range(2, 3)], []]
+    victims = Victims(words, groups, str, places)
+    found = victims.score([["a", "?", "x", "|", "c"], ["d", "|", "e"], ["|"]]).metrics()
+    # "e" is not protected, so it is no entity to recover.
+    assert found["accuracy_entities"] == 2 / 3
+    assert "accuracy_entities" not in Victims(words, groups, str).score(words).metrics()
