@@ -86,8 +86,8 @@ class Adapted:
             name: [getattr(text, name) for text in texts]
             for name in ("words", "segment", "space_after", "plain")
         }
-        apart = translates(self._model.backbone)
-        split = writing.tokenized(columns, self._tokenizer, self.contract.max_tokens, apart)
+        how = {"apart": translates(self._model.backbone), "chat": self.contract.decoding.chat}
+        split = writing.tokenized(columns, self._tokenizer, self.contract.max_tokens, **how)
         self._check_room(max(split.lengths) + self.contract.decoding.max_new_tokens)
         assert isinstance(self._model, Writer)
         return writing.write(self._model, split, self._tokenizer, self.contract.decoding, BATCH)[0]

@@ -304,6 +304,22 @@ def _is_prefix(model: Any) -> bool:
     return tuner is not None and tuner.peft_type == PeftType.PREFIX_TUNING
 
 
+def with_virtual_tokens(model: PeftModel, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Return the input embeddings of a batch with its virtual tokens first, and their attention.
+
+    They are (batch, virtual tokens + length, h) and (batch, virtual tokens + length).
+    """
+    embedded = _bare(model).get_input_embeddings()(batch.tokens)
+    learned: Any = model.get_prompt(len(batch.tokens))
+    both = torch.cat((learned.to(embedded.dtype), embedded), dim=1)
+    return both, _before(batch.attention, 1, virtual_tokens(model))
+
+
+def has_virtual_tokens(model: PreTrainedModel | PeftModel) -> bool:
+    """Return whether virtual tokens stand before a text; a prefix is none of its tokens."""
+    return virtual_tokens(model) > 0 and not _is_prefix(model)
+
+
 def translated(model: PreTrainedModel | PeftModel, states: Tensor, batch: Batch) -> Tensor:
     """Compute the decoder's logits of a batch's targets, float32 (batch, length, vocabulary).
 

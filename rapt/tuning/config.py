@@ -259,7 +259,7 @@ class TrainConfig(Section):
 
 
 class Decoding(Section):
-    """How a text is written, of kind generate: by beam search, without sampling (METHOD2, A)."""
+    """How a text is written, of kind generate: by beam search, without sampling."""
 
     beams: PositiveInt = Field(5, description="of the search; 1: the likeliest token each time")
     max_new_tokens: PositiveInt = Field(100, description="of a written text")
@@ -268,6 +268,11 @@ class Decoding(Section):
         ge=1,
         description="divides the scores of tokens that were written before (Keskar et al., 2019); "
         "1: none. Tokens of the source do not count, as entities are copied from it",
+    )
+    chat: bool = Field(
+        False,
+        description="whether a source is given as a user's turn in the model's chat template, also "
+        "while tuning; for models that were tuned to chat",
     )
 
 

@@ -162,7 +162,8 @@ def _read(
     """Tokenize a split of the run's release, as its kind of task is read; see `writing`."""
     path = run.release / f"seed-{run.k}/{split}.parquet"
     if statement["kind"] == "generate":
-        return writing.read_split(path, tokenizer, run.train.max_tokens, apart)
+        most, chat = run.train.max_tokens, run.decoding.chat
+        return writing.read_split(path, tokenizer, most, apart=apart, chat=chat)
     letters = statement["labels"] if statement["kind"] == "choose" else []
     return read_split(path, tokenizer, run.train.max_tokens, known, letters)
 

@@ -22,7 +22,7 @@ from transformers import (
     RepetitionPenaltyLogitsProcessor,
 )
 
-from rapt.tuning.backbones import translates
+from rapt.tuning.backbones import has_virtual_tokens, translates, with_virtual_tokens
 from rapt.tuning.batches import by_length
 from rapt.tuning.config import Decoding
 from rapt.tuning.inputs import NO_PLAIN, Split, collate
@@ -36,26 +36,38 @@ PROMPT = "\nText:"
 
 
 def read_split(
-    path: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int, apart: bool = False
+    path: Path,
+    tokenizer: PreTrainedTokenizerBase,
+    max_tokens: int,
+    *,
+    apart: bool = False,
+    chat: bool = False,
 ) -> Split:
     """Tokenize one split of a release (docs/data.md); see `tokenized`."""
-    return tokenized(files.read_parquet(path).to_pydict(), tokenizer, max_tokens, apart)
+    columns = files.read_parquet(path).to_pydict()
+    return tokenized(columns, tokenizer, max_tokens, apart=apart, chat=chat)
 
 
 def tokenized(
     columns: Mapping[str, list[Any]],
     tokenizer: PreTrainedTokenizerBase,
     max_tokens: int,
+    *,
     apart: bool = False,
+    chat: bool = False,
 ) -> Split:
     """Tokenize sources, and the texts that were written of them, where a release has any.
 
     A source loses what is beyond `max_tokens`. `Split.text` marks the tokens of the text. For a
-    model that translates they stand `apart`, as `Split.targets`.
+    model that translates they stand `apart`, as `Split.targets`. With `chat` the chat template of
+    the tokenizer takes the place of PROMPT.
 
     Raises:
-        RaptError: the tokenizer has no token that ends a text.
+        RaptError: the tokenizer has no token that ends a text, or no chat template.
     """
+    if chat and (apart or not tokenizer.chat_template):
+        why = "an encoder" if apart else "a tokenizer without a chat template"
+        raise RaptError(f"decoding.chat: got true with {why}, expected false.")
     if tokenizer.eos_token_id is None:
         raise RaptError(
             "the backbone's tokenizer: got no end-of-text token, expected one. Take another model."
@@ -70,7 +82,8 @@ def tokenized(
         for word, part, is_spaced in zip(words, segment, space_after, strict=True):
             parts[part] += word + " " * is_spaced
         source, text = (part.strip() for part in parts)
-        tokens, of_plain = _prompt(tokenizer, prefix, source, max_tokens, apart)
+        source = _cut(tokenizer, source, max_tokens)
+        tokens, of_plain = _prompt(tokenizer, prefix, source, "" if apart else PROMPT, chat)
         written = []
         if split.targets is not None:
             split.targets.append(_ended(tokenizer, tokenizer(text)["input_ids"]) if text else [])
@@ -88,25 +101,35 @@ def _prompt(
     tokenizer: PreTrainedTokenizerBase,
     plain: Sequence[str],
     source: str,
-    max_tokens: int,
-    apart: bool,
+    request: str,
+    chat: bool,
 ) -> tuple[list[int], list[int]]:
     """Return the tokens of a prompt, and for each the index of its plain word, else NO_PLAIN."""
-    ends = tokenizer(source, add_special_tokens=False, return_offsets_mapping=True)
-    if len(ends["input_ids"]) > max_tokens:
-        source = source[: ends["offset_mapping"][max_tokens - 1][1]]
-    text = " ".join([*plain, source]) + ("" if apart else PROMPT)
-    encoded = tokenizer(text, return_offsets_mapping=True)
+    told, start = " ".join([*plain, source]), 0
+    text = told + request
+    if chat:
+        turn = [{"role": "user", "content": told}]
+        text = str(tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True))
+        start = max(0, text.find(told))
+    encoded = tokenizer(text, return_offsets_mapping=True, add_special_tokens=not chat)
     tokens = encoded["input_ids"]
-    if not apart and tokens[-1] == tokenizer.eos_token_id:  # which some tokenizers add
+    if request and not chat and tokens[-1] == tokenizer.eos_token_id:  # which some tokenizers add
         tokens.pop()
     # A token belongs to the word of its last character: a byte-level one begins with a space.
-    starts = list(accumulate((len(word) + 1 for word in plain), initial=0))
+    starts = list(accumulate((len(word) + 1 for word in plain), initial=start))
     owners = [bisect_right(starts, end - 1) - 1 for _, end in encoded["offset_mapping"]]
     return tokens, [
         owner if 0 <= owner < len(plain) else NO_PLAIN
         for owner, _ in zip(owners, tokens, strict=False)
     ]
+
+
+def _cut(tokenizer: PreTrainedTokenizerBase, source: str, most: int) -> str:
+    """Return a source without what is beyond its first tokens."""
+    encoded = tokenizer(source, add_special_tokens=False, return_offsets_mapping=True)
+    if len(encoded["input_ids"]) <= most:
+        return source
+    return source[: encoded["offset_mapping"][most - 1][1]]
 
 
 def _ended(tokenizer: PreTrainedTokenizerBase, tokens: list[int]) -> list[int]:
@@ -163,13 +186,21 @@ def _generated(
 ) -> Tensor:
     """Return the tokens that are written after each prompt, (rows, at most max_new_tokens)."""
     batch = collate(split, rows, pad).to(model.head.weight.device)
-    tokens, attention = batch.tokens, batch.attention
+    backbone: Any = model.backbone
+    prompt = {"input_ids": batch.tokens, "attention_mask": batch.attention}
     width, source = 1, None  # of a decoder's own text: the token that starts it
-    if not translates(model.backbone):
+    if not translates(backbone):
         # Padded on the left, as a text begins where its prompt ends.
-        order = attention.argsort(dim=1, stable=True)
-        tokens, attention = (x.take_along_dim(order, dim=1) for x in (tokens, attention))
-        width = source = tokens.shape[1]
+        order = batch.attention.argsort(dim=1, stable=True)
+        prompt = {name: x.take_along_dim(order, dim=1) for name, x in prompt.items()}
+        width = source = batch.tokens.shape[1]
+        if has_virtual_tokens(backbone):
+            # PEFT puts them before the padding, and so away from the text.
+            embedded, attention = with_virtual_tokens(backbone, batch)
+            order = attention.argsort(dim=1, stable=True)
+            prompt = {"inputs_embeds": embedded.take_along_dim(order[..., None], dim=1)}
+            prompt["attention_mask"] = attention.take_along_dim(order, dim=1)
+            backbone, width, source = backbone.get_base_model(), 0, None
     how = GenerationConfig(
         num_beams=decoding.beams,
         max_new_tokens=decoding.max_new_tokens,
@@ -187,12 +218,8 @@ def _generated(
             )
         )
     low = model.precision == "bf16"
-    with torch.autocast(tokens.device.type, torch.bfloat16, enabled=low):
-        backbone: Any = model.backbone
+    with torch.autocast(batch.tokens.device.type, torch.bfloat16, enabled=low):
         every: Tensor = backbone.generate(
-            input_ids=tokens,
-            attention_mask=attention,
-            generation_config=how,
-            logits_processor=processors,
+            **prompt, generation_config=how, logits_processor=processors
         )
     return every[:, width:]

@@ -55,9 +55,13 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
         written = [[word, word] if split == "train" else [] for word in first]
         table = {
             "example_id": [f"{split}-{i:06d}" for i in range(n)],
-            "words": [[word, "very", "so", *own] for word, own in zip(first, written, strict=True)],
-            "segment": [[0, 0, 0, *[1] * len(own)] for own in written],
-            "space_after": [[True] * (3 + len(own)) for own in written],
+            # Of different lengths, so that a batch is padded.
+            "words": [
+                [word, *["very"] * (i % 4), "so", *own]
+                for i, (word, own) in enumerate(zip(first, written, strict=True))
+            ],
+            "segment": [[0] * (2 + i % 4) + [1] * len(own) for i, own in enumerate(written)],
+            "space_after": [[True] * (2 + i % 4 + len(own)) for i, own in enumerate(written)],
             "plain": [["likely", "film", "unlikely"]] * n,
         }
         files.write_parquet(folder / "seed-0" / f"{split}.parquet", pa.table(table))
@@ -71,13 +75,16 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def to_write(sources: Path, run: Run) -> Callable[[Path, Tuner], Run]:
     def made(backbone: Path, tuner: Tuner) -> Run:
+        epochs = 24 if tuner == ALL["full"] else 8
         return replace(
             run,
             release=sources,
             backbone=backbone,
             tuner=tuner,
             reconstruction=Reconstruction(head_size=8, weight=0.1),
-            train=TrainConfig(epochs=8, batch_size=8, max_tokens=40),
+            train=TrainConfig(
+                epochs=24 if tuner == ALL["full"] else 8, batch_size=8, max_tokens=40
+            ),
             decoding=GREEDY,
         )
 
@@ -112,7 +119,8 @@ def test_what_was_learnt_is_saved_loaded_and_written(
     if tuner == "full":
         firsts = [tokenizer.decode(tokens) for tokens in split.tokens]
         twice = [text.split().count("film") for text in trained.written]
-        expected = [2 if " film very" in first or "film very" in first else 0 for first in firsts]
+        # One film is a plain word.
+        expected = [2 if first.count("film") == 2 else 0 for first in firsts]
         assert np.mean(np.array(twice) == expected) > 0.8
     loaded = load(run.adapter, writers[family], writes=True)
     assert isinstance(loaded, Writer)
@@ -120,7 +128,7 @@ def test_what_was_learnt_is_saved_loaded_and_written(
     assert again == trained.written
     assert finished == trained.result.metrics["finished"]
     pad, end = tokenizer.pad_token_id, tokenizer.eos_token_id
-    for tokens, text in zip(split.tokens[:3], again, strict=False):
+    for tokens, text in zip(split.tokens[:5], again, strict=False):
         own = one_by_one(loaded, tokens, pad, end, GREEDY.max_new_tokens)
         assert text == first_line(tokenizer, own)
 
@@ -239,6 +247,24 @@ def test_the_prompt_and_the_text_read_as_people_write_them(writers: dict[str, Pa
     assert not any(split.text[1])
     short = tokenized(COLUMNS, tokenizer, len(tokenizer("film plot")["input_ids"]) - 1)
     assert tokenizer.decode(short.tokens[1]) == "unlikely\nText:"
+
+
+def test_a_source_may_be_a_turn_of_a_chat(writers: dict[str, Path]) -> None:
+    tokenizer = load_tokenizer(writers["gpt2"])
+    columns = {**COLUMNS, "plain": [["likely", "film"], ["so"]]}
+    with pytest.raises(RaptError, match=r"decoding\.chat: got true with a tokenizer without"):
+        tokenized(columns, tokenizer, 60, chat=True)
+    tokenizer.chat_template = (
+        "{% for m in messages %}<{{ m.role }}> {{ m.content }} {% endfor %}"
+        "{% if add_generation_prompt %}<assistant>{% endif %}"
+    )
+    split = tokenized(columns, tokenizer, 60, chat=True)
+    assert tokenizer.decode(split.tokens[1]) == "<user> so unlikely film <assistant>"
+    pairs = list(zip(split.tokens[0], split.plain[0], strict=True))
+    of_plain = [tokenizer.decode([t for t, k in pairs if k == n]) for n in range(2)]
+    assert of_plain == [" likely", " film"]
+    with pytest.raises(RaptError, match=r"decoding\.chat: got true with an encoder"):
+        tokenized(columns, tokenizer, 60, chat=True, apart=True)
 
 
 def test_beams_find_a_likelier_text_and_sizes_change_nothing(writers: dict[str, Path]) -> None:
