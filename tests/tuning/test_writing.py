@@ -82,9 +82,7 @@ def to_write(sources: Path, run: Run) -> Callable[[Path, Tuner], Run]:
             backbone=backbone,
             tuner=tuner,
             reconstruction=Reconstruction(head_size=8, weight=0.1),
-            train=TrainConfig(
-                epochs=24 if tuner == ALL["full"] else 8, batch_size=8, max_tokens=40
-            ),
+            train=TrainConfig(epochs=epochs, batch_size=8, max_tokens=40),
             decoding=GREEDY,
         )
 
