@@ -17,13 +17,18 @@ from rapt.reporting import tables
 from rapt.reporting.comparisons import Difference, denoised, differences_of
 from rapt.reporting.papers.published_values import read
 from rapt.reporting.tables import Privacy, Utility
-from rapt.reporting.text import span
+from rapt.reporting.text import percent, span
+from rapt.reporting.written import ALL, Written, written
 from rapt.results import reader
 from rapt.results.reader import Results
 from rapt.utils import files
 
 ACCURACY = ("task", "tuner", "method", "η", "words replaced", "accuracy", "sd", "seeds")
 RECOVERED = ("task", "tuner", "method", "η", "words recovered", "by", "accuracy", "on the front")
+WRITTEN = (
+    *("task", "tuner", "method", "η", "BLEU", "95 % interval", "chrF++", "TER"),
+    *("entities told", "seeds"),
+)
 PUBLISHED = ("tuner", "η", "pct2t − t2t", "rapt − pct2t")
 DIFFERENCES = (
     "task",
@@ -47,6 +52,8 @@ def main(name: str) -> None:
 
 def page(results: Results) -> str:
     """Return Markdown with each cell's accuracy and the differences between methods."""
+    if texts := [row for row in written(results) if row.bleu is not None]:
+        return "\n".join(_written(texts))
     planned = tables.utility(results)
     run = [row for row in planned if row.accuracy is not None]
     missing = ", the others did not run" if len(run) < len(planned) else ""
@@ -76,6 +83,30 @@ def page(results: Results) -> str:
             "",
         ]
     )
+
+
+def _written(rows: Sequence[Written]) -> Iterator[str]:
+    """Yield Markdown with the scores of written texts."""
+    first = rows[0]
+    yield (
+        "Scores of the written texts in %, with the 95 % interval of BLEU over texts. "
+        f"BLEU of the source as it is: {percent(first.copied)}; of one reference against the "
+        f"others: {percent(first.human)}.\n"
+    )
+    every = [row for row in rows if row.group == ALL]
+    groups = list(dict.fromkeys(row.group for row in rows if row.group != ALL))
+    scores = (tuple(_scores(row, rows, groups)) for row in every)
+    yield from _table((*WRITTEN, *groups), scores)
+    yield ""
+
+
+def _scores(row: Written, rows: Sequence[Written], groups: Sequence[str]) -> Iterator[str]:
+    yield from (row.task, row.tuner, row.method, row.eta, percent(row.bleu, row.bleu_sd))
+    yield f"{percent(row.bleu_low)} to {percent(row.bleu_high)}"
+    yield from map(percent, (row.chrf, row.ter, row.entity_recall))
+    yield str(row.seeds)
+    own = {one.group: one.bleu for one in rows if one.cell == row.cell}
+    yield from (percent(own.get(group)) for group in groups)
 
 
 def _clean_again(results: Results) -> Iterator[str]:
