@@ -26,6 +26,7 @@ FLAGS = {
     "drawn": ("plain tokens are public words", "those that params.yaml draws"),
     "in_order": ("same examples", "the same ids in the same order"),
     "alike": ("words that share their noise", "the same word in their stead"),
+    "beside": ("spacing and segments", "those of the text"),
     "as_many": ("same number of words", "as many as before"),
     "released": (WORDS, "protected words from their own candidates, all others as before"),
     "unchanged": (WORDS, "the words as before"),
@@ -60,12 +61,13 @@ def compare(
     method: str,
     eta: str,
     embedding: str,
-    read: Callable[[str, str, str, int], Originals] = originals,
+    read: Callable[..., Originals] = originals,
 ) -> dict[str, Any]:
     """Compare a release with the tagged text that it came from; returns the gate's JSON."""
     how, of_task = p.method(method), p.tasks[task]
     label = of_task.label
-    of = read(embedding, _law(p, method, eta), task, p.seed)
+    protect = of_task.protect if of_task.references else None
+    of = read(embedding, _law(p, method, eta), task, p.seed, protect)
     privatizer = of.privatizer
     promised = {
         **{"task": task, "method": method, "embedding": embedding, "seeds": p.seeds},

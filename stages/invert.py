@@ -15,7 +15,7 @@ from rapt.privacy.channel import Channel
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.results import cells, predictions
 from rapt.text.mentions import entities
-from rapt.text.tagging import Tagged
+from rapt.text.tagged import Tagged
 from rapt.utils import files
 from rapt.utils.progress import bar
 from stages import run

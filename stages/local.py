@@ -1,7 +1,6 @@
 """Classify raw text on the user's own machine: `python -m stages.local movies`."""
 
 from rapt import params, paths
-from rapt.analysis import written
 from rapt.analysis.intervals import of_accuracy
 from rapt.baselines import local
 from rapt.data.triples import words_alone
@@ -46,6 +45,8 @@ def main(task: str) -> None:
 
 def copy(p: params.Params, task: str) -> None:
     """Score who sends nothing and hands over the source itself, without what parts its triples."""
+    from rapt.analysis import written
+
     nothing_sent = {"method": LOCAL, "eta": NOTHING_SENT_ETA}
     cell = cells.Cell(LOCAL, task, {"task": task, **nothing_sent, "embedding": p.embedding})
     raw = files.read_parquet(paths.raw(task) / "test.parquet")

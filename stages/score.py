@@ -3,7 +3,7 @@
 from rapt import params, paths
 from rapt.analysis import written
 from rapt.data.triples import entities
-from rapt.grid import released
+from rapt.grid import is_unprotected, released
 from rapt.privacy.restoring import maps
 from rapt.results import cells, predictions
 from rapt.utils import files
@@ -13,7 +13,7 @@ from stages import run
 def main(cell: str, task: str, backbone: str, tuner: str, method: str, eta: str) -> None:
     """Put back the entities of every text of CELL, and score it against the test references."""
     p = params.load()
-    protect = p.tasks[task].protect
+    restores = p.tasks[task].protect == "entities" and not is_unprotected(eta)
     factors = {"task": task, "backbone": backbone, "tuner": tuner, "method": method, "eta": eta}
     release = paths.release(task, released(method, eta))
     statement = files.read_json(release / "statement.json")
@@ -25,7 +25,7 @@ def main(cell: str, task: str, backbone: str, tuner: str, method: str, eta: str)
     restored, seeds = [], []
     for k, texts in enumerate(predictions.read_texts(paths.predictions("train", cell))):
         collisions = {}
-        if protect == "entities":
+        if restores:
             of = maps(tagged, files.read_parquet(release / f"seed-{k}/test.parquet"))
             texts = [own.restore(text) for own, text in zip(of, texts, strict=True)]
             collisions = {"collisions": sum(own.collisions for own in of) / len(of)}

@@ -9,7 +9,8 @@ from rapt import params, paths
 from rapt.data.examples import segments
 from rapt.param_types import Protect
 from rapt.text import language, mentions
-from rapt.text.tagging import NOTHING, Tagged, Tagger
+from rapt.text.tagged import NOTHING, Tagged
+from rapt.text.tagging import Tagger
 from rapt.utils import files
 from rapt.utils.progress import bar
 from stages import run

@@ -5,6 +5,7 @@ TER counts edits: less is better, and it may exceed 1.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
@@ -50,12 +51,12 @@ def signature() -> str:
 def by_group(
     texts: Sequence[str], references: References, groups: Sequence[str | None]
 ) -> dict[str, float]:
-    """Return the `scores` of all texts, and the BLEU of each group of them, as `bleu_GROUP`."""
+    """Return the `scores` of all texts, and the BLEU of each group, as `bleu_of_GROUP`."""
     found = scores(texts, references)
     for name in sorted({group for group in groups if group is not None}):
         rows = [row for row, group in enumerate(groups) if group == name]
         own = [texts[row] for row in rows]
-        found[f"bleu_{name}"] = bleu(own, [references[row] for row in rows])
+        found[f"bleu_of_{name}"] = bleu(own, [references[row] for row in rows])
     return found
 
 
@@ -88,7 +89,7 @@ def one_against_the_others(references: References) -> float:
 def recall(texts: Sequence[str], entities: Sequence[Sequence[str]]) -> float:
     """Return the share of entities that the texts mention word for word, whatever their case."""
     found = [
-        entity.casefold() in text.casefold()
+        re.search(rf"(?<!\w){re.escape(entity.casefold())}(?!\w)", text.casefold()) is not None
         for text, own in zip(texts, entities, strict=True)
         for entity in own
     ]

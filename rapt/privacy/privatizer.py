@@ -203,6 +203,10 @@ class Privatizer:
         """
         groups = [self.scheme.group_of(tag) for tag in pos]
         shown = list(words)
+        for at, of in enumerate(noise or ()):
+            # A word is tagged in each place: it is protected if it is in any.
+            if of >= 0 and groups[of] == VERBATIM:
+                groups[of] = groups[at]
         if np.isfinite(self.eta):
             for at, (word, kind) in enumerate(zip_longest(words, identifiers)):
                 shared = at if noise is None else noise[at]

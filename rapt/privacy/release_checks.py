@@ -21,12 +21,15 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from rapt import paths
+from rapt.param_types import Protect
 from rapt.privacy import seeded
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.mechanisms import parameters
 from rapt.privacy.privatizer import Privatizer, Released, Words
 from rapt.privacy.replay import SignTest, Values, measures, sign_tests
 from rapt.privacy.streams import stream
+from rapt.text.mentions import PROTECTED
+from rapt.text.tagged import Tagged
 from rapt.utils import files
 
 SPLITS = ("train", "test")
@@ -126,17 +129,34 @@ class Originals:
         privatizer: of the mechanism at its η.
         task: name of the task.
         seed: the experiment's seed.
+        protect: of a task of kind generate, which of its words get noise; None: of another kind.
     """
 
     privatizer: Privatizer
     task: str
     seed: int
+    protect: Protect | None = None
 
     @cached_property
     def tagged(self) -> dict[str, pa.Table]:
         """The splits."""
         folder = paths.tagged(self.task)
-        return {split: files.read_parquet(folder / f"{split}.parquet") for split in SPLITS}
+        found = {split: files.read_parquet(folder / f"{split}.parquet") for split in SPLITS}
+        if self.protect is None:
+            return found
+        return {split: self._with_noise(table, self.protect) for split, table in found.items()}
+
+    @staticmethod
+    def _with_noise(tagged: pa.Table, protect: Protect) -> pa.Table:
+        """Decide anew which words share their noise, as the file may be wrong."""
+        columns = ("words", "pos", "space_after", "identifier", "segment")
+        noise = []
+        for *row, segment in seeded.rows_of(tagged, *columns):
+            both, source = Tagged(*row), segment.count(0)
+            parts = both.part(slice(0, source)), both.part(slice(source, None))
+            noise.append(PROTECTED[protect](*parts).noise)
+        at = tagged.column_names.index(seeded.NOISE)
+        return tagged.set_column(at, seeded.NOISE, pa.array(noise, pa.list_(pa.int32())))
 
     @cached_property
     def texts(self) -> dict[str, list[Words]]:
@@ -190,7 +210,9 @@ class Originals:
         return measures(self.privatizer, self.sampled, self.replay)
 
 
-def originals(embedding: str, law: str, task: str, seed: int) -> Originals:
+def originals(
+    embedding: str, law: str, task: str, seed: int, protect: Protect | None = None
+) -> Originals:
     """Prepare the checks of releases of a task.
 
     Args:
@@ -198,8 +220,9 @@ def originals(embedding: str, law: str, task: str, seed: int) -> Originals:
         law: mechanism, categories and η of the releases, as JSON.
         task: name of the task.
         seed: the experiment's.
+        protect: as in `Originals`.
     """
-    return Originals(seeded.privatizer(embedding, *json.loads(law)), task, seed)
+    return Originals(seeded.privatizer(embedding, *json.loads(law)), task, seed, protect)
 
 
 class Copy:
@@ -240,7 +263,8 @@ class Copy:
     def _words(self, split: str) -> Rows:
         """Check that each text can become its release: `in_order`, `as_many`, `released`, `plain`.
 
-        `alike` is only there if words share their noise.
+        `alike` is only there if words share their noise, `beside` only of kind generate: the
+        spacing and the segments are those of the text.
 
         `plain` is only there if the copy has plain tokens, and `unchanged` replaces `released` if
         there is no noise. A text that is missing on one side has a row, too.
@@ -250,6 +274,10 @@ class Copy:
         originals = self.release.originals
         shares = seeded.NOISE in originals.tagged[split].schema.names
         shares = shares and not self.release.is_original
+        beside: Iterator[bool] = iter(())
+        if originals.protect:
+            pairs = zip_longest(_beside(originals.tagged[split]), _beside(self.splits[split]))
+            beside = (one == other for one, other in pairs)
         ids = originals.tagged[split]["example_id"].to_pylist()
         before = zip(ids, originals.texts[split], strict=True)
         plain = ("sequence", "plain") if self.plain else ()
@@ -263,6 +291,7 @@ class Copy:
                 "example_id": example or example_after,
                 "in_order": example == example_after,
                 **({"alike": not as_many or _alike(text, released)} if shares else {}),
+                **({"beside": next(beside)} if originals.protect else {}),
                 "as_many": as_many,
                 # If the numbers of words differ, only `as_many` reports it.
                 released_flag: not as_many
@@ -428,6 +457,10 @@ def _alike(text: Words, released: Sequence[str]) -> bool:
     """Whether protected words that share their noise were released as the same word."""
     pairs = zip(released, text.sources, text.groups, strict=True)
     return all(group == VERBATIM or word == released[of] for word, of, group in pairs)
+
+
+def _beside(table: pa.Table) -> list[tuple[Any, ...]]:
+    return list(seeded.rows_of(table, "segment", "space_after"))
 
 
 def _sound(vectors: NDArray[np.float32], grid: float) -> NDArray[np.bool_]:

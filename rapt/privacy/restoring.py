@@ -11,10 +11,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rapt.text.mentions import FUNCTION, entities
-from rapt.text.tagging import Tagged
+from rapt.text.tagged import Tagged
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+# Of 10⁹ words of English text, by its logarithm, that of the rarest function word.
+COMMON = 6.5
 
 
 class Map:
@@ -26,19 +29,28 @@ class Map:
     """
 
     def __init__(self, source: Tagged, released: Sequence[str]) -> None:
-        """Read the map of a source of triples from its release, word for word."""
+        """Read the map of a source of triples from its release, word for word.
+
+        A single word is no form if it says little by itself, before or after, or if a word of the
+        source that stays in clear is the same.
+        """
         self.originals: dict[tuple[str, ...], list[str]] = {}
         spans = entities(source)
+        inside = {at for span in spans for at in span}
+        in_clear = {word.lower() for at, word in enumerate(source.words) if at not in inside}
         for span in spans:
-            self._add(released[span.start : span.stop], _joined(source, span))
-        for at in (at for span in spans for at in span):
-            if source.pos[at] not in FUNCTION:
-                self._add([released[at]], source.words[at])
+            if len(span) > 1 or says_much(released[span.start], source.pos[span.start]):
+                self._add(released[span.start : span.stop], _joined(source, span))
+        for at in sorted(inside):
+            word = released[at]
+            if says_much(word, source.pos[at]) and word.lower() not in in_clear:
+                self._add([word], source.words[at])
         forms = sorted(self.originals, key=lambda form: (len(form), len("".join(form))))
-        each = (r"\s*".join(map(re.escape, form)) for form in reversed(forms))
+        self._forms = forms[::-1]
+        spaced = (r"\s*".join(map(re.escape, form)) for form in self._forms)
+        each = (f"({pattern})" for pattern in spaced)
         # At each place the first pattern that matches is taken: the longest.
         self._pattern = re.compile(rf"(?<!\w)(?:{'|'.join(each)})(?!\w)", re.IGNORECASE)
-        self._forms = {"".join(form): form for form in self.originals}
 
     def _add(self, released: Sequence[str], original: str) -> None:
         form = tuple(word.lower() for word in released)
@@ -58,8 +70,16 @@ class Map:
         return self._pattern.sub(self._original, text)
 
     def _original(self, match: re.Match[str]) -> str:
-        form = self._forms["".join(match[0].lower().split())]
-        return self.originals[form][0]
+        assert match.lastindex
+        return self.originals[self._forms[match.lastindex - 1]][0]
+
+
+def says_much(released: str, pos: str) -> bool:
+    """Whether a word is no function word, nor what was released for it a sign or such a word."""
+    from wordfreq import zipf_frequency  # its lists take a moment to load
+
+    is_sign = not any(map(str.isalnum, released))
+    return pos not in FUNCTION and not is_sign and zipf_frequency(released, "en") < COMMON
 
 
 def maps(tagged: pa.Table, released: pa.Table) -> list[Map]:

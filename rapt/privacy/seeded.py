@@ -229,11 +229,15 @@ def word_counts(privatizer: Privatizer, splits: dict[str, pa.Table], copies: int
     of an earlier one lose nothing more. Each copy spends anew what the longest text spends.
     """
     noise: list[int] = []
+    of_document: Counter[Any] = Counter()
     shared = 0
     placeholders: Counter[str] = Counter()
     verbatim: Counter[str] = Counter()
     for tagged in splits.values():
-        for words, pos, identifiers, *more in rows_of(tagged, *told(tagged)):
+        documents = _documents(tagged)
+        for document, (words, pos, identifiers, *more) in zip(
+            documents, rows_of(tagged, *told(tagged)), strict=True
+        ):
             text = privatizer.text(words, pos, identifiers, *more)
             noise.append(0)
             rows = zip(words, identifiers, text.words, text.groups, text.drawn, strict=True)
@@ -242,17 +246,29 @@ def word_counts(privatizer: Privatizer, splits: dict[str, pa.Table], copies: int
                     noise[-1] += is_drawn
                     shared += not is_drawn
                 elif shown != word:
-                    placeholders[identifier] += 1
+                    placeholders[shown.strip("<>")] += 1
                 else:
                     verbatim[kind(word, identifier)] += 1
+            of_document[document] += noise[-1]
     return {
         "documents": len(noise),
         "noise": sum(noise),
         "shared": shared,
-        "longest": copies * max(noise, default=0),
+        "longest": copies * max(of_document.values(), default=0),
         "placeholders": placeholders,
         "verbatim": verbatim,
     }
+
+
+def _documents(tagged: pa.Table) -> list[Any]:
+    """Return the document of each row: itself, or its source, which is released with each text."""
+    if NOISE not in tagged.column_names:
+        return tagged["example_id"].to_pylist()
+    rows = rows_of(tagged, "words", "segment")
+    return [
+        tuple(word for word, part in zip(words, parts, strict=True) if part == 0)
+        for words, parts in rows
+    ]
 
 
 def mentions(splits: dict[str, pa.Table]) -> dict[str, int] | None:

@@ -86,7 +86,7 @@ def statement(
     mechanism, scheme, claim = privatizer.mechanism, privatizer.scheme, privatizer.claim
     protected, delta = not np.isinf(privatizer.eta), privatizer.bound.delta
     gaps = [*scheme.not_covered(), *claim.conditions]
-    gaps += _of_entities(facts)
+    gaps += _of_written(facts)
     gaps += [claim.caveat] if claim.caveat else []
     gaps += [FINITE.format(delta=delta)] if 0 < delta < 1 else []
     protection = (D_X if claim.proof else NO_GUARANTEE) if protected else UNPROTECTED
@@ -168,9 +168,8 @@ def plain_words(content: Mapping[str, Any]) -> str:
         + counts["shared"]
         + sum(sum(counts[of].values()) for of in ("placeholders", "verbatim"))
     )
-    scope = (
-        f"within their part of speech ({', '.join(categories)})" if categories else "all of them"
-    )
+    whole = "those of entities" if content.get("protect") == "entities" else "all of them"
+    scope = f"within their part of speech ({', '.join(categories)})" if categories else whole
     longest, replaced = content["budget_of_the_longest"], content["strength"]
     weak = ["WEAK: this level protects next to nothing.", ""] if is_weak(content) else []
     losses = [
@@ -232,19 +231,29 @@ def _within(facts: Mapping[str, Any]) -> str:
     return "Of entities and their mentions: " if facts.get("protect") == "entities" else ""
 
 
-def _of_entities(facts: Mapping[str, Any]) -> list[str]:
-    """Return what a release leaves open that protects entities alone, with its counts."""
-    mentions = facts.get("mentions")
-    if not mentions:
+def _of_written(facts: Mapping[str, Any]) -> list[str]:
+    """Return what a release of kind generate leaves open, with its counts."""
+    if facts.get("kind") != "generate":
         return []
-    some, none, every = mentions["some"], mentions["none"], sum(mentions.values())
-    return [
-        "Words of a source that belong to no subject or object, and words of a text that belong to "
-        "no mention of one.",
-        f"Of {every} entities the texts mention {some} in part and {none} in other words or not at "
-        "all. There only words of the entity, proper nouns and numbers are protected.",
-        "A source is released once with each of its texts, with fresh noise: its losses add up.",
+    gaps = [
+        "The signs that part triples.",
+        "A source is released once with each of its texts, with fresh noise: its losses add up, "
+        "and they are counted together.",
     ]
+    if facts["protect"] == "entities":
+        gaps += [
+            "Words of a source that belong to no subject or object, and words of a text that "
+            "belong to no mention of one.",
+            "Which words of an example are the same: they are released as the same word.",
+        ]
+    if mentions := facts.get("mentions"):
+        some, none, every = mentions["some"], mentions["none"], sum(mentions.values())
+        gaps.append(
+            f"Of {every} entities the texts mention {some} in part and {none} in other words or "
+            "not at all. There only words of the entity, words that begin alike, names and numbers "
+            "are protected."
+        )
+    return gaps
 
 
 def is_weak(content: Mapping[str, Any]) -> bool:

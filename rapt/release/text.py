@@ -25,7 +25,8 @@ from rapt.release.ledger import Account, Ledger, Loss, checked
 from rapt.table_cache import TAGGER, cached_table
 from rapt.text import language
 from rapt.text.table import EmbeddingTable
-from rapt.text.tagging import Tagged, Tagger, read
+from rapt.text.tagged import Tagged
+from rapt.text.tagging import Tagger, read
 from rapt.utils.errors import RaptError, not_allowed, wrong_eta
 
 AGAIN = (
@@ -297,7 +298,7 @@ def _fates(part: Tagged, prepared: Words, released: list[str]) -> Iterator[Word]
         if group != VERBATIM:
             yield Word(word, new, NOISE if is_drawn else SHARED, space_after)
         elif shown != word:
-            yield Word(word, new, f"{PLACEHOLDER}{identifier}", space_after)
+            yield Word(word, new, PLACEHOLDER + shown.strip("<>"), space_after)
         else:
             yield as_it_is(word, identifier, space_after)
 

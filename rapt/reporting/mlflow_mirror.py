@@ -147,7 +147,7 @@ def record(results: Results, cell: Cell) -> Record:
     attacks = _attacks(results, cell) if cell.plan.kind in TUNED else {}
     digests = (results.raw_gates[task] or {}).get("sha256", {})
     return Record(
-        name=f"{cell.plan.kind}-{name}" if cell.plan.kind in (LOCAL, SCORE) else name,
+        name=f"{LOCAL}-{name}" if cell.plan.kind == LOCAL else name,
         tags={
             KIND: cell.plan.kind,
             CELL: name,
@@ -174,7 +174,11 @@ def _params(p: Params, cell: Cell) -> dict[str, str]:
         section = getattr(p, f"{name}s").get(factors.get(name))
         if section:
             found |= flat(name, section.model_dump())
-    return found | (flat("train", p.train.model_dump()) if cell.plan.kind in TUNED else {})
+    if cell.plan.kind in TUNED:
+        found |= flat("train", p.train.model_dump())
+        if p.tasks[factors["task"]].references:
+            found |= flat("decoding", p.decoding.model_dump())
+    return found
 
 
 def _metrics(
@@ -187,6 +191,8 @@ def _metrics(
     for prefix, attack in attacks.items():
         found |= _summary(prefix, tables.shown(results, attack))
     has_accuracy = cell.plan.kind in TUNED and tables.classifies(results, cell)
+    for score in results.of(SCORE, **cell.factors) if cell.plan.kind in TUNED else ():
+        found |= _summary("", score.content.metrics if score.content else {})
     for row in tables.utility_of(results, cell) if has_accuracy else ():
         prefix = f"{LOCAL}/" if row.with_local else ""
         found |= {f"{prefix}{name}": getattr(row, name) for name in ("accuracy", "over_local")}

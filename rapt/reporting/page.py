@@ -15,7 +15,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from vl_convert import javascript_bundle
 
-from rapt.grid import order, sorted_etas
+from rapt.analysis.written import signature
+from rapt.grid import SCORE, order, sorted_etas
 from rapt.reporting import tables, text, word_tables
 from rapt.reporting.charts import Figure
 from rapt.reporting.claims import MARGIN, claims
@@ -105,6 +106,7 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         utility=tables.grids([row for row in utility if row.on_grid]),
         studies=[row for row in utility if not row.on_grid],
         written=by_task(results),
+        signature=signature() if results.of(SCORE) else "",
         overview=Overview(privacy),
         privacy=tables.grids([row for row in privacy if not row.unprotected]),
         differences=differences(results),

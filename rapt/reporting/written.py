@@ -10,6 +10,7 @@ from rapt.grid import SCORE, is_unprotected
 from rapt.results.reader import Cell, Results
 
 ALL = "all"
+OF = "bleu_of_"  # before a group, in the metrics of a cell
 
 
 @dataclass(frozen=True)
@@ -72,10 +73,10 @@ def _rows(results: Results, cell: Cell) -> Iterator[Written]:
         return metric.mean if metric else None
 
     names = cell.content.metrics if cell.content else {}
-    groups = [name.removeprefix("bleu_") for name in names if name.startswith("bleu_")]
-    for group in (ALL, *(name for name in groups if name != "lower")):
+    groups = [name.removeprefix(OF) for name in names if name.startswith(OF)]
+    for group in (ALL, *groups):
         of_all = group == ALL
-        name = "bleu" if of_all else f"bleu_{group}"
+        name = "bleu" if of_all else f"{OF}{group}"
         bleu = cell.metric(name)
         of = cell if of_all else None
         yield Written(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rapt import defaults
+from rapt.data import triples
 from rapt.privacy import strength
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.mechanisms import wordwise_mechanism
@@ -25,6 +26,7 @@ from rapt.release.statement import Counts
 from rapt.release.text import (
     AGAIN,
     NOISE,
+    PIECE,
     PLACEHOLDER,
     VERBATIM_KIND,
     TextPrivatizer,
@@ -36,7 +38,8 @@ from rapt.release.text import (
 from rapt.serving.protocol import Text, readable
 from rapt.text.mentions import PROTECTED
 from rapt.text.table import EmbeddingTable
-from rapt.text.tagging import NOTHING, Tagged, Tagger
+from rapt.text.tagged import NOTHING, Tagged
+from rapt.text.tagging import Tagger
 from rapt.tuning.inference_spec import Contract
 from rapt.utils.errors import RaptError
 
@@ -187,30 +190,45 @@ class Repeater:
     def _release(self, texts: Sequence[str]) -> list[tuple[list[Word], Vectors]]:
         """Privatize each text, with its words' vectors (n, d), of which most models take none."""
         if self._privatizer:
-            tagged = self._privatizer.tagged(texts)
-            protect, shared = self.contract.statement.protect, None
             if self.contract.kind == "generate":
-
-                def shared(part: Tagged) -> list[int]:
-                    return PROTECTED[protect](part, NOTHING).noise
-
-            released = self._privatizer.release_tagged(
-                texts,
-                tagged,
-                account=NOWHERE,
-                shared=shared,  # not all words are sent
-            )
-            if protect == "entities":
-                self.maps = [
-                    Map(reduce(Tagged.then, parts, NOTHING), [word.released for word in words])
-                    for parts, words in zip(tagged, released, strict=True)
-                ]
+                return self._release_sources(self._privatizer, texts)
+            released = self._privatizer.release(texts, account=NOWHERE)  # not all words are sent
             return [(words, NO_VECTORS) for words in released]
         tagged = tagged_pieces(Tagger(self._tagger), texts)
         whole = [[word for piece in pieces for word in _as_they_are(piece)] for pieces in tagged]
         if self._of_vectors is None:
             return [(words, NO_VECTORS) for words in whole]
         return [_represented(self._of_vectors, words) for words in whole]
+
+    def _release_sources(
+        self, privatizer: TextPrivatizer, sources: Sequence[str]
+    ) -> list[tuple[list[Word], Vectors]]:
+        """Privatize sources of kind generate, and keep the maps of their entities."""
+        protect = self.contract.statement.protect
+        for number, source in enumerate(sources, start=1):
+            if len(source) > PIECE:
+                raise RaptError(
+                    f"text {number}: got {len(source)} characters, expected at most {PIECE}."
+                )
+            if protect == "entities" and not triples.are_in(source):
+                raise RaptError(
+                    f"text {number}: got a text that is not all triples, expected SUBJECT | "
+                    "PREDICATE | OBJECT, with && between two: only their entities are protected."
+                )
+        privatizer.check(sources)
+        tagged = [list(each) for each in tagged_pieces(Tagger(self._tagger), sources)]
+        released = privatizer.release_tagged(
+            sources,
+            tagged,
+            account=NOWHERE,  # not all words are sent
+            shared=lambda part: PROTECTED[protect](part, NOTHING).noise,
+        )
+        if protect == "entities":
+            self.maps = [
+                Map(reduce(Tagged.then, parts, NOTHING), [word.released for word in words])
+                for parts, words in zip(tagged, released, strict=True)
+            ]
+        return [(words, NO_VECTORS) for words in released]
 
     def _plain_copies(self, count: int) -> Iterator[list[str]]:
         """Draw a sequence of plain words for each text, privatized anew."""

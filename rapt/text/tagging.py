@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
-from typing import NamedTuple
 
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -12,43 +11,12 @@ from spacy.tokens import Doc
 from rapt.text import identifiers
 from rapt.text.characters import visible
 from rapt.text.language import of_tagger
+from rapt.text.tagged import Tagged
 from rapt.utils.batches import by_size
 from rapt.utils.errors import RaptError
 
 CHARACTERS = 100_000  # tagged at a time
 UNSEEN = "\ufffd"
-
-
-class Tagged(NamedTuple):
-    """The words of one text, in order; white space is not a word.
-
-    Attributes:
-        words: as they stand.
-        pos: Universal POS tags, in context.
-        space_after: whether white space follows.
-        identifiers: the kind of identifier that each is, or is a part of; None where it is none.
-    """
-
-    words: list[str]
-    pos: list[str]
-    space_after: list[bool]
-    identifiers: list[str | None]
-
-    def then(self, other: Tagged) -> Tagged:
-        """The words of both, one text after the other."""
-        return Tagged(
-            self.words + other.words,
-            self.pos + other.pos,
-            self.space_after + other.space_after,
-            self.identifiers + other.identifiers,
-        )
-
-    def part(self, at: slice) -> Tagged:
-        """Some of the words."""
-        return Tagged(self.words[at], self.pos[at], self.space_after[at], self.identifiers[at])
-
-
-NOTHING = Tagged([], [], [], [])
 
 
 class Tagger:

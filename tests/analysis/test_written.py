@@ -43,9 +43,9 @@ def test_bleu_is_that_of_sacrebleu(tmp_path: Path) -> None:
 def test_groups_are_scored_on_their_own() -> None:
     texts = ["A cat was on the mat .", "no"]
     found = written.by_group(texts, REFERENCES, ["seen", "not-seen"])
-    assert found["bleu_seen"] == pytest.approx(1)
-    assert found["bleu_not-seen"] < 0.1
-    assert "bleu_None" not in written.by_group(texts, REFERENCES, [None, None])
+    assert found["bleu_of_seen"] == pytest.approx(1)
+    assert found["bleu_of_not-seen"] < 0.1
+    assert "bleu_of_None" not in written.by_group(texts, REFERENCES, [None, None])
 
 
 def test_the_share_of_entities_that_are_told() -> None:

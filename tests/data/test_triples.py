@@ -16,4 +16,7 @@ def test_triples_are_a_line_of_text_and_back() -> None:
 def test_a_text_without_triples_has_no_entities() -> None:
     for text in ("one two", "one | two", "a | b | c && d"):
         assert not triples.are_in(text)
+    for part in ("", " ", "\u200b", "|", "& b", "x&&y", "b &"):
+        assert not triples.are_in(f"a | {part} | c"), part
+    assert triples.are_in("Johnson & Johnson | R&D | AT&T")
     assert triples.entities("one two") == []

@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 from threadpoolctl import threadpool_limits
 
 from rapt.privacy import privatizer as module
-from rapt.privacy.categories import Scheme
+from rapt.privacy.categories import VERBATIM, Scheme
 from rapt.privacy.mechanisms import PCT2T, T2T, Mechanism, TokenRepresentation
 from rapt.privacy.mechanisms.noise import spherical_noise
 from rapt.privacy.privatizer import Privatizer, Words
@@ -195,6 +195,16 @@ def test_a_word_without_noise_stands_as_it_is_even_if_unknown(table: EmbeddingTa
         ["unknown", "7", "7"], ["X", "NUM", "NUM"], [None, "number", "number"], [-1, 1, 1]
     )
     assert list(privatizer.privatize([text])) == [["unknown", "<number>", "<number>"]]
+
+
+def test_a_word_is_protected_if_its_category_is_in_one_of_its_places(
+    table: EmbeddingTable,
+) -> None:
+    privatizer = made(table, PCT, 0.1)
+    text = privatizer.text(["nouna", "nouna", "7"], ["X", "PROPN", "NUM"], noise=[0, 0, 2])
+    assert text.groups[0] == text.groups[1] != VERBATIM
+    first, second, _ = next(iter(privatizer.privatize([text])))
+    assert first == second
 
 
 def test_texts_with_and_without_shared_noise_go_together(table: EmbeddingTable) -> None:

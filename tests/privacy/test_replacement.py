@@ -26,7 +26,8 @@ from rapt.privacy.streams import stream
 from rapt.table_cache import MODEL, TAGGER
 from rapt.text.embeddings import build_table
 from rapt.text.table import EmbeddingTable
-from rapt.text.tagging import Tagged, Tagger
+from rapt.text.tagged import Tagged
+from rapt.text.tagging import Tagger
 from tests.conftest import SHARED
 
 PAPER = ("paper",)

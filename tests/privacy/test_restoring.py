@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rapt.privacy.restoring import Map
-from rapt.text.tagging import Tagged
+from rapt.text.tagged import Tagged
 
 SOURCE = [
     "Aarhus",
@@ -60,7 +60,8 @@ def test_two_originals_of_one_form_are_counted_and_the_first_is_taken() -> None:
 
 
 def test_a_word_that_says_nothing_is_put_back_in_its_entity_alone() -> None:
-    secret = of({"of": "with", "Invasion": "party", "Panama": "tea"}, ["Invasion", "of", "Panama"])
+    words = ["Invasion", "of", "Panama", "|", "year", "|", "1989"]
+    secret = of({"of": "with", "Invasion": "party", "Panama": "tea"}, words)
     assert secret.restore("A party with tea.") == "A Invasion of Panama."
     assert secret.restore("He left with tea.") == "He left with Panama."
 
@@ -72,3 +73,14 @@ def test_a_placeholder_is_a_form_as_others() -> None:
 @pytest.mark.parametrize("text", ["", "nothing of it"])
 def test_a_text_without_forms_stays(text: str) -> None:
     assert of(NOISY).restore(text) == text
+
+
+def test_letters_that_only_a_match_takes_for_each_other_are_put_back() -> None:
+    """The regular expression takes a dotless i for an i, lower case does not."""
+    assert of({"Aarhus": "an\u0131t\u0131"}).restore("ANITI is near.").endswith("is near.")
+
+
+def test_short_words_and_words_in_clear_are_no_forms() -> None:
+    secret = of({"Aarhus": "the", "Denmark": ".", "Airport": "runway"})
+    assert secret.restore("He sees the long runway .") == "He sees the long runway ."
+    assert secret.restore("the runway") == "Aarhus Airport"

@@ -182,7 +182,7 @@ def _seed(cell: PlannedCell, kept: float, k: int) -> dict[str, Any]:
         shares = {"precision": f1, "recall": f1, "f1": f1, "empirical_privacy": 1 - f1}
         return {"metrics": shares, "curves": {}}
     if cell.kind == "score":
-        metrics = {"bleu": 0.2 + 0.3 * kept + jitter, "bleu_seen": 0.3 + 0.3 * kept}
+        metrics = {"bleu": 0.2 + 0.3 * kept + jitter, "bleu_of_seen": 0.3 + 0.3 * kept}
         metrics |= {"bleu_lower": 0.25, "chrf": 0.4, "ter": 1.1 - 0.5 * kept, "entity_recall": 0.6}
         return {"metrics": metrics, "curves": {}}
     gain = {"t2t": 0.0, "pct2t": 0.06, "rapt": 0.075}.get(cell.factors["method"], 0.05)

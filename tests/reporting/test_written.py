@@ -29,7 +29,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> reader.Results:
     monkeypatch.chdir(tmp_path)
     p = synthetic.write(tmp_path, edit)
     for cell in reader.load(p).of("local", task="texts"):
-        metrics = {"bleu": 0.208, "bleu_seen": 0.24, "bleu_human": 0.458}
+        metrics = {"bleu": 0.208, "bleu_of_seen": 0.24, "bleu_human": 0.458}
         one = {name: {"mean": value, "sd": None, "n": 1} for name, value in metrics.items()}
         synthetic.write_cell(cell.plan, metrics=one)
     return reader.load(params.load())
@@ -58,6 +58,7 @@ def test_the_page_the_file_and_the_terminal_say_the_same(
     writer.write(results)
     page = Path("reports/report.html").read_text()
     assert "BLEU of the source as it is: 20.8." in page
+    assert "nrefs:var|case:mixed|eff:no|tok:13a|smooth:exp|version:" in page
     assert "One reference against the others: 45.8." in page
     with Path("reports/tables/written.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -85,9 +86,9 @@ def test_a_cell_that_has_not_run_says_what_runs_it(results: reader.Results) -> N
     assert row.command in Path("reports/report.html").read_text()
 
 
-def test_a_run_of_mlflow_has_the_scores(results: reader.Results) -> None:
-    cell = results.of("score")[0]
+def test_the_run_of_the_model_that_wrote_has_the_scores(results: reader.Results) -> None:
+    cell = next(cell for cell in results.of("train", task="texts"))
     record = mlflow_mirror.record(results, cell)
-    assert record.name == f"score-{cell.plan.cell}"
     assert {"bleu", "ter", "entity_recall"} <= {name for name, _, _ in record.metrics}
-    assert "accuracy" not in {name for name, _, _ in record.metrics}
+    assert record.params["decoding.beams"] == "5"
+    assert "over_local" not in {name for name, _, _ in record.metrics}

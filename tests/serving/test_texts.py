@@ -19,7 +19,7 @@ from rapt.tuning.inference_spec import Contract
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.serving.conftest import Served, statement, tuned
-from tests.serving.test_predict import Rapt
+from tests.serving.test_predict import Rapt, repeater
 from tests.serving.test_predict import rapt as rapt
 from tests.tuning.families import FAMILIES
 
@@ -132,3 +132,35 @@ def test_spacing_is_told_to_a_model_that_writes_alone(writes: Path, model: Adapt
 def test_what_is_written_is_not_combined(writes: Path, rapt: Rapt, tmp_path: Path) -> None:
     done = rapt("--adapter", writes, "film", "--combine", tmp_path, "--release", writes)
     assert done.error.startswith(("combine: got rows with an adapter that writes", "release: got"))
+
+
+@pytest.mark.parametrize("text", ["Ann has diabetes", "Ann|has|diabetes", "Ann | has diabetes"])
+def test_a_text_that_is_not_all_triples_is_not_sent(
+    echo: tuple[Echo, Served], rapt: Rapt, text: str
+) -> None:
+    """Its words would stay in clear, as entities alone are protected."""
+    provider, served = echo
+    done = rapt("--adapter", served.url, text)
+    assert done.error.startswith("text 1: got a text that is not all triples, expected SUBJECT")
+    assert "Ann" not in done.error
+    assert provider.sent == []
+    assert b"diabetes" not in served.received
+
+
+def test_a_written_text_is_one_line_of_a_terminal(
+    echo: tuple[Echo, Served], rapt: Rapt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider, served = echo
+    monkeypatch.setattr(provider, "write", lambda texts: ["\x1b]0;pwn\x07one\nsecond"] * len(texts))
+    done = rapt("--adapter", served.url, SOURCES[0])
+    assert done.out == "]0;pwn one second\n"
+
+
+def test_words_that_say_little_are_not_put_back(writes: Path, folder: Path) -> None:
+    """The tagger has to tell them, whatever the mechanism's categories are."""
+    contract = Adapted(writes).contract
+    told = replace(contract.statement, mechanism="t2t", categories=None)
+    privatize = repeater(replace(contract, statement=told), folder)
+    privatize([["School of Arts | city | Paris"]])
+    (secret,) = privatize.maps
+    assert not any("of" in originals for originals in secret.originals.values())

@@ -7,9 +7,21 @@ from pathlib import Path
 import pytest
 
 from rapt.text import mentions
-from rapt.text.mentions import NO_NOISE, NONE, SOME, WHOLE, Shared, form, of_entities, of_words
-from rapt.text.tagging import NOTHING, Tagged, Tagger
+from rapt.text.mentions import (
+    NO_NOISE,
+    NONE,
+    SOME,
+    WHOLE,
+    Shared,
+    akin,
+    form,
+    of_entities,
+    of_words,
+)
+from rapt.text.tagged import NOTHING, Tagged
+from rapt.text.tagging import Tagger
 from rapt.utils import files
+from rapt.utils.errors import RaptError
 from tests.data.conftest import shared as shared
 
 SOURCE = "Aarhus Airport | cityServed | Aarhus, Denmark && Aarhus Airport | runways | 2"
@@ -94,3 +106,37 @@ def test_few_real_entities_are_left(tagger: Tagger, shared: Path) -> None:
     total = sum(counts.values())
     assert 0.65 < counts[WHOLE] / total < 0.9
     assert counts[NONE] / total < 0.1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "Alan Bean | nickname |  && Alan Bean | birthPlace | Texas",
+        "Ann | knows",
+        "Ann | knows | Bob | Eve",
+        "Ann Miller has diabetes",
+        "| knows | Bob",
+    ],
+)
+def test_a_source_that_is_not_all_triples_is_refused(tagger: Tagger, source: str) -> None:
+    """Else its subjects and objects would be taken for predicates, which stay in clear."""
+    with pytest.raises(RaptError, match=r"^a source: got (marks|no triples)") as error:
+        of_entities(*tagger.texts([source]), NOTHING)
+    assert "Ann" not in str(error.value)
+
+
+def test_words_that_begin_alike_and_capitals_in_a_sentence_are_protected(tagger: Tagger) -> None:
+    text = "He is Texan by birth. He eats potatoes in Swiss huts."
+    found, both = of(tagger, "Bean | birthPlace | Texas && Bean | food | Potato", text)
+    words = protected(found, both)
+    assert {"Texan", "potatoes", "Swiss"} <= words.keys()
+    assert "He" not in words  # a sentence begins with it
+    # They are no word of an entity, so they have noise of their own.
+    assert words["Texan"] == [both.words.index("Texan")]
+
+
+def test_akin_is_but_for_the_last_letter() -> None:
+    assert akin("texa", "texan")
+    assert akin("italy", "italian")
+    assert not akin("park", "paris")
+    assert not akin("us", "usa")
