@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rapt.text.characters import visible
-
 WITHIN, BETWEEN = " | ", " && "
 
 
@@ -32,7 +30,12 @@ def entities(source: str) -> list[str]:
 def are_in(text: str | None) -> bool:
     """Whether a text is of triples alone, whose parts are there and hold no marks themselves."""
     triples = [triple.split(WITHIN) for triple in (text or "").split(BETWEEN)]
-    parts = [visible(part).split() for triple in triples for part in triple]
+    parts = [_printed(part).split() for triple in triples for part in triple]
     whole = all(words and not {"|", "&", "&&"} & {words[0], words[-1]} for words in parts)
     within = all("|" not in word and "&&" not in word for words in parts for word in words)
     return whole and within and all(len(triple) == 3 for triple in triples)
+
+
+def _printed(text: str) -> str:
+    """Return a text without what is not printed, as a word of nothing else is none."""
+    return "".join(character for character in text if character.isprintable())

@@ -31,8 +31,8 @@ class Map:
     def __init__(self, source: Tagged, released: Sequence[str]) -> None:
         """Read the map of a source of triples from its release, word for word.
 
-        A single word is no form if it says little by itself, before or after, or if a word of the
-        source that stays in clear is the same.
+        A single word is no form if it says little by itself, before or after. Nor is one that also
+        stands in clear in the source.
         """
         self.originals: dict[tuple[str, ...], list[str]] = {}
         spans = entities(source)

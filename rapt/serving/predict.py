@@ -112,7 +112,10 @@ def predict(
     for line in privatize.said(counts):
         print(line, file=sys.stderr)
     if contract.kind == "generate":
-        for source, received, of in zip_longest(sent, written(provider, sent), privatize.maps):
+        from rapt.text.characters import visible
+
+        for source, told, of in zip_longest(sent, written(provider, sent), privatize.maps):
+            received = " ".join(visible(told).split())  # one line, whatever the provider sent
             _echo_written(source, received, of.restore(received) if of else received, json, show)
         return
     answers: Iterable[list[float]] = asked(provider, sent)
@@ -198,7 +201,7 @@ def _hold(contract: Contract, release: Path) -> None:
             f"release: got {str(release)!r}, expected a release: it holds no statement.json."
         )
     own = files.read_json(path)
-    told = {"kind": contract.kind} | {name: getattr(contract.statement, name) for name in HELD}
+    told = {name: getattr(contract.statement, name) for name in HELD} | {"kind": contract.kind}
     for field in told:
         if own.get(field) != told[field]:
             raise RaptError(

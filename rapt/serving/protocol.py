@@ -10,7 +10,6 @@ from typing import Annotated, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from rapt.text.characters import visible
 from rapt.tuning.inference_spec import NAME, Contract, fitting
 from rapt.utils.errors import RaptError, did_you_mean
 
@@ -90,9 +89,7 @@ def asked(provider: Provider, texts: Sequence[Text]) -> Iterator[list[float]]:
 def written(provider: Provider, texts: Sequence[Text]) -> Iterator[str]:
     """Yield what a provider writes for each text, in requests of a few: writing takes seconds."""
     for start in range(0, len(texts), WRITTEN):
-        for text in provider.write([*texts[start : start + WRITTEN]]):
-            # One line of a terminal, whatever the provider sent.
-            yield " ".join(visible(text).split())
+        yield from provider.write([*texts[start : start + WRITTEN]])
 
 
 def read(kind: TypeAdapter[T], content: bytes, where: str) -> T:

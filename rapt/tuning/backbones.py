@@ -273,10 +273,10 @@ def check_vectors(model: PreTrainedModel | PeftModel, vectors: Tensor | None) ->
 def activations(model: PreTrainedModel | PeftModel, batch: Batch) -> Tensor:
     """Compute the last hidden state of each of the batch's own tokens, float32 (batch, length, h).
 
-    Virtual tokens precede the text and its special tokens, and are dropped from the output, but not
-    from that of a model that translates, whose decoder reads them: `of_virtual_tokens`. A batch
-    may be padded on either side. It is computed with its padding on the right, where every family
-    counts positions from the first token on.
+    Virtual tokens precede the text and its special tokens, and are dropped from the output. Of a
+    model that translates they stay, as its decoder reads them: `of_virtual_tokens`. A batch may be
+    padded on either side. It is computed with its padding on the right, where every family counts
+    positions from the first token on.
     """
     inputs = {
         "input_ids": batch.tokens,
