@@ -87,9 +87,9 @@ class Cell:
         return self.content.upper_bounds.get(name) if self.content else None
 
     def by_seed(self, metric: str) -> dict[int, float]:
-        """Return one metric by seed."""
+        """Return one metric by seed; none of a cell that lacks it, as accuracy where texts are."""
         seeds = self.content.seeds if self.content else []
-        return {seed.seed: seed.metrics[metric] for seed in seeds}
+        return {seed.seed: seed.metrics[metric] for seed in seeds if metric in seed.metrics}
 
     def curves(self) -> dict[str, list[list[float]]]:
         """Return each curve by name: a list for each seed, with one value for each epoch."""
