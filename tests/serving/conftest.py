@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 import torch
 import uvicorn
-from transformers import AutoConfig, AutoTokenizer, BertModel
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, BertModel
 
 from rapt.serving.loopback import listening
 from rapt.serving.model import Adapted
@@ -26,6 +26,7 @@ from rapt.utils import files
 from tests.release.conftest import FOUR
 from tests.release.conftest import folder as folder
 from tests.tuning.conftest import backbone as backbone
+from tests.tuning.families import FAMILIES
 
 PLAIN = ["film", "plot", "saw"]
 
@@ -50,6 +51,16 @@ def statement(folder: Path, **more: Any) -> dict[str, Any]:
         "labels": ["no", "yes"],
         **more,
     }
+
+
+def write_gpt2(folder: Path) -> None:
+    """A tiny random language model."""
+    make_tokenizer, make_model = FAMILIES["gpt2"]
+    tokenizer = make_tokenizer()
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = make_model(len(tokenizer)).config
+    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
 
 
 def tuned(release: Path, backbone: Path, epochs: int = 1, max_tokens: int = 8) -> Path:

@@ -10,15 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
 
 from rapt.serving.model import Adapted
 from rapt.serving.protocol import check
 from rapt.utils import files
-from tests.serving.conftest import Served, statement, tuned
+from tests.serving.conftest import Served, statement, tuned, write_gpt2
 from tests.serving.test_predict import Rapt, repeater
 from tests.serving.test_predict import rapt as rapt
-from tests.tuning.families import FAMILIES
 
 LETTERS = ["good", "bad", "so"]  # one token each for the tiny model
 
@@ -27,12 +25,7 @@ LETTERS = ["good", "bad", "so"]  # one token each for the tiny model
 def asked(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Path:
     """An adapter that was tuned on questions."""
     root = tmp_path_factory.mktemp("questions")
-    make_tokenizer, make_model = FAMILIES["gpt2"]
-    tokenizer = make_tokenizer()
-    tokenizer.save_pretrained(root / "gpt2")
-    torch.manual_seed(0)
-    config = make_model(len(tokenizer)).config
-    AutoModelForCausalLM.from_config(config).save_pretrained(root / "gpt2")
+    write_gpt2(root / "gpt2")
     more = {"kind": "choose", "labels": LETTERS}
     files.write_json(root / "release/statement.json", statement(folder, **more))
     rows = {

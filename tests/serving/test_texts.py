@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-import torch
-from transformers import AutoModelForCausalLM
 
 from rapt.serving.model import Adapted
 from rapt.serving.protocol import Text, check
@@ -18,10 +16,9 @@ from rapt.tuning.config import Decoding
 from rapt.tuning.inference_spec import Contract
 from rapt.utils import files
 from rapt.utils.errors import RaptError
-from tests.serving.conftest import Served, statement, tuned
+from tests.serving.conftest import Served, statement, tuned, write_gpt2
 from tests.serving.test_predict import Rapt, repeater
 from tests.serving.test_predict import rapt as rapt
-from tests.tuning.families import FAMILIES
 
 SOURCES = ["Bob | likes | Alice", "Alice | met | Paris", "story | in | Paris"] * 3
 
@@ -30,12 +27,7 @@ SOURCES = ["Bob | likes | Alice", "Alice | met | Paris", "story | in | Paris"] *
 def writes(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Path:
     """An adapter that was tuned to write."""
     root = tmp_path_factory.mktemp("texts")
-    make_tokenizer, make_model = FAMILIES["gpt2"]
-    tokenizer = make_tokenizer()
-    tokenizer.save_pretrained(root / "gpt2")
-    torch.manual_seed(0)
-    config = make_model(len(tokenizer)).config
-    AutoModelForCausalLM.from_config(config).save_pretrained(root / "gpt2")
+    write_gpt2(root / "gpt2")
     more = {"kind": "generate", "protect": "entities", "labels": None}
     files.write_json(root / "release/statement.json", statement(folder, **more))
     for split, own in (("train", [1, 1]), ("test", [0, 0])):
@@ -130,8 +122,9 @@ def test_spacing_is_told_to_a_model_that_writes_alone(writes: Path, model: Adapt
 
 
 def test_what_is_written_is_not_combined(writes: Path, rapt: Rapt, tmp_path: Path) -> None:
-    done = rapt("--adapter", writes, "film", "--combine", tmp_path, "--release", writes)
-    assert done.error.startswith(("combine: got rows with an adapter that writes", "release: got"))
+    own = writes.parents[1] / "release"
+    done = rapt("--adapter", writes, SOURCES[0], "--combine", tmp_path, "--release", own)
+    assert done.error.startswith("combine: got rows with an adapter that writes, expected none.")
 
 
 @pytest.mark.parametrize("text", ["Ann has diabetes", "Ann|has|diabetes", "Ann | has diabetes"])
