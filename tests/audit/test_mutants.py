@@ -398,13 +398,13 @@ def cached(release):
     """Each text is released once: the same text becomes the same again."""
     known: dict[str, list] = {}
 
-    def _release(self, raw, texts, *names, **how):
+    def release_tagged(self, raw, texts, *names, **how):
         for one, text in zip(raw, texts, strict=True):
             key = str(text)
             known[key] = known.get(key) or release(self, [one], [text], *names, **how)[0]
         return [known[str(text)] for text in texts]
 
-    return _release
+    return release_tagged
 
 
 class SpendsMore(Privatizer):
@@ -427,7 +427,7 @@ def test_mutant_on_the_way_of_a_release(broken: str, monkeypatch: pytest.MonkeyP
         shared(monkeypatch)
         expected = {"by workers", "by spaCy", "by datasets.map", "generator"}
     elif broken == "cached":
-        monkeypatch.setattr(TextPrivatizer, "_release", cached(TextPrivatizer._release))
+        monkeypatch.setattr(TextPrivatizer, "release_tagged", cached(TextPrivatizer.release_tagged))
     else:
         monkeypatch.setattr(release_text, "Privatizer", SpendsMore)
     assert {found.name for found in ways(SHARE, 8) if found.violated} == expected
