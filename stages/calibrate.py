@@ -1,15 +1,9 @@
 """Shares of words replaced by η, and a table's distances: `python -m stages.calibrate minilm`."""
 
-from typing import Any
-
-import numpy as np
-
 from rapt import params, paths
-from rapt.privacy.channel import PER
-from rapt.privacy.config import Calibrate
 from rapt.privacy.geometry import neighbour_distances, pairwise
 from rapt.privacy.mechanisms import PCT2T, T2T
-from rapt.privacy.replacement import TextCurve, text_curve
+from rapt.privacy.replacement import text_curve
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from stages import run
@@ -31,8 +25,8 @@ def main(embedding: str) -> None:
             "embedding": embedding,
             "words": how.words,
             "draws": how.draws,
-            "curves": {name: points(curve, how) for name, curve in curves.items()},
-            "targets": {name: targets(curve, how) for name, curve in curves.items()},
+            "curves": {name: curve.points(how.etas) for name, curve in curves.items()},
+            "targets": {name: curve.targets(how.replaced) for name, curve in curves.items()},
         },
     )
     neighbours = neighbour_distances(table, how.distances, p.seed)
@@ -47,39 +41,6 @@ def main(embedding: str) -> None:
             "categories": pairwise(table, how.distances, p.seed),
         },
     )
-
-
-def points(curve: TextCurve, how: Calibrate) -> list[dict[str, Any]]:
-    """Return, for each η, the shares of words replaced, with intervals, and the median N_w."""
-    rows = []
-    for eta in how.etas:
-        found = curve.replaced(float(eta))
-        shares = {
-            "replaced": found.known,
-            "protected": found.protected,
-            "all_words": found.all_words,
-        }
-        rows.append(
-            {"eta": eta}
-            | {
-                f"{name}{end}": getattr(share, of) if share else None
-                for name, share in shares.items()
-                for end, of in (("", "value"), ("_low", "low"), ("_high", "high"))
-            }
-            | {"n_w": PER * (1 - curve.median(float(eta)))}
-        )
-    return rows
-
-
-def targets(curve: TextCurve, how: Calibrate) -> list[dict[str, float | None]]:
-    """Return the η of each target share, with its interval; null where no η is too large."""
-    rows = []
-    for share in how.replaced:
-        found = curve.eta_for(share)
-        etas = {"eta": found.eta, "eta_low": found.low, "eta_high": found.high}
-        finite = {name: eta if np.isfinite(eta) else None for name, eta in etas.items()}
-        rows.append({"replaced": share, **finite})
-    return rows
 
 
 if __name__ == "__main__":

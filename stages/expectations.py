@@ -16,7 +16,7 @@ from great_expectations.core.batch_definition import BatchDefinition
 from great_expectations.data_context.types.base import ProgressBarsConfig
 from great_expectations.expectations.expectation import Expectation
 
-from rapt.results.gates import Finding
+from rapt.results.gates import Finding, Part
 from rapt.utils.errors import RaptError
 
 EXAMPLES = 20  # ids of offending rows in a finding
@@ -47,6 +47,17 @@ def in_set(column: str, name: str, values: Sequence[int | str], allowed: str) ->
     return [there(column, name), Rule(f"{name} are of the set", allowed, some)]
 
 
+def texts_in(column: str, name: str, low: int, high: int) -> list[Rule]:
+    """Expect texts in a column, none missing or empty, each of `low` to `high` characters."""
+    blank = gxe.ExpectColumnValuesToMatchRegex(column=column, regex=r"\S")
+    long = gxe.ExpectColumnValueLengthsToBeBetween(column=column, min_value=low, max_value=high)
+    return [
+        there(column, name),
+        Rule(f"{name} are not empty", "not only white space", blank),
+        Rule(f"{name} have the right length", f"{low} to {high} characters", long),
+    ]
+
+
 def check(
     rows: pd.DataFrame | Sequence[Mapping[str, Any]], split: str, rules: Iterable[Rule]
 ) -> list[Finding]:
@@ -59,21 +70,6 @@ def check(
         failed = int(result["unexpected_count"] if by_row else not passed)
         findings.append(_finding(split, rule.name, rule.allowed, checked, failed, offenders))
     return findings
-
-
-@dataclass(frozen=True)
-class Part:
-    """Rows of one split, each with an `example_id`, and flags that should be True.
-
-    Attributes:
-        split: its name.
-        rows: all of them with the same flags.
-        flags: the name of each flag's expectation and what it allows, by the flag.
-    """
-
-    split: str
-    rows: Sequence[Mapping[str, Any]]
-    flags: Mapping[str, tuple[str, str]]
 
 
 def check_flags(parts: Sequence[Part]) -> list[Finding]:

@@ -11,7 +11,7 @@ from rapt.data.prepare import SPLITS
 from rapt.results.gates import report, write
 from rapt.utils import files
 from stages import run
-from stages.expectations import Rule, check, flagged, in_set, there
+from stages.expectations import Rule, check, flagged, in_set, texts_in, there
 
 
 def main() -> None:
@@ -36,15 +36,16 @@ def _report(name: str, task: Task, gate: Gate) -> dict[str, Any]:
 
 
 def _rules(task: Task, gate: Gate, split: str) -> list[Rule]:
+    length = gate.min_characters, gate.max_characters
     enough = gxe.ExpectTableRowCountToBeBetween(min_value=gate.min_rows)
     unique = gxe.ExpectColumnValuesToBeUnique(column="example_id")
     rules = [Rule("enough rows", f"at least {gate.min_rows}", enough)]
     rules += [Rule("example ids are unique", "each once", unique)]
-    rules += _text_rules("text", "texts", gate)
-    rules += _text_rules("text_pair", "second texts", gate) if task.text_pair else []
+    rules += texts_in("text", "texts", *length)
+    rules += texts_in("text_pair", "second texts", *length) if task.text_pair else []
     if task.references:
         rules.append(there("references", "texts to write"))
-        rules += _text_rules("text_pair", "texts to write", gate) if split == "train" else []
+        rules += texts_in("text_pair", "texts to write", *length) if split == "train" else []
     if task.label:
         last = len(task.label.names) - 1
         rules += in_set("label", "labels", range(last + 1), f"0 to {last}")
@@ -57,17 +58,6 @@ def _rules(task: Task, gate: Gate, split: str) -> list[Rule]:
     if split == "train":
         rules.append(flagged("no evaluation text in training", "no such row", "is_new"))
     return rules
-
-
-def _text_rules(column: str, name: str, gate: Gate) -> list[Rule]:
-    low, high = gate.min_characters, gate.max_characters
-    blank = gxe.ExpectColumnValuesToMatchRegex(column=column, regex=r"\S")
-    long = gxe.ExpectColumnValueLengthsToBeBetween(column=column, min_value=low, max_value=high)
-    return [
-        there(column, name),
-        Rule(f"{name} are not empty", "not only white space", blank),
-        Rule(f"{name} have the right length", f"{low} to {high} characters", long),
-    ]
 
 
 def _attribute_rules(column: str, name: str, attribute: Attribute) -> list[Rule]:

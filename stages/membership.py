@@ -38,7 +38,7 @@ def main(attack: str, task: str, backbone: str, tuner: str, method: str, eta: st
     adapters = paths.adapter(f"{task}-{backbone}-{tuner}-{released(method, eta)}")
     contract = contract_of(adapters / "seed-0")
     statement = contract.statement
-    factors = {"attack": attack, **factors, "embedding": statement.embedding}
+    factors |= {"attack": attack, "embedding": statement.embedding}
     cell = cells.Cell("membership", f"{attack}-{adapters.name}", factors)
     members, others = (
         files.read_parquet(paths.tagged(task) / f"{split}.parquet") for split in ("train", "test")
@@ -49,22 +49,14 @@ def main(attack: str, task: str, backbone: str, tuner: str, method: str, eta: st
 
     def tune(tuned_on: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Tune shadows as `stages.train` did, from noise and beginnings of their own."""
-        release = p.method(method)
-        privatizer = seeded.privatizer(
-            statement.embedding, release.mechanism, release.categories, eta
-        )
-        copies = {
-            k: seeded.Copy(privatizer, task, p.seed, k, release.plain_tokens)
-            for k in range(p.seeds, p.seeds + len(tuned_on))
-        }
-        facts = asdict(contract) | seeded.plain_facts(privatizer, release.plain_tokens)
-        return shadows.answers(
-            tuned_on,
-            candidates,
-            copies,
-            partial(run_of, p, cell.name, factors),
-            asdict(statement) | facts,
-        )
+        plain = p.method(method).plain_tokens
+        privatizer = seeded.privatizer_of(asdict(statement), eta)
+        facts = asdict(contract) | asdict(statement) | seeded.plain_facts(privatizer, plain)
+        copies = [
+            seeded.Copy(privatizer, task, p.seed, p.seeds + k, plain) for k in range(len(tuned_on))
+        ]
+        run = partial(run_of, p, cell.name, factors)
+        return shadows.answers(tuned_on, candidates, copies, run, facts)
 
     scores = how.fit(candidates["label"].to_numpy(), tune, p.seed)
     rankings = []

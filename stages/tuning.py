@@ -3,15 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
 
 from rapt import models, params, paths
-from rapt.analysis.intervals import of_accuracy
-from rapt.results import cells, predictions
-from rapt.results.predictions import Predictions
-from rapt.tuning.config import Denoising, PosteriorTarget, Run, Trained
+from rapt.analysis import outcome
+from rapt.results import cells
+from rapt.tuning.config import Denoising, PosteriorTarget, Run
 from rapt.tuning.parallel import train_cell
 from rapt.utils import files
 
@@ -43,47 +39,18 @@ def tune(
             if isinstance(of, PosteriorTarget):
                 runs = [replace(run, reconstruction=of) for run in runs]
         trained = train_cell(runs)
-    columns = ["example_id", *(["label"] if statement["labels"] else [])]
-    rows = {
-        split: files.read_parquet(release / f"seed-0/{split}.parquet", columns)
-        for split in ("train", "test")
-    }
-    intervals, baselines = _predicted(paths.predictions(kind, name), p, statement, rows, trained)
+    found = outcome.write(paths.predictions(kind, name), release, p.train, trained)
     cell.write(
         protection=statement["protection"],
         seeds=[one.result for one in trained],
-        intervals=intervals,
+        intervals=found.intervals,
         device=", ".join(sorted({one.device for one in trained})),
-        counts={split: len(of) for split, of in rows.items()},
-        baselines=baselines,
+        counts=found.counts,
+        baselines=found.baselines,
     )
     for one in trained:  # only now: a killed stage resumes from them
         if one.checkpoint:
             one.checkpoint.unlink()
-
-
-def _predicted(
-    path: Path,
-    p: params.Params,
-    statement: dict[str, Any],
-    rows: dict[str, pa.Table],
-    trained: Sequence[Trained],
-) -> tuple[dict[str, tuple[float, float]], dict[str, float]]:
-    """Write what was predicted of each text; return intervals and baselines of the accuracy."""
-    if statement["kind"] == "generate":
-        predictions.write_texts(path, rows["test"], [one.written or [] for one in trained])
-        return {}, {}
-    scored = {"train": rows["train"].filter(p.train.holds_out(len(rows["train"])))}
-    scored |= {"test": rows["test"]}
-    predicted = {
-        split: Predictions.of(scored[split], [one.logits[split] for one in trained])
-        for split in trained[0].logits
-    }
-    predictions.write(path, predicted)
-    baselines = {"majority": predicted["test"].majority}
-    if statement["kind"] == "choose":
-        baselines["chance"] = 1 / len(statement["labels"])
-    return {"accuracy": of_accuracy(predicted["test"].right)}, baselines
 
 
 def run_of(

@@ -24,6 +24,11 @@ ELSEWHERE = {
     "rapt/serving/repeater.py": "tests/serving/test_predict.py",
     "rapt/tuning/train_tfidf.py": "tests/tuning/test_tfidf.py",
     "rapt/attacks/shadows.py": "tests/stages/test_membership.py",
+    # What stages do with files, which their tests lay.
+    "rapt/analysis/outcome.py": "tests/stages/test_tuning.py",
+    "rapt/attacks/tagged_texts.py": "tests/stages/test_invert.py",
+    "rapt/privacy/release_checks.py": "tests/stages/test_gate_private.py",
+    "rapt/privacy/release_gate.py": "tests/stages/test_gate_private.py",
     # These share the page that others draw.
     "rapt/reporting/looks.py": "tests/reporting/test_figures.py",
     "rapt/reporting/word_figures.py": "tests/reporting/test_tables.py",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +23,7 @@ from rapt.utils import files
 def answers(
     tuned_on: NDArray[np.bool_],
     candidates: pa.Table,
-    copies: Mapping[int, Copy],
+    copies: Sequence[Copy],
     run: Callable[[Path, int, Path], Run],
     statement: Mapping[str, Any],
 ) -> NDArray[np.float64]:
@@ -32,8 +32,8 @@ def answers(
     Args:
         tuned_on: the sets, (s, n).
         candidates: n labelled texts, tagged.
-        copies: for each shadow's number how its texts are privatized, with noise of its own.
-        run: returns a run of the attacked cell, given release, number and the adapters' folder.
+        copies: how each shadow's texts are privatized, with noise of its own.
+        run: returns a run of the attacked cell, given release, copy's number and adapters' folder.
         statement: of the attacked release, as far as tuning reads it.
 
     Returns:
@@ -43,16 +43,16 @@ def answers(
     with TemporaryDirectory(dir=files.SCRATCH) as scratch:
         folder, runs = Path(scratch), []
         files.write_json(folder / "statement.json", statement)
-        for (k, copy), chosen in zip(copies.items(), tuned_on, strict=True):
-            copy.write({"train": candidates.filter(chosen)}, folder / f"seed-{k}")
+        for copy, chosen in zip(copies, tuned_on, strict=True):
+            copy.write({"train": candidates.filter(chosen)}, folder / f"seed-{copy.k}")
             of_vectors = copy.privatizer.mechanism.releases == "vectors"
             asked = as_written(
                 candidates,
                 copy.plain.words if copy.plain else [],
                 copy.privatizer.table if of_vectors else None,
             )
-            files.write_parquet(folder / f"seed-{k}/test.parquet", asked)
-            like = run(folder, k, folder / "adapters")
+            files.write_parquet(folder / f"seed-{copy.k}/test.parquet", asked)
+            like = run(folder, copy.k, folder / "adapters")
             # The attacker holds nothing out.
             runs.append(replace(like, train=like.train.model_copy(update={"held_out": 0.0})))
         trained = train_cell(runs)

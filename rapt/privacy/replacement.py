@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from scipy.stats import t as student
 
 from rapt.privacy.calibration import Calibrated, Curve, curve_over
 from rapt.privacy.categories import VERBATIM
-from rapt.privacy.channel import NORMAL_95, Rows, Share
+from rapt.privacy.channel import NORMAL_95, PER, Rows, Share
 from rapt.privacy.mechanisms import Wordwise
 from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.streams import stream
@@ -165,6 +165,37 @@ class TextCurve:
     def largest(self, share: float) -> float:
         """The largest η at which this share of protected words is replaced; 0, inf: see `Curve`."""
         return self.curve.largest(lambda eta: self.replaced(eta).protected.value >= share)
+
+    def points(self, etas: Sequence[str]) -> list[dict[str, Any]]:
+        """Return, for each η, the shares of words replaced, with intervals, and the median N_w."""
+        rows = []
+        for eta in etas:
+            found = self.replaced(float(eta))
+            shares = {
+                "replaced": found.known,
+                "protected": found.protected,
+                "all_words": found.all_words,
+            }
+            rows.append(
+                {"eta": eta}
+                | {
+                    f"{name}{end}": getattr(share, of) if share else None
+                    for name, share in shares.items()
+                    for end, of in (("", "value"), ("_low", "low"), ("_high", "high"))
+                }
+                | {"n_w": PER * (1 - self.median(float(eta)))}
+            )
+        return rows
+
+    def targets(self, shares: Sequence[float]) -> list[dict[str, float | None]]:
+        """Return the η of each target share, with its interval; null where no η is too large."""
+        rows = []
+        for share in shares:
+            found = self.eta_for(share)
+            etas = {"eta": found.eta, "eta_low": found.low, "eta_high": found.high}
+            finite = {name: eta if np.isfinite(eta) else None for name, eta in etas.items()}
+            rows.append({"replaced": share, **finite})
+        return rows
 
     def _known(
         self, shares: NDArray[np.float64], draws: int

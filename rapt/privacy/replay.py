@@ -17,8 +17,51 @@ from scipy.stats import binom
 
 from rapt.privacy.privatizer import Privatizer, Released, Words
 
-FALSE_ALARM = 1e-6  # of all tests of a release's copy together
+# Of the test on the replaced share, and of the sign tests of a release's copy together.
+FALSE_ALARM = 1e-6
 Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ReplayTest:
+    """Whether a release replaced as many words as its mechanism does.
+
+    The same words are privatized a second time, independently. Where a word is replaced in one and
+    not in the other, either is equally likely, whatever the word's own probability. Given their
+    number, the surplus is binomial: McNemar's exact test, with false-alarm rate 1e-6.
+
+    Attributes:
+        words: tested.
+        replaced: in the release.
+        expected: in the replay.
+        low: fewest, `high` most that `replaced` may be.
+    """
+
+    words: int
+    replaced: int
+    expected: int
+    low: int
+    high: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether `replaced` lies in the interval."""
+        return self.low <= self.replaced <= self.high
+
+
+def replay_test(released: Sequence[bool], replayed: Sequence[bool]) -> ReplayTest:
+    """Compare which words a release and a replay replaced."""
+    one, other = np.array([released, replayed], bool)
+    both, discordant = int((one & other).sum()), int((one ^ other).sum())
+    # `replaced` = both + (discordant words replaced in the release), Binomial(discordant, 1/2).
+    fewest = int(binom.ppf(FALSE_ALARM / 2, discordant, 0.5))
+    return ReplayTest(
+        words=len(one),
+        replaced=int(one.sum()),
+        expected=int(other.sum()),
+        low=both + fewest,
+        high=both + discordant - fewest,
+    )
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,21 @@ from rapt.utils.errors import RaptError
 # An expectation of one split: expectation, split, passed, checked, failed, allowed, examples.
 Finding = dict[str, Any]
 SHOWN = 5  # example ids in a message
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of one split, each with an `example_id`, and flags that should be True.
+
+    Attributes:
+        split: its name.
+        rows: all of them with the same flags.
+        flags: the name of each flag's expectation and what it allows, by the flag.
+    """
+
+    split: str
+    rows: Sequence[Mapping[str, Any]]
+    flags: Mapping[str, tuple[str, str]]
 
 
 def report(findings: list[Finding], **facts: Any) -> dict[str, Any]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import torch
 
+from rapt.utils.device import out_of_memory
+from rapt.utils.errors import RaptError
+
+T = TypeVar("T")
 POOL = 8  # batches among which texts of like length are put together
 
 
@@ -25,3 +30,39 @@ def by_length(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
     order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
     for start in range(0, len(order), size):
         yield order[start : start + size]
+
+
+def each_row(
+    batches: Iterable[list[int]], compute: Callable[[list[int]], Iterable[T]], lower: str
+) -> list[T]:
+    """Compute something of every row, in as many parts of a batch as memory requires.
+
+    Args:
+        batches: the rows of each batch; together 0 to n - 1.
+        compute: returns what is computed of each of some rows.
+        lower: the parameter that makes a single row smaller.
+
+    Returns:
+        what is computed of rows 0 to n - 1.
+
+    Raises:
+        RaptError: memory does not suffice for one row.
+    """
+
+    def computed(rows: list[int]) -> list[T]:
+        try:
+            return list(compute(rows))
+        except RuntimeError as error:
+            if not out_of_memory(error):
+                raise
+            if len(rows) == 1:
+                raise RaptError(
+                    f"got a device out of memory at one text, expected room for it. Lower {lower}."
+                ) from None
+        half = len(rows) // 2
+        return [*computed(rows[:half]), *computed(rows[half:])]
+
+    found: dict[int, T] = {}
+    for rows in batches:
+        found |= dict(zip(rows, computed(rows), strict=True))
+    return [found[row] for row in range(len(found))]

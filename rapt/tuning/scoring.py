@@ -7,11 +7,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from rapt.tuning.batches import by_length
+from rapt.tuning.batches import by_length, each_row
 from rapt.tuning.inputs import Batch, Split, collate, pooled
 from rapt.tuning.model import Classifier
-from rapt.utils.device import out_of_memory
-from rapt.utils.errors import RaptError
 
 
 def logits(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor:
@@ -35,23 +33,8 @@ def read_all(
     """Apply `of` to the activations of every text, one row for each, float32 on the CPU."""
 
     def read(rows: list[int]) -> Tensor:
-        """Compute the rows of a batch, in as many parts as memory requires."""
-        try:
-            batch = collate(split, rows, pad).to(model.head.weight.device)
-            return of(model.activations(batch), batch).float().cpu()
-        except RuntimeError as error:
-            if not out_of_memory(error):
-                raise
-            if len(rows) == 1:
-                raise RaptError(
-                    "got a device out of memory at one text, expected room for it. "
-                    "Lower max_tokens."
-                ) from None
-        half = len(rows) // 2
-        return torch.cat([read(rows[:half]), read(rows[half:])])
+        batch = collate(split, rows, pad).to(model.head.weight.device)
+        return of(model.activations(batch), batch).float().cpu()
 
     model.eval()
-    batches = list(by_length(split.lengths, batch_size))
-    found = torch.cat([read(rows) for rows in batches])
-    inverse = torch.tensor([row for rows in batches for row in rows]).argsort()
-    return found[inverse]
+    return torch.stack(each_row(by_length(split.lengths, batch_size), read, "max_tokens"))

@@ -23,12 +23,11 @@ from transformers import (
 )
 
 from rapt.tuning.backbones import has_virtual_tokens, translates, with_virtual_tokens
-from rapt.tuning.batches import by_length
+from rapt.tuning.batches import by_length, each_row
 from rapt.tuning.config import Decoding
 from rapt.tuning.inputs import NO_PLAIN, Split, collate
 from rapt.tuning.model import Writer
 from rapt.utils import files
-from rapt.utils.device import out_of_memory
 from rapt.utils.errors import RaptError
 from rapt.utils.progress import bar
 
@@ -154,27 +153,12 @@ def write(
     """
     pad, end = tokenizer.pad_token_id, tokenizer.eos_token_id
 
-    def one_batch(rows: list[int]) -> list[Tensor]:
-        """Write the texts of a batch, in as many parts as memory requires."""
-        try:
-            return list(_generated(model, split, rows, pad, end, decoding).cpu())
-        except RuntimeError as error:
-            if not out_of_memory(error):
-                raise
-            if len(rows) == 1:
-                raise RaptError(
-                    "got a device out of memory at one text, expected room for it. Lower "
-                    "decoding.beams."
-                ) from None
-        half = len(rows) // 2
-        return [*one_batch(rows[:half]), *one_batch(rows[half:])]
+    def one_batch(rows: list[int]) -> Tensor:
+        return _generated(model, split, rows, pad, end, decoding).cpu()
 
     model.eval()
     batches = list(by_length(split.lengths, batch_size))
-    found: dict[int, Tensor] = {}
-    for rows in bar(batches, "writing", len(batches)):
-        found |= dict(zip(rows, one_batch(rows), strict=True))
-    tokens = [found[row] for row in range(len(split))]
+    tokens = each_row(bar(batches, "writing", len(batches)), one_batch, "decoding.beams")
     texts = [str(tokenizer.decode(one, skip_special_tokens=True)) for one in tokens]
     lines = [text.strip().partition("\n")[0].strip() for text in texts]
     return lines, sum(end in one for one in tokens) / len(tokens)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from rapt.privacy import release_checks
+from rapt.privacy import originals
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import gate_private, privatize
@@ -18,7 +18,7 @@ from tests.stages.releases import workspace as workspace
 def test_the_gate_counts_all_words_and_replays_a_sample(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(release_checks, "REPLAYED", 100)
+    monkeypatch.setattr(originals, "REPLAYED", 100)
     findings = gate()
     for k, seed in enumerate(findings["replaced"]):
         before, after = protected(k)

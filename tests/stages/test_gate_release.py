@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rapt.privacy import release_checks
+from rapt.privacy import originals
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import privatize
@@ -110,7 +110,7 @@ def test_a_release_with_too_little_noise_is_stopped(workspace: Path) -> None:
 def test_half_the_noise_is_stopped_by_a_sample_of_the_words(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(release_checks, "REPLAYED", 250)
+    monkeypatch.setattr(originals, "REPLAYED", 250)
     assert gate()["passed"]
     statement = (RELEASE / "statement.json").read_text()
     privatize_anew("4")
