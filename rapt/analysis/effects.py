@@ -15,6 +15,8 @@ from rapt.analysis.intervals import CONFIDENCE
 
 # Seeds that an interval over seeds alone needs at least.
 FEWEST_SEEDS = 3
+# Of the verdicts of one family: how often any is wrong, half of it either way.
+FALSE_ALARMS = 0.05
 # The smallest p-value that is told apart from 0.
 TINY = 1e-15
 

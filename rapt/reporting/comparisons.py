@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.analysis.effects import Effect, holm, over_seeds, over_texts
+from rapt.analysis.effects import FALSE_ALARMS, Effect, holm, over_seeds, over_texts
 from rapt.analysis.intervals import CONFIDENCE, difference
 from rapt.grid import ATTACKED, sorted_etas
 from rapt.reporting import tables
@@ -19,8 +19,6 @@ from rapt.reporting.tables import Privacy, Tuned, groups, utility
 from rapt.results.reader import Cell, Results, label
 
 Verdict = Literal["higher", "lower", "undecided"]
-# Of the verdicts of one table, or of all claims: how often any is wrong, half of it either way.
-FALSE_ALARMS = 0.05
 
 
 class Pair(NamedTuple):

@@ -56,8 +56,7 @@ def decisions(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterato
                 **at_eta(row.label, row.eta),
                 "text": row.eta,
                 **_share("x", attack.attack_accuracy),
-                **_share("y", row.accuracy),
-                **{f"y_{end}": 100 * getattr(row, f"accuracy_{end}") for end in tables.ENDS},
+                **_measured("y", row, "accuracy"),
             }
             for label in looks
             for row in tuned
@@ -94,8 +93,8 @@ def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterat
                 {
                     **at_eta(u.label, u.eta),
                     "text": u.eta,
-                    **_share("x", p.empirical_privacy, p.empirical_privacy_sd),
-                    **_share("y", u.accuracy, u.accuracy_sd),
+                    **_measured("x", p, "empirical_privacy"),
+                    **_measured("y", u, "accuracy"),
                 }
                 for label in looks
                 for u in tuned
@@ -111,7 +110,7 @@ def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterat
                 name="pareto-" + "-".join([*group, name, slug(task), slug(target)]),
                 title=group_text(group),
                 caption=f"{group_text(group)} against {attack_text(*attack)}. Up and to the right "
-                "is better; every point is one η, its bars one standard deviation over seeds."
+                "is better; every point is one η, its bars 95 % intervals over texts and seeds."
                 f"{unproven(tables.doubt(every))}",
                 spoken="Accuracy against empirical privacy",
                 rows=[*rows, *_levels(tables.clean(utility, group), tuned[0])],
@@ -133,7 +132,7 @@ def accuracies(utility: Sequence[Utility]) -> Iterator[Figure]:
             {
                 **at_eta(row.label, row.eta),
                 "x": etas.index(row.eta),
-                **_share("y", row.accuracy, row.accuracy_sd),
+                **_measured("y", row, "accuracy"),
             }
             for row in own
         ]
@@ -141,8 +140,8 @@ def accuracies(utility: Sequence[Utility]) -> Iterator[Figure]:
             section="accuracy",
             name="accuracy-" + "-".join(group),
             title=group_text(group),
-            caption=f"Accuracy by η, {group_text(group)}. Dashed: nothing sent. Dotted: the most "
-            "frequent class.",
+            caption=f"Accuracy by η, {group_text(group)}, with 95 % intervals over texts and "
+            "seeds. Dashed: nothing sent. Dotted: the most frequent class.",
             spoken="Accuracy by η",
             rows=[*rows, *_levels(tables.clean(utility, group), own[0])],
             looks=looks_of(tables.labels(utility)) | LEVELS,
@@ -166,14 +165,13 @@ def privacies(privacy: Sequence[Privacy]) -> Iterator[Figure]:
             {
                 **at_eta(row.method, row.eta),
                 "x": etas.index(row.eta),
-                **_share("y", row.empirical_privacy, row.empirical_privacy_sd),
+                **_measured("y", row, "empirical_privacy"),
             }
             for row in sorted(own, key=lambda row: order(row.eta))
         ]
         for row in drawn:
             if row.unprotected:
-                level = _share("y", row.empirical_privacy, row.empirical_privacy_sd)
-                rows.append({"series": CLEAN_TEXT} | level)
+                rows.append({"series": CLEAN_TEXT} | _measured("y", row, "empirical_privacy"))
         # An inversion's baseline differs by method, as the words that they protect do.
         baselines = sorted({row.majority for row in own if row.majority is not None})
         rows += [{"series": NOTHING} | _share("y", 1 - baseline) for baseline in baselines]
@@ -181,8 +179,9 @@ def privacies(privacy: Sequence[Privacy]) -> Iterator[Figure]:
             section="privacy",
             name="privacy-" + "-".join(map(slug, group)),
             title=attack_text(*group),
-            caption=f"Empirical privacy by η, {attack_text(*group)}. Dotted: the baseline, an "
-            "attack that always answers the most frequent class." + unproven(tables.doubt(every)),
+            caption=f"Empirical privacy by η, {attack_text(*group)}, with 95 % intervals over "
+            "texts and seeds. Dotted: the baseline, an attack that always answers the most "
+            f"frequent class.{unproven(tables.doubt(every))}",
             spoken="Empirical privacy by η",
             rows=rows,
             looks=looks_of(methods) | LEVELS,
@@ -412,16 +411,24 @@ def _levels(clean: Utility | None, row: Utility) -> list[Row]:
     """Return the accuracy on clean text, without sending any, and of the baseline, if known."""
     levels: list[Row] = []
     if clean is not None:
-        levels.append({"series": CLEAN_TEXT, **_share("y", clean.accuracy, clean.accuracy_sd)})
-    for series, share in ((NOTHING_SENT, row.local), (MAJORITY, row.majority)):
-        if share is not None:
-            levels.append({"series": series, **_share("y", share)})
+        levels.append({"series": CLEAN_TEXT, **_measured("y", clean, "accuracy")})
+    if row.local is not None:
+        levels.append({"series": NOTHING_SENT, **_measured("y", row, "local")})
+    if row.majority is not None:
+        levels.append({"series": MAJORITY, **_share("y", row.majority)})
     return levels
 
 
-def _share(field: str, mean: float | None, sd: float | None = None) -> dict[str, float]:
-    """Return a mean that has run, in percent, with one standard deviation to both sides."""
-    return _spread(field, 100 * (mean or 0.0), None if sd is None else 100 * sd)
+def _measured(field: str, row: Utility | Privacy, column: str) -> dict[str, float]:
+    """Return a column that has run, in percent, with its 95 % interval if that is known."""
+    ends = {f"{field}_{end}": getattr(row, f"{column}_{end}") for end in tables.ENDS}
+    known = {name: rounded(100 * share) for name, share in ends.items() if share is not None}
+    return _share(field, getattr(row, column)) | known
+
+
+def _share(field: str, mean: float | None) -> dict[str, float]:
+    """Return a mean that has run, in percent."""
+    return _spread(field, 100 * (mean or 0.0))
 
 
 def _spread(field: str, mean: float, sd: float | None = None) -> dict[str, float]:

@@ -47,6 +47,7 @@ class Entry(Tuned):
     over_local: float | None
     over_local_low: float | None
     over_local_high: float | None
+    over_local_p: float | None
     against_local: str | None
     # The strongest attack on the release, and the share of protected words that it recovers.
     attack: str | None
@@ -74,15 +75,15 @@ def leaderboard(results: Results) -> list[Entry]:
     Cells at an η of their own are left out: equal η is not equal protection. So are lists of one.
     """
     attacks, lists = tables.privacy(results), defaultdict[Any, list[tuple[Utility, Right]]](list)
-    for cell in results.of("train"):
-        if level(cell.factors["eta"]) is None or "test" not in cell.predictions:
+    cells = {cell.plan.cell: cell.predictions for cell in results.of("train")}
+    for row in tables.utility(results):
+        predicted = cells.get(row.cell, {}) if row.kind == "train" else {}
+        if level(row.eta) is None or "test" not in predicted:
             continue
-        local = results.local(cell.factors["task"])
-        for row in tables.utility_of(results, cell):
-            own = cell.predictions["test"]
-            if row.with_local and local:
-                own = stacked(cell.predictions, local.predictions)
-            lists[(*row.group, row.eta, row.with_local)].append((row, own.right))
+        own, local = predicted["test"], results.local(row.task)
+        if row.with_local and local:
+            own = stacked(predicted, local.predictions)
+        lists[(*row.group, row.eta, row.with_local)].append((row, own.right))
     found = []
     for several in lists.values():
         if len(several) > 1:

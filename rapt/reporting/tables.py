@@ -9,7 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import chain, product
 from typing import Any, NamedTuple
 
-from rapt.analysis.intervals import difference, of_accuracy
+import numpy as np
+
+from rapt.analysis.effects import FALSE_ALARMS, holm, over_texts
+from rapt.analysis.intervals import of_accuracy
 from rapt.attacks.base import Attack, Inversion
 from rapt.baselines.combined import stacked
 from rapt.grid import ATTACKED, CLEAN, LOCAL, TUNED, is_unprotected, order, sorted_etas
@@ -67,9 +70,13 @@ class Utility(Tuned):
     chance: float | None
     # The accuracy of sending nothing, and how far this row is above it, text by text.
     local: float | None
+    local_low: float | None
+    local_high: float | None
     over_local: float | None
     over_local_low: float | None
     over_local_high: float | None
+    # Of no difference. `utility` corrects it for all protected rows of a task, or all clean ones.
+    over_local_p: float | None
     replaced_share: float | None
     command: str
 
@@ -81,11 +88,11 @@ class Utility(Tuned):
     @property
     def against_local(self) -> str | None:
         """Whether it is surely above sending nothing, or below it; None: not known."""
-        if self.over_local_low is None or self.over_local_high is None:
+        if self.over_local is None or self.over_local_p is None:
             return None
-        if self.over_local_low > 0:
-            return "better"
-        return "worse" if self.over_local_high < 0 else "undecided"
+        if self.over_local_p > FALSE_ALARMS:
+            return "undecided"
+        return "better" if self.over_local > 0 else "worse"
 
     @property
     def on_grid(self) -> bool:
@@ -220,7 +227,15 @@ def utility(results: Results) -> list[Utility]:
     the rows held out.
     """
     cells = [cell for kind in TUNED for cell in results.of(kind) if classifies(results, cell)]
-    return [row for cell in cells for row in utility_of(results, cell)]
+    rows = [row for cell in cells for row in utility_of(results, cell)]
+    families: dict[tuple[str, bool], dict[int, float]] = {}
+    for at, row in enumerate(rows):
+        if row.over_local_p is not None:
+            families.setdefault((row.task, row.unprotected), {})[at] = row.over_local_p
+    for family in families.values():
+        for at, p in zip(family, holm([*family.values()]), strict=True):
+            rows[at] = replace(rows[at], over_local_p=float(p))
+    return rows
 
 
 def classifies(results: Results, cell: Cell) -> bool:
@@ -229,7 +244,10 @@ def classifies(results: Results, cell: Cell) -> bool:
 
 
 def utility_of(results: Results, cell: Cell) -> Iterator[Utility]:
-    """Yield the row of a tuned cell, and the one with the local model if there is one."""
+    """Yield the row of a tuned cell, and the one with the local model if there is one.
+
+    Alone: `over_local_p` is not corrected.
+    """
     accuracy, local = cell.metric("accuracy"), results.local(cell.factors["task"])
     own, alone = cell.predictions, local.predictions if local else {}
     row = Utility(
@@ -243,7 +261,7 @@ def utility_of(results: Results, cell: Cell) -> Iterator[Utility]:
         majority=cell.baseline("majority"),
         exact_match=_mean(cell.metric("exact_match")),
         chance=cell.baseline("chance"),
-        local=_mean(local.metric("accuracy")) if local else None,
+        **_parts("local", local.metric("accuracy") if local else None, *ENDS),
         **_over_local(own, alone),
         replaced_share=results.replaced(cell.factors),
         command=cell.plan.command,
@@ -265,10 +283,15 @@ def utility_of(results: Results, cell: Cell) -> Iterator[Utility]:
 
 def _over_local(own: Mapping[str, Predictions], local: Mapping[str, Predictions]) -> dict[str, Any]:
     """Return how far a model is above sending nothing, in the columns of `Utility`."""
-    found: Sequence[float | None] = (None, None, None)
-    if "test" in own and "test" in local:
-        found = difference(own["test"].right, local["test"].right)
-    return dict(zip(("over_local", "over_local_low", "over_local_high"), found, strict=True))
+    found: Sequence[float | None] = (None, None, None, None)
+    if "test" in own and "test" in local and len(local["test"].examples) > 1:
+        over = own["test"].right.astype(np.float64) - local["test"].right
+        effect = over_texts([over[None]])
+        p = 2 * min(effect.above(0), effect.below(0))
+        found = (effect.mean, *(effect.interval() or (None, None)), p)
+    return dict(
+        zip(("over_local", *(f"over_local_{of}" for of in (*ENDS, "p"))), found, strict=True)
+    )
 
 
 def privacy(results: Results) -> list[Privacy]:
