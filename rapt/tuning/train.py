@@ -430,6 +430,8 @@ class Trainer:
     def reconstructs(self, split: Split, tuned: Collection[int]) -> dict[str, float]:
         """Score the reconstruction of sequences of plain tokens that were not tuned on, if any.
 
+        Their words may stand in others that were; those that do not are scored apart.
+
         Args:
             split: texts that were not tuned on.
             tuned: the sequences that were.
@@ -437,14 +439,20 @@ class Trainer:
         rows = [row for row, sequence in enumerate(split.sequences) if sequence not in tuned]
         if not (self.head and rows and isinstance(self.targets, Tensor)):
             return {}
+        known = self.targets[sorted(tuned)].unique()
 
-        def right(activations: Tensor, batch: Batch) -> Tensor:
+        def counted(activations: Tensor, batch: Batch) -> Tensor:
+            """Count each text's plain words, the right ones, and the same of unknown words."""
             targets, logits = self._reconstructed(activations, batch)
-            return (logits.argmax(-1) == targets).double().reshape(len(batch.labels), -1).mean(1)
+            is_right, is_new = logits.argmax(-1) == targets, ~torch.isin(targets, known)
+            counts = torch.stack([torch.ones_like(is_new), is_right, is_new, is_new & is_right], -1)
+            return counts.reshape(len(batch.labels), -1, 4).sum(1)
 
         size = self.run.train.batch_size
-        found = read_all(self.model, split.of(rows), self.pad, size, right)
-        return {"reconstruction_unseen": found.mean().item()}
+        found = read_all(self.model, split.of(rows), self.pad, size, counted).double().sum(0)
+        words, right, new, new_right = found.tolist()
+        scores = {"reconstruction_unseen": right / words}
+        return scores | ({"reconstruction_unseen_words": new_right / new} if new else {})
 
     def _reconstructed(self, activations: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the targets of n words, (n,) or (n, vocabulary), and the head's logits of them."""

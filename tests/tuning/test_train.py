@@ -158,10 +158,13 @@ def test_the_rate_falls_or_stays(run: Run, schedule: str, last: float) -> None:
     assert made.schedule.get_last_lr() == pytest.approx([last])
 
 
+UNSEEN = ("reconstruction_unseen", "reconstruction_unseen_words")
+
+
 def test_the_reconstruction_is_scored_on_sequences_that_nothing_was_tuned_on(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A head that always names the first sequence is right on it, never on the other."""
+    """A head that always names the first sequence is right on it, also where all words are new."""
     made = trainer(run)
     tokenizer = AutoTokenizer.from_pretrained(run.backbone)
     split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
@@ -175,8 +178,11 @@ def test_the_reconstruction_is_scored_on_sequences_that_nothing_was_tuned_on(
             first.expand(len(batch.sequences), -1, -1),
         ),
     )
-    assert made.reconstructs(split, tuned={1}) == {"reconstruction_unseen": 1.0}
+    assert made.reconstructs(split, tuned={1}) == dict.fromkeys(UNSEEN, 1.0)
     assert made.reconstructs(split, tuned={0})["reconstruction_unseen"] < 0.5
+    made.targets[1, 0] = made.targets[0, 0]  # a word that both have is not new
+    found = made.reconstructs(split, tuned={0})
+    assert found == {UNSEEN[0]: 1 / made.targets.shape[1], UNSEEN[1]: 0.0}
     assert made.reconstructs(split, tuned={0, 1}) == {}
 
 
