@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, log, sqrt
 
@@ -78,7 +78,23 @@ def over_seeds(differences: Sequence[float]) -> Effect:
     return Effect(float(own.mean()), parts)
 
 
-def over_texts(tasks: Sequence[NDArray[np.float64]]) -> Effect:
+def pooled(settings: Iterable[NDArray[np.float64]]) -> tuple[float, int] | None:
+    """Pool the variance over seeds within some settings; None: each has one seed.
+
+    Args:
+        settings: for each what one side has more, float64 (seeds, texts).
+
+    Returns:
+        the variance, and its degrees of freedom.
+    """
+    means = [over.mean(axis=1) for over in settings if len(over) > 1]
+    free = sum(len(own) - 1 for own in means)
+    return (sum(float(own.var()) * len(own) for own in means) / free, free) if free else None
+
+
+def over_texts(
+    tasks: Sequence[NDArray[np.float64]], of_seeds: tuple[float, int] | None = None
+) -> Effect:
     """Return the mean over the settings of all tasks, as if texts and seeds had been drawn anew.
 
     The settings of a task share its texts, so a text varies with all its settings and seeds. It
@@ -88,6 +104,7 @@ def over_texts(tasks: Sequence[NDArray[np.float64]]) -> Effect:
 
     Args:
         tasks: for each task what one side has more, float64 (settings, seeds, texts > 1).
+        of_seeds: the variance over seeds if further settings have a part in it: `pooled`.
     """
     settings = sum(len(over) for over in tasks)
     parts = []
@@ -95,12 +112,11 @@ def over_texts(tasks: Sequence[NDArray[np.float64]]) -> Effect:
         texts = over.shape[2]
         each = max(float(over.mean(axis=(0, 1)).var(ddof=1)), 1 / texts)
         parts.append(((len(over) / settings) ** 2 * each / texts, texts - 1))
-    means = np.concatenate([over.mean(axis=2) for over in tasks])
-    seeds = means.shape[1]
-    if seeds > 1:
-        pooled = float(means.var(axis=1, ddof=1).mean())
-        parts.append((pooled / (settings * seeds), settings * (seeds - 1)))
-    return Effect(float(means.mean()), parts)
+    every = [setting for over in tasks for setting in over]
+    if of_seeds := of_seeds or pooled(every):
+        variance, free = of_seeds
+        parts.append((variance / (settings * len(every[0])), free))
+    return Effect(float(np.mean([setting.mean() for setting in every])), parts)
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:

@@ -193,7 +193,7 @@ def _metrics(
     has_accuracy = cell.plan.kind in TUNED and tables.classifies(results, cell)
     for score in results.of(SCORE, **cell.factors) if cell.plan.kind in TUNED else ():
         found |= _summary("", score.content.metrics if score.content else {})
-    for row in tables.utility_of(results, cell) if has_accuracy else ():
+    for row, _ in tables.utility_of(results, cell) if has_accuracy else ():
         prefix = f"{LOCAL}/" if row.with_local else ""
         found |= {f"{prefix}{name}": getattr(row, name) for name in ("accuracy", "over_local")}
     found |= {"replaced_share": results.replaced(cell.factors), "seconds": seconds}

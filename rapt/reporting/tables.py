@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rapt.analysis.effects import FALSE_ALARMS, holm, over_texts
+from rapt.analysis.effects import FALSE_ALARMS, holm, over_texts, pooled
 from rapt.analysis.intervals import of_accuracy
 from rapt.attacks.base import Attack, Inversion
 from rapt.baselines.combined import stacked
@@ -23,6 +25,8 @@ from rapt.results.reader import Cell, Metric, Results, label
 
 # Of a confidence interval.
 ENDS = ("low", "high")
+OVER_LOCAL = ("over_local_low", "over_local_high", "over_local_p")
+Over = NDArray[np.float64]  # (seeds, texts)
 
 
 class Tuned:
@@ -75,7 +79,7 @@ class Utility(Tuned):
     over_local: float | None
     over_local_low: float | None
     over_local_high: float | None
-    # Of no difference. `utility` corrects it for all protected rows of a task, or all clean ones.
+    # Of no difference, corrected for all protected rows of a task, or all clean ones.
     over_local_p: float | None
     replaced_share: float | None
     command: str
@@ -227,15 +231,35 @@ def utility(results: Results) -> list[Utility]:
     the rows held out.
     """
     cells = [cell for kind in TUNED for cell in results.of(kind) if classifies(results, cell)]
-    rows = [row for cell in cells for row in utility_of(results, cell)]
-    families: dict[tuple[str, bool], dict[int, float]] = {}
-    for at, row in enumerate(rows):
-        if row.over_local_p is not None:
-            families.setdefault((row.task, row.unprotected), {})[at] = row.over_local_p
+    rows, families = list[Utility](), defaultdict[Any, dict[int, Over]](dict)
+    for at, (row, over) in enumerate(pair for cell in cells for pair in utility_of(results, cell)):
+        rows.append(row)
+        if over is not None:
+            families[row.task, row.unprotected][at] = over
     for family in families.values():
-        for at, p in zip(family, holm([*family.values()]), strict=True):
-            rows[at] = replace(rows[at], over_local_p=float(p))
+        for at, judged in _against_local(rows, family).items():
+            rows[at] = replace(rows[at], **judged)
     return rows
+
+
+def _against_local(rows: Sequence[Utility], family: Mapping[int, Over]) -> dict[int, Any]:
+    """Return intervals and corrected p-values of rows, by what each has over sending nothing.
+
+    Their seeds are trainings of their own, so cells of a group pool the variance over seeds.
+    """
+    alike = defaultdict[Any, list[Over]](list)
+    for at, over in family.items():
+        alike[rows[at].group, rows[at].with_local].append(over)
+    seeds = {of: pooled(some) for of, some in alike.items()}
+    effects = {
+        at: over_texts([over[None]], seeds[rows[at].group, rows[at].with_local])
+        for at, over in family.items()
+    }
+    adjusted = holm([2 * min(e.above(0), e.below(0)) for e in effects.values()])
+    return {
+        at: dict(zip(OVER_LOCAL, (*(effect.interval() or (None, None)), float(p)), strict=True))
+        for (at, effect), p in zip(effects.items(), adjusted, strict=True)
+    }
 
 
 def classifies(results: Results, cell: Cell) -> bool:
@@ -243,10 +267,11 @@ def classifies(results: Results, cell: Cell) -> bool:
     return results.params.tasks[cell.factors["task"]].label is not None
 
 
-def utility_of(results: Results, cell: Cell) -> Iterator[Utility]:
+def utility_of(results: Results, cell: Cell) -> Iterator[tuple[Utility, Over | None]]:
     """Yield the row of a tuned cell, and the one with the local model if there is one.
 
-    Alone: `over_local_p` is not corrected.
+    Beside a row stands how much more it is right than sending nothing about each text. What
+    `utility` tells by that is None here.
     """
     accuracy, local = cell.metric("accuracy"), results.local(cell.factors["task"])
     own, alone = cell.predictions, local.predictions if local else {}
@@ -262,36 +287,35 @@ def utility_of(results: Results, cell: Cell) -> Iterator[Utility]:
         exact_match=_mean(cell.metric("exact_match")),
         chance=cell.baseline("chance"),
         **_parts("local", local.metric("accuracy") if local else None, *ENDS),
-        **_over_local(own, alone),
+        over_local=None,
+        over_local_low=None,
+        over_local_high=None,
+        over_local_p=None,
         replaced_share=results.replaced(cell.factors),
         command=cell.plan.command,
     )
-    yield row
+    yield _set_against(row, own.get("test"), alone.get("test"))
     if {"train", "test"} <= own.keys() & alone.keys() and not row.unprotected and row.on_grid:
         both = stacked(own, alone)
         low, high = of_accuracy(both.right)
-        yield replace(
+        combined = replace(
             row,
             with_local=True,
             exact_match=None,
             **_parts(
                 "accuracy", Metric(**summary(both.accuracies), low=low, high=high), "sd", *ENDS
             ),
-            **_over_local({"test": both}, alone),
         )
+        yield _set_against(combined, both, alone["test"])
 
 
-def _over_local(own: Mapping[str, Predictions], local: Mapping[str, Predictions]) -> dict[str, Any]:
-    """Return how far a model is above sending nothing, in the columns of `Utility`."""
-    found: Sequence[float | None] = (None, None, None, None)
-    if "test" in own and "test" in local and len(local["test"].examples) > 1:
-        over = own["test"].right.astype(np.float64) - local["test"].right
-        effect = over_texts([over[None]])
-        p = 2 * min(effect.above(0), effect.below(0))
-        found = (effect.mean, *(effect.interval() or (None, None)), p)
-    return dict(
-        zip(("over_local", *(f"over_local_{of}" for of in (*ENDS, "p"))), found, strict=True)
-    )
+def _set_against(
+    row: Utility, own: Predictions | None, local: Predictions | None
+) -> tuple[Utility, Over | None]:
+    if own is None or local is None or len(local.examples) < 2:
+        return row, None
+    over = own.right.astype(np.float64) - local.right
+    return replace(row, over_local=float(over.mean())), over
 
 
 def privacy(results: Results) -> list[Privacy]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, t
 
-from rapt.analysis.effects import Effect, holm, over_seeds, over_texts
+from rapt.analysis.effects import Effect, holm, over_seeds, over_texts, pooled
 
 
 def test_the_interval_over_seeds_is_students() -> None:
@@ -70,6 +70,16 @@ def test_the_seeds_of_all_settings_are_pooled() -> None:
     over = np.stack([accuracy, accuracy], axis=2)
     _, (variance, free) = over_texts([over]).parts
     assert (variance, free) == (pytest.approx(0.02 / 2 / (2 * 2)), 2)
+
+
+def test_seeds_may_be_pooled_with_those_of_other_settings() -> None:
+    rng = np.random.default_rng(0)
+    settings = [rng.random((seeds, 9)) for seeds in (3, 5, 1)]
+    each = [own.mean(axis=1).var(ddof=1) for own in settings[:2]]
+    assert pooled(settings) == (pytest.approx((2 * each[0] + 4 * each[1]) / 6), 6)
+    assert pooled(settings[2:]) is None
+    effect = over_texts([settings[0][None]], (0.5, 6))
+    assert effect.parts[1:] == [(0.5 / 3, 6)]
 
 
 def test_one_seed_is_covered_by_its_texts_alone() -> None:

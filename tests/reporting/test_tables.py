@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from rapt import params, paths
+from rapt.analysis.effects import FALSE_ALARMS
 from rapt.grid import CLEAN, plan, released
 from rapt.params import Params
 from rapt.reporting import tables
@@ -96,8 +99,34 @@ def test_the_advice_tells_a_leak(experiment: Params, read: float, leaks: bool, a
 
 
 def _against(row: dict[str, str]) -> str:
-    low, high = float(row["over_local_low"]), float(row["over_local_high"])
-    return "better" if low > 0 else "worse" if high < 0 else "undecided"
+    if float(row["over_local_p"]) > 0.05:
+        return "undecided"
+    return "better" if float(row["over_local"]) > 0 else "worse"
+
+
+def test_few_experiments_find_a_release_better_that_is_not() -> None:
+    """Of 200, at most 2.5 % expected; 17 or more have a chance below 1e-4."""
+    rng = np.random.default_rng(0)
+    rows: list[Any] = [SimpleNamespace(group=group, with_local=False) for group in "aaabbbccc"]
+    wrong = found = 0
+    for _ in range(200):
+        family = {}
+        for at in range(len(rows)):
+            right = rng.random((2, 3, 100)) < 0.75 + 0.02 * rng.standard_normal((2, 3, 1))
+            family[at] = right[0].astype(float) - right[1]
+        wrong += any(_is_better(rows, family))
+        family[4] += 0.4
+        found += _is_better(rows, family)[4]
+    assert wrong < 17
+    assert found > 190
+
+
+def _is_better(rows: list[Any], family: dict[int, Any]) -> list[bool]:
+    judged = tables._against_local(rows, family)
+    return [
+        judged[at]["over_local_p"] <= FALSE_ALARMS and over.mean() > 0
+        for at, over in family.items()
+    ]
 
 
 def test_unprotected_cells_are_marked_everywhere(whole: Params) -> None:
