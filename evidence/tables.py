@@ -58,6 +58,9 @@ def page(results: Results) -> str:
     run = [row for row in planned if row.accuracy is not None]
     missing = ", the others did not run" if len(run) < len(planned) else ""
     printed, recovered = list(_published(results)), list(_front(results, run))
+    compared = differences_of(results, _pairs(results))
+    by_text = all(row.texts for row in compared)
+    paired = " and text, with a" if by_text else ", with Student's"
     privacy = [
         "\nAccuracy beside privacy: the words, in %, that the strongest attack on a release "
         "recovers, those included that the method leaves as they are. On the front are the cells "
@@ -74,10 +77,11 @@ def page(results: Results) -> str:
             "Accuracy on the test split in %, mean and sd over the seeds: "
             f"{len(run)} of the {len(planned)} cells of params.yaml{missing}.\n",
             *_table(ACCURACY, map(_accuracy, run)),
+            *_nothing_sent(run),
             *_clean_again(results),
-            "\nDifferences in points, paired by seed, with Student's 95 % interval. A verdict "
-            "holds for all rows together (Holm's correction at 5 %).\n",
-            *_table(DIFFERENCES, map(_difference, differences_of(results, _pairs(results)))),
+            f"\nDifferences in points, paired by seed{paired} 95 % interval. A verdict holds for "
+            "all rows together (Holm's correction at 5 %).\n",
+            *_table(DIFFERENCES, map(_difference, compared)),
             *(privacy if recovered else []),
             *(beside if printed else []),
             "",
@@ -107,6 +111,13 @@ def _scores(row: Written, rows: Sequence[Written], groups: Sequence[str]) -> Ite
     yield str(row.seeds)
     own = {one.group: one.bleu for one in rows if one.cell == row.cell}
     yield from (percent(own.get(group)) for group in groups)
+
+
+def _nothing_sent(run: Sequence[Utility]) -> Iterator[str]:
+    """Yield the accuracy of each task's local model."""
+    known = {row.task: percent(row.local) for row in run if row.local is not None}
+    if known:
+        yield "\nSending nothing: " + ", ".join(f"{task} {said}" for task, said in known.items())
 
 
 def _clean_again(results: Results) -> Iterator[str]:
