@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from rapt.grid import sorted_etas
 from rapt.reporting import tables
-from rapt.reporting.comparisons import unbeaten
 from rapt.reporting.tables import Privacy, Utility
-from rapt.reporting.text import NBSP, count, eta_text, group_text, listing, percent, span
-from rapt.reporting.written import by_task
+from rapt.reporting.text import NBSP, count, eta_text, listing, percent
 from rapt.results.reader import Results
-
-# What an attack of a kind does with its target.
-VERBS = {
-    "invert": "recovers",
-    "infer": "infers",
-    "recognize": "recognizes, in F1,",
-    "membership": "infers",
-}
 
 
 def headline(results: Results) -> list[tuple[str, str]]:
-    """Return up to six lines with headings: advice, what ran, its results, what is missing."""
-    utility = tables.utility(results)
-    tuned = [row for row in utility if row.on_grid and row.accuracy is not None]
-    first = [row for row in tuned if row.group == tuned[0].group]
+    """Return up to three lines with headings: advice, what ran, what is missing."""
+    tuned = [row for row in tables.utility(results) if row.on_grid and row.accuracy is not None]
     attacks = [row for row in tables.privacy(results) if row.attack_accuracy is not None]
     lines = {
         "Advice": advice(tuned, attacks),
         "What ran": _what_ran(results),
-        "Accuracy": _accuracy(first, many=len(tables.groups(utility)) > 1) if first else "",
-        "Written": _written(results),
-        "Attacked": " ".join(_attacked(attacks)),
         "State": _state(results),
     }
     return [(heading, line) for heading, line in lines.items() if line]
@@ -92,55 +77,6 @@ def _what_ran(results: Results) -> str:
         f"{eta_text(listing(sorted_etas(sweep.etas)))}{denoised}; "
         f"{count(results.params.seeds, 'seed')} a cell."
     )
-
-
-def _accuracy(rows: Sequence[Utility], *, many: bool) -> str:
-    """Report the accuracy of each method, from the least to the greatest over η."""
-    over = f"{group_text(rows[0].group)}, over η" if many else "Over η"
-    found: dict[str, list[float | None]] = {}
-    for row in rows:
-        found.setdefault("clean text" if row.unprotected else row.label, []).append(row.accuracy)
-    parts = ", ".join(f"{name} {span(shares)}{NBSP}%" for name, shares in found.items())
-    return f"{over}: {parts}. Most frequent class: {percent(rows[0].majority)}{NBSP}%."
-
-
-def _written(results: Results) -> str:
-    """Report the BLEU of what was written for the first group of cells, over methods and η."""
-    for group, cells in by_task(results).items():
-        rows = [row for row, _ in cells if row.bleu is not None]
-        if not rows:
-            continue
-        own, clean = ([r.bleu for r in rows if r.unprotected is one] for one in (False, True))
-        return (
-            f"{group_text(group)}: BLEU {span(own)}{NBSP}% over methods and η, "
-            f"{span(clean)}{NBSP}% on clean text. The source as it is: "
-            f"{percent(rows[0].copied)}{NBSP}%."
-        )
-    return ""
-
-
-def _attacked(rows: Sequence[Privacy]) -> Iterator[str]:
-    """Report, for each target, the strongest attack on each release, over all methods and η."""
-    for kind, verb in VERBS.items():
-        alone = [r for r in rows if r.kind == kind and not r.unprotected and r.given is None]
-        targets = {row.group[1:]: row for row in tables.counting(alone)}
-        for of, row in targets.items():
-            releases = tables.by_release(attack for attack in alone if attack.group[1:] == of)
-            best = [found for own in releases if (found := tables.strongest(own))]
-            several = [own for own in releases if len(tables.counting(own)) > 1]
-            sure = sum(len(unbeaten(own)) == 1 for own in several)
-            told = f" On {sure} of {count(len(several), 'release')} one is surely above all others."
-            told = told if several else ""
-            yield (
-                f"The strongest attack {verb} the {row.target} of {row.group[1]}: "
-                f"{span(found.attack_accuracy for found in best)}{NBSP}% over methods and η, by "
-                f"{listing(list(dict.fromkeys(found.attack for found in best)))}; "
-                f"{span(found.clean_accuracy for found in best)}{NBSP}% on clean text "
-                f"(baseline {span(found.majority for found in best)}{NBSP}%).{told}"
-            )
-        if alone and not targets:
-            names = listing(list(dict.fromkeys(row.attack for row in alone)))
-            yield f"No clean text shows yet that it can be attacked: nothing counts of {names}."
 
 
 def _state(results: Results) -> str:

@@ -25,7 +25,7 @@ def test_a_copy_without_choice_or_stamp_is_the_page(whole: Params, tmp_path: Pat
 def test_a_copy_of_some_cells_has_no_others(whole: Params, tmp_path: Path) -> None:
     report(tmp_path / "copy.html", cells=["infer/*-50"])
     html = (tmp_path / "copy.html").read_text()
-    assert "The strongest attack infers the author of tweets" in html
+    assert "mlp on tweets: author" in html
     assert "minilm tuned with" not in html and "3 of 3 planned cells have run" in html
 
 

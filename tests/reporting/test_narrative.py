@@ -9,7 +9,7 @@ import pytest
 
 from rapt.grid import PlannedCell, plan
 from rapt.params import Params
-from rapt.reporting import narrative, tables
+from rapt.reporting import tables
 from rapt.reporting.figures import figures
 from rapt.reporting.page import Overview
 from rapt.reporting.papers import papers
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 def test_an_attack_that_is_not_known_to_work_never_comforts(
     word: str, experiment: Params, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its figure, 99.8 % privacy here, is in no headline, bold nowhere, and marked elsewhere."""
+    """Its figure, 99.8 % privacy here, is bold nowhere, and marked everywhere."""
     clean = planned(experiment, "nearest-movies-clean")
     for eta in experiment.sweep.etas:
         _reaches(planned(experiment, f"nearest-movies-t2t-{eta}"), 0.002)
@@ -36,8 +36,6 @@ def test_an_attack_that_is_not_known_to_work_never_comforts(
     else:
         clean.path.unlink()
     results = reader.load(experiment)
-    headline = dict(narrative.headline(results))["Attacked"]
-    assert "the protected words of tweets" in headline and "0.2" not in headline
     overview = Overview(tables.privacy(results))
     group = next(group for group in overview.groups if group[:2] == ("nearest", "movies"))
     assert not any(overview.strongest(group, "t2t", eta) for eta in overview.etas)
@@ -81,23 +79,9 @@ def _paper_rows(results: reader.Results, name: str) -> list[tuple[str, ...]]:
     return [as_printed(row, table.unit) for row in table.rows if row.factors["method"] == "t2t"]
 
 
-def test_where_no_attack_of_a_kind_works_the_headline_says_so(experiment: Params) -> None:
+def test_no_figure_shows_an_attack_that_does_not_work(experiment: Params) -> None:
     for cell in plan(experiment):
         if cell.stage == "infer-clean":
             synthetic.break_attack(cell)
-    headline = dict(narrative.headline(reader.load(experiment)))["Attacked"]
-    assert "nothing counts of mlp." in headline and "infers" not in headline
     drawn = [figure.name for figure in figures(reader.load(experiment))]
-    assert not [name for name in drawn if "mlp" in name]
-
-
-def test_the_headline_gives_each_method_from_its_least_to_its_greatest_accuracy(
-    whole: Params,
-) -> None:
-    results = reader.load(whole)
-    line = dict(narrative.headline(results))["Accuracy"].replace("\N{NO-BREAK SPACE}", " ")
-    for method in whole.sweep.methods:
-        cells = results.of("train", method=method)
-        low, *_, high = sorted(100 * sum(c.by_seed("accuracy").values()) / 2 for c in cells)
-        assert f"{method} {low:.1f} to {high:.1f} %" in line
-    assert line.startswith("Over η: clean text 8") and line.endswith("class: 51.0 %.")
+    assert drawn and not [name for name in drawn if "mlp" in name]

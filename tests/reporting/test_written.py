@@ -10,7 +10,6 @@ import pytest
 
 from rapt import params
 from rapt.reporting import mlflow_mirror, summary, tables, writer
-from rapt.reporting.narrative import headline
 from rapt.reporting.written import by_task, written
 from rapt.results import reader
 from tests.reporting import synthetic
@@ -74,9 +73,6 @@ def test_the_page_the_file_and_the_terminal_say_the_same(
     assert "texts · minilm · lora: BLEU, %" in said
     assert shown in said
     assert len(summary.as_json(results.params)["written"]) == len(rows)
-    (told,) = [line for heading, line in headline(results) if heading == "Written"]
-    assert told.endswith("The source as it is: 20.8\N{NO-BREAK SPACE}%.")
-    assert shown in told
 
 
 def test_a_cell_that_has_not_run_says_what_runs_it(results: reader.Results) -> None:
