@@ -1,0 +1,75 @@
+"""A planted leak, from the attack that finds it to what the page says of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rapt.attacks.base import Release
+from rapt.attacks.bayesian import Bayesian
+from rapt.attacks.upper_bound import by_channel
+from rapt.grid import CLEAN, plan
+from rapt.reporting.claims import claims
+from rapt.reporting.narrative import headline
+from rapt.results import predictions, reader
+from rapt.results.predictions import Successes
+from rapt.text.table import EmbeddingTable
+from tests.attacks.test_trained_reconstruction import LENGTH, NONE, attack, public, texts
+from tests.attacks.test_trained_reconstruction import encoder as encoder
+from tests.reporting import synthetic
+
+
+def _shortened(content: dict[str, Any]) -> None:
+    attacks = {"channel_inversions": ["bayes", "trained"], "inversions": []}
+    content["sweep"] |= {**attacks, "invert": ["movies"]}
+    content["attacks"]["trained"] = {"type": "trained-reconstruction", "public_text": ["tweets"]}
+
+
+@pytest.mark.slow
+def test_a_mechanism_that_keeps_every_tenth_word_is_noticed(
+    table: EmbeddingTable, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its release pays. Word by word it looks sound; the trained attack reads what it keeps."""
+    monkeypatch.chdir(tmp_path)
+    p = synthetic.write(tmp_path, _shortened)
+    shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.9, "rapt": 0.5, CLEAN: 0.95}
+    synthetic.write_predictions(p, shares)
+    known = public(table, kept=10)
+    assert known.privatizer
+    victims = [texts(table, 200, 1 + k) for k in range(synthetic.SEEDS)]
+    releases = [Release(list(known.privatizer.privatize(own))) for own in victims]
+    bayes = Bayesian(type="bayesian", prior="public")
+    words = Counter((word, 0) for text in chain(*victims) for word in text.words)
+    bounds = {"accuracy_protected": by_channel(known, words)}
+    fitted = {
+        "bayes": bayes.fit(known, NONE, 0),
+        "trained": attack(encoder, words=40_000, learning_rate=0.005).fit(known, NONE, 0),
+    }
+    for name, inverter in fitted.items():
+        right = [
+            (np.array(inverter.words([release])) == [text.words for text in own]).sum(axis=1)
+            for release, own in zip(releases, victims, strict=True)
+        ]
+        counts = np.array([[own, np.full_like(own, LENGTH)] for own in right])
+        found = Successes([str(text) for text in range(200)], counts)
+        for cell in plan(p):
+            if cell.factors.get("attack") == name and cell.factors["method"] != CLEAN:
+                share = float(counts[:, 0].sum() / counts[:, 1].sum())
+                known_share = {"mean": share, "sd": 0.0, "n": 2, "low": share, "high": share}
+                left = known_share | dict.fromkeys(("mean", "low", "high"), 1 - share)
+                metrics = {"accuracy": known_share, "accuracy_protected": known_share}
+                synthetic.write_cell(
+                    cell, metrics=metrics | {"empirical_privacy": left}, ceilings=bounds
+                )
+                predictions.write(cell.predictions, {"accuracy_protected": found})
+    results = reader.load(p)
+    advice = dict(headline(results))["Advice"].replace("\N{NO-BREAK SPACE}", " ")
+    assert advice.startswith("A release pays: pct2t")
+    assert "trained reads 1" in advice and "Do not send it before you know why" in advice
+    (claim,) = (one for one in claims(results) if one.name == "context-over-words")
+    assert claim.verdict == "supported"
