@@ -12,15 +12,18 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from evidence import fail_safe, tables
+from evidence import fail_safe, tables, two_views
 from evidence.in_context import WEIGHTS, in_context
 from rapt import params
 from rapt.privacy.channel import Channel
+from rapt.privacy.mechanisms import T2T
 from rapt.privacy.posterior import Posterior
+from rapt.privacy.privatizer import Privatizer, Words
 from rapt.results import reader
 from rapt.text.table import EmbeddingTable
 from tests.conftest import ROOT
@@ -187,6 +190,27 @@ def test_what_a_language_model_expects_weighs_the_originals(
         q = given * odds / (given * odds).sum()
         np.testing.assert_allclose(denoised, q[0] * one + q[1] * other, rtol=1e-5)
         np.testing.assert_array_equal(others, table.embed(["the", "unseen"]))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_two_views_are_two_draws_unless_they_share_their_noise(
+    table: EmbeddingTable, shared: bool
+) -> None:
+    """Of each word in source and text; the text has one that the source has not."""
+    privatizer = Privatizer(table=table, mechanism=T2T(), eta=0.5)
+    texts = [Words(["nouna", "nounb", "nouna", "the"], [0] * 4, noise=[0, 1, 0, 3] * shared)] * 200
+    columns = {"example_id": [str(k) for k in range(200)], "segment": [[0, 0, 1, 1]] * 200}
+    columns |= {"words": [[*text.words] for text in texts], "pos": [["NOUN"] * 4] * 200}
+    columns |= {"identifier": [[None] * 4] * 200} | (
+        {"noise": [[0, 1, 0, 3]] * 200} if shared else {}
+    )
+    originals: Any = SimpleNamespace(
+        privatizer=privatizer, tagged={"train": pa.table(columns)}, texts={"train": texts}
+    )
+    found = list(two_views.pairs(originals, seed=0))
+    assert [[word for word, *_ in row] for row in found] == [["nouna"]] * 200
+    same = np.mean([one == other for row in found for _, one, other in row])
+    assert same == 1 if shared else same < 0.9
 
 
 @pytest.mark.slow
