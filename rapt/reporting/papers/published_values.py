@@ -152,7 +152,7 @@ def _own(results: Results, layout: Layout, cell: Cell) -> Iterator[Compared]:
     if cell.plan.kind == SCORE:
         named["task"] += BLEU
         factors["task"] += BLEU
-    for metric, more in _measures(layout, cell):
+    for metric, more in _measures(results, layout, cell):
         shown = factors | more
         found = cell.metric(metric)
         row = PaperRow.of_shares(
@@ -167,13 +167,17 @@ def _own(results: Results, layout: Layout, cell: Cell) -> Iterator[Compared]:
         yield Compared(row, of_columns, named["embedding"], results.replaced(cell.factors))
 
 
-def _measures(layout: Layout, cell: Cell) -> Iterator[tuple[str, dict[str, str]]]:
+def _measures(results: Results, layout: Layout, cell: Cell) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the metrics of a cell that a table shows, with their factors besides the cell's."""
+    task = cell.factors["task"]
     if cell.plan.kind == SCORE:
         for group in GROUPS if "group" in layout.columns else [ALL]:
             yield "bleu" if group == ALL else f"{OF}{group}", {"group": group}
         return
     yield "accuracy", {}
+    chooses = cell.plan.kind in TUNED and results.params.tasks[task].kind == "choose"
+    if chooses and task in layout.paper.tasks:
+        yield "exact_match", {"task": f"{task}, exact match"}
 
 
 def _beside(own: Compared, same: Compared | None, printed: Sequence[Compared]) -> PaperRow:

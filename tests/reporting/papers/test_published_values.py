@@ -157,6 +157,23 @@ def test_a_bleu_beyond_every_known_system_is_marked(on_bert: Params) -> None:
     assert r"& 88.1$\dagger$ &" in to_tex(tables["rapt-table-4"])
 
 
+def test_questions_have_their_exact_match_beside_the_same_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    p = planned("paper-mmlu", tmp_path, monkeypatch)
+    cell = next(c for c in plan(p) if (c.kind, c.cell) == ("train", "mmlu-qwen-lora-t2t-25"))
+    values = {"accuracy": 0.3, "exact_match": 0.2}
+    metrics = {name: {"mean": value, "sd": None, "n": 1} for name, value in values.items()}
+    synthetic.write_cell(cell, metrics=metrics)
+    own = [row for row in found(p)["rapt-table-4"].rows if not row.missing]
+    assert [(row.factors["task"], row.mean) for row in own] == [
+        ("mmlu", 30),
+        ("mmlu, exact match", 20),
+    ]
+    assert own[0].published == own[1].published is not None
+    assert not any(row.orientation for row in own)
+
+
 def test_pretraining_is_shown_as_not_built(whole: Params) -> None:
     for name in ("qu-table-6", "qu-table-7"):
         table = found(whole)[name]
