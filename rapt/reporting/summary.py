@@ -47,6 +47,9 @@ def print_results(params: Params) -> None:
             f"baseline {span(row.majority for row in grid.every)}; nothing sent "
             f"{percent(grid.first.local)}; clean text, unprotected {clean}"
         )
+        if grid.first.chance is not None:
+            told += f", exact match {percent(grid.clean.exact_match)}" if grid.clean else ""
+            told += f"; chance {percent(grid.first.chance)}"
         _print(console, f"{group_text(grid.group)}: accuracy, % ({told})", grid, "accuracy")
     for row in utility:
         if not row.on_grid:
@@ -78,6 +81,8 @@ def _print(console: Console, title: str, grid: tables.Grid, value: str) -> None:
         table.add_column(f"η = {eta}", justify="right")
     for label, rows in grid.rows.items():
         table.add_row(label, *(_value(row, value) for row in rows))
+        if any(getattr(row, "exact_match", None) is not None for row in rows):
+            table.add_row(f"{label}, exact match", *(percent(row.exact_match) for row in rows))
     console.print(title, style="bold", soft_wrap=True, highlight=False)
     console.print(table)
 

@@ -144,6 +144,8 @@ class Privacy:
     attack_accuracy_sd: float | None
     # For inversions: over all words, those that the method leaves unchanged included.
     attack_accuracy_all_words: float | None
+    # For inversions of triples: the share of entities whose protected words are all recovered.
+    attack_accuracy_entities: float | None
     # For inversions: the share of the texts' words that the method sends as they are.
     unprotected_share: float | None
     # For membership: the true positive rate at 1 % and at 0.1 % false positives, of these others.
@@ -463,6 +465,7 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         seeds=empirical.n if empirical else None,
         **_parts("attack_accuracy", accuracy, "sd"),
         attack_accuracy_all_words=_mean(cell.metric("accuracy")) if kind == "invert" else None,
+        attack_accuracy_entities=_mean(cell.metric("accuracy_entities")),
         unprotected_share=_unprotected(cell) if kind == "invert" else None,
         **_parts("tpr_at_1", cell.metric("tpr_at_1") if kind == "membership" else None, *ENDS),
         **_parts("tpr_at_01", cell.metric("tpr_at_01") if kind == "membership" else None, *ENDS),

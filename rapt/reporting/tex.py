@@ -22,6 +22,7 @@ SPECIAL = str.maketrans(
         "[": "{[}",  # at a row's beginning it would be an option of the row before
         "η": r"$\eta$",
         "·": r"$\cdot$",
+        "†": r"$\dagger$",
         "–": "--",
         NBSP: "~",
         MINUS: "$-$",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
@@ -13,6 +15,7 @@ from rapt.data.checks import flags
 from rapt.data.config import Task
 from rapt.data.prepare import prepare
 from rapt.utils.errors import RaptError
+from tests.conftest import ROOT
 from tests.data.conftest import make_task, write
 
 ONE = ["Aarhus_Airport | city | Aarhus"]
@@ -46,6 +49,37 @@ def test_a_training_row_for_each_text_and_a_test_row_for_each_source() -> None:
     assert test["text"] == "Bionico | country | Mexico && Bionico | dish variation | Ice cream"
     assert (test["text_pair"], test["references"]) == (None, ["A.", "B.", "C."])
     assert test["group"] == "not-seen"
+
+
+def test_the_published_xml_becomes_the_files_of_the_presets() -> None:
+    (code,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/data.md").read_text(), re.M | re.S)
+    assert len(code.splitlines()) <= 25
+    entry = (
+        '<entry category="{}"><originaltripleset><otriple>x | y | z</otriple></originaltripleset>'
+        "<modifiedtripleset><mtriple>A_B | p | C</mtriple><mtriple>C | q | é</mtriple>"
+        "</modifiedtripleset><lex>One of {} &amp; co.</lex><lex>Two.</lex></entry>"
+    )
+    texts = {
+        "train/1triples/a.xml": ["Food", "City"],
+        "train/2triples/b.xml": ["Airport"],
+        "test/testdata_with_lex.xml": ["Airport", "Artist"],
+        "test/testdata_unseen_with_lex.xml": ["Artist"],
+    }
+    for name, categories in texts.items():
+        entries = "".join(entry.format(category, category) for category in categories)
+        path = Path("webnlg_challenge_2017", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"<benchmark><entries>{entries}</entries></benchmark>", encoding="utf-8")
+    exec(code, {})
+    found = {
+        split: pq.read_table(f"external/webnlg/{split}.parquet").to_pylist()
+        for split in ("train", "test")
+    }
+    assert [one["references"][0] for one in found["train"]] == [
+        "One of Food & co.", "One of City & co.", "One of Airport & co."
+    ]  # fmt: skip
+    assert found["train"][0]["input"] == ["A_B | p | C", "C | q | é"]
+    assert [one["seen"] for one in found["test"]] == [True, False]
 
 
 def test_a_source_of_both_splits_is_tested_alone_whatever_was_written() -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+from pathlib import Path
 
 import pytest
 
 from rapt import paths
+from rapt.grid import plan
 from rapt.params import Params
 from rapt.reporting.summary import as_json, print_results
+from tests.reporting import synthetic
 
 # Each test draws a whole page.
 pytestmark = pytest.mark.slow
@@ -22,6 +26,22 @@ def test_terminal_shows_the_tables_and_where_the_report_lies(
     out = capsys.readouterr().out
     assert "accuracy, % (baseline 51.0; nothing sent 75.2; clean text, unprotected 82." in out
     assert out.rstrip().endswith(str(paths.REPORT.resolve()))
+
+
+def test_questions_have_exact_match_and_chance(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    p = synthetic.write(folder)
+    for cell in plan(p):
+        if cell.kind == "train":
+            metrics = {"accuracy": {"mean": 0.3}, "exact_match": {"mean": 0.218}}
+            more = {"sd": None, "n": 1}
+            metrics = {name: value | more for name, value in metrics.items()}
+            synthetic.write_cell(cell, metrics=metrics, floors={"majority": 0.27, "chance": 0.25})
+    print_results(p)
+    out = capsys.readouterr().out
+    assert "unprotected 30.0, exact match 21.8; chance 25.0)" in out
+    assert re.search(r"t2t, exact match +│ +21\.8 │", out)
 
 
 def test_programs_get_the_rows_of_the_tables(whole: Params) -> None:

@@ -168,6 +168,17 @@ def test_entities_are_a_target_with_f1_for_accuracy(
     assert not [name for name in names if name.startswith("pareto") and "ner-tweets" in name]
 
 
+def test_an_inversion_of_triples_tells_whole_entities(folder: Path) -> None:
+    p = synthetic.write(folder)
+    cell = planned(p, "nearest-movies-t2t-50")
+    metrics = synthetic.write_cell(cell)["metrics"]
+    whole = {"accuracy_entities": {"mean": 0.123, "sd": None, "n": 1}}
+    synthetic.write_cell(cell, metrics=metrics | whole)
+    assert "of whole entities 12.3 %" in Page(make(p)).text
+    told = {row["attack_accuracy_entities"] for row in rows("reports/tables/privacy.csv")}
+    assert told == {"0.123", ""}
+
+
 def test_who_knows_the_channel_of_clean_text_reads_it_all(whole: Params) -> None:
     own = [row for row in tables.privacy(reader.load(whole)) if row.attack == "bayes"]
     assert own and not any(row.unprotected for row in own)

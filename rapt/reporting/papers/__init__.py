@@ -6,13 +6,17 @@ from rapt.reporting.papers.layout import layouts
 from rapt.reporting.papers.published_values import rows_beside
 from rapt.reporting.papers.rows import ROWS, overhead
 from rapt.reporting.papers.settings import differences
-from rapt.reporting.papers.table import PaperRow, PaperTable
+from rapt.reporting.papers.table import BEST_BLEU, DAGGER, PaperRow, PaperTable
 from rapt.results.reader import Json, Results
 
 __all__ = ["PaperRow", "PaperTable", "paper_table", "papers"]
 
-# Note on a figure.
+# Notes on a figure, and on a table with such values.
 UNPRINTED = "The paper prints no numbers for it, so there is no difference to show."
+BEYOND = (
+    f"{DAGGER}: beyond every published system, which reach a BLEU of about {BEST_BLEU}. It must be "
+    "another metric."
+)
 
 
 def papers(results: Results, benchmarks: Json | None = None) -> list[PaperTable]:
@@ -43,7 +47,11 @@ def paper_table(results: Results, name: str, benchmarks: Json | None = None) -> 
         differs = differences(results.params, layout.paper, layout.compared)
     else:
         differs = layout.compared.format(machine=_machine(measured))
-    notes = [layout.note, UNPRINTED if layout.place.startswith("Figure") else None]
+    notes = [
+        layout.note,
+        UNPRINTED if layout.place.startswith("Figure") else None,
+        BEYOND if any(row.beyond for row in rows) else None,
+    ]
     return PaperTable(
         name=name,
         title=layout.title,

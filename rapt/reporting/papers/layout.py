@@ -18,19 +18,21 @@ Study = Literal["embedding", "prefix-length", "choice", "objective", "plain-leng
 class Experiment:
     """The settings of a paper's experiment, models and tasks by the paper's names.
 
-    None: the paper does not state it, or has several. No `tasks`: not stated.
+    None: the paper does not state it, or has several. No `tasks`: not stated. `of_task` has the
+    settings that hold for one of its tasks alone.
     """
 
     title: str
     tasks: Sequence[str]
     backbones: Sequence[str]
     embedding: str
-    epochs: int
-    batch_size: int
-    max_tokens: int
+    epochs: int | None = None
+    batch_size: int | None = None
+    max_tokens: int | None = None
     seeds: int | None = None
     learning_rate: float | None = None
     plain_tokens: int | None = None
+    of_task: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,14 @@ from rapt.grid import ATTACKED, CLEAN, SCORE, TUNED, is_unprotected
 from rapt.reporting import tables
 from rapt.reporting.papers.layout import Layout
 from rapt.reporting.papers.settings import paper_name, setting
-from rapt.reporting.papers.table import PaperRow
+from rapt.reporting.papers.table import BLEU, PaperRow
 from rapt.reporting.text import percent
+from rapt.reporting.written import ALL, OF
 from rapt.results.reader import Cell, Results
 
 BERT = "bert-base-uncased"
-BLEU = ", BLEU"  # after the task, whose other numbers are accuracies
+# The groups of WebNLG's test rows.
+GROUPS = (ALL, "seen", "not-seen")
 
 
 @cache
@@ -61,7 +63,7 @@ def rows_beside(results: Results, layout: Layout) -> list[PaperRow]:
     """
     printed = list(_printed(layout))
     cells = [cell for kind in layout.kinds for cell in results.of(kind)]
-    planned = [own for cell in cells if (own := _own(results, layout, cell))]
+    planned = [own for cell in cells for own in _own(results, layout, cell)]
     same = [_same(printed, own) for own in planned]
     if layout.setting and len({own.named["setting"] for own in planned}) < 2:
         # One setting alone is no study, unless the paper has the same.
@@ -86,10 +88,12 @@ def _printed(layout: Layout) -> Iterator[Compared]:
     for row in read(layout.printed["file"]):
         if not numbering.items() <= row.items():
             continue
+        task, _, group = row["task"].partition("-")
+        row = {**row, "task": task, "group": group}
         factors = {name: row[name] for name in layout.columns}
         if factors.get("method") == "none":
             factors["method"] = "t2t"
-        embedding = row["setting"] if layout.setting == "embedding" else BERT
+        embedding = row["setting"] if layout.setting == "embedding" else layout.paper.embedding
         is_bleu = row["metric"] == "bleu"
         command = _command(layout, factors, is_bleu)
         share = _replaced(row["source"], embedding, row["eta"])
@@ -121,23 +125,23 @@ def _command(layout: Layout, factors: Mapping[str, str], is_bleu: bool) -> str |
     return None
 
 
-def _own(results: Results, layout: Layout, cell: Cell) -> Compared | None:
-    """Convert a cell for a table; None: it does not belong there."""
+def _own(results: Results, layout: Layout, cell: Cell) -> Iterator[Compared]:
+    """Yield a cell's numbers for a table; none if it does not belong there."""
     params, factors, doubt = results.params, dict(cell.factors), None
     if layout.setting:
         varied = setting(layout.setting, params, factors)
         if varied is None:
-            return None
+            return
         factors["setting"] = varied
     named = {name: paper_name(params, name, value) for name, value in factors.items()}
     inside = all(named[name] in values for name, values in layout.cells.items())
     if not inside or any(named[name] in values for name, values in layout.without.items()):
-        return None
+        return
     if cell.plan.kind in TUNED and not tables.classifies(results, cell):
-        return None  # its texts have scores of their own
+        return  # its texts have scores of their own
     if cell.plan.kind in ATTACKED:
         if params.attacks[factors["attack"]].given:
-            return None
+            return
         (doubt,) = tables.doubts(results, [cell]).values()
     if layout.setting == "embedding":
         named["setting"] = named["embedding"]
@@ -145,17 +149,35 @@ def _own(results: Results, layout: Layout, cell: Cell) -> Compared | None:
         named["method"] = "rapt"  # whose parts the paper's studies vary
     elif factors["method"] == CLEAN:
         named["method"] = "t2t"
-    is_bleu = cell.plan.kind == SCORE
-    named["task"] += BLEU * is_bleu
-    found = cell.metric("bleu" if is_bleu else "accuracy")
-    row = PaperRow.of_shares(
-        {name: factors[name] for name in layout.columns},
-        cell.plan.command,
-        *((found.mean, found.sd, found.n) if found else ()),
-        remark=doubt if found else None,
-    )
-    of_columns = {name: named[name] for name in layout.columns}
-    return Compared(row, of_columns, named["embedding"], results.replaced(cell.factors))
+    if cell.plan.kind == SCORE:
+        named["task"] += BLEU
+        factors["task"] += BLEU
+    for metric, more in _measures(results, layout, cell):
+        shown = factors | more
+        found = cell.metric(metric)
+        row = PaperRow.of_shares(
+            {name: shown[name] for name in layout.columns},
+            cell.plan.command,
+            *((found.mean, found.sd, found.n) if found else ()),
+            remark=doubt if found else None,
+        )
+        if "group" in more:
+            named["group"] = paper_name(params, "group", more["group"])
+        of_columns = {name: named[name] for name in layout.columns}
+        yield Compared(row, of_columns, named["embedding"], results.replaced(cell.factors))
+
+
+def _measures(results: Results, layout: Layout, cell: Cell) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the metrics of a cell that a table shows, with their factors besides the cell's."""
+    task = cell.factors["task"]
+    if cell.plan.kind == SCORE:
+        for group in GROUPS if "group" in layout.columns else [ALL]:
+            yield "bleu" if group == ALL else f"{OF}{group}", {"group": group}
+        return
+    yield "accuracy", {}
+    chooses = cell.plan.kind in TUNED and results.params.tasks[task].kind == "choose"
+    if chooses and task in layout.paper.tasks:
+        yield "exact_match", {"task": f"{task}, exact match"}
 
 
 def _beside(own: Compared, same: Compared | None, printed: Sequence[Compared]) -> PaperRow:
@@ -177,7 +199,7 @@ def _nearest(printed: Sequence[Compared], own: Compared) -> Compared | None:
 
     The method, the setting and the attack have to be the same, and BLEU is compared with BLEU.
     """
-    asked = {"method", "setting", "attack"} & own.named.keys()
+    asked = {"method", "setting", "attack", "group"} & own.named.keys()
     is_bleu = own.named["task"].endswith(BLEU) if "task" in own.named else False
     soft = [name for name in ("tuner", "task", "backbone") if name in own.named]
     near = [
@@ -205,7 +227,7 @@ def _described(printed: Compared) -> str:
     names = " · ".join(
         f"η = {value}" if name == "eta" else value
         for name, value in printed.named.items()
-        if name not in ("method", "setting", "attack")
+        if name not in ("method", "setting", "attack", "group")
     )
     if printed.replaced is None or is_unprotected(printed.named["eta"]):
         return names

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from rapt.params import Method, Params
 from rapt.reporting.papers.layout import Experiment, Study
 from rapt.reporting.text import listing
 
 MODELS = {"meta-llama-3-8b": "llama3-8b", "mistral-7b-v0.1": "mistral-7b"}
+GROUPS = {"not-seen": "unseen"}
 
 
 def paper_name(params: Params, factor: str, value: str) -> str:
@@ -21,6 +23,8 @@ def paper_name(params: Params, factor: str, value: str) -> str:
             return "bilstm" if backbone.encoder else model_name(backbone.model)
         case "embedding":
             return model_name(params.embeddings[value].model)
+        case "group":
+            return GROUPS.get(value, value)
         case "tuner":
             tuner = params.tuners[value]
             quantized = tuner.type == "lora" and tuner.quantize
@@ -43,9 +47,9 @@ def setting(study: Study, params: Params, factors: Mapping[str, str]) -> str | N
             return factors["embedding"]
         case "prefix-length" if tuner.type == "prefix-tuning" and variant == "rapt":
             return str(tuner.tokens)
-        case "choice" if plain:
+        case "choice" if plain and variant == "rapt":
             return plain.choice
-        case "objective":
+        case "objective" if not plain or plain.choice == "uniform":
             return variant
         case "plain-length" if variant == "without_plain_tokens":
             return "0"
@@ -72,6 +76,8 @@ def differences(params: Params, paper: Experiment, compared: str) -> str:
         compared: what the table is of: `words` (privatized), `attacks`, or `training`.
     """
     sweep, train = params.sweep, params.train
+    for task in set(sweep.train) & set(paper.tasks):
+        paper = replace(paper, **paper.of_task.get(task, {}))
     parts = [_named(params, "embedding", "table of words", sweep.embeddings, [paper.embedding])]
     if compared == "attacks":
         parts.insert(0, _data(params, sweep.tasks, paper))

@@ -8,8 +8,15 @@ from rapt.reporting import tables, tex
 from rapt.reporting.text import MINUS, NBSP, PLUS_MINUS
 
 # The columns of a CSV file after the factors.
-CSV = ("unit", "published", "beside", "mean", "remark", "sd", "n", "difference", "command")
+CSV = (
+    *("unit", "published", "beyond", "beside", "mean", "remark", "sd", "n", "difference"),
+    "command",
+)
 STAR = "*"
+BLEU = ", BLEU"  # after the task, whose other numbers are accuracies
+# What the best published systems reach on WebNLG, about.
+BEST_BLEU = 62
+DAGGER = "†"
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,12 @@ class PaperRow:
         return self.beside is not None
 
     @property
+    def beyond(self) -> bool:
+        """Whether the published value is a BLEU beyond every known system."""
+        is_bleu = self.factors.get("task", "").endswith(BLEU)
+        return is_bleu and self.published is not None and self.published > BEST_BLEU
+
+    @property
     def difference(self) -> float | None:
         """Our value minus the published one, if both are for the same setting."""
         if self.orientation or self.mean is None or self.published is None:
@@ -99,7 +112,7 @@ def to_csv(table: PaperTable) -> str:
     records = [
         vars(row)
         | row.factors
-        | {"unit": table.unit, "difference": row.difference}
+        | {"unit": table.unit, "difference": row.difference, "beyond": row.beyond or None}
         | ({} if row.missing else {"command": None})
         for row in table.rows
     ]
@@ -139,7 +152,7 @@ def as_printed(row: PaperRow, unit: str) -> tuple[str, ...]:
 
     spread = f"{NBSP}{PLUS_MINUS}{NBSP}{shown(row.sd)}" if row.sd is not None else ""
     return (
-        shown(row.published) + (STAR if row.orientation else ""),
+        shown(row.published) + STAR * row.orientation + DAGGER * row.beyond,
         shown(row.mean) + spread + (f" ({row.remark})" if row.remark else ""),
         str(row.n or "–"),
         shown(row.difference, "+"),

@@ -12,7 +12,9 @@ from rapt import presets
 from rapt.grid import plan
 from rapt.params import Params
 from rapt.reporting.papers.published_values import read
+from rapt.reporting.papers.table import as_printed, to_tex
 from tests.conftest import ROOT
+from tests.reporting import synthetic
 from tests.reporting.papers.conftest import EDGE, found, planned
 
 
@@ -74,6 +76,8 @@ def test_every_printed_number_of_a_table_stands_in_it_once(on_bert: Params) -> N
     tables = found(on_bert)
     names = {
         "rapt-table-2": ("utility.csv", "rapt-v3", "II"),
+        "rapt-table-4": ("utility.csv", "rapt-v3", "IV"),
+        "rapt-v2-table-5": ("utility.csv", "rapt-v2", "V"),
         "rapt-table-5": ("ablations.csv", "rapt-v3", "V"),
         "rapt-table-6": ("ablations.csv", "rapt-v3", "VI"),
         "rapt-table-7": ("ablations.csv", "rapt-v3", "VII"),
@@ -96,10 +100,78 @@ def test_every_printed_number_of_a_table_stands_in_it_once(on_bert: Params) -> N
 def test_generated_text_stands_beside_no_accuracy(on_bert: Params) -> None:
     for name in ("rapt-table-7", "rapt-table-8"):
         table = found(on_bert)[name]
-        assert table.note and "WebNLG" in table.note
         own = [r for r in table.rows if r.factors["task"] == "webnlg, BLEU"]
-        assert own and all(row.missing and row.command is None for row in own)
+        assert {row.command for row in own} == {
+            "rapt preset paper-study-webnlg, then dvc repro score"
+        }
         assert not [row for row in table.rows if row.beside and "webnlg" in row.beside]
+
+
+def test_a_variant_of_rapt_stands_in_the_study_of_what_it_varies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = found(planned("paper-study-webnlg", tmp_path, monkeypatch))
+    settings = {
+        "rapt-table-7": {"rapt": "uniform", "rapt-frequency": "frequency"},
+        "rapt-table-8": {
+            "rapt": "rapt",
+            "rapt-no-objective": "without_reconstruction",
+            "pct2t": "without_plain_tokens",
+        },
+    }
+    for name, of_methods in settings.items():
+        own = [row for row in tables[name].rows if row.factors["backbone"] == "qwen"]
+        assert {(r.factors["method"], r.factors["setting"]) for r in own} == {*of_methods.items()}
+        assert all(row.published and not row.orientation for row in own)
+        assert "2e-05" not in tables[name].differs and "batch" not in tables[name].differs
+
+
+def test_a_group_of_test_rows_stands_beside_its_own_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    p = planned("paper-webnlg-t5", tmp_path, monkeypatch)
+    cell = next(c for c in plan(p) if (c.kind, c.cell) == ("score", "webnlg-t5-prefix-rapt-1"))
+    values = {"bleu": 0.4, "bleu_of_seen": 0.5, "bleu_of_not-seen": 0.3}
+    metrics = {name: {"mean": value, "sd": None, "n": 1} for name, value in values.items()}
+    synthetic.write_cell(cell, metrics=metrics)
+    table = found(p)["rapt-v2-table-5"]
+    own = [row for row in table.rows if not row.missing]
+    assert [(row.factors["group"], row.mean, row.published) for row in own] == [
+        ("all", 40, 43.12),
+        ("seen", 50, 45.54),
+        ("not-seen", 30, 27.48),
+    ]
+    assert all(row.difference for row in own)
+    assert "table of words" not in table.differs and "batch" not in table.differs
+
+
+def test_a_bleu_beyond_every_known_system_is_marked(on_bert: Params) -> None:
+    tables = found(on_bert)
+    marked = {name: [r for r in t.rows if r.beyond] for name, t in tables.items()}
+    counts = {name: len(rows) for name, rows in marked.items() if rows}
+    assert counts == {"rapt-table-4": 33, "rapt-table-7": 2, "rapt-table-8": 1}
+    for name, table in tables.items():
+        assert ("†" in (table.note or "")) == (name in counts)
+    row = max(marked["rapt-table-4"], key=lambda row: row.published or 0)
+    assert as_printed(row, "%")[0] == "88.1†"
+    assert r"& 88.1$\dagger$ &" in to_tex(tables["rapt-table-4"])
+
+
+def test_questions_have_their_exact_match_beside_the_same_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    p = planned("paper-mmlu", tmp_path, monkeypatch)
+    cell = next(c for c in plan(p) if (c.kind, c.cell) == ("train", "mmlu-qwen-lora-t2t-25"))
+    values = {"accuracy": 0.3, "exact_match": 0.2}
+    metrics = {name: {"mean": value, "sd": None, "n": 1} for name, value in values.items()}
+    synthetic.write_cell(cell, metrics=metrics)
+    own = [row for row in found(p)["rapt-table-4"].rows if not row.missing]
+    assert [(row.factors["task"], row.mean) for row in own] == [
+        ("mmlu", 30),
+        ("mmlu, exact match", 20),
+    ]
+    assert own[0].published == own[1].published is not None
+    assert not any(row.orientation for row in own)
 
 
 def test_pretraining_is_shown_as_not_built(whole: Params) -> None:
@@ -119,6 +191,10 @@ def test_pretraining_is_shown_as_not_built(whole: Params) -> None:
         ("paper-qu-qqp", ["qu-table-5"]),
         ("paper-llm", ["rapt-table-9"]),
         ("paper-study-prefix-length", ["rapt-table-6"]),
+        ("paper-webnlg", ["rapt-table-4"]),
+        ("paper-mmlu", ["rapt-table-4"]),
+        ("paper-webnlg-t5", ["rapt-v2-table-5"]),
+        ("paper-study-webnlg", ["rapt-table-7", "rapt-table-8"]),
     ],
 )
 def test_the_papers_presets_leave_no_printed_row_over(
@@ -130,5 +206,8 @@ def test_the_papers_presets_leave_no_printed_row_over(
         assert [row for row in rows if row.published is not None and not row.orientation]
         others = [row.command for row in rows if row.command and "rapt preset" in row.command]
         assert not [command for command in others if f"rapt preset {preset}," in command]
-        # Of these two presets have a backbone each.
-        assert not others or name in ("rapt-table-2", "qu-table-4", "qu-table-5")
+        # Of these two presets have a backbone each, or a task.
+        assert not others or name in (
+            *("rapt-table-2", "rapt-table-4", "rapt-table-7", "rapt-table-8"),
+            *("qu-table-4", "qu-table-5"),
+        )
