@@ -216,8 +216,8 @@ class Sides(Slots):
                     client.set_flow_run_state(run.id, Cancelling())
                     raise Stopped
                 if pulse.lost(run):
-                    # Should it live on it does no harm: it writes to a folder of its own, what it
-                    # pushes is named by its content, and the entry that tells of it comes last.
+                    # If it lives on, it does no harm: it writes to a folder of its own and names
+                    # what it pushes by its content. The entry of the run-cache comes last.
                     client.set_flow_run_state(run.id, Crashed(message="no sign of life"))
                 self._pause(SECONDS_BETWEEN_LOOKS)
 

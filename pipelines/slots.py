@@ -38,8 +38,8 @@ LINES_SHOWN = 20
 INTERRUPTED = "interrupted: what is finished stays in the cache; start again to go on"
 # DVC's line for a stage whose outs it restores from an earlier run.
 RESTORED = "Stage '{}' is cached - skipping run"
-# Failures that may not recur: a killed process, as when memory runs out, a GPU out of memory, and
-# a DVC lock that was held for longer than DVC waits.
+# Failures that may not recur: a process killed for memory, a GPU out of memory, a lock of DVC's
+# that was held for too long.
 MAY_PASS = re.compile(
     r"exited with (-9|-15|137|143)\b|out of memory|Unable to acquire lock"
     # PyTorch's, Python's and NumPy's messages when the machine is out of memory.

@@ -25,8 +25,8 @@ from pydantic_core.core_schema import CoreSchema
 from rapt.utils.errors import wrong_eta
 from rapt.utils.registry import Registry
 
-# A level in the place of an η, in per cent of the protected words: how many become another, or the
-# most that a Bayesian attacker recovers. The stage `levels` finds the η of each method.
+# A level in the place of an η: the percentage of protected words that is replaced, or that a
+# Bayesian attacker recovers at most. The stage `levels` finds the η of each method.
 LEVEL = re.compile(r"(replaced|recovered)-([1-9]\d?)")
 
 

@@ -57,7 +57,7 @@ class Cell:
 
     @property
     def protection(self) -> str:
-        """That of its release: `unprotected`, or what the statement says once the cell has run."""
+        """The release's protection: `unprotected`, `not run`, or that of its statement."""
         if self.content:
             return self.content.protection
         return UNPROTECTED if is_unprotected(self.factors["eta"]) else "not run"
@@ -87,7 +87,7 @@ class Cell:
         return self.content.upper_bounds.get(name) if self.content else None
 
     def by_seed(self, metric: str) -> dict[int, float]:
-        """Return one metric by seed; none of a cell that lacks it, as accuracy where texts are."""
+        """Return one metric by seed; empty if the cell has none, as accuracy of written texts."""
         seeds = self.content.seeds if self.content else []
         return {seed.seed: seed.metrics[metric] for seed in seeds if metric in seed.metrics}
 
