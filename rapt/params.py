@@ -150,7 +150,7 @@ class Method(Section):
     @property
     def releases_vectors(self) -> bool:
         """Whether a release holds the noisy vector of each word beside the word."""
-        return MECHANISMS[str(self.mechanism["type"])].releases == "vectors"
+        return MECHANISMS[str(self.mechanism["type"])].releases_vectors
 
     @model_validator(mode="before")
     @classmethod
