@@ -46,7 +46,8 @@ from dvc_objects.errors import ObjectFormatError
 
 __all__ = ["DvcException", "LockError", "PipelineStage", "Repo", "opened_record"]
 
-CELLS = "reports/cells/"
+# Of rapt/paths.py, which this program cannot import.
+CELLS, RUNS = "reports/cells/", ".rapt/runs"
 NOTHING = 3  # the exit code if no run-cache has the stage
 
 
@@ -200,7 +201,7 @@ def _sidecar(out: str) -> str | None:
     """The path of a cell's sidecar: what differs between equal runs (rapt/results/cells.py)."""
     if not out.startswith(CELLS):
         return None
-    return os.path.join(os.environ["RAPT_HOME"], ".rapt/runs", out.removeprefix(CELLS))
+    return os.path.join(os.environ["RAPT_HOME"], RUNS, out.removeprefix(CELLS))
 
 
 def _sidecar_there(remote: HashFileDB, name: str) -> str:

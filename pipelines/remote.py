@@ -34,7 +34,7 @@ from pipelines.progress import console
 from pipelines.schedule import Lease
 from pipelines.slots import CommandError, Slots, Stays, Stopped
 from pipelines.worker import EXCHANGE, PAUSES, execute, patiently
-from rapt import params
+from rapt import params, paths
 from rapt.data.config import FilesSource
 from rapt.privacy.statement import UNPROTECTED
 from rapt.utils import files
@@ -57,7 +57,7 @@ class Desk:
         """Lay it out beside the slots, which are cleared together with it."""
         root, cache = slots.root, slots.cache
         self._home = {"RAPT_HOME": str(root)}
-        self._logs = root / ".rapt/logs"
+        self._logs = root / paths.LOGS
         self._path = root / ".rapt/slots/desk"
         self._needs = needs
         self._sent: dict[str, Lock | None] = {}

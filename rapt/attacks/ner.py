@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, PositiveInt
 
 from rapt.attacks.base import Attack, EncoderModel, LearningRate, ModelSha256, Texts
-from rapt.param_types import MINILM
+from rapt.paths import MINILM
 
 if TYPE_CHECKING:
     from rapt.attacks.recognizer import Recognizer

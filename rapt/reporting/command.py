@@ -18,7 +18,6 @@ from rapt.results import reader
 from rapt.utils import files
 from rapt.utils.errors import RaptError, did_you_mean
 
-BENCHMARKS = Path("reports/benchmarks.json")
 # Before it the stamp goes: after the page's last section.
 END = "</main>"
 # Lists of the sweep that have what the chosen cells have, by factor.
@@ -44,7 +43,7 @@ def report(out: Path, *, cells: Sequence[str] | None = None, stamp: bool = False
     results = reader.load(narrowed(p, cells) if cells else p, p)
     html = render(results, figures(results))
     if stamp:
-        benchmarks = files.read_json(BENCHMARKS) if BENCHMARKS.is_file() else None
+        benchmarks = files.read_json(paths.BENCHMARKS) if paths.BENCHMARKS.is_file() else None
         tables = {table.name: table for table in papers(results, benchmarks)}
         html = html.replace(END, provenance.section(results, tables["rapt-table-10"]) + END, 1)
     out.parent.mkdir(parents=True, exist_ok=True)
