@@ -314,19 +314,11 @@ def results(json: AsJson = False) -> None:
 @app.command(rich_help_panel=EXPERIMENT)
 def report(
     out: Annotated[Path, typer.Argument(help="Outside reports.")] = Path(".rapt/report.html"),
-    cells: Annotated[
-        list[str] | None,
-        typer.Option(help="Of these alone: KIND/CELL, with * and ?, or their JSON; repeatable."),
-    ] = None,
-    stamp: Annotated[
-        bool, typer.Option("--stamp", help="With commit, machine, and what each cell took.")
-    ] = False,
 ) -> None:
-    """Write a copy of the report's page, of some cells or with a stamp; dvc repro makes its own."""
-    given = locals()
+    """Copy the report's page, with commit, machine and the seconds of each cell."""
     from rapt.reporting.command import report as reported
 
-    typer.echo(reported(**given))
+    typer.echo(reported(out))
 
 
 @app.command(rich_help_panel=EXPERIMENT)

@@ -1,7 +1,7 @@
 """Provenance of the results: their inputs, and the circumstances of each run.
 
 The inputs, which equal runs share, are on the page. The circumstances vary between equal runs, so
-they are only in stamped copies, which `rapt report --stamp` makes outside DVC.
+they are only in stamped copies, which `rapt report` makes outside DVC.
 """
 
 from __future__ import annotations
