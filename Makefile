@@ -78,7 +78,7 @@ qlora: .venv/qlora .venv/dev-installed  ## The tests of QLoRA, which need bitsan
 
 docs: .venv/docs  ## Check the prose of the pages, and build their site: site/index.html
 	PYTHONPATH=.venv/docs python -m proselint check --config docs/proselint.json README.md docs/*.md evidence/*.md
-	PYTHONPATH=.venv/docs NO_MKDOCS_2_WARNING=1 python -m mkdocs build --strict --quiet
+	PYTHONPATH=.venv/docs NO_MKDOCS_2_WARNING=1 python -m mkdocs build --strict
 
 browser:  ## Install Chromium from Debian's packages, for the tests that open the report
 	@command -v chromium > /dev/null || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 --no-install-recommends chromium; }
@@ -93,6 +93,6 @@ quality: .venv/dev-installed  ## Style and types
 	ruff format --check .
 	mypy
 
-style: .venv/dev-installed  ## Mend the style
+style: .venv/dev-installed  ## Correct the style
 	ruff check --fix .
 	ruff format .

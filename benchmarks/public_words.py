@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from rapt.data import fetch
 from rapt.data.config import PackageSource
+from rapt.paths import TAGGER
 from rapt.privacy.replacement import FILE
-from rapt.table_cache import TAGGER
 from rapt.text.tagging import Tagger
 from rapt.utils import files
 

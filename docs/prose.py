@@ -2,7 +2,8 @@
 
 A sentence has at most 25 words. A page's abbreviations are in docs/glossary.md. docs/prose.yaml
 lists phrases that are not used. Code counts as one word, a link's address as none. Of Python files
-the docstrings and all strings of five words and more are checked.
+the docstrings, all strings of five words and more, and the comments are checked. Of YAML files and
+the Makefile it is the comments.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parents[1]
 MOST_WORDS = 25
+SUFFIXES = {".md", ".py", ".yaml"}
 WHAT = "a docstring begins with “What”"
 
 RULES = YAML(typ="safe").load(ROOT / "docs/prose.yaml")
 BANNED: dict[str, str] = RULES["phrases"]
 KNOWN = set(RULES["abbreviations"].split())
 ABBREVIATION = re.compile(r"(?<![\w/.-])[A-Z][A-Z0-9]*[A-Z][A-Z0-9]*(?![\w/])")
+# Adjacent lines of comments, or a comment after code. More spaces begin a line of code.
+COMMENT = re.compile(r"(?:^[ \t]*# (?! |yaml-).*\n?)+|(?<=\S)[ \t]+# .*", re.MULTILINE)
 # A stop, then a space and the start of another sentence; not after an initial or a shortened word.
 END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\bal)(?<!\bcf)(?<!\bvs)[.!?][”\")]*\s+(?=\S)")
 
@@ -42,13 +46,15 @@ class Finding(NamedTuple):
 def check(path: Path) -> list[Finding]:
     """Check one file."""
     source = path.read_text(encoding="utf-8")
-    passages = python(source) if path.suffix == ".py" else markdown(source)
+    passages = list((markdown if path.suffix == ".md" else comments)(source))
+    if path.suffix == ".py":
+        passages += python(source)
     name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
     found = [Finding(name, line, fault) for line, text in passages for fault in faults(text)]
     if path.suffix == ".py":
         begun = re.finditer(r'"{3}What ', source)
         found += [Finding(name, source.count("\n", 0, m.start()) + 1, WHAT) for m in begun]
-    else:
+    elif path.suffix == ".md":
         found += [
             Finding(name, line, f"{word}: expand it, or explain it in docs/glossary.md")
             for line, text in markdown(source)
@@ -110,6 +116,13 @@ def _plain(text: str) -> str:
     return re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text).replace("**", "")
 
 
+def comments(source: str) -> Iterator[tuple[int, str]]:
+    """The comments, with their lines."""
+    for found in COMMENT.finditer(source):
+        text = re.sub(r"^[ \t]*# ", "", found[0], flags=re.MULTILINE)
+        yield source.count("\n", 0, found.start()) + 1, " ".join(text.split())
+
+
 def python(source: str) -> Iterator[tuple[int, str]]:
     """The docstrings' passages, and the strings that read as sentences, with their lines."""
     tree = ast.parse(source)
@@ -140,11 +153,11 @@ def python(source: str) -> Iterator[tuple[int, str]]:
 
 
 def files(names: list[str]) -> Iterator[Path]:
-    """The pages and modules under these folders."""
+    """The pages, modules and YAML files under these folders."""
     for name in names:
         top = ROOT / name
-        found = [top] if top.is_file() else [*top.rglob("*.md"), *top.rglob("*.py")]
-        yield from sorted(found)
+        found = [top] if top.is_file() else top.rglob("*")
+        yield from sorted(path for path in found if path == top or path.suffix in SUFFIXES)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ DVC, as it runs beside the code of another snapshot:
     python dvc_api.py send STAGE        push a stage's outs, and its entry of the run-cache
     python dvc_api.py bring STAGE       fetch the outs of a stage that the remote knows
     python dvc_api.py give|take OUT …   push or fetch outs that dvc.lock names
-    python dvc_api.py gather LOCK …     add to dvc.lock what other checkouts' have
+    python dvc_api.py gather LOCK …     add the entries of other lock files to dvc.lock
 
 DVC's own commands differ in four points:
 
@@ -46,8 +46,9 @@ from dvc_objects.errors import ObjectFormatError
 
 __all__ = ["DvcException", "LockError", "PipelineStage", "Repo", "opened_record"]
 
-CELLS = "reports/cells/"
-NOTHING = 3  # the exit code where nobody has made the stage yet
+# Of rapt/paths.py, which this program cannot import.
+CELLS, RUNS = "reports/cells/", ".rapt/runs"
+NOTHING = 3  # the exit code if no run-cache has the stage
 
 
 @contextmanager
@@ -89,7 +90,7 @@ def _redirect(path: str, stream: int, flags: int) -> None:
 
 
 def send(repo: Repo, name: str) -> int:
-    """Push a stage's outs, then its entry of the run-cache: who finds that finds its outs."""
+    """Push a stage's outs, then its run-cache entry: a worker that finds this finds the outs."""
     stage = repo.stage.collect(name)[0]
     _push(repo, stage.outs)
     here, remote = repo.cache.legacy, _remote(repo)
@@ -106,15 +107,14 @@ def send(repo: Repo, name: str) -> int:
 def bring(repo: Repo, name: str) -> int:
     """Fetch a stage's outs, if the run-cache here or of the remote has an entry; run nothing.
 
-    What the stage needs must lie in the working folder. An entry here comes first, and what is
-    then fetched comes before it, as the newer one.
+    The stage's deps must lie in the working folder. The run-cache here is asked first.
     """
     stage = repo.stage.collect(name)[0]
     if _restore(repo, stage):
         return 0
     here, remote = repo.cache.legacy, _remote(repo)
     if remote.fs.protocol == "local" and not remote.fs.isdir(remote.path):
-        # Not: an empty remote, which would have what it holds made again.
+        # Taken for an empty remote, it would have all stages run again.
         raise FileNotFoundError(
             f"remote: got {remote.path}, expected a folder that is there. Mount it, or make it."
         )
@@ -129,10 +129,10 @@ def bring(repo: Repo, name: str) -> int:
                 _bring_sidecars(repo, whole["outs"])
                 return 0
             _discard_damaged(repo, [out["md5"] for out in whole["outs"]])
-        else:  # cut off, or it names other outs: DVC would check these out, wherever they are
+        else:  # cut off, or it names other paths, which DVC would overwrite
             with suppress(FileNotFoundError):
                 os.remove(entry)
-            with suppress(OSError):  # which has others; an empty one DVC cannot read
+            with suppress(OSError):  # not empty; DVC cannot read an empty one
                 os.rmdir(here.fs.parent(entry))
     return NOTHING
 
@@ -154,10 +154,10 @@ def take(repo: Repo, *outs: str) -> int:
 
 
 def gather(repo: Repo, *locks: str) -> int:
-    """Add to dvc.lock what those of other checkouts have more, in the order of `dvc repro`.
+    """Add the entries of other checkouts' lock files to dvc.lock, in the order of `dvc repro`.
 
-    That would write the whole file for each stage. From the first stage on of which no file has an
-    entry, it is left to `dvc repro`.
+    `dvc repro` would write the whole file once for each stage. It has to run the rest: from the
+    first stage that has an entry in none of the files.
     """
     others = [load_yaml(path).get("stages", {}) for path in locks if os.path.exists(path)]
     order = plan_repro(get_active_graph(repo.index.graph), collect_stages(repo, [PROJECT_FILE]))
@@ -198,14 +198,14 @@ def _bring_sidecars(repo: Repo, outs: list[dict[str, str]]) -> None:
 
 
 def _sidecar(out: str) -> str | None:
-    """Where rapt leaves what is not the same in equal runs of a cell (rapt/results/cells.py)."""
+    """The path of a cell's sidecar: what differs between equal runs (rapt/results/cells.py)."""
     if not out.startswith(CELLS):
         return None
-    return os.path.join(os.environ["RAPT_HOME"], ".rapt/runs", out.removeprefix(CELLS))
+    return os.path.join(os.environ["RAPT_HOME"], RUNS, out.removeprefix(CELLS))
 
 
 def _sidecar_there(remote: HashFileDB, name: str) -> str:
-    """Where the remote has it: by the name of the cell's object, of which it tells."""
+    """The sidecar's path in the remote, by the hash of the cell."""
     return str(remote.fs.join(remote.path, "rapt", f"{name}.json"))
 
 
@@ -228,14 +228,17 @@ def _remote(repo: Repo):  # type: ignore[no-untyped-def]
 
 
 def _discard_damaged(repo: Repo, names: list[str]) -> None:
-    """Remove from the remote what is not what its name says: DVC would not send it again."""
+    """Remove from the remote the objects whose content differs from their hash.
+
+    DVC would not send them again.
+    """
     objects = repo.cloud.get_remote_odb()
     for name in names:
         _check(objects, name)
 
 
 def _check(objects: HashFileDB, name: str) -> bool:
-    """Whether the remote has an object whole; if not, it has it no more."""
+    """Whether the remote has an undamaged object; a damaged one is removed."""
     try:
         objects.check(name)
     except (FileNotFoundError, ObjectFormatError):
@@ -245,7 +248,7 @@ def _check(objects: HashFileDB, name: str) -> bool:
     path = objects.oid_to_path(name)
     with objects.fs.open(path) as file:
         whole = [_check(objects, entry["md5"]) for entry in json.load(file)]
-    if not all(whole):  # a folder that is there DVC takes for whole
+    if not all(whole):  # DVC does not look into a folder that the remote has
         objects.fs.remove(path)
     return all(whole)
 

@@ -34,7 +34,7 @@ from pipelines.progress import console
 from pipelines.schedule import Lease
 from pipelines.slots import CommandError, Slots, Stays, Stopped
 from pipelines.worker import EXCHANGE, PAUSES, execute, patiently
-from rapt import params
+from rapt import params, paths
 from rapt.data.config import FilesSource
 from rapt.privacy.statement import UNPROTECTED
 from rapt.utils import files
@@ -57,7 +57,7 @@ class Desk:
         """Lay it out beside the slots, which are cleared together with it."""
         root, cache = slots.root, slots.cache
         self._home = {"RAPT_HOME": str(root)}
-        self._logs = root / ".rapt/logs"
+        self._logs = root / paths.LOGS
         self._path = root / ".rapt/slots/desk"
         self._needs = needs
         self._sent: dict[str, Lock | None] = {}
@@ -216,8 +216,8 @@ class Sides(Slots):
                     client.set_flow_run_state(run.id, Cancelling())
                     raise Stopped
                 if pulse.lost(run):
-                    # Should it live on it does no harm: it writes to a folder of its own, what it
-                    # pushes is named by its content, and the entry that tells of it comes last.
+                    # If it lives on, it does no harm: it writes to a folder of its own and names
+                    # what it pushes by its content. The entry of the run-cache comes last.
                     client.set_flow_run_state(run.id, Crashed(message="no sign of life"))
                 self._pause(SECONDS_BETWEEN_LOOKS)
 

@@ -29,6 +29,7 @@ from pipelines import dvc_api, graph
 from pipelines.cache import remove_damaged
 from pipelines.checkout import PATH, environment, forget_others, git, worktree
 from pipelines.schedule import Lease
+from rapt import paths
 from rapt.utils import files, process
 from rapt.utils.errors import RaptError
 
@@ -38,8 +39,8 @@ LINES_SHOWN = 20
 INTERRUPTED = "interrupted: what is finished stays in the cache; start again to go on"
 # DVC's line for a stage whose outs it restores from an earlier run.
 RESTORED = "Stage '{}' is cached - skipping run"
-# Failures that may not recur: a killed process, as when memory runs out, a GPU out of memory, and
-# a DVC lock that was held for longer than DVC waits.
+# Failures that may not recur: a process killed for memory, a GPU out of memory, a lock of DVC's
+# that was held for too long.
 MAY_PASS = re.compile(
     r"exited with (-9|-15|137|143)\b|out of memory|Unable to acquire lock"
     # PyTorch's, Python's and NumPy's messages when the machine is out of memory.
@@ -252,7 +253,7 @@ class Slots:
             CommandError: it failed.
             Stopped: the flow has stopped meanwhile.
         """
-        log = self.root / ".rapt/logs" / f"{name.replace('/', '-')}.log"
+        log = self.root / paths.LOGS / f"{name.replace('/', '-')}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_bytes(b"")
         code = slot.dvc(*arguments, log=log, gpu=gpu)

@@ -28,6 +28,7 @@ from pipelines.cache import remove_damaged
 from pipelines.checkout import DVC, PATH, environment, forget_others, git, use_cache
 from pipelines.reproduce import retried
 from pipelines.slots import CommandError
+from rapt import paths
 from rapt.utils import files, process
 from rapt.utils.errors import RaptError
 
@@ -49,7 +50,7 @@ def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None
     """
     with heartbeat.beating(), own_folder() as folder:
         run = partial(
-            execute, folder, stage, logs=folder / ".rapt/logs", **environment(folder, folder)
+            execute, folder, stage, logs=folder / paths.LOGS, **environment(folder, folder)
         )
         patiently(lambda: _checkout(folder, repository, commit))
         remove_damaged(folder / ".dvc/cache", folder / ".rapt/cache.json")

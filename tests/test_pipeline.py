@@ -89,8 +89,8 @@ def test_a_stage_depends_on_its_code_and_on_no_other(name: str) -> None:
     needed -= STATEMENT if name not in WRITERS else set()
     if name == "validate":
         # Its result depends on these, and on the sections with parameters in params.yaml.
-        its = ("params", "param_errors", "param_types", "grid", "attacks/base", "privacy/streams")
-        its += ("privacy/categories", "privacy/mechanisms/base")
+        its = ("params", "param_errors", "param_types", "paths", "grid", "attacks/base")
+        its += ("privacy/categories", "privacy/mechanisms/base", "privacy/streams")
         needed |= {Path(f"rapt/{m}.py") for m in its}
         needed |= {Path(f"rapt/{m}/config.py") for m in ("data", "privacy", "tuning")}
     if name == "report":  # it prints what each attacker knows

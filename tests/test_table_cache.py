@@ -65,7 +65,7 @@ def test_the_default_model_need_not_be_installed(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its wheel is fetched, its two files are read, and it has the name that it would have."""
-    installed = models.folder(table_cache.MODEL, None)
+    installed = models.folder(table_cache.MINILM, None)
     assert files.sha256(installed) == table_cache.MODEL_SHA256
     wheel = home / "gt.whl"
     tiny = families.make("bert", home / "bert")
@@ -91,4 +91,4 @@ def test_what_is_wrong_is_one_line(home: Path) -> None:
     with pytest.raises(
         RaptError, match=r"^table: got '.*/file/table' \(.*\), expected .* Name .*$"
     ):
-        table_cache.make(table_cache.MODEL, table_cache.TAGGER, home / "file" / "table")
+        table_cache.make(table_cache.MINILM, table_cache.TAGGER, home / "file" / "table")

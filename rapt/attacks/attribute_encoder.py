@@ -17,7 +17,7 @@ from rapt.attacks.base import (
     Release,
     Values,
 )
-from rapt.param_types import MINILM
+from rapt.paths import MINILM
 
 if TYPE_CHECKING:
     from torch import Tensor

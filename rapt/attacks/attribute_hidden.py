@@ -8,7 +8,8 @@ from pydantic import Field
 
 from rapt.attacks.base import Inference, ModelSha256, Release, Values
 from rapt.attacks.perceptron import Perceptron
-from rapt.param_types import MINILM, Model
+from rapt.param_types import Model
+from rapt.paths import MINILM
 
 if TYPE_CHECKING:
     from rapt.text.table import EmbeddingTable

@@ -38,8 +38,8 @@ ModelSha256 = Annotated[
 Layers = Annotated[PositiveInt, Field(description="of the encoder, the first ones")]
 LearningRate = Annotated[PositiveFloat, Field(description="of AdamW, falling linearly to 0")]
 Occurrence = tuple[str, int]  # a word as the table spells it, and the group it is replaced in
-# Given s sets of n candidates, bool (s, n), tunes a model on each as the provider would, and
-# returns their probabilities of all candidates' classes, (s, n, classes).
+# Tunes a model on each of s sets of n candidates, bool (s, n), as the provider would. Returns the
+# models' probabilities of all candidates' classes, (s, n, classes).
 Tune = Callable[[NDArray[np.bool_]], NDArray[np.float64]]
 # From an attacked model's probabilities of n candidates' classes, (n, classes), to a score of each.
 Score = Callable[[NDArray[np.float64]], NDArray[np.float64]]

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 from transformers import AutoModelForTokenClassification, DataCollatorForTokenClassification
 
+from rapt import models
 from rapt.attacks import encoders
 from rapt.attacks.base import Texts
+from rapt.attacks.ner import Ner
 from rapt.tuning.backbones import load_tokenizer, most_tokens
 from rapt.tuning.batches import by_length, shuffled
 from rapt.utils.errors import RaptError
-
-if TYPE_CHECKING:
-    from rapt.attacks.ner import Ner
 
 OUTSIDE = "O"
 IGNORED = -100  # the label of tokens that the loss leaves out
@@ -76,14 +75,16 @@ class Recognizer:
         return cls(model, load_tokenizer(folder), max_tokens)
 
     @classmethod
-    def fitted(cls, how: Ner, folder: Path, texts: Texts, tags: Texts, seed: int) -> Recognizer:
+    def fitted(cls, how: Ner, texts: Texts, tags: Texts, seed: int) -> Recognizer:
         """Fine-tune all weights of an encoder, by AdamW and the mean cross-entropy of words.
 
-        Each word of the texts has a tag. Equal seeds give equal weights.
+        Each word of the texts, clean ones of the attacker's own, has a BIO tag. Equal seeds give
+        equal weights.
 
         Raises:
-            RaptError: as `load`, or the loss is not a number.
+            RaptError: as `load`, the model is missing, or the loss is not a number.
         """
+        folder = models.folder(how.model, how.sha256)
         torch.manual_seed(seed)
         names = dict(enumerate(sorted({tag for text in tags for tag in text} | {OUTSIDE})))
         numbers = {tag: number for number, tag in names.items()}

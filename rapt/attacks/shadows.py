@@ -45,11 +45,11 @@ def answers(
         files.write_json(folder / "statement.json", statement)
         for copy, chosen in zip(copies, tuned_on, strict=True):
             copy.write({"train": candidates.filter(chosen)}, folder / f"seed-{copy.k}")
-            of_vectors = copy.privatizer.mechanism.releases == "vectors"
+            privatizer = copy.privatizer
             asked = as_written(
                 candidates,
                 copy.plain.words if copy.plain else [],
-                copy.privatizer.table if of_vectors else None,
+                privatizer.table if privatizer.mechanism.releases_vectors else None,
             )
             files.write_parquet(folder / f"seed-{copy.k}/test.parquet", asked)
             like = run(folder, copy.k, folder / "adapters")

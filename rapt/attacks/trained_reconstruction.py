@@ -19,7 +19,8 @@ from rapt.attacks.base import (
     Release,
 )
 from rapt.attacks.bayesian import posterior
-from rapt.param_types import MINILM, Names
+from rapt.param_types import Names
+from rapt.paths import MINILM
 
 
 class TrainedReconstruction(Inversion):

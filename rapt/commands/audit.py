@@ -115,7 +115,7 @@ def _facts(kind: type[Mechanism]) -> Table:
     mechanism = kind()
     grid = Table.grid(padding=(0, 2))
     grid.add_row("source", mechanism.source)
-    grid.add_row("releases", mechanism.releases)
+    grid.add_row("releases", "vectors" if mechanism.releases_vectors else "words")
     grid.add_row("categories", mechanism.categories)
     claim = mechanism.claim
     grid.add_row("law", claim.law("eta"))

@@ -14,7 +14,6 @@ from rapt.options import FORMATS, Categories, Language, Mechanism, Table, Tagger
 from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
-    from rapt.privacy.calibration import Calibrated, Curve
     from rapt.privacy.channel import Share
     from rapt.privacy.privatizer import Privatizer
     from rapt.privacy.replacement import Counted, TextCurve
@@ -35,9 +34,6 @@ def calibrate(
         float | None,
         typer.Option(help="Most of the protected words that an attacker recovers; a minute."),
     ] = None,
-    worst_kept: Annotated[
-        float | None, typer.Option(help="Share of its draws that may keep any one word.")
-    ] = None,
     text: Annotated[
         Path | None, typer.Option(help="Your own texts, read here alone; else public ones.")
     ] = None,
@@ -48,51 +44,32 @@ def calibrate(
     mechanism: Mechanism = None,
     tagger: Tagger = None,
     language: Language = None,
-    words: Annotated[
-        int | None, typer.Option(help="Words to draw; else 1200, for --worst-kept 300.", min=2)
-    ] = None,
-    draws: Annotated[
-        int | None, typer.Option(help="Noisy draws of each; else 50, or 200.", min=1)
-    ] = None,
+    words: Annotated[int, typer.Option(help="Words to draw.", min=2)] = 1200,
+    draws: Annotated[int, typer.Option(help="Noisy draws of each.", min=1)] = 50,
 ) -> None:
     """Find the largest eta that replaces words as often as you want."""
     from rapt import defaults
-    from rapt.privacy.calibration import curve
     from rapt.privacy.categories import listed
     from rapt.privacy.mechanisms import word_mechanism
     from rapt.privacy.privatizer import Privatizer
     from rapt.privacy.replacement import text_curve
     from rapt.text.table import EmbeddingTable
 
-    wanted = {"replaced": replaced, "recovered": recovered, "worst-kept": worst_kept}
+    wanted = {"replaced": replaced, "recovered": recovered}
     if (got := sum(share is not None for share in wanted.values())) != 1:
-        raise RaptError(
-            f"rapt calibrate: got {got} of --replaced, --recovered and --worst-kept, expected one."
-        )
+        raise RaptError(f"rapt calibrate: got {got} of --replaced and --recovered, expected one.")
     for name, share in wanted.items():
         if share is not None and not 0 < share < 1:
             raise RaptError(f"--{name}: got {share}, expected a number above 0 and below 1.")
-    if text and worst_kept is not None:
-        raise RaptError("--text: got it with --worst-kept, expected --replaced or --recovered.")
     folder = table or defaults.table()
     opened, among = EmbeddingTable(folder), listed(categories or ())
     mechanism = mechanism or ("pct2t" if among else "t2t")
     made = word_mechanism(mechanism)
-    if worst_kept is not None:
-        found = curve(opened, made, among, words=words or 300, draws=draws or 200, seed=SEED)
-        claim = f"{mechanism} keeps no word drawn from {folder} in over {worst_kept:.1%} of draws"
-        typer.echo(
-            f"{_worst(found, worst_kept, claim, opened.words)}\n({len(found.rows)} words, "
-            f"drawn uniformly from its candidates, {found.draws} draws of each; interval of 95 %.)"
-        )
-        return
     counts = None
     if text:
         using = tagger or defaults.tagger()
         counts = _counted(text, column, format, using, language, tags=among is not None)
-    over = text_curve(
-        opened, made, among, counts, words=words or 1200, draws=draws or 50, seed=SEED
-    )
+    over = text_curve(opened, made, among, counts, words=words, draws=draws, seed=SEED)
     where = f"{text or 'public text'}, with {folder}"
     if replaced is None:
         at = partial(Privatizer, table=opened, mechanism=made, categories=among)
@@ -158,7 +135,8 @@ def _mean(found: TextCurve, share: float, claim: str) -> str:
             f"--replaced: got {share:g}, expected more than {least:.2g}. So many protected words "
             "are not in the table, or in another category, and always replaced."
         )
-    number = _number(eta, claim)
+    if eta.eta == 0:
+        raise RaptError(f"eta: got none small enough, expected one where {claim}.")
     at = found.replaced(eta.eta)
     shares = {
         "of the protected words that the table lists in their category": at.known,
@@ -175,7 +153,7 @@ def _mean(found: TextCurve, share: float, claim: str) -> str:
     weak = [f"rapt privatize calls it weak: below {ENOUGH:.0%} of the first kind."]
     return "\n".join(
         [
-            f"{number}: {claim}.",
+            f"eta {eta.eta:.4g} ({eta.low:.4g} to {eta.high:.4g}): {claim}.",
             *lines,
             *(weak if at.known.value < ENOUGH else []),
             f"(Intervals of {of}; {found.draws} words of each, {found.curve.draws} draws each.)",
@@ -205,26 +183,3 @@ def _recovered(found: TextCurve, at: Callable[..., Privatizer], share: float, of
 
 def _percent(share: Share) -> str:
     return f"{share.value:.1%} ({share.low:.1%} to {share.high:.1%})"
-
-
-def _worst(found: Curve, share: float, claim: str, words: Sequence[str]) -> str:
-    """With Wilks's bound (1941) on the candidates beyond the worst of a uniform sample."""
-    eta = found.eta_for_worst(share)
-    number = _number(eta, claim)
-    worst = words[found.rows[found.kept(eta.eta).argmax()]]
-    beyond = 1 - 0.05 ** (1 / len(found.rows))
-    return (
-        f"{number}: {claim}.\nLeast protected: {worst!r}; with 95 % confidence less than "
-        f"{beyond:.1%} of the candidates are less protected than the worst of those drawn."
-    )
-
-
-def _number(eta: Calibrated, claim: str) -> str:
-    """The η and its interval.
-
-    Raises:
-        RaptError: there is none.
-    """
-    if eta.eta == 0:
-        raise RaptError(f"eta: got none small enough, expected one where {claim}.")
-    return f"eta {eta.eta:.4g} ({eta.low:.4g} to {eta.high:.4g})"

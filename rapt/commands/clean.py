@@ -9,18 +9,21 @@ from pathlib import Path
 
 import typer
 
+from rapt.utils import files
 from rapt.utils.errors import RaptError
+
+LOCK = Path("dvc.lock")
 
 
 def clean() -> None:
     """Remove the outs and the dvc.lock entries of stages that dvc.yaml no longer has."""
-    # DVC's own writer leaves dvc.lock byte for byte as DVC would write it.
-    from dvc.utils.serialize import modify_yaml
     from ruamel.yaml import YAML
 
-    if not Path("dvc.lock").is_file():
+    if not LOCK.is_file():
         raise RaptError("dvc.lock: got no such file, expected that of a run. Next: dvc repro")
-    locked = YAML(typ="safe").load(Path("dvc.lock"))["stages"]
+    yaml = YAML()  # DVC's own, so that the bytes of what stays are the same
+    lock = yaml.load(LOCK)
+    locked = lock["stages"]
     live = _stages()
     kept = {out["path"] for stage in live & set(locked) for out in locked[stage].get("outs", ())}
     dead = {
@@ -37,9 +40,10 @@ def clean() -> None:
             shutil.rmtree(path)
         else:
             Path(path).unlink(missing_ok=True)
-    with modify_yaml("dvc.lock") as lock:
-        for stage in dead:
-            del lock["stages"][stage]
+    for stage in dead:
+        del locked[stage]
+    with files.atomic(LOCK) as scratch:
+        yaml.dump(lock, scratch)
     for path in removed:
         typer.echo(f"removed {path}")
 

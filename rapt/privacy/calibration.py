@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 from rapt.privacy.channel import Rows, estimate, noise_of
-from rapt.privacy.mechanisms import T2T, WordMechanism
+from rapt.privacy.mechanisms import T2T
 from rapt.privacy.privatizer import Privatizer
-from rapt.privacy.streams import stream
-from rapt.text.table import EmbeddingTable
 from rapt.utils.memmap import take
 
 SCORES = 1 << 22  # of pairs of a draw and a candidate, held at a time: 16 MiB in float32
 PAIRS = 1 << 12  # of them decided at a time
-TAIL = 0.025  # each side of a 95 % interval
 # Where η cannot be had in closed form it is searched for, to 1 %.
 LEAST, MOST, STEP = 1e-2, 1e5, 1.01
 
@@ -61,24 +57,6 @@ class Curve:
             return 0.0
         return float(self.etas[count - 1]) if count < len(self.etas) else np.inf
 
-    def eta_for_worst(self, share: float) -> Calibrated:
-        """The largest η at which none of the words is kept with more than this probability.
-
-        The interval is for the least protected of these words, from binomial order statistics. Its
-        lower end can only be too high if it is so for the least protected word itself. It needs no
-        correction for the number of words; the upper end has Bonferroni's.
-        """
-
-        def largest(count: int) -> float:
-            return self.largest(lambda eta: int(self.kept(eta).max()) <= count)
-
-        counts = np.arange(self.draws + 1)
-        below = int((binom.cdf(counts, self.draws, share) <= TAIL).sum()) - 1
-        above = int((binom.sf(counts - 1, self.draws, share) > TAIL / len(self.rows)).sum()) - 1
-        # A product such as 0.2 * 15 may come out a hair below its integer.
-        within = int(share * self.draws + 1e-9)
-        return Calibrated(largest(within), largest(below), largest(above))
-
 
 def critical_curve(rows: Rows, critical: NDArray[np.float64]) -> Curve:
     """The exact curve of noise and nearest neighbour: each draw keeps its word from an η* on.
@@ -108,30 +86,6 @@ def simulated_curve(at: Callable[[float], Privatizer], rows: Rows, draws: int, s
 
     steps = int(np.log(MOST / LEAST) / np.log(STEP)) + 1
     return Curve(rows, draws, np.geomspace(LEAST, MOST, steps), kept)
-
-
-def curve(
-    table: EmbeddingTable,
-    mechanism: WordMechanism,
-    categories: Sequence[str] | None,
-    *,
-    words: int,
-    draws: int,
-    seed: int,
-) -> Curve:
-    """The curve of a mechanism over words of its table, drawn uniformly.
-
-    Args:
-        table: the embedding table.
-        mechanism: the mechanism.
-        categories: POS categories; None: every word.
-        words: how many candidates are drawn.
-        draws: of each word.
-        seed: of both.
-    """
-    anywhere = Privatizer(table=table, mechanism=mechanism, eta=np.inf, categories=categories)
-    rows = np.sort(stream(seed, "calibrate", "words").permutation(anywhere.candidates)[:words])
-    return curve_over(anywhere, rows, draws, seed)
 
 
 def curve_over(anywhere: Privatizer, rows: Rows, draws: int, seed: int) -> Curve:

@@ -30,7 +30,7 @@ def _mechanism(value: Any) -> Any:
     except RaptError as error:
         raise problem(str(error).removeprefix("mechanism: ")) from None
     given = parameters(how)
-    if how.releases == "vectors" and math.frexp(given["grid"])[0] != 0.5:
+    if how.releases_vectors and math.frexp(given["grid"])[0] != 0.5:
         raise problem(
             f"got grid {given['grid']}, expected a power of two (0.0009765625 is 2^-10), as "
             "vectors are released in float32."

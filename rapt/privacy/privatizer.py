@@ -249,7 +249,7 @@ class Privatizer:
         Raises:
             RaptError: float32 cannot represent a number of a released vector exactly.
         """
-        if np.isinf(self.eta) and self.mechanism.releases == "words":
+        if np.isinf(self.eta) and not self.mechanism.releases_vectors:
             yield from (Released(list(text.words)) for text in texts)
             return
         batches = by_size(texts, lambda text: len(text.words), WORDS)

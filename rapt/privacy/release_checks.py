@@ -66,7 +66,7 @@ class Release:
     @property
     def has_vectors(self) -> bool:
         """Whether the release holds a vector for each word."""
-        return self.privatizer.mechanism.releases == "vectors"
+        return self.privatizer.mechanism.releases_vectors
 
     @property
     def is_original(self) -> bool:

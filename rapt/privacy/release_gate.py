@@ -70,7 +70,7 @@ def _contract(release: Release) -> tuple[str, str]:
 
 
 def _part(where: str, rows: Rows) -> Part:
-    """That all flags are True which the rows have."""
+    """Require that each flag is True in all rows."""
     return Part(
         where, rows, {flag: FLAGS[flag] for row in rows[:1] for flag in row if flag in FLAGS}
     )

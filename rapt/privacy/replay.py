@@ -127,7 +127,7 @@ def measures(
         "distance of rows": np.abs(rows - new_rows),
         "agreement within a word": agreement(words, outcomes),
     }
-    if privatizer.mechanism.releases == "vectors":
+    if privatizer.mechanism.releases_vectors:
         found |= _of_noise(privatizer, texts, released)
     return {name: np.asarray(values, np.float64) for name, values in found.items()}
 

@@ -323,7 +323,7 @@ class Copy:
 
     def _columns(self, tagged: pa.Table, released: Iterable[Released]) -> dict[str, pa.Array]:
         """The words of each text, and the vectors that they are nearest to if there are any."""
-        if self.privatizer.mechanism.releases == "words":
+        if not self.privatizer.mechanism.releases_vectors:
             return {"words": _strings(text.words for text in released)}
         lengths = pc.list_value_length(tagged["words"]).to_numpy().astype(np.int64)
         vectors = np.empty((lengths.sum(), self.privatizer.table.dimension), np.float32)

@@ -154,7 +154,7 @@ def guarantee(privatizer: Privatizer, eta: str) -> str:
         f"{scope[0].upper()}{scope[1:]} is released by a mechanism M with {claim.law(eta)}; losses "
         "add up over words."
         + (WORDS_UNKNOWN if scheme.categories not in (None, (ALL,)) else "")
-        + (WORDS_OF_VECTORS if privatizer.mechanism.releases == "vectors" else "")
+        + (WORDS_OF_VECTORS if privatizer.mechanism.releases_vectors else "")
     )
 
 

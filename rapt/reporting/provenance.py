@@ -1,7 +1,7 @@
 """Provenance of the results: their inputs, and the circumstances of each run.
 
 The inputs, which equal runs share, are on the page. The circumstances vary between equal runs, so
-they are only in stamped copies, which `rapt report --stamp` makes outside DVC.
+they are only in stamped copies, which `rapt report` makes outside DVC.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 from jinja2 import Template
 
+from rapt import paths
 from rapt.reporting.papers.table import PaperTable
 from rapt.reporting.text import count
 from rapt.results.cells import machine
@@ -106,7 +107,7 @@ def _pinned() -> dict[str, str]:
 
 def sidecar(kind: str, cell: str) -> dict[str, Any]:
     """Load the facts on a cell that vary between equal runs, as its device; empty if unknown."""
-    path = files.home() / ".rapt/runs" / kind / f"{cell}.json"
+    path = files.home() / paths.run(kind, cell)
     return files.read_json(path) if path.is_file() else {}
 
 

@@ -119,7 +119,7 @@ class Cell:
         )
         files.write_json(paths.cell(self.kind, self.name), result.model_dump(by_alias=True))
         files.write_json(
-            files.home() / f".rapt/runs/{self.kind}/{self.name}.json",
+            files.home() / paths.run(self.kind, self.name),
             {
                 "seconds": round(time.monotonic() - self._started, 1),
                 "device": device,

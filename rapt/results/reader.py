@@ -57,7 +57,7 @@ class Cell:
 
     @property
     def protection(self) -> str:
-        """That of its release: `unprotected`, or what the statement says once the cell has run."""
+        """The release's protection: `unprotected`, `not run`, or that of its statement."""
         if self.content:
             return self.content.protection
         return UNPROTECTED if is_unprotected(self.factors["eta"]) else "not run"
@@ -87,7 +87,7 @@ class Cell:
         return self.content.upper_bounds.get(name) if self.content else None
 
     def by_seed(self, metric: str) -> dict[int, float]:
-        """Return one metric by seed; none of a cell that lacks it, as accuracy where texts are."""
+        """Return one metric by seed; empty if the cell has none, as accuracy of written texts."""
         seeds = self.content.seeds if self.content else []
         return {seed.seed: seed.metrics[metric] for seed in seeds if metric in seed.metrics}
 
@@ -113,8 +113,14 @@ class Results:
     channels: dict[str, Json | None]
     layers: dict[str, Json | None]
     examples: Json | None
-    # The cell on clean text of each planned attack, whether or not this report includes it.
-    baselines: dict[str, Cell]
+
+    @cached_property
+    def _on_clean_text(self) -> dict[str, Cell]:
+        return {
+            _attacked(cell.plan): cell
+            for cell in self.cells
+            if cell.plan.kind in ATTACKED and is_unprotected(cell.factors["eta"])
+        }
 
     def of(self, kind: str, **factors: str) -> list[Cell]:
         """Return the planned cells of one kind with these factors."""
@@ -123,7 +129,7 @@ class Results:
 
     def on_clean_text(self, cell: Cell) -> Cell | None:
         """Return the same attack on clean text; None: the sweep has none."""
-        return self.baselines.get(_attacked(cell.plan))
+        return self._on_clean_text.get(_attacked(cell.plan))
 
     def local(self, task: str) -> Cell | None:
         """Return what the user reaches on a task alone; None: it is not planned, or has not run."""
@@ -167,12 +173,8 @@ def prune(params: Params) -> list[Path]:
     return outside
 
 
-def load(params: Params, whole: Params | None = None) -> Results:
-    """Load the planned cells, gates, statistics and examples that exist.
-
-    If `params` is part of a `whole`, the whole's cells on clean text are the attacks' baseline.
-    """
-    planned = plan(params)
+def load(params: Params) -> Results:
+    """Load the planned cells, gates, statistics and examples that exist."""
     sweep = params.sweep
     gated = [f"{task}/{name}" for task in sweep.tasks for name, *_ in releases(params)]
     gated += [f"studies/{name}" for name in params.studies]
@@ -189,7 +191,7 @@ def load(params: Params, whole: Params | None = None) -> Results:
     return Results(
         params=params,
         params_text=Path("params.yaml").read_text(),
-        cells=tuple(Cell.read(cell) for cell in planned),
+        cells=tuple(Cell.read(cell) for cell in plan(params)),
         raw_gates={task: _read(paths.raw_gate(task)) for task in sweep.tasks},
         private_gates={name: _read(paths.private_gate(name)) for name in gated},
         calibrations={name: _read(paths.calibration(name)) for name in sweep.embeddings},
@@ -198,11 +200,6 @@ def load(params: Params, whole: Params | None = None) -> Results:
         channels={name: _read(paths.channel_statistics(*name.split("/"))) for name in channels},
         layers={name: _read(paths.layers(name)) for name in layers},
         examples=_read(paths.EXAMPLES),
-        baselines={
-            _attacked(cell): Cell.read(cell)
-            for cell in (plan(whole) if whole else planned)
-            if cell.kind in ATTACKED and is_unprotected(cell.factors["eta"])
-        },
     )
 
 

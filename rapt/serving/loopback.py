@@ -31,7 +31,7 @@ def listening(port: int) -> socket.socket:
 
 def run(app: FastAPI, listener: socket.socket) -> None:
     """Serve an application until interrupted."""
-    # uvicorn's own access log would hold whatever somebody put into an address.
+    # uvicorn's own access log would hold the whole address, whatever a client put into it.
     config = uvicorn.Config(app, access_log=False, log_level="warning", lifespan="off")
     uvicorn.Server(config).run(sockets=[listener])
 

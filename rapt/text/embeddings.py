@@ -33,9 +33,9 @@ INPUT_EMBEDDINGS = ("word_embeddings", "shared", "embed_tokens", "wte", "tok_emb
 STATIC_EMBEDDINGS, MAPPING, WEIGHTS = "embeddings", "mapping", "weights"
 LANGUAGE = "en"  # of the public word frequencies where the tagger's has none
 SPLIT = ("ja", "ko", "zh")  # wordfreq counts their words with packages that we do not install
-# A table of COMMON or more words is of another language if it lists fewer than LISTED of the COMMON
-# most frequent words of the tagger's. BERT's English vocabulary lists 97 % of the English ones and
-# at most 37 % of another language's.
+# The COMMON most frequent words of the tagger's language: a table that lists less than the share
+# LISTED of them is of another language. Smaller tables are not checked. BERT's English
+# vocabulary lists 97 % of the English ones and at most 37 % of another language's.
 COMMON, LISTED = 1000, 0.5
 # Marks for each 1,000 words of English text, which wordfreq has no figures of (Cook, 2013, Standard
 # punctuation and the punctuation of the street; viviancook.uk/Punctuation/PunctFigs.htm).

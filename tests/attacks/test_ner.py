@@ -11,6 +11,7 @@ from transformers import GPT2Config, GPT2Model
 
 from rapt.attacks.entities import blind, entity_scores
 from rapt.attacks.ner import Ner
+from rapt.attacks.recognizer import Recognizer
 from rapt.utils.errors import RaptError
 from tests.attacks.test_bayesian import FALSE_ALARM
 from tests.tuning.conftest import backbone as backbone
@@ -49,20 +50,20 @@ def ner(folder: Path, **changes: object) -> Ner:
 @pytest.fixture(scope="module")
 def fitted(backbone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("attackers") / "ner-mine"
-    ner(backbone).fit(*drawn(200, 6, seed=0), seed=0).save(folder)
+    Recognizer.fitted(ner(backbone), *drawn(200, 6, seed=0), seed=0).save(folder)
     return folder
 
 
-def test_finds_every_entity_of_clean_text(backbone: Path, fitted: Path) -> None:
+def test_finds_every_entity_of_clean_text(fitted: Path) -> None:
     words, tags = drawn(50, 6, seed=1)
-    assert ner(backbone).load(fitted).tags(words) == tags
+    assert Recognizer.load(fitted, 32).tags(words) == tags
 
 
-def test_finds_none_whose_words_are_replaced(backbone: Path, fitted: Path) -> None:
+def test_finds_none_whose_words_are_replaced(fitted: Path) -> None:
     words, tags = drawn(50, 6, seed=1)
     gone = {"unlikely": "likely", "good": "bad", "film": "plot"}
     released = [[gone.get(word, word) for word in text] for text in words]
-    found = entity_scores(tags, ner(backbone).load(fitted).tags(released)).ratios
+    found = entity_scores(tags, Recognizer.load(fitted, 32).tags(released)).ratios
     assert found["recall"][1].sum() > 50
     assert found["precision"][1].sum() == 0
 
@@ -76,7 +77,7 @@ def test_reaches_the_best_f1_that_there_is(backbone: Path, often: tuple[float, f
     rng, chance = np.random.default_rng(0), dict(zip(("film", "plot"), often, strict=True))
     words = [[str(word) for word in rng.choice(["film", "plot"], 6)] for _ in range(300)]
     tags = [["B-PER" if rng.random() < chance[word] else "O" for word in text] for text in words]
-    guesses = ner(backbone).fit(words[:200], tags[:200], seed=0).tags(words[200:])
+    guesses = Recognizer.fitted(ner(backbone), words[:200], tags[:200], seed=0).tags(words[200:])
     best = [["B-PER" if chance[word] > 0.5 else "O" for word in text] for text in words[200:]]
     assert guesses == best
     found = entity_scores(tags[200:], guesses)
@@ -89,9 +90,9 @@ def test_reaches_the_best_f1_that_there_is(backbone: Path, often: tuple[float, f
 def test_what_cannot_be_trained_is_one_line(backbone: Path, tmp_path: Path) -> None:
     own = drawn(16, 6, seed=0)
     with pytest.raises(RaptError, match=r"^max_tokens: got 65, expected at most 64\.$"):
-        ner(backbone, max_tokens=65).fit(*own, seed=0)
+        Recognizer.fitted(ner(backbone, max_tokens=65), *own, seed=0)
     with pytest.raises(RaptError, match=r"not a number, .* Lower learning_rate \(1e\+30\)\.$"):
-        ner(backbone, learning_rate=1e30).fit(*own, seed=0)
+        Recognizer.fitted(ner(backbone, learning_rate=1e30), *own, seed=0)
     GPT2Model(GPT2Config(n_embd=8, n_layer=1, n_head=1, vocab_size=9)).save_pretrained(tmp_path)
     with pytest.raises(RaptError, match="model_type: got 'gpt2', expected one of bert, "):
-        ner(tmp_path).fit(*own, seed=0)
+        Recognizer.fitted(ner(tmp_path), *own, seed=0)

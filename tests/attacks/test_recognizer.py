@@ -24,6 +24,6 @@ def test_one_seed_gives_one_recognizer_whatever_the_cores(backbone: Path, tmp_pa
     digests = []
     for threads, seed in ((1, 0), (2, 0), (1, 1)):
         with threadpool_limits(threads):
-            how.fit(*own, seed=seed).save(tmp_path / f"{len(digests)}")
+            Recognizer.fitted(how, *own, seed=seed).save(tmp_path / f"{len(digests)}")
         digests.append(files.sha256(tmp_path / f"{len(digests)}"))
     assert digests[0] == digests[1] != digests[2]

@@ -14,33 +14,39 @@ import pytest
 
 import pipelines  # noqa: F401  (before Prefect)
 
-FILES = {
-    "params.yaml": "x: [1, 2]\ny: [a, b]\nbroken: none\nwait: none\n",
-    "dvc.yaml": """\
+VALIDATE = """\
 stages:
   validate:
     cmd: exec python -m stages.validate
     deps: [stages/validate.py]
     outs: [data/ok]
-  cell:
-    matrix: {x: "${x}", y: "${y}"}
-    cmd: exec python -m stages.cell ${key}
-    deps: [stages/cell.py, rapt/mark.py, data/ok]
-    outs: ["reports/cells/${key}.txt"]
+"""
+REPORT = """\
   report:
     cmd: exec python -m stages.report
     deps: [stages/report.py, reports/cells]
     outs: [reports/report.txt]
     # Not among the outs: DVC keeps a stage with a `cache: false` out there out of the run-cache.
     metrics: [reports/metrics.json: {cache: false}]
-""",
+"""
+FILES = {
+    "params.yaml": "x: [1, 2]\ny: [a, b]\nbroken: none\nwait: none\n",
+    "dvc.yaml": VALIDATE
+    + """\
+  cell:
+    matrix: {x: "${x}", y: "${y}"}
+    cmd: exec python -m stages.cell ${key}
+    deps: [stages/cell.py, rapt/mark.py, data/ok]
+    outs: ["reports/cells/${key}.txt"]
+"""
+    + REPORT,
     # Like the benchmarks: `dvc repro` at the root ignores it, and so must the flow.
     "benchmarks/dvc.yaml": "stages: {never: {cmd: exit 1, outs: [never.json: {cache: false}]}}\n",
     "rapt/__init__.py": "",
     "rapt/mark.py": 'MARK = "first"\n',
     # Every stage logs its run and its folder in the main workspace, unseen by DVC.
     "stages/__init__.py": """\
-import os, sys
+import ctypes, os, sys, time
 from pathlib import Path
 from rapt import mark
 
@@ -51,24 +57,26 @@ def ran(name):
     with (home() / "ran").open("a") as log:
         log.write(f"{name} {os.getpid()} {Path(mark.__file__).parents[1]}\\n")
 
+def began(name):
+    ctypes.CDLL(None).prctl(1, 9)  # as stages.run does: die with dvc
+    ran(name)
+    if (home() / f"break-{name}").exists():
+        sys.exit(f"no luck with {name}")
+    while (home() / f"wait-{name}").exists():
+        time.sleep(0.05)
+
 def write(path, text):
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_text(text)
 """,
     "stages/validate.py": 'import stages\nstages.ran("validate")\nstages.write("data/ok", "ok")\n',
     "stages/cell.py": """\
-import ctypes, os, sys, time
+import sys
 from pathlib import Path
 import stages
 from rapt.mark import MARK
-home = Path(os.environ.get("RAPT_HOME", ".")) / ".rapt"
-key = sys.argv[1]
-ctypes.CDLL(None).prctl(1, 9)  # as stages.run does: die with dvc
-stages.ran(key)
-if (home / f"break-{key}").exists():
-    sys.exit(f"no luck with {key}")
-while (home / f"wait-{key}").exists():
-    time.sleep(0.05)
+home, key = stages.home(), sys.argv[1]
+stages.began(key)
 if (home / f"fill-{key}").exists():
     Path("reports/cells").mkdir(parents=True, exist_ok=True)
     Path(f"reports/cells/{key}.txt").write_text("half of it")
@@ -94,12 +102,8 @@ stages.write("reports/metrics.json", '{"cells": %d}' % len(text.splitlines()))
 # Two sides: raw text and its derivatives stay, releases go to the provider, adapters come back.
 SIDES = FILES | {
     "params.yaml": "eta: [1, 2, inf]\nseed: [a, b]\n",
-    "dvc.yaml": """\
-stages:
-  validate:
-    cmd: exec python -m stages.validate
-    deps: [stages/validate.py]
-    outs: [data/ok]
+    "dvc.yaml": VALIDATE
+    + """\
   download:
     cmd: exec python -m stages.make download data/raw
     deps: [stages/make.py, data/ok]
@@ -129,24 +133,14 @@ stages:
     cmd: exec python -m stages.make attack reports/cells/attack
     deps: [stages/make.py, data/raw, models/1-a]
     outs: [reports/cells/attack: {push: false}]
-  report:
-    cmd: exec python -m stages.report
-    deps: [stages/report.py, reports/cells]
-    outs: [reports/report.txt]
-    metrics: [reports/metrics.json: {cache: false}]
-""",
+"""
+    + REPORT,
     "stages/make.py": """\
-import ctypes, json, os, sys, time
+import json, os, sys
 from pathlib import Path
 import stages
 name, *outs = sys.argv[1:]
-home = stages.home()
-ctypes.CDLL(None).prctl(1, 9)  # as stages.run does: die with dvc
-stages.ran(name)
-if (home / f"break-{name}").exists():
-    sys.exit(f"no luck with {name}")
-while (home / f"wait-{name}").exists():
-    time.sleep(0.05)
+stages.began(name)
 for out in outs:
     stages.write(f"{out}/text", f"{name} made {out}")
     if out.startswith("reports/cells/"):  # as rapt/results/cells.py does

@@ -57,6 +57,11 @@ class Machine:
         home = f"RAPT_HOME={self.toy.root}"
         return self.toy.run("env", home, *command, check=check).returncode
 
+    def send(self, stage: str, *how: str) -> None:
+        """Make a stage's outs, and push them."""
+        self.dvc("repro", "-q", *how, stage)
+        self.exchange("send", stage)
+
     def bring(self, stage: str) -> int:
         """Fetch a stage's outs, as the user's machine does, into a workspace that lacks them."""
         for folder in ("models", "reports/cells"):
@@ -86,6 +91,13 @@ def machines(tmp_path: Path) -> tuple[Machine, Machine]:
     return found[0], found[1]
 
 
+def entry_of(remote: Path) -> Path:
+    """The remote's entry of the run-cache, writable."""
+    entry = next(path for path in (remote / "runs").rglob("*") if path.is_file())
+    entry.chmod(0o644)
+    return entry
+
+
 def test_what_a_worker_made_comes_in_place_of_what_is_lost(
     machines: tuple[Machine, Machine],
 ) -> None:
@@ -95,8 +107,7 @@ def test_what_a_worker_made_comes_in_place_of_what_is_lost(
     lost = user.made("a")
     user.lose_objects()
     assert user.bring("train@a") == dvc_api.NOTHING
-    other.dvc("repro", "-q", "train@a")
-    other.exchange("send", "train@a")
+    other.send("train@a")
     assert user.bring("train@a") == 0
     assert user.made("a") == other.made("a") != lost
     assert user.sidecar() == other.sidecar()  # it describes this run, not the lost one
@@ -121,8 +132,7 @@ def test_no_entry_is_sent_before_its_outs(machines: tuple[Machine, Machine]) -> 
     other.exchange("send", "train@b")
     assert user.bring("train@a") == dvc_api.NOTHING
     assert user.bring("train@b") == 0
-    other.dvc("repro", "-q", "--force", "train@a")
-    other.exchange("send", "train@a")
+    other.send("train@a", "--force")
     assert user.bring("train@a") == 0
     assert user.made("a") == other.made("a")
 
@@ -131,17 +141,13 @@ def test_an_entry_whose_outs_the_remote_has_lost_is_passed_over(
     machines: tuple[Machine, Machine], tmp_path: Path
 ) -> None:
     user, other = machines
-    other.dvc("repro", "-q", "train@a")
-    other.exchange("send", "train@a")
+    other.send("train@a")
     shutil.rmtree(tmp_path / "remote/files")
     assert user.bring("train@a") == dvc_api.NOTHING
-    entry = next(path for path in (tmp_path / "remote/runs").rglob("*") if path.is_file())
-    entry.chmod(0o644)
-    entry.write_text("half of an en")
+    entry_of(tmp_path / "remote").write_text("half of an en")
     for _ in range(2):
         assert user.bring("train@a") == dvc_api.NOTHING
-    other.dvc("repro", "-q", "--force", "train@a")
-    other.exchange("send", "train@a")
+    other.send("train@a", "--force")
     assert user.bring("train@a") == 0
     assert user.made("a") == other.made("a")
 
@@ -151,10 +157,8 @@ def test_an_entry_that_names_other_outs_is_not_taken(
 ) -> None:
     """Otherwise anyone with write access to the remote could write any file here, even code."""
     user, other = machines
-    other.dvc("repro", "-q", "train@a")
-    other.exchange("send", "train@a")
-    entry = next(path for path in (tmp_path / "remote/runs").rglob("*") if path.is_file())
-    entry.chmod(0o644)
+    other.send("train@a")
+    entry = entry_of(tmp_path / "remote")
     entry.write_text(entry.read_text().replace("path: models/a", "path: rapt/a"))
     assert user.bring("train@a") == dvc_api.NOTHING
     assert not (user.toy.root / "rapt/a").exists()
@@ -166,8 +170,7 @@ def test_a_damaged_object_of_the_remote_is_not_used_and_goes(
     machines: tuple[Machine, Machine], tmp_path: Path, kind: str
 ) -> None:
     user, other = machines
-    other.dvc("repro", "-q", "train@a")
-    other.exchange("send", "train@a")
+    other.send("train@a")
     damage(tmp_path / "remote", kind)
     assert user.bring("train@a") == dvc_api.NOTHING
     other.exchange("send", "train@a")  # DVC sends no object that the remote has

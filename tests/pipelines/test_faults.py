@@ -74,7 +74,7 @@ def test_the_coordinator_killed_while_it_collects(toy: Toy, expected: dict[str, 
 
 
 def killed_dvc(toy: Toy) -> subprocess.Popen[bytes]:
-    """Kill a `dvc repro` of the user's as it runs a cell; it is a zombie until somebody waits."""
+    """Kill a `dvc repro` of the user's as it runs a cell; it is a zombie until its parent waits."""
     flag = toy.flag("wait-1-b")
     repro = subprocess.Popen(
         [sys.executable, "-m", "dvc", "repro", "-q"], cwd=toy.root, env=toy.environment()

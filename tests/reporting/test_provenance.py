@@ -32,7 +32,7 @@ def test_a_stamp_says_commit_machine_and_what_each_cell_took(
     for name in ("movies-minilm-lora-t2t-50", "movies-minilm-lora-t2t-75"):
         files.write_json(tmp_path / f".rapt/runs/train/{name}.json", run)
     before = paths.REPORT.read_bytes()
-    report(tmp_path / "copy.html", stamp=True)
+    report(tmp_path / "copy.html")
     html = (tmp_path / "copy.html").read_text()
     ran = len(reader.load(whole).cells)
     assert f"2 of {ran} cells say how they ran: 1.00 hours on cuda." in html

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rapt.attacks.ner import Ner
+from rapt.attacks.recognizer import Recognizer
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import recognizer
@@ -28,11 +29,11 @@ def test_a_recognizer_learns_from_the_train_split(
     class Shown(RaptError):
         """Carries the texts that the recognizer would learn from."""
 
-    def fit(self: Ner, texts: Texts, tags: Texts, seed: int) -> None:
+    def fitted(how: Ner, texts: Texts, tags: Texts, seed: int) -> None:
         assert texts == original("train")
         assert tags == [["B-PER" if word == "good" else "O" for word in text] for text in texts]
         raise Shown
 
-    monkeypatch.setattr(Ner, "fit", fit)
+    monkeypatch.setattr(Recognizer, "fitted", fitted)
     with pytest.raises(Shown):
         recognizer.main("ner", "mine")

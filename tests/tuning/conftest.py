@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -100,6 +101,19 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "target": [target for sequence in TARGETS for target in sequence],
         }
         files.write_parquet(folder / f"seed-{k}" / "plain.parquet", pa.table(plain))
+    return folder
+
+
+def write_release(folder: Path, splits: dict[str, dict[str, Any]], **statement: Any) -> Path:
+    """Write a release of one seed whose texts all have one sequence of plain words."""
+    (folder / "statement.json").write_text(json.dumps(STATEMENT | statement))
+    for split, columns in splits.items():
+        n = len(columns["words"])
+        ids = [f"{split}-{i:06d}" for i in range(n)]
+        table = {"example_id": ids, **columns, "plain": [PLAIN[0]] * n}
+        files.write_parquet(folder / "seed-0" / f"{split}.parquet", pa.table(table))
+    plain = {"sequence": [0] * 3, "word": PLAIN[0], "target": TARGETS[0]}
+    files.write_parquet(folder / "seed-0/plain.parquet", pa.table(plain))
     return folder
 
 

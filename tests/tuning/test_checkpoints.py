@@ -191,41 +191,23 @@ TOO_LITTLE = [
 
 
 @pytest.mark.parametrize("error", TOO_LITTLE, ids=["cuda", "cublas", "cpu"])
-def test_too_little_memory_for_the_backbone(
-    run: Run, monkeypatch: pytest.MonkeyPatch, error: RuntimeError
+@pytest.mark.parametrize(
+    ("owner", "name", "line"),
+    [
+        (module, "placed", ": got a device out of memory before or .* Take a smaller"),
+        (Trainer, "_losses", ", step 1 of 36: .* out of memory at one text, .* Lower max_tokens"),
+        (torch.optim.AdamW, "step", ", step 1 of 36: .* out of memory for the optimizer's state, "),
+    ],
+    ids=["backbone", "text", "optimizer"],
+)
+def test_too_little_memory_is_one_line(
+    run: Run, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, line: str, error: RuntimeError
 ) -> None:
-    def never(*_: Any) -> Any:
+    def never(*_: Any, **__: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(module, "placed", never)
-    line = r"^movies-tiny, seed 0: got a device out of memory before or .* Take a smaller .*$"
-    with pytest.raises(RaptError, match=line):
-        train_seed(run)
-
-
-@pytest.mark.parametrize("error", TOO_LITTLE, ids=["cuda", "cublas", "cpu"])
-def test_too_little_memory_for_one_text(
-    run: Run, monkeypatch: pytest.MonkeyPatch, error: RuntimeError
-) -> None:
-    def never(self: Trainer, batch: Any) -> Any:
-        raise error
-
-    monkeypatch.setattr(module.Trainer, "_losses", never)
-    line = r"^movies-tiny, seed 0, step 1 of 36: .* out of memory at one text, .* Lower max_tokens"
-    with pytest.raises(RaptError, match=line):
-        train_seed(run)
-
-
-@pytest.mark.parametrize("error", TOO_LITTLE, ids=["cuda", "cublas", "cpu"])
-def test_too_little_memory_for_the_optimizer(
-    run: Run, monkeypatch: pytest.MonkeyPatch, error: RuntimeError
-) -> None:
-    def never(self: Any, closure: Any = None) -> None:
-        raise error
-
-    monkeypatch.setattr(torch.optim.AdamW, "step", never)
-    line = r"^movies-tiny, seed 0, step 1 of 36: .* out of memory for the optimizer's state, .*$"
-    with pytest.raises(RaptError, match=line):
+    monkeypatch.setattr(owner, name, never)
+    with pytest.raises(RaptError, match=rf"^movies-tiny, seed 0{line}.*$"):
         train_seed(run)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 import transformers as hf
@@ -21,7 +19,7 @@ from rapt.tuning.model import Chooser, load
 from rapt.tuning.train import train_seed, train_seeds
 from rapt.utils import files
 from rapt.utils.errors import RaptError
-from tests.tuning.conftest import STATEMENT
+from tests.tuning.conftest import write_release
 from tests.tuning.families import FAMILIES, OTHERS, TUNERS, make, word_pieces
 
 LETTERS = ["good", "bad", "so"]  # one token each in every family, as A, B and C are in real ones
@@ -66,29 +64,16 @@ def writers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="session")
 def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release of questions whose word tells the answer."""
-    folder = tmp_path_factory.mktemp("questions")
-    (folder / "statement.json").write_text(
-        json.dumps(STATEMENT | {"kind": "choose", "labels": LETTERS})
-    )
     rng = np.random.default_rng(0)
+    splits = {}
     for split, n in (("train", 96), ("test", 24)):
         labels = rng.integers(3, size=n)
         words = [
             [("film", "plot", "very")[label], *rng.choice(["film", "plot"], 3)] for label in labels
         ]
-        table = {
-            "example_id": [f"{split}-{i:06d}" for i in range(n)],
-            "words": words,
-            "segment": [[0, 1, 2, 3]] * n,
-            "label": labels,
-            "plain": [["likely", "film", "unlikely"]] * n,
-        }
-        files.write_parquet(folder / "seed-0" / f"{split}.parquet", pa.table(table))
-    plain = pa.table(
-        {"sequence": [0] * 3, "word": ["likely", "film", "unlikely"], "target": [6, 0, 3]}
-    )
-    files.write_parquet(folder / "seed-0/plain.parquet", plain)
-    return folder
+        splits[split] = {"words": words, "segment": [[0, 1, 2, 3]] * n, "label": labels}
+    folder = tmp_path_factory.mktemp("questions")
+    return write_release(folder, splits, kind="choose", labels=LETTERS)
 
 
 @pytest.fixture

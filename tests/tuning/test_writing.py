@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 import transformers as hf
@@ -20,9 +18,8 @@ from rapt.tuning.inputs import NO_PLAIN, Split, collate
 from rapt.tuning.model import Writer, load
 from rapt.tuning.train import train_seeds
 from rapt.tuning.writing import read_split, tokenized, write
-from rapt.utils import files
 from rapt.utils.errors import RaptError
-from tests.tuning.conftest import STATEMENT
+from tests.tuning.conftest import write_release
 from tests.tuning.families import FAMILIES, OTHERS
 from tests.tuning.test_choosing import ALL, PAIRS, WRITERS
 from tests.tuning.test_choosing import questions as questions
@@ -46,15 +43,12 @@ COLUMNS = {
 @pytest.fixture(scope="session")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release of sources whose first word is to be written twice."""
-    folder = tmp_path_factory.mktemp("sources")
-    statement = STATEMENT | {"kind": "generate", "labels": None}
-    (folder / "statement.json").write_text(json.dumps(statement))
     rng = np.random.default_rng(0)
+    splits = {}
     for split, n in (("train", 96), ("test", 12)):
         first = [str(word) for word in rng.choice(["film", "plot"], n)]
         written = [[word, word] if split == "train" else [] for word in first]
-        table = {
-            "example_id": [f"{split}-{i:06d}" for i in range(n)],
+        splits[split] = {
             # Of different lengths, so that a batch is padded.
             "words": [
                 [word, *["very"] * (i % 4), "so", *own]
@@ -62,14 +56,9 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ],
             "segment": [[0] * (2 + i % 4) + [1] * len(own) for i, own in enumerate(written)],
             "space_after": [[True] * (2 + i % 4 + len(own)) for i, own in enumerate(written)],
-            "plain": [["likely", "film", "unlikely"]] * n,
         }
-        files.write_parquet(folder / "seed-0" / f"{split}.parquet", pa.table(table))
-    plain = pa.table(
-        {"sequence": [0] * 3, "word": ["likely", "film", "unlikely"], "target": [6, 0, 3]}
-    )
-    files.write_parquet(folder / "seed-0/plain.parquet", plain)
-    return folder
+    folder = tmp_path_factory.mktemp("sources")
+    return write_release(folder, splits, kind="generate", labels=None)
 
 
 @pytest.fixture

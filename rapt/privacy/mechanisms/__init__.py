@@ -17,8 +17,8 @@ from rapt.privacy.mechanisms.vectors import Adept, SequenceRepresentation, Token
 from rapt.utils.errors import RaptError, not_allowed
 from rapt.utils.registry import Registry
 
-# A mechanism of which each word of a text becomes a word: by itself, or as the one nearest to the
-# vector that is released for it.
+# A mechanism that turns each word of a text into a word: by itself, or as the word nearest to the
+# released vector.
 Wordwise = WordMechanism | TokenRepresentation
 
 # Another package adds one by an entry point of this group.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,8 +78,8 @@ class Mechanism(ABC):
     source: ClassVar[str]
     # What it promises. A class that states no claim of its own has none: it inherits nothing.
     claim: ClassVar[Claim] = Claim()
-    # What it releases; the word nearest to a released vector stands beside it (post-processing).
-    releases: ClassVar[Literal["words", "vectors"]]
+    # Whether it releases vectors; the word nearest to each stands beside it (post-processing).
+    releases_vectors: ClassVar[bool]
     # Whether a text is released as one vector.
     pooled: ClassVar[bool] = False
     # Whether it is defined with categories ("required"), without ("none") or either way ("any").
@@ -106,7 +106,7 @@ class Mechanism(ABC):
 class WordMechanism(Mechanism):
     """A mechanism that releases a word for each word; its draws have a row for each, (n, k)."""
 
-    releases = "words"
+    releases_vectors = False
     # How many uniform numbers it draws for each word.
     uniforms: ClassVar[int] = 1
 
@@ -122,7 +122,7 @@ class WordMechanism(Mechanism):
 class VectorMechanism(Mechanism):
     """A mechanism that releases vectors, for every word, in the whole space."""
 
-    releases = "vectors"
+    releases_vectors = True
     categories = "none"
 
     def release(

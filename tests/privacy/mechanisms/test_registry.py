@@ -16,7 +16,7 @@ from rapt.privacy.mechanisms import (
 from rapt.privacy.streams import stream
 from rapt.utils.errors import RaptError
 
-WORDS = [name for name, kind in MECHANISMS.items() if kind.releases == "words"]
+WORDS = [name for name, kind in MECHANISMS.items() if not kind.releases_vectors]
 # What the published constants of truncated-gumbel need on these twelve words.
 ETA = {"truncated-gumbel": 200.0}
 
@@ -29,7 +29,7 @@ def test_every_mechanism_says_what_it_is(name: str) -> None:
     assert "claim" in vars(MECHANISMS[name])
     assert made.claim.unit == ("one text" if made.pooled else "one word")
     assert "{" not in made.metric + made.claim.law("75")
-    assert isinstance(made, WordMechanism if made.releases == "words" else VectorMechanism)
+    assert isinstance(made, VectorMechanism if made.releases_vectors else WordMechanism)
     assert inspect.getdoc(made) != inspect.getdoc(WordMechanism)
     for field in fields(made):
         assert field.metadata["help"]
