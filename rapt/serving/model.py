@@ -88,7 +88,8 @@ class Adapted:
         }
         how = {"apart": translates(self._model.backbone), "chat": self.contract.decoding.chat}
         split = writing.tokenized(columns, self._tokenizer, self.contract.max_tokens, **how)
-        self._check_room(max(split.lengths) + self.contract.decoding.max_new_tokens)
+        new = 0 if how["apart"] else self.contract.decoding.max_new_tokens  # else the decoder's own
+        self._check_room(max(split.lengths) + new)
         assert isinstance(self._model, Writer)
         return writing.write(self._model, split, self._tokenizer, self.contract.decoding, BATCH)[0]
 

@@ -235,12 +235,19 @@ def virtual_tokens(model: PreTrainedModel | PeftModel) -> int:
     return tuner.num_virtual_tokens if tuner and tuner.is_prompt_learning else 0
 
 
-def most_tokens(model: PreTrainedModel | PeftModel) -> int | None:
-    """Return the most tokens of a text, virtual ones excluded; None: no limit (T5)."""
+def most_tokens(model: PreTrainedModel | PeftModel, *, written: bool = False) -> int | None:
+    """Return the most tokens of a text, virtual ones excluded; None: no limit (T5).
+
+    A model that translates has as many positions again for the text that is `written`.
+    """
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions is None:
         return None
-    return int(positions) - first_position(_bare(model)) - virtual_tokens(model)
+    # A prefix takes the decoder's positions, virtual tokens take the encoder's.
+    taken = virtual_tokens(model)
+    if translates(model) and written != _is_prefix(model):
+        taken = 0
+    return max(0, int(positions) - first_position(_bare(model)) - taken)
 
 
 def embedding_size(model: PreTrainedModel | PeftModel) -> int:

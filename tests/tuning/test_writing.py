@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,8 @@ import torch
 import transformers as hf
 from transformers import PreTrainedTokenizerBase
 
+from rapt.serving.model import Adapted
+from rapt.serving.protocol import Text
 from rapt.tuning.backbones import load_model, load_tokenizer, translated
 from rapt.tuning.config import Decoding, Reconstruction, Run, TrainConfig, Tuner
 from rapt.tuning.inputs import NO_PLAIN, Split, collate
@@ -324,5 +327,59 @@ def test_texts_longer_than_the_model_takes_are_refused(
 ) -> None:
     run = to_write(writers["gpt2"], ALL["lora"])
     long = replace(run, decoding=Decoding(beams=1, max_new_tokens=500))
-    with pytest.raises(RaptError, match=r"tokens with plain and special ones and those of a text"):
+    line = r"decoding\.max_new_tokens: got 500 tokens after \d+ of .* Lower it or train\.max_tokens"
+    with pytest.raises(RaptError, match=line):
         train_seeds([long])
+
+
+def with_a_long_target(sources: Path, folder: Path, words: int) -> Path:
+    """Return a copy of the release whose last source is 40 words and has a target of `words`."""
+    shutil.copytree(sources, folder)
+    table = files.read_parquet(sources / "seed-0/train.parquet").to_pydict()
+    table["words"][-1] = ["film"] * (40 + words)
+    table["segment"][-1] = [0] * 40 + [1] * words
+    table["space_after"][-1] = [True] * (40 + words)
+    files.write_parquet(folder / "seed-0/train.parquet", pa.table(table))
+    return folder
+
+
+def test_a_target_longer_than_the_model_takes_is_one_line(
+    writers: dict[str, Path],
+    to_write: Callable[[Path, Tuner], Run],
+    sources: Path,
+    tmp_path: Path,
+) -> None:
+    run = to_write(writers["gpt2"], ALL["lora"])
+    long = replace(run, release=with_a_long_target(sources, tmp_path / "long", 300))
+    with pytest.raises(RaptError, match=r"^movies-tiny, seed 0: targets: got 301 tokens in one, "):
+        train_seeds([long])
+    # Where both fit alone, the prompt can be cut.
+    both = replace(run, release=with_a_long_target(sources, tmp_path / "both", 140))
+    line = r"train\.max_tokens: got 1[89]\d tokens with plain and special .* those of a target"
+    with pytest.raises(RaptError, match=line):
+        train_seeds([both])
+
+
+def test_an_encoder_and_its_decoder_have_positions_of_their_own(
+    translators: dict[str, Path],
+    to_write: Callable[[Path, Tuner], Run],
+    sources: Path,
+    tmp_path: Path,
+) -> None:
+    run = to_write(translators["bart"], ALL["lora"])
+    run = replace(run, train=TrainConfig(epochs=1, batch_size=48, max_tokens=40))
+    run = replace(run, backbone_name=str(run.backbone))  # to be served
+    long = replace(run, release=with_a_long_target(sources, tmp_path / "long", 300))
+    line = r"^movies-tiny, seed 0: targets: got 30\d tokens in one, expected at most 160 "
+    with pytest.raises(RaptError, match=line):
+        train_seeds([long])
+    with pytest.raises(RaptError, match="expected at most 155 "):  # a prefix is the decoder's
+        train_seeds([replace(long, tuner=ALL["prefix-tuning"])])
+    with pytest.raises(RaptError, match=r"max_new_tokens: got 161 .* most 160 .* Lower it\.$"):
+        train_seeds([replace(run, decoding=Decoding(beams=1, max_new_tokens=161))])
+    # Together they are more than 160.
+    whole = with_a_long_target(sources, tmp_path / "whole", 150)
+    train_seeds([replace(run, release=whole, decoding=Decoding(beams=1, max_new_tokens=160))])
+    plain = ["likely", "film", "unlikely"]
+    text = Text(words=["film"] * 40, segment=[0] * 40, plain=plain, space_after=[True] * 40)
+    assert len(Adapted(run.adapter).write([text])) == 1
