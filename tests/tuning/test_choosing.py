@@ -14,6 +14,8 @@ import pytest
 import torch
 import transformers as hf
 
+from rapt import models
+from rapt.tuning import backbones
 from rapt.tuning.backbones import load_model, load_tokenizer
 from rapt.tuning.config import Reconstruction, Run, TrainConfig, Tuner, Untuned
 from rapt.tuning.inputs import collate, letter_tokens, tokenized
@@ -25,7 +27,10 @@ from tests.tuning.conftest import STATEMENT
 from tests.tuning.families import FAMILIES, OTHERS, TUNERS, make, word_pieces
 
 LETTERS = ["good", "bad", "so"]  # one token each in every family, as A, B and C are in real ones
-WRITERS = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma3_text", "olmo2", "phi3")
+WRITERS = (
+    *("gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma3_text", "gemma3", "smollm2", "olmo2"),
+    "phi3",
+)
 HEADS = {"qwen2": {"tie_word_embeddings": False}}
 # One tuner for each family, and each at least once; all other tests are slow.
 QUICK = {
@@ -35,6 +40,8 @@ QUICK = {
     "qwen2": "full",
     "qwen3": "lora",
     "gemma3_text": "untuned",
+    "gemma3": "lora",
+    "smollm2": "lora",
     "olmo2": "lora",
     "phi3": "untuned",
 }
@@ -228,6 +235,23 @@ def test_a_model_that_writes_no_text_is_refused(
         load_model(_bert(tmp_path / "decoder", {"is_decoder": True}), writes=True)
     with pytest.raises(RaptError, match="got t5, expected a causal language model"):
         train_seed(choose(make("t5", tmp_path / "t5"), ALL["lora"]))
+
+
+def test_of_a_model_that_sees_images_the_one_inside_is_read(
+    writers: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = writers["gemma3"]
+    whole = models.load(hf.AutoModelForCausalLM, folder)
+    tokens = torch.tensor([[3, 4, 5, 6]])
+    with torch.inference_mode():
+        found = load_model(folder, writes=True)(tokens).logits
+        torch.testing.assert_close(found, whole(tokens).logits)
+    only = {type(whole.config): type(whole)}
+    monkeypatch.setattr(backbones, "MODEL_FOR_CAUSAL_LM_MAPPING", only)
+    with pytest.raises(
+        RaptError, match=r"got gemma3, whose language model .* expected one of text"
+    ):
+        load_model(folder, writes=True)
 
 
 def test_a_head_whose_logits_are_changed_is_refused(tmp_path: Path) -> None:
