@@ -243,7 +243,7 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     """Load a model's fast tokenizer; if it has no padding token (GPT-2), it pads with EOS.
 
     Raises:
-        RaptError: it is not a fast one, which maps tokens to words.
+        RaptError: it is not a fast one, which maps tokens to words, or has no token to pad with.
     """
     tokenizer = models.tokenizer(folder, add_prefix_space=True)
     if not tokenizer.is_fast:
@@ -251,6 +251,11 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
         raise RaptError(f"the backbone's tokenizer: got {name}, expected one with tokenizer.json.")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token  # any token will do, as it is never attended to
+    if tokenizer.pad_token is None:
+        raise RaptError(
+            "the backbone's tokenizer: got no padding token and no end-of-text token, expected "
+            "one of them. Name one in its tokenizer_config.json."
+        )
     return tokenizer
 
 
