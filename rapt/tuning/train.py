@@ -161,11 +161,11 @@ def _read(
 ) -> Split:
     """Tokenize a split of the run's release, as its kind of task is read; see `writing`."""
     path = run.release / f"seed-{run.k}/{split}.parquet"
+    most, chat = run.train.max_tokens, run.decoding.chat
     if statement["kind"] == "generate":
-        most, chat = run.train.max_tokens, run.decoding.chat
         return writing.read_split(path, tokenizer, most, apart=apart, chat=chat)
     letters = statement["labels"] if statement["kind"] == "choose" else []
-    return read_split(path, tokenizer, run.train.max_tokens, known, letters)
+    return read_split(path, tokenizer, most, known, letters, chat=chat)
 
 
 def _model(
@@ -184,7 +184,8 @@ def _model(
                 f"the backbone: got {adapted.config.model_type}, expected a causal language model, "
                 "as a letter is the token after the prompt. Take another."
             )
-        return Chooser(adapted, letter_tokens(tokenizer, labels), precision)
+        letters = letter_tokens(tokenizer, labels, chat=run.decoding.chat)
+        return Chooser(adapted, letters, precision)
     return Classifier(adapted, len(labels), precision)
 
 

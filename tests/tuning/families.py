@@ -209,6 +209,11 @@ FAMILIES: dict[str, tuple[Callable[[], hf.PreTrainedTokenizerFast], Callable]] =
     "t5": (t5_tokenizer, t5),
 }
 
+CHAT = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}<end>{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
 # Models that are tested less, as nothing of ours is for them alone.
 ROTARY = {"head_dim": 24}  # heads that do not divide the width
 DISTILBERT = {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 48, "pad_token_id": 1}

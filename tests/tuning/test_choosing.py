@@ -24,7 +24,7 @@ from rapt.tuning.train import train_seed, train_seeds
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.conftest import STATEMENT
-from tests.tuning.families import FAMILIES, OTHERS, TUNERS, make, word_pieces
+from tests.tuning.families import CHAT, FAMILIES, OTHERS, TUNERS, make, word_pieces
 
 LETTERS = ["good", "bad", "so"]  # one token each in every family, as A, B and C are in real ones
 WRITERS = (
@@ -191,6 +191,32 @@ def test_the_prompt_reads_as_people_write_it(writers: dict[str, Path]) -> None:
     assert tokenizer.decode(cut.tokens[0]) == "\ngood. plot so\nbad. bad\nAnswer:"
     with pytest.raises(RaptError, match="max_tokens: got 3, expected at least"):
         tokenized(columns, tokenizer, 3, letters=LETTERS[:2])
+
+
+def test_a_question_may_be_a_turn_of_a_chat(writers: dict[str, Path]) -> None:
+    tokenizer = load_tokenizer(writers["gpt2"])
+    columns = {
+        "words": [["film", "plot", "very", "so", "bad"]],
+        "segment": [[0, 0, 1, 2, 2]],
+        "label": [0],
+        "plain": [["unlikely", "film"]],
+    }
+    with pytest.raises(
+        RaptError, match=r"decoding\.chat: got true with a tokenizer without a chat"
+    ):
+        tokenized(columns, tokenizer, 60, letters=["A", "B"], chat=True)
+    tokenizer.chat_template = CHAT
+    split = tokenized(columns, tokenizer, 60, letters=["A", "B"], chat=True)
+    told = "<user> unlikely film film plot\nA. very\nB. so bad<end><assistant>"
+    assert tokenizer.decode(split.tokens[0]) == told
+    pairs = list(zip(split.tokens[0], split.plain[0], strict=True))
+    of_plain = [tokenizer.decode([t for t, k in pairs if k == n]) for n in range(2)]
+    assert of_plain == [" unlikely", " film"]
+    assert split.text[0][-1]  # the letter follows
+    letters = letter_tokens(tokenizer, ["A", "B"], chat=True)
+    assert [tokenizer.decode(letter) for letter in letters] == ["A", "B"]
+    with pytest.raises(RaptError, match="one token each"):
+        letter_tokens(tokenizer, ["good", "bad"], chat=True)
 
 
 def test_letters_that_are_nearly_alike_do_not_tie_in_bf16(writers: dict[str, Path]) -> None:

@@ -26,7 +26,7 @@ from rapt.tuning.writing import read_split, tokenized, write
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.conftest import STATEMENT
-from tests.tuning.families import FAMILIES, OTHERS
+from tests.tuning.families import CHAT, FAMILIES, OTHERS, gpt2_tokenizer
 from tests.tuning.test_choosing import ALL, PAIRS, WRITERS
 from tests.tuning.test_choosing import questions as questions
 from tests.tuning.test_choosing import writers as writers
@@ -255,17 +255,29 @@ def test_a_source_may_be_a_turn_of_a_chat(writers: dict[str, Path]) -> None:
     columns = {**COLUMNS, "plain": [["likely", "film"], ["so"]]}
     with pytest.raises(RaptError, match=r"decoding\.chat: got true with a tokenizer without"):
         tokenized(columns, tokenizer, 60, chat=True)
-    tokenizer.chat_template = (
-        "{% for m in messages %}<{{ m.role }}> {{ m.content }} {% endfor %}"
-        "{% if add_generation_prompt %}<assistant>{% endif %}"
-    )
+    tokenizer.chat_template = CHAT
     split = tokenized(columns, tokenizer, 60, chat=True)
-    assert tokenizer.decode(split.tokens[1]) == "<user> so unlikely film <assistant>"
+    assert tokenizer.decode(split.tokens[1]) == "<user>so unlikely film<end><assistant>"
     pairs = list(zip(split.tokens[0], split.plain[0], strict=True))
     of_plain = [tokenizer.decode([t for t, k in pairs if k == n]) for n in range(2)]
-    assert of_plain == [" likely", " film"]
+    assert of_plain == ["likely", " film"]
     with pytest.raises(RaptError, match=r"decoding\.chat: got true with an encoder"):
         tokenized(columns, tokenizer, 60, chat=True, apart=True)
+
+
+def test_a_chat_has_the_tokens_of_its_template(tmp_path: Path) -> None:
+    """GPT-2's own class is told to add a space before words, not so before a template's."""
+    made = gpt2_tokenizer()
+    made.add_special_tokens({"additional_special_tokens": ["<user>", "<end>", "<assistant>"]})
+    made.chat_template = CHAT
+    made.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    config |= {"tokenizer_class": "GPT2Tokenizer"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    tokenizer = load_tokenizer(tmp_path)
+    assert tokenizer.add_prefix_space
+    split = tokenized({**COLUMNS, "plain": [["so"], []]}, tokenizer, 60, chat=True)
+    assert tokenizer.decode(split.tokens[1]) == "<user>unlikely film<end><assistant>"
 
 
 def test_beams_find_a_likelier_text_and_sizes_change_nothing(writers: dict[str, Path]) -> None:
