@@ -100,7 +100,7 @@ class LinearProbe(Section):
 
 
 class Untuned(Section):
-    """A language model as it is: nothing learns. Only for tasks of kind choose."""
+    """A language model as it is: nothing learns. Only for tasks of kind choose or generate."""
 
     type: Literal["untuned"] = "untuned"
 
