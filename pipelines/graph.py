@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
+from ruamel.yaml import YAML
 
 from pipelines.dvc_api import DvcException, LockError, PipelineStage, Repo
 from pipelines.repair_locks import repair
@@ -19,7 +22,7 @@ class Stage:
     name: str
     # The stages of the same plan whose outs it reads.
     upstream: tuple[str, ...]
-    # Whether it gains from a GPU: `meta: {gpu: true}` in dvc.yaml.
+    # Whether it gains from a GPU: `meta: {gpu: true}` in dvc.yaml, but for tuners of type tfidf.
     gpu: bool = False
     # `provider` if it may run on the provider's machines: `meta: {side: provider}`.
     side: str = "user"
@@ -63,12 +66,13 @@ def plan(root: Path) -> Plan:
         raise RaptError(BUSY.format("")) from error
     except DvcException as error:
         raise RaptError(_of_dvc(error)) from error
+    tuners = YAML(typ="safe").load(root / "params.yaml").get("tuners", {})
     stale = changed.union(*(nx.ancestors(graph, stage) for stage in changed))
     return {
         stage.addressing: Stage(
             stage.addressing,
             tuple(sorted(d.addressing for d in graph.successors(stage) if d in stale)),
-            gpu=bool((stage.meta or {}).get("gpu")),
+            gpu=bool((stage.meta or {}).get("gpu")) and not _on_cpu(stage, tuners),
             side=_side(stage),
         )
         for stage in stages
@@ -119,6 +123,12 @@ def provider_side(root: Path) -> dict[str, Needs]:
 def _of_dvc(error: DvcException) -> str:
     """Format an error of DVC as one line."""
     return f"dvc: got an error, expected none. Its message: {' '.join(str(error).split())}"
+
+
+def _on_cpu(stage: PipelineStage, tuners: Mapping[str, Any]) -> bool:
+    """Whether a stage's tuner, by its parameters, computes on the CPU alone."""
+    keys = [f"tuners.{name}" for name, how in tuners.items() if how in ("tfidf", {"type": "tfidf"})]
+    return any(key in keys for dep in stage.deps for key in getattr(dep, "params", ()))
 
 
 def _side(stage: PipelineStage) -> str:

@@ -31,6 +31,7 @@ from pipelines.checkout import PATH, environment, forget_others, git, worktree
 from pipelines.schedule import Lease
 from rapt import paths
 from rapt.utils import files, process
+from rapt.utils.device import has_gpu, is_apple
 from rapt.utils.errors import RaptError
 
 # The paths of code: a snapshot leaves out untracked files, and a slot would lack them.
@@ -320,7 +321,12 @@ def _listed(names: list[str]) -> str:
 
 
 def gpus() -> list[str]:
-    """Return the ids of usable GPUs: CUDA_VISIBLE_DEVICES, else all that the driver lists."""
+    """Return the ids of usable GPUs: CUDA_VISIBLE_DEVICES, else all that the driver lists.
+
+    Apple's has no id and no driver, but one stage at a time computes on it, too.
+    """
+    if is_apple():
+        return ["mps"] if has_gpu() else []
     if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
         named = [device.strip() for device in visible.split(",") if device.strip()]
         # As in CUDA, the invalid id -1 ends the list.

@@ -188,6 +188,8 @@ def _config(model: str) -> dict[str, Any] | None:
     if folder is None:
         return files.read_json(HUB_MODELS).get(model.partition("@")[0])
     config: dict[str, Any] = files.read_json(folder / "config.json")
+    if "text_config" in config:  # Gemma 3, which sees images: the language model inside is tuned
+        config = models.config(folder).get_text_config().to_dict()
     return config
 
 

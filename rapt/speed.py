@@ -123,7 +123,7 @@ def probe(width: int) -> tuple[float, float, float]:
         optimizer.step()
         return loss.item()  # waits for the GPU
 
-    clock = perf_counter if device().type == "cuda" else process_time
+    clock = process_time if device().type == "cpu" else perf_counter
     flops = tokens.numel() * counted(model).flops_per_token
     return start, product, flops / _seconds(step, clock)
 

@@ -14,7 +14,7 @@ no_telemetry()  # before a stage imports its libraries, some of which read their
 
 
 def run(main: Callable[..., None]) -> None:
-    """Run a stage's main with its command line; an error that the user can fix is one line."""
+    """Run a stage's main; an error that the user can fix is one line and status 2."""
     die_with_parent()
     app = typer.Typer(add_completion=False, pretty_exceptions_show_locals=False)
     app.command()(main)
@@ -22,4 +22,5 @@ def run(main: Callable[..., None]) -> None:
         with disk_errors():
             app(standalone_mode=False)
     except RaptError as error:
-        sys.exit(str(error))
+        print(error, file=sys.stderr)
+        sys.exit(2)

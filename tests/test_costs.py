@@ -267,6 +267,15 @@ def test_t5_and_gpt2_name_their_shape_otherwise(workspace: Path) -> None:
         assert shape_of("model") == (H, 50)
 
 
+def test_of_a_model_that_sees_images_the_one_inside_counts(workspace: Path) -> None:
+    text = {"hidden_size": H, "intermediate_size": H, "num_hidden_layers": 2, "vocab_size": 50}
+    config = hf.Gemma3Config(text_config=text | {"num_attention_heads": 1, "head_dim": H})
+    config.save_pretrained("model")
+    assert shape_of("model") == (H, 50)
+    inside = hf.Gemma3TextModel(config.get_text_config())
+    assert size_of("model", Full()).parameters == sum(w.numel() for w in inside.parameters())
+
+
 def test_the_packaged_model_is_found() -> None:
     model = params.load(ROOT / "params.yaml").backbones["minilm"].model
     assert size_of(model, Full()).parameters == 22_713_216  # as all-MiniLM-L6-v2 has

@@ -37,7 +37,7 @@ class Adapted:
                 return
             where = models.folder(self.contract.backbone, self.contract.backbone_sha256)
             self._tokenizer = load_tokenizer(where)
-            letters = letter_tokens(self._tokenizer, self.contract.letters)
+            letters = letter_tokens(self._tokenizer, self.contract.letters, chat=self.contract.chat)
             how = self.contract.quantize, self.contract.precision, letters
             self._model = load(folder, where, *how, writes=self.contract.kind == "generate")
             self._denoised = load_denoised(folder) if self.contract.denoiser else None
@@ -77,7 +77,7 @@ class Adapted:
             RaptError: a source is not as the contract says, or too long for the backbone.
         """
         check(texts, self.contract)
-        if self.contract.decoding is None:
+        if (decoding := self.contract.decoding) is None or self.contract.letters:
             raise RaptError(
                 "texts: got a request for texts, expected one for probabilities, as the adapter "
                 "predicts classes. Ask /predict."
@@ -86,11 +86,12 @@ class Adapted:
             name: [getattr(text, name) for text in texts]
             for name in ("words", "segment", "space_after", "plain")
         }
-        how = {"apart": translates(self._model.backbone), "chat": self.contract.decoding.chat}
+        how = {"apart": translates(self._model.backbone), "chat": self.contract.chat}
         split = writing.tokenized(columns, self._tokenizer, self.contract.max_tokens, **how)
-        self._check_room(max(split.lengths) + self.contract.decoding.max_new_tokens)
+        new = 0 if how["apart"] else decoding.max_new_tokens  # else the decoder's own
+        self._check_room(max(split.lengths) + new)
         assert isinstance(self._model, Writer)
-        return writing.write(self._model, split, self._tokenizer, self.contract.decoding, BATCH)[0]
+        return writing.write(self._model, split, self._tokenizer, decoding, BATCH)[0]
 
     def _check_room(self, longest: int) -> None:
         room = most_tokens(self._model.backbone)
@@ -114,7 +115,8 @@ class Adapted:
         if self._denoised:
             columns, vectors = self._denoised.named_in(columns), self._denoised.vectors
         most, letters = self.contract.max_tokens, self.contract.letters
-        split = tokenized(columns, self._tokenizer, most, vectors, letters)
+        chat = self.contract.chat
+        split = tokenized(columns, self._tokenizer, most, vectors, letters, chat=chat)
         self._check_room(max(split.lengths))
         scores = logits(self._model, split, self._tokenizer.pad_token_id, BATCH)
         return scores[:, : len(self.contract.labels)].double().softmax(1)

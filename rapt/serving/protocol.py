@@ -139,6 +139,7 @@ def read_contract(content: bytes, where: str) -> Contract:
     statement, labels = contract.statement, contract.labels
     of_kind = {"classify": (1, 2), "choose": (1 + len(labels),), "generate": (1,)}
     writes = contract.kind == "generate"
+    decoded = (writes, contract.chat and contract.kind == "choose")
     distinct = len(set(labels)) == len(labels) and bool(labels) is not writes
     for key, holds, expected in (
         ("statement.embedding", NAMED.fullmatch(statement.embedding), "a name"),
@@ -147,7 +148,7 @@ def read_contract(content: bytes, where: str) -> Contract:
         ("statement.parameters", "type" not in statement.parameters, "a mechanism's alone"),
         ("segments", contract.segments in of_kind[contract.kind], "as many as its kind has"),
         ("held_out", 0 <= contract.held_out <= 0.5, "a share from 0 to 0.5"),
-        ("decoding", (contract.decoding is not None) is writes, "one of kind generate alone"),
+        ("decoding", (contract.decoding is not None) in decoded, "one of a model that writes"),
         ("labels", distinct and all(map(str.isprintable, labels)), "printable names, each once"),
     ):
         if not holds:
@@ -167,7 +168,8 @@ def readable(sizes: Sequence[int], contract: Contract) -> list[slice]:
     """
     most = contract.max_tokens
     if contract.kind == "choose":
-        frame = len(sizes)  # a letter before each choice, and a word after all
+        # A letter before each choice, and but in a chat a word after all.
+        frame = len(sizes) - contract.chat
         return fitting([[1] * size for size in sizes], max(0, most - frame))
     if len(sizes) == 1:
         return [slice(most)]

@@ -51,7 +51,9 @@ QUERIES_AND_VALUES = re.compile(r"(q|v|query|value)(_proj|_lin)?")
 
 
 def bare_model(config: PretrainedConfig, load: Callable[[Any], PreTrainedModel]) -> PreTrainedModel:
-    """Make the model without a head that reads texts; of an encoder-decoder it is the encoder.
+    """Make the model without a head that reads texts: an encoder-decoder's encoder.
+
+    Of one that sees images too (Gemma 3) it is the language model inside.
 
     Args:
         config: the model's.
@@ -59,7 +61,7 @@ def bare_model(config: PretrainedConfig, load: Callable[[Any], PreTrainedModel])
     """
     # There are classes of some encoders alone, as T5's.
     has_own = type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING
-    model = load(AutoModelForTextEncoding if has_own else AutoModel)
+    model = _of_text(load(AutoModelForTextEncoding if has_own else AutoModel))
     encoder: Any = model.get_encoder() if model.config.is_encoder_decoder else model
     return encoder
 
@@ -75,7 +77,7 @@ def _language_model(
         raise RaptError(
             f"the backbone: got {kind}, expected a causal language model. Take another."
         )
-    model = load(AutoModelForCausalLM)
+    model = _of_text(load(AutoModelForCausalLM))
     tokens = torch.tensor([[3, 4], [3, 5]], device=model.device)
     with torch.no_grad():
         states = _bare(model)(tokens).last_hidden_state
@@ -91,6 +93,29 @@ def _language_model(
             "not. Take another."
         )
     return model
+
+
+def _of_text(model: PreTrainedModel) -> PreTrainedModel:
+    """Return the language model alone, with its head if it has one, of a model that sees images."""
+    config, kind = model.config.get_text_config(), model.config.model_type
+    if type(config) is type(model.config) or model.config.is_encoder_decoder:
+        return model
+    inside = (part for part in model.modules() if isinstance(part, PreTrainedModel))
+    text = next((part for part in inside if type(part.config) is type(config)), None)
+    if text is None or (writes(model) and type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING):
+        raise RaptError(
+            f"the backbone: got {kind}, whose language model Transformers does not know alone, "
+            "expected one of text. Take another."
+        )
+    if writes(model):
+        with torch.device("meta"):
+            whole = AutoModelForCausalLM.from_config(config)
+        setattr(whole, whole.base_model_prefix, text)
+        whole.set_output_embeddings(model.get_output_embeddings())
+        text = whole
+    for name in {"hf_device_map", "is_loaded_in_4bit"} & set(vars(model)):
+        setattr(text, name, getattr(model, name))
+    return text
 
 
 def writes(model: PreTrainedModel | PeftModel) -> bool:
@@ -218,7 +243,7 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     """Load a model's fast tokenizer; if it has no padding token (GPT-2), it pads with EOS.
 
     Raises:
-        RaptError: it is not a fast one, which maps tokens to words.
+        RaptError: it is not a fast one, which maps tokens to words, or has no token to pad with.
     """
     tokenizer = models.tokenizer(folder, add_prefix_space=True)
     if not tokenizer.is_fast:
@@ -226,6 +251,11 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
         raise RaptError(f"the backbone's tokenizer: got {name}, expected one with tokenizer.json.")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token  # any token will do, as it is never attended to
+    if tokenizer.pad_token is None:
+        raise RaptError(
+            "the backbone's tokenizer: got no padding token and no end-of-text token, expected "
+            "one of them. Name one in its tokenizer_config.json."
+        )
     return tokenizer
 
 
@@ -235,12 +265,19 @@ def virtual_tokens(model: PreTrainedModel | PeftModel) -> int:
     return tuner.num_virtual_tokens if tuner and tuner.is_prompt_learning else 0
 
 
-def most_tokens(model: PreTrainedModel | PeftModel) -> int | None:
-    """Return the most tokens of a text, virtual ones excluded; None: no limit (T5)."""
+def most_tokens(model: PreTrainedModel | PeftModel, *, written: bool = False) -> int | None:
+    """Return the most tokens of a text, virtual ones excluded; None: no limit (T5).
+
+    A model that translates has as many positions again for the text that is `written`.
+    """
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions is None:
         return None
-    return int(positions) - first_position(_bare(model)) - virtual_tokens(model)
+    # A prefix takes the decoder's positions, virtual tokens take the encoder's.
+    taken = virtual_tokens(model)
+    if translates(model) and written != _is_prefix(model):
+        taken = 0
+    return max(0, int(positions) - first_position(_bare(model)) - taken)
 
 
 def embedding_size(model: PreTrainedModel | PeftModel) -> int:

@@ -100,7 +100,7 @@ class LinearProbe(Section):
 
 
 class Untuned(Section):
-    """A language model as it is: nothing learns. Only for tasks of kind choose."""
+    """A language model as it is: nothing learns. Only for tasks of kind choose or generate."""
 
     type: Literal["untuned"] = "untuned"
 
@@ -271,8 +271,8 @@ class Decoding(Section):
     )
     chat: bool = Field(
         False,
-        description="whether a source is given as a user's turn in the model's chat template, also "
-        "while tuning; for models that were tuned to chat",
+        description="whether a source or a question is a user's turn in the model's chat template, "
+        "also while tuning; for models that were tuned to chat",
     )
 
 

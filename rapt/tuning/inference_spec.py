@@ -54,7 +54,7 @@ class Contract:
         plain: the public sequences of plain words; each text has a privatized copy of one.
         kind: of the task.
         segments: how many a text has: 1, 2 of a pair, or a question and its choices.
-        decoding: how a text is written, of kind generate.
+        decoding: how a text is written, of kind generate; else only of a question in a chat.
         backbone: the model's name in params.yaml.
         denoiser: the provider's denoiser, by the vectors in the folder `denoised`; None: words are
             read as released. It requires nothing of the user.
@@ -74,6 +74,11 @@ class Contract:
     denoiser: DenoiserType | None
     held_out: float = 0.0
     decoding: Decoding | None = None
+
+    @property
+    def chat(self) -> bool:
+        """Whether a source or a question is a user's turn in the model's chat template."""
+        return self.decoding is not None and self.decoding.chat
 
     @property
     def letters(self) -> list[str]:
@@ -106,6 +111,7 @@ def write(run: Run, statement: Mapping[str, Any]) -> None:
     data = run.release / f"seed-{run.k}"
     segments = files.read_parquet(data / "train.parquet", ["segment"])["segment"].to_pylist()
     kind, labels = statement["kind"], statement["labels"] or []
+    in_chat = kind == "choose" and run.decoding.chat
     pair = kind == "classify" and any(1 in segment for segment in segments)
     contract = Contract(
         statement=Statement(**{field.name: statement[field.name] for field in fields(Statement)}),
@@ -120,7 +126,7 @@ def write(run: Run, statement: Mapping[str, Any]) -> None:
         max_tokens=run.train.max_tokens,
         denoiser=run.denoising.type if run.denoising else None,
         held_out=run.train.held_out,
-        decoding=run.decoding if kind == "generate" else None,
+        decoding=run.decoding if kind == "generate" or in_chat else None,
     )
     # Not atomic: the whole folder is written under a temporary name.
     told = asdict(contract) | {"decoding": contract.decoding and contract.decoding.model_dump()}

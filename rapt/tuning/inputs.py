@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
+from rapt import models
 from rapt.tuning.inference_spec import fitting
 from rapt.utils import files
 from rapt.utils.errors import RaptError
@@ -21,6 +23,7 @@ from rapt.utils.errors import RaptError
 VECTORS = "vectors"  # the column of a release that has one for each word
 NO_PLAIN = -1
 NO_TOKEN = -100  # as PyTorch's cross entropy leaves it out
+TOLD = "\N{OBJECT REPLACEMENT CHARACTER}"  # stands for a user's turn
 NO_ROW = -1  # a word represented by the backbone's own tokens
 
 
@@ -117,6 +120,8 @@ def read_split(
     max_tokens: int,
     known: WordVectors | None = None,
     letters: Sequence[str] = (),
+    *,
+    chat: bool = False,
 ) -> Split:
     """Tokenize one split of a release (docs/data.md); its vectors, if any, replace words.
 
@@ -133,7 +138,7 @@ def read_split(
         columns, vectors = known.named_in(table.to_pydict()), known.vectors
     else:
         columns, vectors = table.to_pydict(), None
-    return tokenized(columns, tokenizer, max_tokens, vectors, letters)
+    return tokenized(columns, tokenizer, max_tokens, vectors, letters, chat=chat)
 
 
 def numbered(texts: Sequence[Sequence[str]]) -> list[list[int]]:
@@ -155,10 +160,13 @@ def tokenized(
     max_tokens: int,
     vectors: Tensor | None = None,
     letters: Sequence[str] = (),
+    *,
+    chat: bool = False,
 ) -> Split:
     """Tokenize privatized texts, given by the columns of a release; see `read_split`.
 
-    With letters, a text is a question and a choice for each of them, and becomes a prompt.
+    With letters, a text is a question and a choice for each of them, and becomes a prompt. With
+    `chat` it is a user's turn in the tokenizer's chat template.
 
     If words have vectors (R, h), the columns `row` and `plain_row` say which row each word of
     `words` and of `plain` has, or NO_ROW. A vector takes one position instead of the word's tokens.
@@ -172,6 +180,7 @@ def tokenized(
     sequences = columns.get("sequence", [0] * len(labels))
     split = Split([], [], [], [], labels, sequences, vectors)
     before = _before_words(tokenizer)
+    around = _template(tokenizer) if letters and chat else None
 
     def given(texts: list[str], rows: list[int]) -> list[_Word]:
         return [_Word(before + text, row) for text, row in zip(texts, rows, strict=True)]
@@ -181,10 +190,10 @@ def tokenized(
         for word, part in zip(given(words[i], rows[i]), segment, strict=True):
             parts[part].append(word)
         if letters:
-            first, second = _prompt(tokenizer, letters, parts, max_tokens), list[_Word]()
+            first, second = _prompt(tokenizer, letters, parts, max_tokens, chat), list[_Word]()
         else:
             first, second = _cut(tokenizer, parts[0], parts[1], max_tokens)
-        _append(split, tokenizer, given(plain[i], plain_rows[i]), first, second)
+        _append(split, tokenizer, given(plain[i], plain_rows[i]), first, second, around)
     return split
 
 
@@ -193,11 +202,12 @@ def _prompt(
     letters: Sequence[str],
     parts: Sequence[list[_Word]],
     max_tokens: int,
+    chat: bool,
 ) -> list[_Word]:
-    """Return a question, each choice after its letter, and a request for the answer."""
+    """Return a question, each choice after its letter, and but in a chat a request to answer."""
     marks = [_Word(f"\n{letter}.", NO_ROW) for letter in letters]
-    end = _Word("\nAnswer:", NO_ROW)
-    frame = sum(_sizes(tokenizer, [*marks, end]))
+    end = [] if chat else [_Word("\nAnswer:", NO_ROW)]
+    frame = sum(_sizes(tokenizer, [*marks, *end]))
     if frame > max_tokens:
         raise RaptError(
             f"train.max_tokens: got {max_tokens}, expected at least {frame}, for the letters of "
@@ -206,7 +216,35 @@ def _prompt(
     kept = fitting([_sizes(tokenizer, part) for part in parts], max_tokens - frame)
     question, *choices = (part[at] for part, at in zip(parts, kept, strict=True))
     lettered = ([mark, *choice] for mark, choice in zip(marks, choices, strict=True))
-    return [*question, *chain.from_iterable(lettered), end]
+    return [*question, *chain.from_iterable(lettered), *end]
+
+
+def user_turn(tokenizer: PreTrainedTokenizerBase, told: str) -> str:
+    """Return what a user tells in the tokenizer's chat template, up to where the answer begins.
+
+    Raises:
+        RaptError: the tokenizer has no chat template.
+    """
+    if not tokenizer.chat_template:
+        raise RaptError(
+            "decoding.chat: got true with a tokenizer without a chat template, expected false."
+        )
+    turn = [{"role": "user", "content": told}]
+    return str(tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True))
+
+
+@cache
+def as_spelled(folder: str) -> PreTrainedTokenizerBase:
+    """Return a folder's tokenizer that adds no space to a template, as ours does for words."""
+    return models.tokenizer(Path(folder))
+
+
+def _template(tokenizer: PreTrainedTokenizerBase, *answers: str) -> list[list[int]]:
+    """Return the chat template's tokens before a turn, those after it, and these with an answer."""
+    before, _, after = user_turn(tokenizer, TOLD).partition(TOLD)
+    texts = [before, after, *(after + answer for answer in answers)]
+    encoded = as_spelled(tokenizer.name_or_path)(texts, add_special_tokens=False)
+    return list(encoded["input_ids"])
 
 
 def _before_words(tokenizer: PreTrainedTokenizerBase) -> str:
@@ -243,13 +281,18 @@ def word_pieces(tokenizer: PreTrainedTokenizerBase, words: Sequence[str]) -> lis
     return _pieces(tokenizer, [before + word for word in words])
 
 
-def letter_tokens(tokenizer: PreTrainedTokenizerBase, letters: Sequence[str]) -> list[int]:
-    """Return the token of each letter, as it stands after a prompt.
+def letter_tokens(
+    tokenizer: PreTrainedTokenizerBase, letters: Sequence[str], *, chat: bool = False
+) -> list[int]:
+    """Return the token of each letter, as it stands after a prompt, or begins the answer of a chat.
 
     Raises:
         RaptError: a letter is more than one token, or two are the same.
     """
     pieces = word_pieces(tokenizer, letters)
+    if chat and letters:
+        _, after, *answered = _template(tokenizer, *letters)
+        pieces = [ids[len(after) :] for ids in answered if ids[: len(after)] == after]
     tokens = [piece[0] for piece in pieces if len(piece) == 1]
     if len(set(tokens)) < len(letters):
         raise RaptError(
@@ -279,11 +322,17 @@ def _append(
     prefix: list[_Word],
     first: list[_Word],
     second: list[_Word],
+    around: list[list[int]] | None,
 ) -> None:
-    """Tokenize [prefix; text], and record which token belongs to which plain word or the text."""
+    """Tokenize [prefix; text], and record which token belongs to which plain word or the text.
+
+    In a chat the template's tokens around it take the place of special ones.
+    """
+    before, after = around or ([], [])
     halves = ([*prefix, *first], second)
     one, other = ([word.text for word in half] for half in halves)
-    encoded = tokenizer(one, other or None, is_split_into_words=True)
+    special = around is None
+    encoded = tokenizer(one, other or None, is_split_into_words=True, add_special_tokens=special)
     # A decoder adds no special tokens to an empty text, but needs at least one token.
     ids = encoded["input_ids"] or [tokenizer.pad_token_id]
     types = encoded.get("token_type_ids") or [0] * len(ids)
@@ -300,10 +349,13 @@ def _append(
         word if word is not None and half == 0 and word < len(prefix) else NO_PLAIN
         for half, word in places
     ]
-    split.tokens.append([ids[at] if rows[at] == NO_ROW else -1 - rows[at] for at in kept])
-    split.types.append([types[at] for at in kept])
-    split.plain.append([plain[at] for at in kept])
-    split.text.append([places[at][1] is not None and plain[at] == NO_PLAIN for at in kept])
+    tokens = [ids[at] if rows[at] == NO_ROW else -1 - rows[at] for at in kept]
+    is_text = [places[at][1] is not None and plain[at] == NO_PLAIN for at in kept]
+    split.tokens.append([*before, *tokens, *after])
+    split.types.append([0] * len(before) + [types[at] for at in kept] + [0] * len(after))
+    own = [plain[at] for at in kept]
+    split.plain.append([NO_PLAIN] * len(before) + own + [NO_PLAIN] * len(after))
+    split.text.append([False] * len(before) + is_text + [True] * len(after))
 
 
 def read_targets(path: Path) -> Tensor:

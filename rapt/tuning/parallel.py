@@ -24,7 +24,7 @@ def train_cell(runs: Sequence[Run]) -> list[Trained]:
     Raises:
         RaptError: as `train_seed`, or a process was killed.
     """
-    if has_gpu():
+    if has_gpu() and not isinstance(runs[0].tuner, Tfidf):
         os.environ.setdefault("RAPT_WORKERS", "1")
     count = workers(len(runs))
     shares = [runs[i::count] for i in range(count)]

@@ -113,7 +113,7 @@ def _trained(
     for split in splits.values():
         check_vectors(backbone, split.vectors)
     adapted = adapt(backbone, run.tuner)
-    _fits(run, splits, most_tokens(adapted), kind)
+    _fits(run, splits, adapted, kind)
     model = _model(run, statement, adapted, tokenizer)
     trainer = Trainer(run, model, tokenizer.pad_token_id, sampler)
     self_test.check(trainer.model, tokenizer.pad_token_id)
@@ -161,11 +161,11 @@ def _read(
 ) -> Split:
     """Tokenize a split of the run's release, as its kind of task is read; see `writing`."""
     path = run.release / f"seed-{run.k}/{split}.parquet"
+    most, chat = run.train.max_tokens, run.decoding.chat
     if statement["kind"] == "generate":
-        most, chat = run.train.max_tokens, run.decoding.chat
         return writing.read_split(path, tokenizer, most, apart=apart, chat=chat)
     letters = statement["labels"] if statement["kind"] == "choose" else []
-    return read_split(path, tokenizer, run.train.max_tokens, known, letters)
+    return read_split(path, tokenizer, most, known, letters, chat=chat)
 
 
 def _model(
@@ -184,7 +184,8 @@ def _model(
                 f"the backbone: got {adapted.config.model_type}, expected a causal language model, "
                 "as a letter is the token after the prompt. Take another."
             )
-        return Chooser(adapted, letter_tokens(tokenizer, labels), precision)
+        letters = letter_tokens(tokenizer, labels, chat=run.decoding.chat)
+        return Chooser(adapted, letters, precision)
     return Classifier(adapted, len(labels), precision)
 
 
@@ -215,18 +216,33 @@ def _scores(trainer: Trainer, split: Split) -> Tensor:
     return scores
 
 
-def _fits(run: Run, splits: dict[str, Split], most: int | None, kind: Kind) -> None:
-    longest = max(len(tokens) for split in splits.values() for tokens in split.tokens)
-    what = "plain and special ones"
+def _fits(
+    run: Run, splits: dict[str, Split], model: PreTrainedModel | PeftModel, kind: Kind
+) -> None:
+    """Check that positions suffice for each text, for its target, and for what will be written."""
+    most, of_written = most_tokens(model), most_tokens(model, written=True)
+    if most is None or of_written is None:
+        return
+    apart = splits["train"].targets  # with positions of their own
+    longest = max(max(split.lengths) for split in splits.values())
+    with_target = "" if kind != "generate" or apart else " and those of a target"
+    what = f"tokens with plain and special ones{with_target}"
+    lower = "Lower it, or leave long targets out." if with_target else "Lower it."
+    checks = [("train.max_tokens", longest, what, most, lower)]
     if kind == "generate":
-        prompt = max(splits["test"].lengths)
-        longest = max(longest, prompt + run.decoding.max_new_tokens)
-        what += " and those of a text"
-    if most is not None and longest > most:
-        raise RaptError(
-            f"{run.cell}, seed {run.k}: train.max_tokens: got {longest} tokens with {what}, "
-            f"expected at most {max(most, 0)} beside the tuner's own. Lower it."
-        )
+        target = max(map(len, apart) if apart else map(sum, splits["train"].text))
+        leave = "Leave it out, or take another backbone: nothing cuts a target."
+        checks.insert(0, ("targets", target, "tokens in one", of_written, leave))
+        before = 0 if apart else max(splits["test"].lengths)
+        what, room = f"tokens after {before} of a prompt", max(0, of_written - before)
+        lower = "Lower it." if apart else "Lower it or train.max_tokens."
+        checks.append(("decoding.max_new_tokens", run.decoding.max_new_tokens, what, room, lower))
+    for key, got, what, room, step in checks:
+        if got > room:
+            raise RaptError(
+                f"{run.cell}, seed {run.k}: {key}: got {got} {what}, expected at most {room} "
+                f"beside the tuner's own. {step}"
+            )
 
 
 class Trainer:

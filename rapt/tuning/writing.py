@@ -25,7 +25,7 @@ from transformers import (
 from rapt.tuning.backbones import has_virtual_tokens, translates, with_virtual_tokens
 from rapt.tuning.batches import by_length, each_row
 from rapt.tuning.config import Decoding
-from rapt.tuning.inputs import NO_PLAIN, Split, collate
+from rapt.tuning.inputs import NO_PLAIN, Split, as_spelled, collate, user_turn
 from rapt.tuning.model import Writer
 from rapt.utils import files
 from rapt.utils.errors import RaptError
@@ -64,9 +64,8 @@ def tokenized(
     Raises:
         RaptError: the tokenizer has no token that ends a text, or no chat template.
     """
-    if chat and (apart or not tokenizer.chat_template):
-        why = "an encoder" if apart else "a tokenizer without a chat template"
-        raise RaptError(f"decoding.chat: got true with {why}, expected false.")
+    if chat and apart:
+        raise RaptError("decoding.chat: got true with an encoder, expected false.")
     if tokenizer.eos_token_id is None:
         raise RaptError(
             "the backbone's tokenizer: got no end-of-text token, expected one. Take another model."
@@ -107,9 +106,8 @@ def _prompt(
     told, start = " ".join([*plain, source]), 0
     text = told + request
     if chat:
-        turn = [{"role": "user", "content": told}]
-        text = str(tokenizer.apply_chat_template(turn, tokenize=False, add_generation_prompt=True))
-        start = max(0, text.find(told))
+        text = user_turn(tokenizer, told)
+        tokenizer, start = as_spelled(tokenizer.name_or_path), max(0, text.find(told))
     encoded = tokenizer(text, return_offsets_mapping=True, add_special_tokens=not chat)
     tokens = encoded["input_ids"]
     if request and not chat and tokens[-1] == tokenizer.eos_token_id:  # which some tokenizers add

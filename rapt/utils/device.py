@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,9 +51,16 @@ def out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or any(part in str(error) for part in said)
 
 
+def is_apple() -> bool:
+    """Whether the machine has a GPU of Apple's, which CUDA_VISIBLE_DEVICES does not hide."""
+    return sys.platform == "darwin" and platform.machine() == "arm64"
+
+
 def has_gpu() -> bool:
-    """Whether `device` is an NVIDIA GPU, without importing torch, which takes seconds."""
+    """Whether `device` is a GPU, without importing torch, which takes seconds."""
     if wanted := os.environ.get("RAPT_DEVICE"):
-        return wanted == "cuda"
+        return wanted in GPUS
+    if is_apple():
+        return True
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") == ""
     return not hidden and any(Path("/dev").glob("nvidia[0-9]*"))

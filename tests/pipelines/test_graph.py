@@ -40,6 +40,23 @@ def test_what_may_not_leave_is_not_the_provider_s(
             graph.provider_side(toy.root)
 
 
+def test_a_tuner_of_the_cpu_takes_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stages = """\
+stages:
+  train:
+    meta: {gpu: true}
+    matrix: {tuner: [lora, words, bag]}
+    cmd: exec python -m stages.train ${key}
+    params: ["tuners.${item.tuner}"]
+    outs: ["models/${key}"]
+"""
+    tuners = "tuners: {lora: {type: lora, r: 4}, words: {type: tfidf}, bag: tfidf}\n"
+    toy = make(tmp_path, "", {"dvc.yaml": stages, "params.yaml": tuners})
+    monkeypatch.chdir(toy.root)
+    wanted = {name: stage.gpu for name, stage in graph.plan(toy.root).items()}
+    assert wanted == {"train@lora": True, "train@words": False, "train@bag": False}
+
+
 def test_a_stage_s_needs_are_the_outs_that_it_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,7 +66,7 @@ def test_a_slot_gets_its_share_and_its_own_code(monkeypatch: pytest.MonkeyPatch)
         (255, "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 9. TiB", True),
         (255, "MemoryError\nfailed to run: x, exited with 1", True),
         (255, "ERROR: Unable to acquire lock. Most likely another DVC process", True),
-        (255, "got 'etaa', expected eta.\nERROR: failed to run: x, exited with 1", False),
+        (255, "got 'etaa', expected eta.\nERROR: failed to run: x, exited with 2", False),
         (
             255,
             "OSError: [Errno 28] No space left on device\nfailed to run: x, exited with 1",

@@ -20,7 +20,7 @@ from rapt.serving.loopback import listening
 from rapt.serving.model import Adapted
 from rapt.serving.server import application
 from rapt.text.table import EmbeddingTable
-from rapt.tuning.config import Lora, Run, TrainConfig
+from rapt.tuning.config import Decoding, Lora, Run, TrainConfig
 from rapt.tuning.train import train_seed
 from rapt.utils import files
 from tests.release.conftest import FOUR
@@ -63,7 +63,13 @@ def write_gpt2(folder: Path) -> None:
     AutoModelForCausalLM.from_config(config).save_pretrained(folder)
 
 
-def tuned(release: Path, backbone: Path, epochs: int = 1, max_tokens: int = 8) -> Path:
+def tuned(
+    release: Path,
+    backbone: Path,
+    epochs: int = 1,
+    max_tokens: int = 8,
+    decoding: Decoding = Decoding(),  # noqa: B008
+) -> Path:
     """The folder of a seed, as the pipeline writes it."""
     run = Run(
         cell="small",
@@ -86,6 +92,7 @@ def tuned(release: Path, backbone: Path, epochs: int = 1, max_tokens: int = 8) -
             precision="float32",
         ),
         adapter=release.parent / "cell/seed-0",
+        decoding=decoding,
     )
     train_seed(run)
     return run.adapter

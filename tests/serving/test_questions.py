@@ -10,13 +10,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import torch
+from transformers import AutoTokenizer
 
 from rapt.serving.model import Adapted
-from rapt.serving.protocol import check
+from rapt.serving.protocol import Text, check, readable
+from rapt.tuning.config import Decoding
 from rapt.utils import files
+from rapt.utils.errors import RaptError
 from tests.serving.conftest import Served, statement, tuned, write_gpt2
 from tests.serving.test_predict import Rapt, repeater
 from tests.serving.test_predict import rapt as rapt
+from tests.tuning.families import CHAT
 
 LETTERS = ["good", "bad", "so"]  # one token each for the tiny model
 
@@ -26,7 +30,11 @@ def asked(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Path:
     """An adapter that was tuned on questions."""
     root = tmp_path_factory.mktemp("questions")
     write_gpt2(root / "gpt2")
-    more = {"kind": "choose", "labels": LETTERS}
+    return answering(root, folder, LETTERS, Decoding())
+
+
+def answering(root: Path, folder: Path, letters: list[str], decoding: Decoding) -> Path:
+    more = {"kind": "choose", "labels": letters}
     files.write_json(root / "release/statement.json", statement(folder, **more))
     rows = {
         "words": [["film", "plot", "plot", "film"]] * 8,
@@ -35,7 +43,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Path:
     }
     for split in ("train", "test"):
         files.write_parquet(root / f"release/seed-0/{split}.parquet", pa.table(rows))
-    return tuned(root / "release", root / "gpt2", max_tokens=40)
+    return tuned(root / "release", root / "gpt2", max_tokens=40, decoding=decoding)
 
 
 def test_a_question_goes_to_the_provider_with_its_choices(asked: Path, rapt: Rapt) -> None:
@@ -63,6 +71,26 @@ def test_the_answer_is_the_tuned_model_s_own(asked: Path) -> None:
     letters = [tokenizer(f" {letter}")["input_ids"][0] for letter in LETTERS]
     expected = logits[letters].double().softmax(0).expand(8, 3).contiguous()
     torch.testing.assert_close(served.answers(table, None), expected)
+
+
+def test_a_chat_is_served_as_it_was_tuned(tmp_path: Path, folder: Path) -> None:
+    write_gpt2(tmp_path / "gpt2")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "gpt2")
+    tokenizer.chat_template = CHAT
+    tokenizer.save_pretrained(tmp_path / "gpt2")
+    served = Adapted(answering(tmp_path, folder, ["A", "B", "C"], Decoding(chat=True)))
+    assert readable([9, 9, 9, 9], replace(served.contract, max_tokens=39))[0] == slice(0, None)
+    table = files.read_parquet(tmp_path / "release/seed-0/test.parquet").to_pydict()
+    prompt = tokenizer("<user> film\nA. plot\nB. plot\nC. film<end><assistant>")["input_ids"]
+    with torch.inference_mode():
+        logits = served._model.backbone(torch.tensor([prompt])).logits[0, -1]
+    # They begin the answer, so no space is before them.
+    letters = tokenizer.convert_tokens_to_ids(["A", "B", "C"])
+    expected = logits[letters].double().softmax(0).expand(8, 3).contiguous()
+    torch.testing.assert_close(served.answers(table, None), expected)
+    text = Text(words=["film"], segment=[0], plain=[])
+    with pytest.raises(RaptError, match=r"Ask /predict\.$"):
+        served.write([text])
 
 
 def test_a_question_is_sent_with_all_its_choices_and_its_last_words(

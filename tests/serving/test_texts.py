@@ -38,15 +38,8 @@ def writes(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Path:
         }
         files.write_parquet(root / f"release/seed-0/{split}.parquet", pa.table(rows))
     # A hundred tokens, the default, would leave a text of the tiny model no room.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tests.serving.conftest.Run", _with_few_tokens)
-        return tuned(root / "release", root / "gpt2", max_tokens=40)
-
-
-def _with_few_tokens(**arguments: object):  # type: ignore[no-untyped-def]
-    from rapt.tuning.config import Run
-
-    return Run(**arguments, decoding=Decoding(beams=2, max_new_tokens=5))  # type: ignore[arg-type]
+    few = Decoding(beams=2, max_new_tokens=5)
+    return tuned(root / "release", root / "gpt2", max_tokens=40, decoding=few)
 
 
 class Echo:

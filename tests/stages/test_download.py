@@ -100,7 +100,7 @@ def test_a_wrong_hash_ends_the_stage_with_one_line(workspace: Workspace) -> None
     folder = workspace(sha256={"all": "0" * 64})
     done = stage(folder, "download", "mine")
     found = hashlib.sha256((folder / "mine.csv").read_bytes()).hexdigest()
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith(f"mine.csv: got sha256 {found}, expected {'0' * 64}. It changed")
     assert done.stderr.count("\n") == 1
     assert not (folder / "data").exists()

@@ -166,6 +166,16 @@ def decoder(config: type, model: type, **more: Any) -> Callable:
     return lambda n: model(config(vocab_size=n, **SIZE, num_key_value_heads=1, **more))
 
 
+def gemma3(size: int) -> hf.PreTrainedModel:
+    """Gemma 3 of 4B and more: it sees images, and its shape is that of the model inside."""
+    small = {"intermediate_size": 48, "image_size": 8, "patch_size": 4}
+    inside: Any = decoder(hf.Gemma3TextConfig, hf.Gemma3TextModel, **ROTARY)(size)
+    config = hf.Gemma3Config(
+        text_config=inside.config.to_dict(), vision_config=SIZE | small, mm_tokens_per_image=4
+    )
+    return hf.Gemma3Model(config)
+
+
 def gpt2(size: int) -> hf.PreTrainedModel:
     shape = {"n_positions": POSITIONS, "n_embd": 32, "n_layer": 2, "n_head": 2}
     return hf.GPT2Model(hf.GPT2Config(vocab_size=size, bos_token_id=0, eos_token_id=0, **shape))
@@ -199,6 +209,11 @@ FAMILIES: dict[str, tuple[Callable[[], hf.PreTrainedTokenizerFast], Callable]] =
     "t5": (t5_tokenizer, t5),
 }
 
+CHAT = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}<end>{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
 # Models that are tested less, as nothing of ours is for them alone.
 ROTARY = {"head_dim": 24}  # heads that do not divide the width
 DISTILBERT = {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 48, "pad_token_id": 1}
@@ -225,6 +240,8 @@ OTHERS: dict[str, tuple[Callable[[], hf.PreTrainedTokenizerFast], Callable]] = {
     ),
     "qwen3": (qwen_tokenizer, decoder(hf.Qwen3Config, hf.Qwen3Model, **ROTARY)),
     "gemma3_text": (llama3_tokenizer, decoder(hf.Gemma3TextConfig, hf.Gemma3TextModel, **ROTARY)),
+    "gemma3": (llama3_tokenizer, gemma3),
+    "smollm2": (gpt2_tokenizer, decoder(hf.LlamaConfig, hf.LlamaModel, tie_word_embeddings=True)),
     "olmo2": (qwen_tokenizer, decoder(hf.Olmo2Config, hf.Olmo2Model)),
     "phi3": (mistral_tokenizer, decoder(hf.Phi3Config, hf.Phi3Model)),
     "albert": (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -273,6 +275,18 @@ def test_too_many_virtual_tokens_are_one_line(folders: dict[str, Path], run: Run
         train_seed(long)
     with pytest.raises(RaptError, match=r"expected at most 0 beside"):
         train_seed(replace(long, tuner=PromptTuning(tokens=161)))
+
+
+def test_a_tokenizer_without_a_token_to_pad_with_is_one_line(
+    folders: dict[str, Path], run: Run, tmp_path: Path
+) -> None:
+    shutil.copytree(folders["gpt2"], tmp_path / "gpt2")
+    path = tmp_path / "gpt2/tokenizer_config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({k: v for k, v in config.items() if not k.endswith("_token")}))
+    line = r"^the backbone's tokenizer: got no padding token and no end-of-text token, expected "
+    with pytest.raises(RaptError, match=line):
+        train_seed(replace(run, backbone=tmp_path / "gpt2"))
 
 
 def test_qlora_without_cuda_or_bitsandbytes_is_one_line(

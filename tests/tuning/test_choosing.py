@@ -12,6 +12,8 @@ import pytest
 import torch
 import transformers as hf
 
+from rapt import models
+from rapt.tuning import backbones
 from rapt.tuning.backbones import load_model, load_tokenizer
 from rapt.tuning.config import Reconstruction, Run, TrainConfig, Tuner, Untuned
 from rapt.tuning.inputs import collate, letter_tokens, tokenized
@@ -20,10 +22,13 @@ from rapt.tuning.train import train_seed, train_seeds
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.conftest import write_release
-from tests.tuning.families import FAMILIES, OTHERS, TUNERS, make, word_pieces
+from tests.tuning.families import CHAT, FAMILIES, OTHERS, TUNERS, make, word_pieces
 
 LETTERS = ["good", "bad", "so"]  # one token each in every family, as A, B and C are in real ones
-WRITERS = ("gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma3_text", "olmo2", "phi3")
+WRITERS = (
+    *("gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma3_text", "gemma3", "smollm2", "olmo2"),
+    "phi3",
+)
 HEADS = {"qwen2": {"tie_word_embeddings": False}}
 # One tuner for each family, and each at least once; all other tests are slow.
 QUICK = {
@@ -33,6 +38,8 @@ QUICK = {
     "qwen2": "full",
     "qwen3": "lora",
     "gemma3_text": "untuned",
+    "gemma3": "lora",
+    "smollm2": "lora",
     "olmo2": "lora",
     "phi3": "untuned",
 }
@@ -171,6 +178,32 @@ def test_the_prompt_reads_as_people_write_it(writers: dict[str, Path]) -> None:
         tokenized(columns, tokenizer, 3, letters=LETTERS[:2])
 
 
+def test_a_question_may_be_a_turn_of_a_chat(writers: dict[str, Path]) -> None:
+    tokenizer = load_tokenizer(writers["gpt2"])
+    columns = {
+        "words": [["film", "plot", "very", "so", "bad"]],
+        "segment": [[0, 0, 1, 2, 2]],
+        "label": [0],
+        "plain": [["unlikely", "film"]],
+    }
+    with pytest.raises(
+        RaptError, match=r"decoding\.chat: got true with a tokenizer without a chat"
+    ):
+        tokenized(columns, tokenizer, 60, letters=["A", "B"], chat=True)
+    tokenizer.chat_template = CHAT
+    split = tokenized(columns, tokenizer, 60, letters=["A", "B"], chat=True)
+    told = "<user> unlikely film film plot\nA. very\nB. so bad<end><assistant>"
+    assert tokenizer.decode(split.tokens[0]) == told
+    pairs = list(zip(split.tokens[0], split.plain[0], strict=True))
+    of_plain = [tokenizer.decode([t for t, k in pairs if k == n]) for n in range(2)]
+    assert of_plain == [" unlikely", " film"]
+    assert split.text[0][-1]  # the letter follows
+    letters = letter_tokens(tokenizer, ["A", "B"], chat=True)
+    assert [tokenizer.decode(letter) for letter in letters] == ["A", "B"]
+    with pytest.raises(RaptError, match="one token each"):
+        letter_tokens(tokenizer, ["good", "bad"], chat=True)
+
+
 def test_letters_that_are_nearly_alike_do_not_tie_in_bf16(writers: dict[str, Path]) -> None:
     """Numbers near 18 have steps of an eighth in bfloat16: the first letter would win."""
     tokenizer = load_tokenizer(writers["qwen3"])
@@ -213,6 +246,23 @@ def test_a_model_that_writes_no_text_is_refused(
         load_model(_bert(tmp_path / "decoder", {"is_decoder": True}), writes=True)
     with pytest.raises(RaptError, match="got t5, expected a causal language model"):
         train_seed(choose(make("t5", tmp_path / "t5"), ALL["lora"]))
+
+
+def test_of_a_model_that_sees_images_the_one_inside_is_read(
+    writers: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = writers["gemma3"]
+    whole = models.load(hf.AutoModelForCausalLM, folder)
+    tokens = torch.tensor([[3, 4, 5, 6]])
+    with torch.inference_mode():
+        found = load_model(folder, writes=True)(tokens).logits
+        torch.testing.assert_close(found, whole(tokens).logits)
+    only = {type(whole.config): type(whole)}
+    monkeypatch.setattr(backbones, "MODEL_FOR_CAUSAL_LM_MAPPING", only)
+    with pytest.raises(
+        RaptError, match=r"got gemma3, whose language model .* expected one of text"
+    ):
+        load_model(folder, writes=True)
 
 
 def test_a_head_whose_logits_are_changed_is_refused(tmp_path: Path) -> None:

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 import transformers as hf
 from transformers import PreTrainedTokenizerBase
 
+from rapt.serving.model import Adapted
+from rapt.serving.protocol import Text
 from rapt.tuning.backbones import load_model, load_tokenizer, translated
 from rapt.tuning.config import Decoding, Reconstruction, Run, TrainConfig, Tuner
 from rapt.tuning.inputs import NO_PLAIN, Split, collate
 from rapt.tuning.model import Writer, load
 from rapt.tuning.train import train_seeds
 from rapt.tuning.writing import read_split, tokenized, write
+from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.conftest import write_release
-from tests.tuning.families import FAMILIES, OTHERS
+from tests.tuning.families import CHAT, FAMILIES, OTHERS, gpt2_tokenizer
 from tests.tuning.test_choosing import ALL, PAIRS, WRITERS
 from tests.tuning.test_choosing import questions as questions
 from tests.tuning.test_choosing import writers as writers
@@ -241,17 +247,29 @@ def test_a_source_may_be_a_turn_of_a_chat(writers: dict[str, Path]) -> None:
     columns = {**COLUMNS, "plain": [["likely", "film"], ["so"]]}
     with pytest.raises(RaptError, match=r"decoding\.chat: got true with a tokenizer without"):
         tokenized(columns, tokenizer, 60, chat=True)
-    tokenizer.chat_template = (
-        "{% for m in messages %}<{{ m.role }}> {{ m.content }} {% endfor %}"
-        "{% if add_generation_prompt %}<assistant>{% endif %}"
-    )
+    tokenizer.chat_template = CHAT
     split = tokenized(columns, tokenizer, 60, chat=True)
-    assert tokenizer.decode(split.tokens[1]) == "<user> so unlikely film <assistant>"
+    assert tokenizer.decode(split.tokens[1]) == "<user>so unlikely film<end><assistant>"
     pairs = list(zip(split.tokens[0], split.plain[0], strict=True))
     of_plain = [tokenizer.decode([t for t, k in pairs if k == n]) for n in range(2)]
-    assert of_plain == [" likely", " film"]
+    assert of_plain == ["likely", " film"]
     with pytest.raises(RaptError, match=r"decoding\.chat: got true with an encoder"):
         tokenized(columns, tokenizer, 60, chat=True, apart=True)
+
+
+def test_a_chat_has_the_tokens_of_its_template(tmp_path: Path) -> None:
+    """GPT-2's own class is told to add a space before words, not so before a template's."""
+    made = gpt2_tokenizer()
+    made.add_special_tokens({"additional_special_tokens": ["<user>", "<end>", "<assistant>"]})
+    made.chat_template = CHAT
+    made.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    config |= {"tokenizer_class": "GPT2Tokenizer"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    tokenizer = load_tokenizer(tmp_path)
+    assert tokenizer.add_prefix_space
+    split = tokenized({**COLUMNS, "plain": [["so"], []]}, tokenizer, 60, chat=True)
+    assert tokenizer.decode(split.tokens[1]) == "<user>unlikely film<end><assistant>"
 
 
 def test_beams_find_a_likelier_text_and_sizes_change_nothing(writers: dict[str, Path]) -> None:
@@ -313,5 +331,59 @@ def test_texts_longer_than_the_model_takes_are_refused(
 ) -> None:
     run = to_write(writers["gpt2"], ALL["lora"])
     long = replace(run, decoding=Decoding(beams=1, max_new_tokens=500))
-    with pytest.raises(RaptError, match=r"tokens with plain and special ones and those of a text"):
+    line = r"decoding\.max_new_tokens: got 500 tokens after \d+ of .* Lower it or train\.max_tokens"
+    with pytest.raises(RaptError, match=line):
         train_seeds([long])
+
+
+def with_a_long_target(sources: Path, folder: Path, words: int) -> Path:
+    """Return a copy of the release whose last source is 40 words and has a target of `words`."""
+    shutil.copytree(sources, folder)
+    table = files.read_parquet(sources / "seed-0/train.parquet").to_pydict()
+    table["words"][-1] = ["film"] * (40 + words)
+    table["segment"][-1] = [0] * 40 + [1] * words
+    table["space_after"][-1] = [True] * (40 + words)
+    files.write_parquet(folder / "seed-0/train.parquet", pa.table(table))
+    return folder
+
+
+def test_a_target_longer_than_the_model_takes_is_one_line(
+    writers: dict[str, Path],
+    to_write: Callable[[Path, Tuner], Run],
+    sources: Path,
+    tmp_path: Path,
+) -> None:
+    run = to_write(writers["gpt2"], ALL["lora"])
+    long = replace(run, release=with_a_long_target(sources, tmp_path / "long", 300))
+    with pytest.raises(RaptError, match=r"^movies-tiny, seed 0: targets: got 301 tokens in one, "):
+        train_seeds([long])
+    # Where both fit alone, the prompt can be cut.
+    both = replace(run, release=with_a_long_target(sources, tmp_path / "both", 140))
+    line = r"train\.max_tokens: got 1[89]\d tokens with plain and special .* those of a target"
+    with pytest.raises(RaptError, match=line):
+        train_seeds([both])
+
+
+def test_an_encoder_and_its_decoder_have_positions_of_their_own(
+    translators: dict[str, Path],
+    to_write: Callable[[Path, Tuner], Run],
+    sources: Path,
+    tmp_path: Path,
+) -> None:
+    run = to_write(translators["bart"], ALL["lora"])
+    run = replace(run, train=TrainConfig(epochs=1, batch_size=48, max_tokens=40))
+    run = replace(run, backbone_name=str(run.backbone))  # to be served
+    long = replace(run, release=with_a_long_target(sources, tmp_path / "long", 300))
+    line = r"^movies-tiny, seed 0: targets: got 30\d tokens in one, expected at most 160 "
+    with pytest.raises(RaptError, match=line):
+        train_seeds([long])
+    with pytest.raises(RaptError, match="expected at most 155 "):  # a prefix is the decoder's
+        train_seeds([replace(long, tuner=ALL["prefix-tuning"])])
+    with pytest.raises(RaptError, match=r"max_new_tokens: got 161 .* most 160 .* Lower it\.$"):
+        train_seeds([replace(run, decoding=Decoding(beams=1, max_new_tokens=161))])
+    # Together they are more than 160.
+    whole = with_a_long_target(sources, tmp_path / "whole", 150)
+    train_seeds([replace(run, release=whole, decoding=Decoding(beams=1, max_new_tokens=160))])
+    plain = ["likely", "film", "unlikely"]
+    text = Text(words=["film"] * 40, segment=[0] * 40, plain=plain, space_after=[True] * 40)
+    assert len(Adapted(run.adapter).write([text])) == 1
