@@ -63,7 +63,7 @@ def fit(
         table: a public embedding table.
 
     Raises:
-        RaptError: the rows are of one class, or a class has one row.
+        RaptError: the rows are of one class, a class has one row, or no text has a word.
     """
     among = folds(f"tasks.{task}", labels)
     # One thread, so that the figures do not depend on how many cores there are.

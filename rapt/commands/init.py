@@ -134,9 +134,14 @@ class _Table:
         counts = Counter(value for value in values if value and not read.is_missing(value))
         common = [value for value, count in counts.items() if count > least * self.rows]
         if not 2 <= len(common) <= MOST_VALUES:
+            hint = (
+                "Group them first."
+                if common[2:]
+                else "Add rows with others, or name another column."
+            )
             raise RaptError(
                 f"{self.where}: {key}: got {len(common)} different values in column {column!r}, "
-                f"expected 2 to {MOST_VALUES}. Group them first."
+                f"expected 2 to {MOST_VALUES}. {hint}"
             )
         return sorted(common, key=_by_number)
 

@@ -67,8 +67,16 @@ def of_pairs(places: Sequence[Sequence[int]]) -> bool:
 
 
 def counting(texts: Sequence[Text]) -> list[TfidfVectorizer]:
-    """Return the counts of each kind of GRAMS, fitted to texts without their labels."""
+    """Return the counts of each kind of GRAMS, fitted to texts without their labels.
+
+    Raises:
+        RaptError: no text has a word.
+    """
     every = [" ".join(segment) for segment in chain.from_iterable(texts)]
+    if not any(every):
+        raise RaptError(
+            f"texts: got no word in {len(texts)} to train on, expected some. Correct their column."
+        )
     return [_vectorizer(kind).fit(every) for kind in GRAMS]
 
 
