@@ -100,7 +100,7 @@ def _sampled(results: Results) -> str:
     for task, gate in results.raw_gates.items():
         if gate and (others := gate["dropped"].get("not drawn", 0)):
             rows = sum(gate["rows"].values())
-            drawn.append(f"{rows:,} of {rows + others:,} of {task}")
+            drawn.append(f"{rows:,} of the {rows + others:,} of {task}")
     sweep = results.params.sweep
     cheap = sweep.train and sweep.probes and not sweep.tuners
     said = f" A sample of the rows: {listing(drawn)}." if drawn else ""

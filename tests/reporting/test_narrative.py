@@ -30,7 +30,7 @@ def test_a_sample_and_the_cheap_tuner_are_told(experiment: Params) -> None:
     gate = paths.raw_gate("tweets")
     files.write_json(gate, files.read_json(gate) | {"dropped": {"not drawn": 0}})
     told = dict(narrative.headline(reader.load(experiment)))["What ran"]
-    assert told.endswith(" a cell. A sample of the rows: 1,400 of 5,722 of movies.")
+    assert told.endswith(" a cell. A sample of the rows: 1,400 of the 5,722 of movies.")
     narrow = {"tuners": [], "tune_at": [], "probes": ["linear-probe"]}
     sweep = experiment.sweep.model_copy(update=narrow)
     results = reader.load(experiment.model_copy(update={"sweep": sweep}), experiment)
