@@ -122,7 +122,7 @@ def classified(
         size = np.sqrt(train.shape[1])
         scale = make_pipeline(StandardScaler(), FunctionTransformer(lambda rows: rows / size))
         train, test = scale.fit(train[fitted]).transform(train), scale.transform(test)
-    found = tfidf.search(train[fitted], labels, tfidf.folds("task", labels))
+    found = tfidf.search(train[fitted], labels, tfidf.folds("task", labels)).model
     held_out = found.predict_log_proba(train[task.held_out])
     return held_out, found.predict_log_proba(test)
 

@@ -189,6 +189,9 @@ def init(
     attributes: Annotated[
         list[str] | None, typer.Option("--attribute", help="A private attribute's column.")
     ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="All rows, and LoRA beside the cheap tuner.")
+    ] = False,
 ) -> None:
     """Start an experiment on your own data: params.yaml gets it, small enough to run at once."""
     given = locals()

@@ -29,6 +29,10 @@ TASK = """\
     rows: {test: 60}
 """
 CHECK, INIT, FLOW = ("check",), ("init", "my.csv", "--name", "mine"), ("flow",)
+NO_WORDS = (
+    "tasks.mine.text: got no letter or digit in 200 texts, expected words. Name the column that "
+    "holds them."
+)
 PRIVATIZE = ("privatize", "my.csv", "out.csv", "--eta")
 ETA = "expected a number above 0, as 75 or 62.5. Find one by rapt calibrate."
 NO_CLASS = (
@@ -75,8 +79,9 @@ def write(path: str, text: str) -> None:
     Path(path).write_text(text)
 
 
-def rows(count: int = 200, **labels: str) -> str:
-    lines = (f"secret {i},{labels.get(f'at{i}', ['good', 'bad'][i % 2])}" for i in range(count))
+def rows(count: int = 200, text: str = "secret {}", **labels: str) -> str:
+    classes = (labels.get(f"at{i}", ["good", "bad"][i % 2]) for i in range(count))
+    lines = (f"{text.format(i)},{label}" for i, label in enumerate(classes))
     return "\n".join(["text,label", *lines])
 
 
@@ -273,6 +278,19 @@ MISTAKES = {
         INIT,
         "gate.min_rows: got 99 rows in my.csv, expected at least 100, 50 for each split. Add rows, "
         "or lower it in params.yaml.",
+    ),
+    "one class, at init": (
+        data(rows().replace("bad", "good")),
+        INIT,
+        "my.csv: label: got 1 different values in column 'label', expected 2 to 20. Add rows with "
+        "others, or name another column.",
+    ),
+    "blank texts, at init": (data(rows(text="  ")), INIT, NO_WORDS),
+    "texts of signs alone, at init": (data(rows(text="?!")), INIT, NO_WORDS),
+    "no rows are left, at check": (
+        edit("    rows: {test", "    exclude: {label: [good, bad]}\n    rows: {test"),
+        CHECK,
+        "tasks.movies: got no rows, expected some; dropped: {'excluded': 200, 'empty text': 0}.",
     ),
     "dirty work tree": (
         dirty,

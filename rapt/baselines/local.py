@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from rapt.tuning.tfidf import Text, counting, folds, of_pairs, rows, search, segments
+from rapt.tuning.tfidf import Found, Text, counting, folds, of_pairs, rows, search, segments
 from rapt.tuning.tfidf import features as tf_idf_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from sklearn.model_selection import StratifiedKFold
 
     from rapt.text.table import EmbeddingTable
 
@@ -63,47 +62,35 @@ def fit(
         table: a public embedding table.
 
     Raises:
-        RaptError: the rows are of one class, or a class has one row.
+        RaptError: the rows are of one class, a class has one row, or no text has a word.
     """
     among = folds(f"tasks.{task}", labels)
     # One thread, so that the figures do not depend on how many cores there are.
     with threadpool_limits(1):
         fitted = [
-            _fitted(name, of, texts, labels, classes, among)
-            for name, of in _features(texts, table).items()
+            _fitted(name, search(every, labels, among), of, classes)
+            for name, of, every in _features(texts, table)
         ]
     return sorted(fitted, key=lambda model: model.log_loss)
 
 
-def _fitted(
-    name: str,
-    features: Features,
-    texts: Sequence[Text],
-    labels: Sequence[int],
-    classes: int,
-    among: StratifiedKFold,
-) -> LocalModel:
-    from sklearn.model_selection import cross_val_predict
-
-    every = features(texts)
-    found = search(every, labels, among)
-    model, known = found.best_estimator_, found.classes_
+def _fitted(name: str, found: Found, features: Features, classes: int) -> LocalModel:
+    model = found.model
 
     def all_classes(scores: NDArray[np.float64]) -> NDArray[np.float64]:
         full = np.full((len(scores), classes), -np.inf)  # of a class without training rows
-        full[:, known] = scores
+        full[:, model.classes_] = scores
         return full
 
     def logits(given: Sequence[Text]) -> NDArray[np.float64]:
         with threadpool_limits(1):
             return all_classes(model.predict_log_proba(features(given)))
 
-    held_out = cross_val_predict(model, every, labels, cv=among, method="predict_log_proba")
-    return LocalModel(name, float(-found.best_score_), all_classes(held_out), logits)
+    return LocalModel(name, found.log_loss, all_classes(found.held_out), logits)
 
 
-def _features(texts: Sequence[Text], table: EmbeddingTable) -> dict[str, Features]:
-    """Return each kind of features, fitted to the training texts without their labels."""
+def _features(texts: Sequence[Text], table: EmbeddingTable) -> Iterator[tuple[str, Features, Any]]:
+    """Yield each kind of features, fitted without labels, and those of the training texts."""
     from scipy import sparse
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -117,13 +104,15 @@ def _features(texts: Sequence[Text], table: EmbeddingTable) -> dict[str, Feature
         FunctionTransformer(lambda rows: sparse.csr_array(rows / size)),
     )
     mean.fit(list(chain.from_iterable(texts)))
-    tf_idf = partial(tf_idf_of, counts)
-    embeddings = partial(rows, mean.transform)
-    return {
-        "tf-idf": tf_idf,
-        "embeddings": embeddings,
-        "both": lambda given: sparse.hstack([tf_idf(given), embeddings(given)]).tocsr(),
-    }
+    tf_idf, embeddings = partial(tf_idf_of, counts), partial(rows, mean.transform)
+    of_words, of_vectors = tf_idf(texts), embeddings(texts)
+
+    def both(first: Any, second: Any) -> Any:
+        return sparse.hstack([first, second]).tocsr()
+
+    yield "tf-idf", tf_idf, of_words
+    yield "embeddings", embeddings, of_vectors
+    yield "both", lambda given: both(tf_idf(given), embeddings(given)), both(of_words, of_vectors)
 
 
 def _mean(table: EmbeddingTable, words: Sequence[str]) -> NDArray[np.float64]:

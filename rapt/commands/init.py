@@ -43,6 +43,8 @@ RARE = 0.01
 TEST_SHARE = 0.2
 # Rows of each split for a first result.
 SAMPLE = 400
+# What --full adds to the first result: LoRA, at the template's η.
+FULL = {"tuners: []": "tuners: [lora]", "tune_at: []": "tune_at: [75]"}
 # The preset that replaces an unedited params.yaml, and its task, which the new one replaces.
 TEMPLATE, ITS_TASK = "quick", "movies"
 # The attack on attributes.
@@ -58,13 +60,15 @@ def task_block(
     text_pair: str | None = None,
     label: str | None = None,
     attributes: Sequence[str] | None = None,
+    full: bool = False,
 ) -> str:
     """Inspect a file, or a folder of train and test files, and add it to params.yaml as a task.
 
     See `rapt init --help` for the options.
 
-    A params.yaml that is an unedited preset becomes a small experiment on this task alone. An
-    edited one keeps its content, byte for byte, and gets the task in addition.
+    A params.yaml that is an unedited preset, or what this wrote of the same task, becomes an
+    experiment on this task alone. An edited one keeps its content, byte for byte, and gets the task
+    in addition.
 
     Columns that are not given are called `text` and, if there is one, `label`.
 
@@ -87,21 +91,32 @@ def task_block(
     label = label or (LABEL if LABEL in table.names else None)
     task = _source(table) + _columns(table, text or TEXT, text_pair, label, attributes or ())
 
-    def entered(rows: str) -> tuple[str, params.Params]:
-        block = f"{name}:\n{indent(task + rows, '  ')}"
-        new = _template(block, table.where) if preset else _insert(content, "tasks", name, block)
-        new = _entered(new, name, label is not None, bool(attributes))
-        return new, params.validate(YAML(typ="safe").load(new))
+    def made(full: bool, alone: bool) -> tuple[str, params.Params, dict[str, Any]]:
+        """Make the new text, its params, and the summary of the task's rows."""
 
-    test = _test_rows(table, params.load(PARAMS).gate.min_rows) if table.is_divided else None
-    summary = prepared(name, entered(_rows({"test": test} if test else {}))[1]).summary
-    sample = {split: SAMPLE for split, count in summary["rows"].items() if count > SAMPLE}
-    if test:
-        sample["test"] = test
-    new, p = entered(_rows(sample, summary["rows"]["train"]))
+        def entered(rows: str) -> tuple[str, params.Params]:
+            block = f"{name}:\n{indent(task + rows, '  ')}"
+            if alone:
+                new = _template(block, table.where, full=full)
+            else:
+                new = _insert(content, "tasks", name, block)
+            new = _entered(new, name, label is not None, bool(attributes))
+            return new, params.validate(YAML(typ="safe").load(new))
+
+        test = _test_rows(table, least, full) if table.is_divided else None
+        summary = prepared(name, entered(_rows({"test": test} if test else {}))[1]).summary
+        there = summary["rows"]
+        sample = {} if full else {split: SAMPLE for split, n in there.items() if n > SAMPLE}
+        if test:
+            sample["test"] = test
+        return *entered(_rows(sample, there["train"])), summary
+
+    least = params.load(PARAMS).gate.min_rows
+    own = f"\n  {name}:\n" in content and any(content == made(f, True)[0] for f in (False, True))
+    new, p, summary = made(full, alone=own or preset is not None)
     with files.atomic(PARAMS) as scratch:
         scratch.write_text(new, encoding="utf-8")
-    return "\n".join([_changed(name, p, preset), *_lines(name, p, summary, new)])
+    return "\n".join([_changed(name, p, preset, own), *_lines(name, p, summary, full)])
 
 
 class _Table:
@@ -134,9 +149,14 @@ class _Table:
         counts = Counter(value for value in values if value and not read.is_missing(value))
         common = [value for value, count in counts.items() if count > least * self.rows]
         if not 2 <= len(common) <= MOST_VALUES:
+            hint = (
+                "Group them first."
+                if common[2:]
+                else "Add rows with others, or name another column."
+            )
             raise RaptError(
                 f"{self.where}: {key}: got {len(common)} different values in column {column!r}, "
-                f"expected 2 to {MOST_VALUES}. Group them first."
+                f"expected 2 to {MOST_VALUES}. {hint}"
             )
         return sorted(common, key=_by_number)
 
@@ -197,14 +217,15 @@ def _name(text: str, where: str) -> str:
     return name
 
 
-def _test_rows(table: _Table, least: int) -> int:
+def _test_rows(table: _Table, least: int, full: bool) -> int:
     """Return the number of evaluation rows of a single file."""
     if table.rows < 2 * least:
         raise RaptError(
             f"gate.min_rows: got {table.rows} rows in {table.where}, expected at least "
             f"{2 * least}, {least} for each split. Add rows, or lower it in params.yaml."
         )
-    return min(SAMPLE, max(least, int(TEST_SHARE * table.rows)))
+    share = max(least, int(TEST_SHARE * table.rows))
+    return share if full else min(SAMPLE, share)
 
 
 def _source(table: _Table) -> str:
@@ -260,8 +281,10 @@ def _quoted(value: str | list[str]) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _changed(name: str, p: params.Params, preset: str | None) -> str:
+def _changed(name: str, p: params.Params, preset: str | None, own: bool) -> str:
     """Describe the changes to params.yaml."""
+    if own:
+        return f"params.yaml still runs tasks.{name} alone."
     if preset:
         return (
             f"params.yaml runs tasks.{name} alone; it was the preset {preset}, unedited: "
@@ -275,31 +298,24 @@ def _changed(name: str, p: params.Params, preset: str | None) -> str:
     )
 
 
-def _lines(name: str, p: params.Params, summary: dict[str, Any], content: str) -> list[str]:
-    """Describe the columns that are read, the lines to change for more, and the next command."""
+def _lines(name: str, p: params.Params, summary: dict[str, Any], full: bool) -> list[str]:
+    """Describe what is read, what runs of it, and the next command."""
     task, there = p.tasks[name], summary["rows"]
     taken = ", ".join(
-        f"{SAMPLE} of {n} rows to {split}" if n > SAMPLE else f"{n} rows to {split}"
-        for split, n in there.items()
+        f"{getattr(task.rows, split) or n} of {n} rows to {split}" for split, n in there.items()
     )
     columns = [f"text {task.text}", *([f"text_pair {task.text_pair}"] if task.text_pair else [])]
     if task.label:
         columns.append(f"label {task.label.column} ({', '.join(task.label.names)})")
     columns += [f"attribute {how.column}" for how in (task.attributes or {}).values()]
     dropped = ", ".join(f"{n} {why}" for why, n in summary["dropped"].items() if n)
-    where = YAML().load(content)
-    more = [
-        (where["tasks"][name], "rows", f"tasks.{name}.rows: a sample, {taken}"),
-        (where, "seeds", f"seeds: {p.seeds}; fewer than three give no interval"),
-    ]
-    if task.label:
-        tuners = f"sweep.tuners: {p.sweep.tuners}, sweep.probes: {p.sweep.probes}"
-        lora = f"{tuners}; lora, at tune_at, takes minutes a cell"
-        more.append((where["sweep"], "tuners", lora))
+    tuners = " and ".join([*p.sweep.tuners, *p.sweep.probes])
+    tuned = f"; tuned with {tuners}" if task.label else ""
+    first = "" if full else "A first result: "
     return [
         f"It reads {', '.join(columns)}." + (f" Left out: {dropped}." if dropped else ""),
-        "For more than a first result change in params.yaml:",
-        *(f"  line {at.lc.key(key)[0] + 1}: {line}" for at, key, line in more if key in at),
+        f"{first}{taken}{tuned}.",
+        *([] if full else ["In full: the same command with --full."]),
         "Next: make repro, or dvc repro. How long it takes: rapt plan.",
     ]
 
@@ -326,11 +342,13 @@ def _read(path: Path) -> str:
     return content
 
 
-def _template(task: str, where: str) -> str:
-    """Build the text of a small experiment on one task."""
+def _template(task: str, where: str, *, full: bool) -> str:
+    """Build the text of an experiment on one task: a small one, or with LoRA."""
     schema, _, *rest = presets.text(TEMPLATE).splitlines(keepends=True)
-    title = f"# A first small result on {where}: frozen states, three methods at one η.\n"
+    title = f"# {'All' if full else 'A first small result'} of {where}: two methods at one η.\n"
     head, tail = "".join([schema, title, *rest]).split("\ntasks:\n")
+    for small, large in FULL.items() if full else ():
+        head = head.replace(small, large)
     rest_of_file = tail[tail.index("\n\n") + 1 :]
     return head.replace(f"[{ITS_TASK}]", "[]") + "\ntasks:\n" + indent(task, "  ") + rest_of_file
 

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +69,18 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
     _attributes(rows, task)
     if task.authors:
         rows.drop(_is_blank(rows.frame, _author_columns(task)), "unknown author")
+    if len(rows.frame) and not _each(rows.frame, _has_words).any():
+        raise RaptError(
+            f"tasks.{name}.text: got no letter or digit in {len(rows.frame)} texts, expected "
+            "words. Name the column that holds them."
+        )
     lengths = _each(rows.frame, lambda texts: [len(text.split()) for text in texts])
     rows.drop(lengths.map(min) == 0, "empty text")
     if task.max_words:
         lengths = lengths[rows.frame.index]
         rows.drop(lengths.map(sum) > task.max_words, "longer than max_words")
+    if rows.frame.empty:
+        raise RaptError(f"tasks.{name}: got no rows, expected some; dropped: {rows.dropped}.")
     if "all" in loaded.splits or task.authors:
         _most_frequent(rows, name, task)
         _divide(rows, name, task, seed)
@@ -304,6 +312,10 @@ def _each(frame: pd.DataFrame, of: Callable[[list[str]], Any]) -> pd.Series:
     """Apply a function to the texts of each row."""
     texts = map(segments_of, *(frame[name] for name in COLUMNS))
     return pd.Series(map(of, texts), index=frame.index, dtype=object)
+
+
+def _has_words(texts: list[str]) -> bool:
+    return any(map(str.isalnum, chain.from_iterable(texts)))
 
 
 def _author_columns(task: Task) -> list[str]:

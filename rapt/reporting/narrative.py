@@ -75,8 +75,21 @@ def _what_ran(results: Results) -> str:
     return (
         f"{tuned if sweep.train else ''}words privatized by {listing(sweep.methods)} at "
         f"{eta_text(listing(sorted_etas(sweep.etas)))}{denoised}; "
-        f"{count(results.params.seeds, 'seed')} a cell."
+        f"{count(results.params.seeds, 'seed')} a cell.{_sampled(results)}"
     )
+
+
+def _sampled(results: Results) -> str:
+    """Say which part of each task's rows this is, and whether the cheap tuner alone was tuned."""
+    drawn = []
+    for task, gate in results.raw_gates.items():
+        if gate and (others := gate["dropped"].get("not drawn", 0)):
+            rows = sum(gate["rows"].values())
+            drawn.append(f"{rows:,} of the {rows + others:,} of {task}")
+    sweep = results.params.sweep
+    cheap = sweep.train and sweep.probes and not sweep.tuners
+    said = f" A sample of the rows: {listing(drawn)}." if drawn else ""
+    return said + (" Only the cheap tuner ran." if cheap else "")
 
 
 def _state(results: Results) -> str:

@@ -26,7 +26,7 @@ from rapt.reporting.narrative import headline
 from rapt.reporting.papers import papers
 from rapt.reporting.papers.table import as_printed
 from rapt.reporting.provenance import origins
-from rapt.reporting.tables import Privacy, Utility
+from rapt.reporting.tables import Privacy
 from rapt.reporting.written import by_task
 from rapt.results.reader import Json, Results
 
@@ -98,7 +98,7 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         results=results,
         params=results.params,
         headline=headline(results),
-        worth=_worth(utility, privacy),
+        worth=tables.worth(utility, privacy),
         leaderboard={
             group: list(entries)
             for group, entries in groupby(leaderboard(results), key=lambda entry: entry.group)
@@ -153,18 +153,6 @@ def _tidy(text: str) -> str:
     """Remove the empty lines and trailing spaces that templates leave."""
     lines = (line.rstrip() for line in text.split("\n"))
     return "\n".join(line for line in lines if line) + "\n"
-
-
-def _worth(
-    utility: Sequence[Utility], privacy: Sequence[Privacy]
-) -> dict[tuple[str, str, str], dict[str, list[tuple[Utility, Privacy | None]]]]:
-    """Return, by group and η, the rows set against sending nothing, the most accurate first."""
-    found: dict[Any, dict[str, list[tuple[Utility, Privacy | None]]]] = {}
-    for row in sorted(utility, key=lambda row: (order(row.eta), -(row.accuracy or 0))):
-        if row.on_grid and row.against_local:
-            of_eta = found.setdefault(row.group, {}).setdefault(row.eta, [])
-            of_eta.append((row, tables.strongest(tables.on_words(row, privacy))))
-    return {group: found[group] for group in tables.groups(utility) if group in found}
 
 
 def _examples(content: Json | None) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,15 +15,18 @@ from rapt.reporting import tables
 from rapt.reporting.claims import claims
 from rapt.reporting.comparisons import differences
 from rapt.reporting.leaderboard import leaderboard
+from rapt.reporting.narrative import headline
 from rapt.reporting.text import attack_text, count, group_text, percent, span
 from rapt.reporting.written import Written, by_task, written
-from rapt.results.reader import load
+from rapt.results.reader import Results, load
 
 
 def as_json(params: Params) -> dict[str, Any]:
     """The same for programs: a row for each cell, null where it has not run."""
     results = load(params)
     return {
+        "advice": dict(headline(results)).get("Advice"),
+        "levels": list(_levels(results)),
         "utility": [asdict(row) for row in tables.utility(results)],
         "written": [asdict(row) for row in written(results)],
         "privacy": [
@@ -35,6 +38,27 @@ def as_json(params: Params) -> dict[str, Any]:
         "missing": [cell.plan.command for cell in results.missing()],
         "report": str(paths.REPORT.resolve()) if paths.REPORT.is_file() else None,
     }
+
+
+def _levels(results: Results) -> Iterator[dict[str, Any]]:
+    """Yield the page's first table: the best release at each level, against sending nothing."""
+    utility = tables.utility(results)
+    for group, levels in tables.worth(utility, tables.privacy(results)).items():
+        clean = tables.clean(utility, group)
+        for row, attack in (rows[0] for rows in levels.values()):
+            if not row.unprotected:
+                yield {
+                    **dict(zip(("task", "backbone", "tuner"), group, strict=True)),
+                    "eta": row.eta,
+                    "best": row.label,
+                    "accuracy": row.accuracy,
+                    "against_local": row.against_local,
+                    "local": row.local,
+                    "clean": clean.accuracy if clean else None,
+                    "attack": attack.attack if attack else None,
+                    "recovered": attack.attack_accuracy if attack else None,
+                    "unprotected_share": attack.unprotected_share if attack else None,
+                }
 
 
 def print_results(params: Params) -> None:

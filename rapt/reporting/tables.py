@@ -571,6 +571,21 @@ def clean(rows: Sequence[Utility], group: Sequence[str]) -> Utility | None:
     return next((row for row in own if row.accuracy is not None), None)
 
 
+def worth(
+    utility: Sequence[Utility], privacy: Sequence[Privacy]
+) -> dict[tuple[str, str, str], dict[str, list[tuple[Utility, Privacy | None]]]]:
+    """Return, by group and η, the rows set against sending nothing, the most accurate first.
+
+    Beside each stands the strongest attack on its words.
+    """
+    found: dict[Any, dict[str, list[tuple[Utility, Privacy | None]]]] = {}
+    for row in sorted(utility, key=lambda row: (order(row.eta), -(row.accuracy or 0))):
+        if row.on_grid and row.against_local:
+            of_eta = found.setdefault(row.group, {}).setdefault(row.eta, [])
+            of_eta.append((row, strongest(on_words(row, privacy))))
+    return {group: found[group] for group in groups(utility) if group in found}
+
+
 def to_csv(rows: Sequence[Any], columns: Iterable[str]) -> str:
     """Format rows as CSV, with floats rounded to 6 places; further keys of a row are left out."""
     text = io.StringIO()

@@ -81,6 +81,11 @@ def test_too_few_rows_are_one_line(table: EmbeddingTable, labels: list[int], got
         local.fit("mine", [[["nouna"]]] * 5, labels, 2, table)
 
 
+def test_texts_without_words_are_one_line(table: EmbeddingTable) -> None:
+    with pytest.raises(RaptError, match=r"^texts: got no word in 4 to train on, expected some"):
+        local.fit("mine", [[[]]] * 4, [0, 1] * 2, 2, table)
+
+
 def test_texts_of_tagged_rows_are_split_into_segments() -> None:
     words = [["a", "b", "c"], ["d"]]
     one = pa.table({"words": words, "segment": [[0, 0, 0], [0]]})

@@ -56,16 +56,30 @@ def test_an_unedited_preset_becomes_an_experiment_on_this_file_alone() -> None:
     assert (task.rows.train, task.rows.test) == (400, 400)
 
 
-def test_it_says_which_lines_to_change_for_more() -> None:
-    said = task_block(mine(2_000), label="mood").splitlines()
-    lines = Path("params.yaml").read_text().splitlines()
-    for key in ("rows", "seeds", "tuners"):
-        (line,) = (line for line in said if f"{key}: " in line.partition(": ")[2])
-        number = int(line.split()[1].rstrip(":"))
-        assert lines[number - 1].strip().startswith(f"{key}: ")
-        assert lines[number - 2].strip().startswith("# ")
-    assert "400 of 1600 rows to train" in "\n".join(said)
-    assert "`rapt preset demo --overwrite`" in said[0]
+def test_the_same_command_with_full_takes_all_rows_and_lora() -> None:
+    said = task_block(mine(3_000), label="mood")
+    assert "A first result: 400 of 2600 rows to train, 400 of 400 rows to test; tuned with" in said
+    assert "`rapt preset demo --overwrite`" in said
+    first = Path("params.yaml").read_text()
+    said = task_block("My Own_file.csv", label="mood", full=True)
+    assert "2400 of 2400 rows to train, 600 of 600 rows to test; tuned with lora and linear" in said
+    p = check()
+    assert (p.tasks["my-own-file"].rows.train, p.sweep.tuners, p.sweep.tune_at) == (
+        None,
+        ["lora"],
+        ["75"],
+    )
+    assert list(p.tasks) == ["my-own-file"]
+    task_block("My Own_file.csv", label="mood")
+    assert Path("params.yaml").read_text() == first
+
+
+def test_an_experiment_that_was_edited_is_not_replaced() -> None:
+    task_block(mine(), label="mood")
+    with Path("params.yaml").open("a") as file:
+        file.write(EDITED)
+    with pytest.raises(RaptError, match=r"^tasks\.my-own-file: got a name that stands in params"):
+        task_block("My Own_file.csv", label="mood", full=True)
 
 
 def test_without_a_label_nothing_is_tuned_and_a_small_file_is_used_whole() -> None:

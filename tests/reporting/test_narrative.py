@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rapt import paths
 from rapt.grid import PlannedCell, plan
 from rapt.params import Params
 from rapt.reporting import tables
@@ -16,11 +17,25 @@ from rapt.reporting.papers import papers
 from rapt.reporting.papers.table import as_printed
 from rapt.reporting.summary import print_results
 from rapt.results import reader
+from rapt.utils import files
 from tests.reporting import synthetic
 from tests.reporting.conftest import Page, make, planned, rows
 
 # Each test draws a whole page.
 pytestmark = pytest.mark.slow
+
+
+def test_a_sample_and_the_cheap_tuner_are_told(experiment: Params) -> None:
+    """As after `rapt init`: 1,400 rows of 5,722, and no tuner but the probe."""
+    gate = paths.raw_gate("tweets")
+    files.write_json(gate, files.read_json(gate) | {"dropped": {"not drawn": 0}})
+    told = dict(narrative.headline(reader.load(experiment)))["What ran"]
+    assert told.endswith(" a cell. A sample of the rows: 1,400 of the 5,722 of movies.")
+    narrow = {"tuners": [], "tune_at": [], "probes": ["linear-probe"]}
+    sweep = experiment.sweep.model_copy(update=narrow)
+    results = reader.load(experiment.model_copy(update={"sweep": sweep}), experiment)
+    told = dict(narrative.headline(results))["What ran"]
+    assert told.endswith(" of movies. Only the cheap tuner ran.")
 
 
 @pytest.mark.parametrize("word", ["broken", "unproven"])

@@ -8,12 +8,15 @@ import re
 from pathlib import Path
 
 import pytest
+from markupsafe import escape
 
 from rapt import paths
 from rapt.grid import plan
 from rapt.params import Params
 from rapt.reporting.summary import as_json, print_results
+from rapt.reporting.text import eta_text, percent
 from tests.reporting import synthetic
+from tests.reporting.conftest import make
 
 # Each test draws a whole page.
 pytestmark = pytest.mark.slow
@@ -50,3 +53,19 @@ def test_programs_get_the_rows_of_the_tables(whole: Params) -> None:
         with (paths.TABLES / f"{name}.csv").open(encoding="utf-8") as file:
             assert len(found[name]) == len(list(csv.DictReader(file)))
     assert found["differences"] and found["claims"]
+
+
+def test_programs_get_the_page_s_first_screen(experiment: Params) -> None:
+    rights = {"local": 0.7, "t2t": 0.5, "pct2t": 0.9, "rapt": 0.6, "clean": 0.95}
+    synthetic.write_predictions(experiment, rights)
+    html, found = make(experiment), json.loads(json.dumps(as_json(experiment)))
+    assert html.index(f"<dd>{escape(found['advice'])}</dd>") < html.index("<main")
+    levels = found["levels"]
+    assert found["advice"].startswith("A release pays: pct2t")
+    table = html[html.index('id="worth"') : html.index("Every release against")]
+    shown = re.findall(r'<tr><th scope="row">(.*?)</th><td class="left">(.*?)</td><td><b>', table)
+    assert shown == [(eta_text(each["eta"]), each["best"]) for each in levels]
+    for each in levels:
+        cells = [f"<b>{percent(each[name])}" for name in ("accuracy", "local", "clean")]
+        read = f"<td>{percent(each['recovered'])}<small>{each['attack']}</small>"
+        assert all(cell in table for cell in [*cells, read])
