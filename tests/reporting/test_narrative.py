@@ -10,7 +10,7 @@ import pytest
 from rapt import paths
 from rapt.grid import PlannedCell, plan
 from rapt.params import Params
-from rapt.reporting import tables
+from rapt.reporting import narrative, tables
 from rapt.reporting.figures import figures
 from rapt.reporting.page import Overview
 from rapt.reporting.papers import papers
@@ -33,7 +33,7 @@ def test_a_sample_and_the_cheap_tuner_are_told(experiment: Params) -> None:
     assert told.endswith(" a cell. A sample of the rows: 1,400 of the 5,722 of movies.")
     narrow = {"tuners": [], "tune_at": [], "probes": ["linear-probe"]}
     sweep = experiment.sweep.model_copy(update=narrow)
-    results = reader.load(experiment.model_copy(update={"sweep": sweep}), experiment)
+    results = reader.load(experiment.model_copy(update={"sweep": sweep}))
     told = dict(narrative.headline(results))["What ran"]
     assert told.endswith(" of movies. Only the cheap tuner ran.")
 
