@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from rapt import table_cache
+from rapt import paths, table_cache
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.mechanisms import PCT2T
 from rapt.privacy.privatizer import Privatizer
@@ -58,7 +58,7 @@ def pushed(_: str) -> str:
 
 def in_pipeline(text: str) -> str:
     """Prepare a text as the stage `privatize` does."""
-    (tagged,) = Tagger(table_cache.TAGGER).texts([text])
+    (tagged,) = Tagger(paths.TAGGER).texts([text])
     table = EmbeddingTable(table_cache.cached_table())
     made = Privatizer(table=table, mechanism=PCT2T(), eta=50, categories=["paper"])
     ready = made.text(tagged.words, tagged.pos, tagged.identifiers)

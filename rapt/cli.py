@@ -29,7 +29,7 @@ from rapt.options import (
     Tagger,
     parsed_eta,
 )
-from rapt.paths import MINILM
+from rapt.paths import MINILM, TAGGER
 from rapt.serving.predict import predict
 from rapt.utils.errors import RaptError, disk_errors
 from rapt.utils.process import no_telemetry, without
@@ -118,10 +118,10 @@ def privatize(
 ) -> None:
     """Privatize a file of any size, or many; a run that was killed goes on where it stopped."""
     given = locals()
-    from rapt import defaults, table_cache
+    from rapt import defaults
 
     # spaCy imports PyTorch where it is installed, which takes longer than all the rest.
-    is_small = (tagger or defaults.tagger()) == table_cache.TAGGER
+    is_small = (tagger or defaults.tagger()) == TAGGER
     with without("torch") if is_small else nullcontext():
         from rapt.release.command import prepared, summary
         from rapt.release.preview import shown

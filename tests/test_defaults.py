@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rapt import defaults, paths
-from rapt.table_cache import TAGGER
+from rapt.paths import TAGGER
 from tests.conftest import ROOT
 
 CACHED = Path("cached")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rapt.options import Table, Tagger
+from rapt.paths import TAGGER
 from rapt.utils.process import without
 
 
@@ -19,11 +20,11 @@ def try_(
     ] = 0,
 ) -> None:
     """Open a page to try a text: each word's fate, and what an attacker guesses."""
-    from rapt import defaults, table_cache
+    from rapt import defaults
 
     tagger = tagger or defaults.tagger()
     # As in `rapt privatize`: spaCy imports PyTorch where it is installed, which takes long.
-    with without("torch") if tagger == table_cache.TAGGER else nullcontext():
+    with without("torch") if tagger == TAGGER else nullcontext():
         from rapt.serving.trial import serve
 
     serve(table or defaults.table(), tagger, port)

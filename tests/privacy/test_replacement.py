@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from rapt import models
+from rapt.paths import MINILM, TAGGER
 from rapt.privacy.calibration import critical_curve
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.mechanisms import PCT2T, T2T, WordMechanism
@@ -23,7 +24,6 @@ from rapt.privacy.replacement import (
     text_curve,
 )
 from rapt.privacy.streams import stream
-from rapt.table_cache import MODEL, TAGGER
 from rapt.text.embeddings import build_table
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagged import Tagged
@@ -110,7 +110,7 @@ def test_a_word_drawn_often_has_the_error_of_one_word_s_noise() -> None:
 @pytest.fixture(scope="module")
 def minilm(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingTable:
     folder = tmp_path_factory.mktemp("tables") / "minilm"
-    build_table(models.folder(MODEL, None), Tagger(TAGGER), {}, folder)
+    build_table(models.folder(MINILM, None), Tagger(TAGGER), {}, folder)
     return EmbeddingTable(folder)
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rapt import defaults, table_cache
+from rapt import defaults, paths, table_cache
 from rapt.cli import main
 from tests.conftest import ROOT
 
@@ -215,7 +215,7 @@ def test_outside_a_project_the_table_is_the_user_s(
     Path("in.txt").write_text("Bob met Alice\n")
     for out in ("one.txt", "two.txt"):
         assert rapt("in.txt", out, "--eta", "1", table=None).error == ""
-    assert made == [table_cache.MODEL]
+    assert made == [paths.MINILM]
     assert len(list(Path("cache/rapt/tables").iterdir())) == 1
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from rapt.paths import TAGGER
 from rapt.release.ledger import Ledger
 from rapt.serving.trial import BYTES, CHARACTERS, METHODS, application, page
-from rapt.table_cache import TAGGER
 from tests.release.conftest import folder as folder
 
 TEXT = "Bob met Alice at 7, very slow and very unbelievabubble."
