@@ -61,7 +61,7 @@ class Sweep(Section):
     tasks: Names = Field(min_length=1, description="downloaded, checked, tagged and privatized")
     train: Names = Field(description="of tasks, those tuned on: they have a label or references")
     score: Names = Field(
-        [], description="of train, all of kind generate: what was written for them is scored"
+        description="of train, all of kind generate: what was written for them is scored"
     )
     invert: Names = Field(description="of tasks, those whose words are attacked")
     infer: Names = Field(description="of tasks, those whose private attributes are attacked")
