@@ -13,11 +13,12 @@ from statistics import fmean
 from rapt import params
 from rapt.analysis.effects import over_seeds
 from rapt.grid import CLEAN
-from rapt.reporting import tables
+from rapt.reporting import tables, utility_table
 from rapt.reporting.comparisons import Difference, denoised, differences_of
 from rapt.reporting.papers.published_values import read
-from rapt.reporting.tables import Privacy, Utility
+from rapt.reporting.tables import Privacy
 from rapt.reporting.text import percent, span
+from rapt.reporting.utility_table import Utility
 from rapt.reporting.written import ALL, Written, written
 from rapt.results import reader
 from rapt.results.reader import Results
@@ -54,7 +55,7 @@ def page(results: Results) -> str:
     """Return Markdown with each cell's accuracy and the differences between methods."""
     if texts := [row for row in written(results) if row.bleu is not None]:
         return "\n".join(_written(texts))
-    planned = tables.utility(results)
+    planned = utility_table.utility(results)
     run = [row for row in planned if row.accuracy is not None]
     missing = ", the others did not run" if len(run) < len(planned) else ""
     printed, recovered = list(_published(results)), list(_front(results, run))

@@ -15,7 +15,8 @@ from rapt.analysis.effects import FALSE_ALARMS, Effect, holm, over_seeds, over_t
 from rapt.analysis.intervals import CONFIDENCE, difference
 from rapt.grid import ATTACKED, sorted_etas
 from rapt.reporting import tables
-from rapt.reporting.tables import Privacy, Tuned, groups, utility
+from rapt.reporting.tables import Privacy, groups
+from rapt.reporting.utility_table import Tuned, utility
 from rapt.results.reader import Cell, Results, label
 
 Verdict = Literal["higher", "lower", "undecided"]

@@ -10,12 +10,13 @@ from statistics import fmean
 from typing import Any
 
 from rapt.grid import CLEAN, order, sorted_etas
-from rapt.reporting import tables, word_figures
+from rapt.reporting import tables, utility_table, word_figures
 from rapt.reporting.charts import DASHED, DOTTED, SOLID, Axis, Figure, Look, Row
 from rapt.reporting.looks import at_eta, looks_of, looks_of_methods, rounded, slug
 from rapt.reporting.papers import PaperTable, paper_table
-from rapt.reporting.tables import Privacy, Utility
+from rapt.reporting.tables import Privacy
 from rapt.reporting.text import attack_text, group_text, unproven
+from rapt.reporting.utility_table import Utility
 from rapt.results.reader import Cell, Json, Results
 
 CLEAN_TEXT, MAJORITY, NOTHING = "clean text (unprotected)", "most frequent class", "nothing learned"
@@ -30,7 +31,7 @@ FEWEST_SETTINGS = 3
 
 def figures(results: Results) -> list[Figure]:
     """Return every figure for which there is data."""
-    utility, privacy = tables.utility(results), tables.privacy(results)
+    utility, privacy = utility_table.utility(results), tables.privacy(results)
     return [
         *decisions(utility, privacy),
         *trade_offs(utility, privacy),
@@ -48,7 +49,7 @@ def figures(results: Results) -> list[Figure]:
 
 def decisions(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterator[Figure]:
     """Draw accuracy against the words that the strongest attack reads, for each tuned group."""
-    looks = looks_of(tables.labels(utility))
+    looks = looks_of(utility_table.labels(utility))
     for group in tables.groups(utility):
         tuned = [row for row in _accurate(utility, group) if not row.unprotected]
         rows = [
@@ -71,7 +72,7 @@ def decisions(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterato
                 caption=f"{group_text(group)}: accuracy, with 95 % intervals over texts and seeds, "
                 "against the words that the strongest attack here reads. A point is one η.",
                 spoken="Accuracy against words read",
-                rows=[*rows, *_levels(tables.clean(utility, group), tuned[0])],
+                rows=[*rows, *_levels(utility_table.clean(utility, group), tuned[0])],
                 looks=looks | LEVELS,
                 x=Axis("protected words read, %", ".1f", domain=(-4, 104), spoken=True),
                 y=ACCURACY,
@@ -83,7 +84,7 @@ def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterat
 
     A denoised cell has the privacy of its release, but not that of the adapter without denoising.
     """
-    looks = looks_of(tables.labels(utility))
+    looks = looks_of(utility_table.labels(utility))
     for group in tables.groups(utility):
         tuned = _accurate(utility, group)
         for attack in tables.groups(privacy):
@@ -113,7 +114,7 @@ def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterat
                 "is better; every point is one η, its bars 95 % intervals over texts and seeds."
                 f"{unproven(tables.doubt(every))}",
                 spoken="Accuracy against empirical privacy",
-                rows=[*rows, *_levels(tables.clean(utility, group), tuned[0])],
+                rows=[*rows, *_levels(utility_table.clean(utility, group), tuned[0])],
                 looks=looks | LEVELS,
                 x=replace(PRIVACY, title=f"{PRIVACY.title}\n({name}: {target})", spoken=True),
                 y=ACCURACY,
@@ -143,8 +144,8 @@ def accuracies(utility: Sequence[Utility]) -> Iterator[Figure]:
             caption=f"Accuracy by η, {group_text(group)}, with 95 % intervals over texts and "
             "seeds. Dashed: nothing sent. Dotted: the most frequent class.",
             spoken="Accuracy by η",
-            rows=[*rows, *_levels(tables.clean(utility, group), own[0])],
-            looks=looks_of(tables.labels(utility)) | LEVELS,
+            rows=[*rows, *_levels(utility_table.clean(utility, group), own[0])],
+            looks=looks_of(utility_table.labels(utility)) | LEVELS,
             x=Axis("η", steps=etas),
             y=ACCURACY,
             menu=("", group_text(group)),
@@ -309,12 +310,12 @@ def _states(group: tuple[str, ...], release: str, content: Json, own: Look) -> F
 def trainings(results: Results) -> Iterator[Figure]:
     """Draw each curve of the training of each method or study: a line for each η and seed."""
     trained: dict[str, list[Cell]] = {}
-    utility = tables.utility(results)
+    utility = utility_table.utility(results)
     for group in tables.groups(utility):
         factors = dict(zip(("task", "backbone", "tuner"), group, strict=True))
         cells = [cell for kind in ("train", "denoise") for cell in results.of(kind, **factors)]
         cells.sort(key=lambda cell: order(cell.factors["eta"]))
-        for label in [*tables.labels(utility), CLEAN]:
+        for label in [*utility_table.labels(utility), CLEAN]:
             trained[" · ".join([*group, label])] = [c for c in cells if c.label == label]
     trained |= {f"study · {cell.plan.cell}": [cell] for cell in results.of("study")}
     for title, cells in trained.items():
@@ -421,7 +422,7 @@ def _levels(clean: Utility | None, row: Utility) -> list[Row]:
 
 def _measured(field: str, row: Utility | Privacy, column: str) -> dict[str, float]:
     """Return a column that has run, in percent, with its 95 % interval if that is known."""
-    ends = {f"{field}_{end}": getattr(row, f"{column}_{end}") for end in tables.ENDS}
+    ends = {f"{field}_{end}": getattr(row, f"{column}_{end}") for end in utility_table.ENDS}
     known = {name: rounded(100 * share) for name, share in ends.items() if share is not None}
     return _share(field, getattr(row, column)) | known
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from rapt.baselines.combined import stacked
 from rapt.param_types import level
-from rapt.reporting import tables
+from rapt.reporting import tables, utility_table
 from rapt.reporting.comparisons import ranks
-from rapt.reporting.tables import Tuned, Utility
+from rapt.reporting.utility_table import Tuned, Utility
 from rapt.results.reader import Results
 
 Right = NDArray[np.bool_]
@@ -76,7 +76,7 @@ def leaderboard(results: Results) -> list[Entry]:
     """
     attacks, lists = tables.privacy(results), defaultdict[Any, list[tuple[Utility, Right]]](list)
     cells = {cell.plan.cell: cell.predictions for cell in results.of("train")}
-    for row in tables.utility(results):
+    for row in utility_table.utility(results):
         predicted = cells.get(row.cell, {}) if row.kind == "train" else {}
         if level(row.eta) is None or "test" not in predicted:
             continue

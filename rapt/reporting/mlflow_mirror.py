@@ -24,7 +24,7 @@ from filelock import FileLock
 from rapt import paths
 from rapt.grid import ATTACKED, LOCAL, SCORE, TUNED
 from rapt.params import Params
-from rapt.reporting import tables
+from rapt.reporting import tables, utility_table
 from rapt.reporting.provenance import sidecar
 from rapt.reporting.text import flat
 from rapt.results import cells
@@ -190,10 +190,10 @@ def _metrics(
     found |= {f"floor_{name}": value for name, value in cell.content.baselines.items()}
     for prefix, attack in attacks.items():
         found |= _summary(prefix, tables.shown(results, attack))
-    has_accuracy = cell.plan.kind in TUNED and tables.classifies(results, cell)
+    has_accuracy = cell.plan.kind in TUNED and utility_table.classifies(results, cell)
     for score in results.of(SCORE, **cell.factors) if cell.plan.kind in TUNED else ():
         found |= _summary("", score.content.metrics if score.content else {})
-    for row, _ in tables.utility_of(results, cell) if has_accuracy else ():
+    for row, _ in utility_table.utility_of(results, cell) if has_accuracy else ():
         prefix = f"{LOCAL}/" if row.with_local else ""
         found |= {f"{prefix}{name}": getattr(row, name) for name in ("accuracy", "over_local")}
     found |= {"replaced_share": results.replaced(cell.factors), "seconds": seconds}

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 from rapt.grid import sorted_etas
 from rapt.reporting import tables
-from rapt.reporting.tables import Privacy, Utility
+from rapt.reporting.tables import Privacy
 from rapt.reporting.text import NBSP, count, eta_text, listing, percent
+from rapt.reporting.utility_table import Utility, utility
 from rapt.results.reader import Results
 
 
 def headline(results: Results) -> list[tuple[str, str]]:
     """Return up to three lines with headings: advice, what ran, what is missing."""
-    tuned = [row for row in tables.utility(results) if row.on_grid and row.accuracy is not None]
+    tuned = [row for row in utility(results) if row.on_grid and row.accuracy is not None]
     attacks = [row for row in tables.privacy(results) if row.attack_accuracy is not None]
     lines = {
         "Advice": advice(tuned, attacks),

@@ -17,7 +17,7 @@ from vl_convert import javascript_bundle
 
 from rapt.analysis.written import signature
 from rapt.grid import SCORE, order, sorted_etas
-from rapt.reporting import tables, text, word_tables
+from rapt.reporting import tables, text, utility_table, word_tables
 from rapt.reporting.charts import Figure
 from rapt.reporting.claims import MARGIN, claims
 from rapt.reporting.comparisons import FALSE_ALARMS, differences, unbeaten
@@ -92,7 +92,7 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
     formats = (text.attack_text, text.count, text.eta_number, text.eta_text, text.group_text)
     for form in (*formats, text.number, text.percent, text.points, as_printed):
         environment.globals[form.__name__] = form
-    utility, privacy = tables.utility(results), tables.privacy(results)
+    utility, privacy = utility_table.utility(results), tables.privacy(results)
     script = _script()
     html = environment.get_template("report.html").render(
         results=results,

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from rapt import paths
 from rapt.params import Params
-from rapt.reporting import tables
+from rapt.reporting import tables, utility_table
 from rapt.reporting.claims import claims
 from rapt.reporting.comparisons import differences
 from rapt.reporting.leaderboard import leaderboard
@@ -27,7 +27,7 @@ def as_json(params: Params) -> dict[str, Any]:
     return {
         "advice": dict(headline(results)).get("Advice"),
         "levels": list(_levels(results)),
-        "utility": [asdict(row) for row in tables.utility(results)],
+        "utility": [asdict(row) for row in utility_table.utility(results)],
         "written": [asdict(row) for row in written(results)],
         "privacy": [
             {name: getattr(row, name) for name in tables.PRIVACY} for row in tables.privacy(results)
@@ -42,9 +42,9 @@ def as_json(params: Params) -> dict[str, Any]:
 
 def _levels(results: Results) -> Iterator[dict[str, Any]]:
     """Yield the page's first table: the best release at each level, against sending nothing."""
-    utility = tables.utility(results)
+    utility = utility_table.utility(results)
     for group, levels in tables.worth(utility, tables.privacy(results)).items():
-        clean = tables.clean(utility, group)
+        clean = utility_table.clean(utility, group)
         for row, attack in (rows[0] for rows in levels.values()):
             if not row.unprotected:
                 yield {
@@ -64,7 +64,7 @@ def _levels(results: Results) -> Iterator[dict[str, Any]]:
 def print_results(params: Params) -> None:
     """Print the utility and privacy tables of what there is, and where the report lies."""
     results, console = load(params), Console()
-    utility, privacy = tables.utility(results), tables.privacy(results)
+    utility, privacy = utility_table.utility(results), tables.privacy(results)
     for grid in tables.grids([row for row in utility if row.on_grid]):
         clean = _value(grid.clean, "accuracy") if grid.clean else "not planned"
         told = (

@@ -1,112 +1,21 @@
-"""Tidy tables behind every figure, table and number of the report; shares are from 0 to 1."""
+"""Tidy table of attacks, and tables of rows by group; shares are from 0 to 1."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from rapt.analysis.effects import FALSE_ALARMS, holm, over_texts, pooled
-from rapt.analysis.intervals import of_accuracy
 from rapt.attacks.base import Attack, Inversion
-from rapt.baselines.combined import stacked
-from rapt.grid import ATTACKED, CLEAN, LOCAL, TUNED, is_unprotected, order, sorted_etas
+from rapt.grid import ATTACKED, CLEAN, is_unprotected, order, sorted_etas
 from rapt.params import Params
-from rapt.results.cells import summary
-from rapt.results.predictions import Predictions, Successes
-from rapt.results.reader import Cell, Metric, Results, label
-
-# Of a confidence interval.
-ENDS = ("low", "high")
-OVER_LOCAL = ("over_local_low", "over_local_high", "over_local_p")
-Over = NDArray[np.float64]  # (seeds, texts)
-
-
-class Tuned:
-    """A row about a tuned cell, whose `group` is fixed while method and η, or the level, vary."""
-
-    task: str
-    backbone: str
-    tuner: str
-
-    @property
-    def group(self) -> tuple[str, str, str]:
-        """The factors that make the group."""
-        return (self.task, self.backbone, self.tuner)
-
-
-@dataclass(frozen=True)
-class Utility(Tuned):
-    """A tuned cell: its accuracy on its own, equally privatized test split.
-
-    With `with_local` its answers are combined with those of the user's own model.
-    """
-
-    kind: str
-    cell: str
-    task: str
-    backbone: str
-    tuner: str
-    method: str
-    eta: str
-    embedding: str
-    study: str | None
-    denoiser: str | None
-    with_local: bool
-    protection: str
-    accuracy: float | None
-    accuracy_sd: float | None
-    # The 95 % confidence interval over texts and seeds.
-    accuracy_low: float | None
-    accuracy_high: float | None
-    seeds: int | None
-    majority: float | None
-    # Of questions with choices: how often the likeliest token of all is the right letter.
-    exact_match: float | None
-    # Of questions with choices: the share that is right by chance.
-    chance: float | None
-    # The accuracy of sending nothing, and how far this row is above it, text by text.
-    local: float | None
-    local_low: float | None
-    local_high: float | None
-    over_local: float | None
-    over_local_low: float | None
-    over_local_high: float | None
-    # Of no difference, corrected for all protected rows of a task, or all clean ones.
-    over_local_p: float | None
-    replaced_share: float | None
-    command: str
-
-    @property
-    def label(self) -> str:
-        """The method, with the denoiser and the local model if there are any."""
-        return label(self.method, self.denoiser, LOCAL if self.with_local else None)
-
-    @property
-    def against_local(self) -> str | None:
-        """Whether it is surely above sending nothing, or below it; None: not known."""
-        if self.over_local is None or self.over_local_p is None:
-            return None
-        if self.over_local_p > FALSE_ALARMS:
-            return "undecided"
-        return "better" if self.over_local > 0 else "worse"
-
-    @property
-    def on_grid(self) -> bool:
-        """Whether the cell is part of the sweep, not a study."""
-        return self.kind != "study"
-
-    @property
-    def unprotected(self) -> bool:
-        """Whether the words are the originals."""
-        return is_unprotected(self.eta)
+from rapt.reporting import utility_table
+from rapt.reporting.utility_table import ENDS, Utility, mean, parts
+from rapt.results.predictions import Successes
+from rapt.results.reader import Cell, Metric, Results
 
 
 @dataclass(frozen=True)
@@ -224,100 +133,6 @@ TARGETS = {
     "recognize": Target("entities", "f1", "empirical_privacy", "majority"),
     "membership": Target("membership", "auc", "empirical_privacy", "auc"),
 }
-
-
-def utility(results: Results) -> list[Utility]:
-    """Return one row for each tuned cell: of the grid, denoised, and of studies.
-
-    A row on protected words is followed by the one with the local model, where both have scored
-    the rows held out.
-    """
-    cells = [cell for kind in TUNED for cell in results.of(kind) if classifies(results, cell)]
-    rows, families = list[Utility](), defaultdict[Any, dict[int, Over]](dict)
-    for at, (row, over) in enumerate(pair for cell in cells for pair in utility_of(results, cell)):
-        rows.append(row)
-        if over is not None:
-            families[row.task, row.unprotected][at] = over
-    for family in families.values():
-        for at, judged in _against_local(rows, family).items():
-            rows[at] = replace(rows[at], **judged)
-    return rows
-
-
-def _against_local(rows: Sequence[Utility], family: Mapping[int, Over]) -> dict[int, Any]:
-    """Return intervals and corrected p-values of rows, by what each has over sending nothing.
-
-    Their seeds are trainings of their own, so cells of a group pool the variance over seeds.
-    """
-    alike = defaultdict[Any, list[Over]](list)
-    for at, over in family.items():
-        alike[rows[at].group, rows[at].with_local].append(over)
-    seeds = {of: pooled(some) for of, some in alike.items()}
-    effects = {
-        at: over_texts([over[None]], seeds[rows[at].group, rows[at].with_local])
-        for at, over in family.items()
-    }
-    adjusted = holm([2 * min(e.above(0), e.below(0)) for e in effects.values()])
-    return {
-        at: dict(zip(OVER_LOCAL, (*(effect.interval() or (None, None)), float(p)), strict=True))
-        for (at, effect), p in zip(effects.items(), adjusted, strict=True)
-    }
-
-
-def classifies(results: Results, cell: Cell) -> bool:
-    """Whether a cell's model predicts classes: one that writes has no accuracy."""
-    return results.params.tasks[cell.factors["task"]].label is not None
-
-
-def utility_of(results: Results, cell: Cell) -> Iterator[tuple[Utility, Over | None]]:
-    """Yield the row of a tuned cell, and the one with the local model if there is one.
-
-    Beside a row stands how much more it is right than sending nothing about each text. What
-    `utility` tells by that is None here.
-    """
-    accuracy, local = cell.metric("accuracy"), results.local(cell.factors["task"])
-    own, alone = cell.predictions, local.predictions if local else {}
-    row = Utility(
-        kind=cell.plan.kind,
-        cell=cell.plan.cell,
-        **{"study": None, "denoiser": None, **cell.factors},  # type: ignore[arg-type]
-        with_local=False,
-        protection=cell.protection,
-        **_parts("accuracy", accuracy, "sd", *ENDS),
-        seeds=accuracy.n if accuracy else None,
-        majority=cell.baseline("majority"),
-        exact_match=_mean(cell.metric("exact_match")),
-        chance=cell.baseline("chance"),
-        **_parts("local", local.metric("accuracy") if local else None, *ENDS),
-        over_local=None,
-        over_local_low=None,
-        over_local_high=None,
-        over_local_p=None,
-        replaced_share=results.replaced(cell.factors),
-        command=cell.plan.command,
-    )
-    yield _set_against(row, own.get("test"), alone.get("test"))
-    if {"train", "test"} <= own.keys() & alone.keys() and not row.unprotected and row.on_grid:
-        both = stacked(own, alone)
-        low, high = of_accuracy(both.right)
-        combined = replace(
-            row,
-            with_local=True,
-            exact_match=None,
-            **_parts(
-                "accuracy", Metric(**summary(both.accuracies), low=low, high=high), "sd", *ENDS
-            ),
-        )
-        yield _set_against(combined, both, alone["test"])
-
-
-def _set_against(
-    row: Utility, own: Predictions | None, local: Predictions | None
-) -> tuple[Utility, Over | None]:
-    if own is None or local is None or len(local.examples) < 2:
-        return row, None
-    over = own.right.astype(np.float64) - local.right
-    return replace(row, over_local=float(over.mean())), over
 
 
 def privacy(results: Results) -> list[Privacy]:
@@ -461,22 +276,22 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         knows="; ".join([attack.attacker_knowledge, *_texts_read(attack, cell)]),
         given=attack.given,
         protection=cell.protection,
-        **_parts("empirical_privacy", empirical, "sd", *ENDS),
+        **parts("empirical_privacy", empirical, "sd", *ENDS),
         seeds=empirical.n if empirical else None,
-        **_parts("attack_accuracy", accuracy, "sd"),
-        attack_accuracy_all_words=_mean(cell.metric("accuracy")) if kind == "invert" else None,
-        attack_accuracy_entities=_mean(cell.metric("accuracy_entities")),
+        **parts("attack_accuracy", accuracy, "sd"),
+        attack_accuracy_all_words=mean(cell.metric("accuracy")) if kind == "invert" else None,
+        attack_accuracy_entities=mean(cell.metric("accuracy_entities")),
         unprotected_share=_unprotected(cell) if kind == "invert" else None,
-        **_parts("tpr_at_1", cell.metric("tpr_at_1") if kind == "membership" else None, *ENDS),
-        **_parts("tpr_at_01", cell.metric("tpr_at_01") if kind == "membership" else None, *ENDS),
+        **parts("tpr_at_1", cell.metric("tpr_at_1") if kind == "membership" else None, *ENDS),
+        **parts("tpr_at_01", cell.metric("tpr_at_01") if kind == "membership" else None, *ENDS),
         others=cell.content.counts.get("others") if cell.content else None,
         majority=cell.baseline(target.baseline),
-        clean_accuracy=1.0 if by_identity else _mean(on_clean),
+        clean_accuracy=1.0 if by_identity else mean(on_clean),
         broken=broken,
         accuracy_ceiling=cell.upper_bound(target.accuracy),
-        **_parts("squared_error", cell.metric("squared_error"), *ENDS),
+        **parts("squared_error", cell.metric("squared_error"), *ENDS),
         squared_error_floor=cell.baseline("squared_error"),
-        clean_squared_error=_mean(clean.metric("squared_error")) if clean else None,
+        clean_squared_error=mean(clean.metric("squared_error")) if clean else None,
         command=cell.plan.command,
         texts=cell.successes.get(target.accuracy),
     )
@@ -500,7 +315,7 @@ def metrics(results: Results) -> dict[str, Any]:
         if cell.content:
             means = {name: round(metric.mean, 4) for name, metric in shown(results, cell).items()}
             nested.setdefault(cell.plan.kind, {})[cell.plan.cell] = means
-    for row in utility(results):
+    for row in utility_table.utility(results):
         if row.with_local and row.accuracy is not None:
             found = {"accuracy": round(row.accuracy, 4)}
             nested.setdefault("combined", {})[row.cell] = found
@@ -560,17 +375,6 @@ def grids(rows: Sequence[Utility] | Sequence[Privacy]) -> list[Grid]:
     return found
 
 
-def labels(rows: Sequence[Utility]) -> list[str]:
-    """Return the labels on the grid: methods, and methods with a denoiser, in order."""
-    return list(dict.fromkeys(row.label for row in rows if row.on_grid and not row.unprotected))
-
-
-def clean(rows: Sequence[Utility], group: Sequence[str]) -> Utility | None:
-    """Return the baseline of a group, on clean text; None: it has not run."""
-    own = (row for row in rows if row.group == group and row.unprotected and row.on_grid)
-    return next((row for row in own if row.accuracy is not None), None)
-
-
 def worth(
     utility: Sequence[Utility], privacy: Sequence[Privacy]
 ) -> dict[tuple[str, str, str], dict[str, list[tuple[Utility, Privacy | None]]]]:
@@ -600,13 +404,3 @@ def to_csv(rows: Sequence[Any], columns: Iterable[str]) -> str:
 def _unprotected(cell: Cell) -> float | None:
     counts = cell.content.counts if cell.content else {}
     return 1 - counts["protected"] / counts["words"] if counts.get("words") else None
-
-
-def _parts(name: str, metric: Metric | None, *parts: str) -> dict[str, Any]:
-    """Return a metric's mean under its name, and more of it under names like accuracy_sd."""
-    more = {f"{name}_{part}": getattr(metric, part, None) for part in parts}
-    return {name: _mean(metric)} | more
-
-
-def _mean(metric: Metric | None) -> float | None:
-    return metric.mean if metric else None

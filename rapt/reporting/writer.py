@@ -8,7 +8,7 @@ from typing import Any
 
 from rapt import paths
 from rapt.grid import order
-from rapt.reporting import tables, word_tables
+from rapt.reporting import tables, utility_table, word_tables
 from rapt.reporting.claims import Claim, claims
 from rapt.reporting.comparisons import Difference, differences
 from rapt.reporting.figures import figures
@@ -17,9 +17,10 @@ from rapt.reporting.page import render
 from rapt.reporting.papers import papers
 from rapt.reporting.papers.table import to_csv as table_csv
 from rapt.reporting.papers.table import to_tex as table_tex
-from rapt.reporting.tables import Privacy, Utility
+from rapt.reporting.tables import Privacy
 from rapt.reporting.tex import to_tex
 from rapt.reporting.text import percent, span
+from rapt.reporting.utility_table import Utility
 from rapt.reporting.written import Written, written
 from rapt.results.reader import Results
 from rapt.utils import files
@@ -40,7 +41,7 @@ def write(results: Results) -> None:
 
 
 def _tables(results: Results) -> dict[str, str]:
-    utility, privacy = tables.utility(results), tables.privacy(results)
+    utility, privacy = utility_table.utility(results), tables.privacy(results)
     of_name: dict[str, tuple[Sequence[Any], Iterable[str]]] = {
         "utility": (utility, Utility.__annotations__),
         "privacy": (privacy, tables.PRIVACY),
@@ -120,7 +121,7 @@ def _plots(results: Results) -> dict[str, str]:
     A broken attack has no series; an unproven one is labelled so.
     """
     rows: dict[str, tuple[Sequence[Any], str]] = {
-        "utility": (tables.utility(results), "accuracy"),
+        "utility": (utility_table.utility(results), "accuracy"),
         "privacy": (tables.drawn(tables.privacy(results)), "empirical_privacy"),
     }
     found = {}

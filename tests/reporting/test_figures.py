@@ -11,7 +11,7 @@ import pytest
 from rapt import paths, presets
 from rapt.grid import plan
 from rapt.params import Params, load
-from rapt.reporting import tables
+from rapt.reporting import utility_table
 from rapt.reporting.charts import Figure
 from rapt.reporting.figures import accuracies, figures, settings
 from rapt.reporting.page import render
@@ -35,7 +35,7 @@ def test_a_tuner_at_one_eta_has_one_column_and_clean_text_stands_below(
     assert "minilm tuned with lora (at η = 75) and prompt on movies;" in text
     assert re.search(r"Method η = 75 t2t [\d.]+ ± [\d.]+ 50.0 % replaced pct2t", text)
     assert re.search(r"Method η = 50 η = 75 t2t .*? clean text unprotected 8\d\.\d ± ", text)
-    lora, prompt = (f for f in accuracies(tables.utility(results)))
+    lora, prompt = (f for f in accuracies(utility_table.utility(results)))
     assert "η 50" not in lora.description and "t2t, η 50" in prompt.description
     assert "clean text (unprotected)" in lora.description and "η inf" not in lora.description
 

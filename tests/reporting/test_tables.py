@@ -15,7 +15,7 @@ from rapt import params, paths
 from rapt.analysis.effects import FALSE_ALARMS
 from rapt.grid import CLEAN, plan, released
 from rapt.params import Params
-from rapt.reporting import tables
+from rapt.reporting import tables, utility_table
 from rapt.reporting.figures import figures
 from rapt.reporting.narrative import headline
 from rapt.reporting.summary import print_results
@@ -122,7 +122,7 @@ def test_few_experiments_find_a_release_better_that_is_not() -> None:
 
 
 def _is_better(rows: list[Any], family: dict[int, Any]) -> list[bool]:
-    judged = tables._against_local(rows, family)
+    judged = utility_table._against_local(rows, family)
     return [
         judged[at]["over_local_p"] <= FALSE_ALARMS and over.mean() > 0
         for at, over in family.items()
@@ -337,7 +337,12 @@ def test_a_denoised_cell_is_a_row_beside_its_method(
         f"movies minilm lora {name}" for name in ("t2t", label)
     }
     # The plain row is its own, and not overwritten by the denoised one.
-    assert tables.labels(tables.utility(reader.load(denoised))) == ["t2t", "pct2t", "rapt", label]
+    assert utility_table.labels(utility_table.utility(reader.load(denoised))) == [
+        "t2t",
+        "pct2t",
+        "rapt",
+        label,
+    ]
     assert f"{label} less t2t" in text
     assert "read with posterior-mean too" in text
     print_results(denoised)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rapt import params
-from rapt.reporting import mlflow_mirror, summary, tables, writer
+from rapt.reporting import mlflow_mirror, summary, tables, utility_table, writer
 from rapt.reporting.written import by_task, written
 from rapt.results import reader
 from tests.reporting import synthetic
@@ -51,7 +51,7 @@ def test_a_row_for_each_cell_and_group(results: reader.Results) -> None:
 
 
 def test_what_writes_has_no_accuracy(results: reader.Results) -> None:
-    assert {row.task for row in tables.utility(results)} == {"movies"}
+    assert {row.task for row in utility_table.utility(results)} == {"movies"}
     assert set(tables.metrics(results)["score"]) == {c.plan.cell for c in results.of("score")}
 
 

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 
 from rapt.grid import ATTACKED, CLEAN, SCORE, TUNED, is_unprotected
-from rapt.reporting import tables
+from rapt.reporting import tables, utility_table
 from rapt.reporting.papers.layout import Layout
 from rapt.reporting.papers.settings import paper_name, setting
 from rapt.reporting.papers.table import BLEU, PaperRow
@@ -137,7 +137,7 @@ def _own(results: Results, layout: Layout, cell: Cell) -> Iterator[Compared]:
     inside = all(named[name] in values for name, values in layout.cells.items())
     if not inside or any(named[name] in values for name, values in layout.without.items()):
         return
-    if cell.plan.kind in TUNED and not tables.classifies(results, cell):
+    if cell.plan.kind in TUNED and not utility_table.classifies(results, cell):
         return  # its texts have scores of their own
     if cell.plan.kind in ATTACKED:
         if params.attacks[factors["attack"]].given:

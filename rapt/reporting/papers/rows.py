@@ -8,11 +8,12 @@ from itertools import product
 
 from rapt.grid import CLEAN, order, sorted_etas
 from rapt.param_types import level
-from rapt.reporting import tables, word_tables
+from rapt.reporting import tables, utility_table, word_tables
 from rapt.reporting.papers.published_values import BERT, read, replaced
 from rapt.reporting.papers.settings import paper_name
 from rapt.reporting.papers.table import PaperRow
-from rapt.reporting.tables import Privacy, Utility
+from rapt.reporting.tables import Privacy
+from rapt.reporting.utility_table import Utility
 from rapt.results.reader import Json, Results
 
 METHODS = ("t2t", "pct2t", "rapt", CLEAN)
@@ -99,7 +100,7 @@ def _attack_row(row: Privacy) -> PaperRow:
 def _trade_off(results: Results) -> Iterator[PaperRow]:
     """RAPT, Figure 7."""
     privacy = tables.privacy(results)
-    for row in tables.utility(results):
+    for row in utility_table.utility(results):
         if row.on_grid and not row.with_local:
             factors = {name: getattr(row, name) for name in ("task", "backbone", "tuner")}
             factors |= {"method": row.label, "eta": row.eta}
