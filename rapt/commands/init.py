@@ -8,6 +8,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -18,7 +19,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from rapt import params, presets
 from rapt.commands.check import prepared
 from rapt.data import read
-from rapt.data.config import Format
+from rapt.data.config import Format, Gate
 from rapt.utils import files
 from rapt.utils.errors import RaptError, not_allowed
 
@@ -103,6 +104,7 @@ def task_block(
             new = _entered(new, name, label is not None, bool(attributes))
             return new, params.validate(YAML(typ="safe").load(new))
 
+        least = (Gate() if alone else params.load(PARAMS).gate).min_rows
         test = _test_rows(table, least, full) if table.is_divided else None
         summary = prepared(name, entered(_rows({"test": test} if test else {}))[1]).summary
         there = summary["rows"]
@@ -111,8 +113,10 @@ def task_block(
             sample["test"] = test
         return *entered(_rows(sample, there["train"])), summary
 
-    least = params.load(PARAMS).gate.min_rows
-    own = f"\n  {name}:\n" in content and any(content == made(f, True)[0] for f in (False, True))
+    own = False
+    if f"\n  {name}:\n" in content:
+        with suppress(RaptError):  # it asks for more rows than there are, and so wrote nothing
+            own = any(content == made(before, True)[0] for before in (False, True))
     new, p, summary = made(full, alone=own or preset is not None)
     with files.atomic(PARAMS) as scratch:
         scratch.write_text(new, encoding="utf-8")

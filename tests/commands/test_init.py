@@ -82,6 +82,15 @@ def test_an_experiment_that_was_edited_is_not_replaced() -> None:
         task_block("My Own_file.csv", label="mood", full=True)
 
 
+def test_an_edited_experiment_of_fewer_rows_than_a_first_result_takes_is_told() -> None:
+    """What is written for a task alone would not pass the gate with the file's rows."""
+    edited = Path("params.yaml").read_text() + "gate: {min_rows: 10}\n"
+    Path("params.yaml").write_text(edited)
+    task_block(mine(60), label="mood")
+    with pytest.raises(RaptError, match=r"^tasks\.my-own-file: got a name that stands in params"):
+        task_block("My Own_file.csv", label="mood", full=True)
+
+
 def test_without_a_label_nothing_is_tuned_and_a_small_file_is_used_whole() -> None:
     task_block(mine())
     sweep, task = load().sweep, load().tasks["my-own-file"]
