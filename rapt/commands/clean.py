@@ -21,7 +21,8 @@ def clean() -> None:
 
     if not LOCK.is_file():
         raise RaptError("dvc.lock: got no such file, expected that of a run. Next: dvc repro")
-    yaml = YAML()  # DVC's own, so that the bytes of what stays are the same
+    # Round trip, as DVC writes: the bytes of what stays are the same, and no objects are made.
+    yaml = YAML()
     lock = yaml.load(LOCK)
     locked = lock["stages"]
     live = _stages()

@@ -83,7 +83,7 @@ def test_an_experiment_that_was_edited_is_not_replaced() -> None:
 
 
 def test_an_edited_experiment_of_fewer_rows_than_a_first_result_takes_is_told() -> None:
-    """What is written for a task alone would not pass the gate with the file's rows."""
+    """The experiment on the task alone would not pass its gate with the file's rows."""
     edited = Path("params.yaml").read_text() + "gate: {min_rows: 10}\n"
     Path("params.yaml").write_text(edited)
     task_block(mine(60), label="mood")
