@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ RAISED = {"RaptError", "problem", *PLACED, *FIXABLE, *OF_RUNS}
 OTHERS = ("Another flow is already running in this workspace",)
 # Functions that make messages of this form; the last one is tested with the data.
 HELPERS = ("not_allowed", "wrong_eta", "missing_column")
+# No key is wrong where the device is too small.
+KEYLESS = "got a device out of memory"
+KEYED = re.compile(r"[^:]+: ")
 SECRET = "confidential"
 Site = tuple[str, str, str]  # path and line, what is called, the message
 
@@ -49,6 +53,10 @@ def test_every_message_is_one_line_with_what_was_got_and_what_is_expected() -> N
         forwards = message == "…" or (raised in PLACED and message.endswith(": …"))
         if raised not in OF_RUNS and not forwards and not message.startswith(OTHERS):
             assert "got " in message and "expected " in message, f"{where}: {message}"
+            # pydantic puts the key before a `problem`, and the methods their place.
+            placed = raised == "problem" or raised in PLACED
+            if not placed and not message.startswith(KEYLESS):
+                assert KEYED.match(message), f"{where}: {message}"
 
 
 def test_messages_made_by_a_function_have_the_form_too() -> None:
@@ -89,7 +97,8 @@ def template(message: ast.expr) -> str:
         case ast.FormattedValue():
             return template(message.value)
         case ast.Call() if ast.unparse(message.func).endswith(HELPERS):
-            return "got …, expected …"
+            key = "" if ast.unparse(message.func).endswith("wrong_eta") else "key: "
+            return f"{key}got …, expected …"
     return "…"
 
 
