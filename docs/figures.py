@@ -111,7 +111,8 @@ def _benchmarks(figures: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
     yield "---", "---", "---", "---"
     for figure in figures:
         value = "not on this machine" if figure["value"] is None else f"{figure['value']:,.4g}"
-        yield figure["name"], value, figure["unit"], figure["target"] or ""
+        missed = ", missed" if figure["met"] is False else ""
+        yield figure["name"], value, figure["unit"], (figure["target"] or "") + missed
 
 
 def _audit(verdicts: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
