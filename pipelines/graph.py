@@ -66,8 +66,7 @@ def plan(root: Path) -> Plan:
         raise RaptError(BUSY.format("")) from error
     except DvcException as error:
         raise RaptError(_of_dvc(error)) from error
-    settings = root / "params.yaml"
-    tuners = YAML(typ="safe").load(settings).get("tuners", {}) if settings.exists() else {}
+    tuners = YAML(typ="safe").load(root / "params.yaml").get("tuners", {})
     stale = changed.union(*(nx.ancestors(graph, stage) for stage in changed))
     return {
         stage.addressing: Stage(
