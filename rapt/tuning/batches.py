@@ -57,7 +57,8 @@ def each_row(
                 raise
             if len(rows) == 1:
                 raise RaptError(
-                    f"got a device out of memory at one text, expected room for it. Lower {lower}."
+                    f"{lower}: got a device out of memory at one text, expected room for it. "
+                    "Lower it."
                 ) from None
         half = len(rows) // 2
         return [*computed(rows[:half]), *computed(rows[half:])]

@@ -37,4 +37,4 @@ def read_all(
         return of(model.activations(batch), batch).float().cpu()
 
     model.eval()
-    return torch.stack(each_row(by_length(split.lengths, batch_size), read, "max_tokens"))
+    return torch.stack(each_row(by_length(split.lengths, batch_size), read, "train.max_tokens"))
