@@ -117,7 +117,7 @@ class Desk:
         """Whether a stage takes text that nothing protects, or what was made of such."""
         needs = self._needs.get(stage, {})
         releases = [self._path / path for outs in needs.values() for path in outs]
-        statements = filter(Path.exists, (release / "statement.json" for release in releases))
+        statements = filter(Path.exists, (paths.statement(release) for release in releases))
         bare = (files.read_json(path)["protection"] == UNPROTECTED for path in statements)
         return any(bare) or any(map(self._is_bare, needs))
 

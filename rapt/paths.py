@@ -42,6 +42,16 @@ def study_release(study: str) -> Path:
     return PRIVATE / "studies" / study
 
 
+def statement(release: Path) -> Path:
+    """What a release states: its guarantee, and how it was made."""
+    return release / "statement.json"
+
+
+def seed(of: Path, k: int) -> Path:
+    """The part of seed K in a release, or among the adapters of a cell."""
+    return of / f"seed-{k}"
+
+
 def table(embedding: str) -> Path:
     """An embedding table."""
     return Path("models/tables", embedding)

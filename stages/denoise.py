@@ -33,7 +33,7 @@ def main(
 
     def reading(k: int) -> Denoising:
         """How seed k reads words: all from what is public and from the seed's own release."""
-        texts = files.read_parquet(release / f"seed-{k}/train.parquet", ["words"])["words"]
+        texts = files.read_parquet(paths.seed(release, k) / "train.parquet", ["words"])["words"]
         counts = table.counts(texts.to_pylist()) if how.prior == "release" else None
         posterior = Posterior.of(channel, table.frequency, groups, counts)
         rows = posterior.rows

@@ -22,7 +22,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     p = params.load()
     name = released(method, eta)
     release = paths.release(task, name)
-    statement = files.read_json(release / "statement.json")
+    statement = files.read_json(paths.statement(release))
     embedding = statement["embedding"]
     factors = {"attack": attack, "task": task, "method": method, "eta": eta, "embedding": embedding}
     cell = cells.Cell("infer", f"{attack}-{task}-{name}", factors)
@@ -51,7 +51,9 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
 
     scores = []
     for k in bar(range(p.seeds), attack, p.seeds):
-        own, victims = (Release.read(release / f"seed-{k}/{split}.parquet") for split in tagged)
+        own, victims = (
+            Release.read(paths.seed(release, k) / f"{split}.parquet") for split in tagged
+        )
         guesses = how.guesses(table, replace(own, anew=anew), known, victims, p.seed + k)
         scores.append(attribute_scores(truth, guesses, authors))
     # What varies is the author, where authors are known, as in the intervals.

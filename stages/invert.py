@@ -19,7 +19,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     assert isinstance(how, Inversion)
     name = grid.released(method, eta)
     folder = paths.release(task, name)
-    statement = files.read_json(folder / "statement.json")
+    statement = files.read_json(paths.statement(folder))
     factors = {"attack": attack, "task": task, "method": method, "eta": eta}
     factors["embedding"] = embedding = statement["embedding"]
     cell = cells.Cell("invert", f"{attack}-{task}-{name}", factors)
@@ -44,7 +44,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
 
     def copy(k: int, split: str) -> Release:
         return Release.read(
-            folder / f"seed-{k}/{split}.parquet",
+            paths.seed(folder, k) / f"{split}.parquet",
             lambda released: seeded.noise(privatizer, released, k, task, seed=p.seed),
         )
 

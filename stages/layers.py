@@ -40,10 +40,10 @@ def main(task: str, backbone: str, tuner: str, release: str) -> None:
     seeds: list[dict[str, list[float]]] = []
     points: list[dict[str, list[list[float]]]] = []
     for k in bar(range(p.seeds), release, p.seeds):
-        splits = [paths.release(task, r) / f"seed-{k}/test.parquet" for r in releases]
+        splits = [paths.seed(paths.release(task, r), k) / "test.parquet" for r in releases]
         labels = _labels(*splits)
         clean, own = (
-            states(paths.adapter(f"{name}-{r}") / f"seed-{k}", split)
+            states(paths.seed(paths.adapter(f"{name}-{r}"), k), split)
             for r, split in zip(releases, splits, strict=True)
         )
         seeds.append({"distance": distances(clean, own), "spread": spreads(clean)})

@@ -36,7 +36,7 @@ def main(attack: str, task: str, backbone: str, tuner: str, method: str, eta: st
     assert isinstance(how, Membership)
     factors = {"task": task, "backbone": backbone, "tuner": tuner, "method": method, "eta": eta}
     adapters = paths.adapter(f"{task}-{backbone}-{tuner}-{released(method, eta)}")
-    contract = contract_of(adapters / "seed-0")
+    contract = contract_of(paths.seed(adapters, 0))
     statement = contract.statement
     factors |= {"attack": attack, "embedding": statement.embedding}
     cell = cells.Cell("membership", f"{attack}-{adapters.name}", factors)
@@ -61,7 +61,7 @@ def main(attack: str, task: str, backbone: str, tuner: str, method: str, eta: st
     scores = how.fit(candidates["label"].to_numpy(), tune, p.seed)
     rankings = []
     for k in bar(range(p.seeds), attack, p.seeds):
-        found = scores(answers(Adapted(adapters / f"seed-{k}"), candidates))
+        found = scores(answers(Adapted(paths.seed(adapters, k)), candidates))
         rankings.append(Ranking.of(found[: len(members)], found[len(members) :]))
     cell.write(
         protection=statement.protection,

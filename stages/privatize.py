@@ -31,7 +31,7 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
         folder.mkdir()
         for k in range(p.seeds):
             copy = seeded.Copy(privatizer, task, p.seed, k, plain_tokens)
-            copy.write(splits, folder / f"seed-{k}")
+            copy.write(splits, paths.seed(folder, k))
         facts = statement(
             privatizer,
             **levels.facts(eta, privatizer.eta),
@@ -49,7 +49,7 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
             mentions=seeded.mentions(splits),
             labels=label.names if label else None,
         )
-        files.write_json(folder / "statement.json", facts)
+        files.write_json(paths.statement(folder), facts)
     files.write_bytes(out.with_name(f"{out.name}.txt"), [plain_words(facts).encode()])
 
 

@@ -21,7 +21,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     assert isinstance(how, Ner)
     name = released(method, eta)
     release = paths.release(task, name)
-    statement = files.read_json(release / "statement.json")
+    statement = files.read_json(paths.statement(release))
     factors = {"attack": attack, "task": task, "method": method, "eta": eta}
     factors["embedding"] = statement["embedding"]
     cell = cells.Cell("recognize", f"{attack}-{task}-{name}", factors)
@@ -30,7 +30,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     recognizer = Recognizer.load(paths.attacker(attack, task), how.max_tokens)
     scores = [
         entity_scores(
-            truth, recognizer.tags(Release.read(f"{release}/seed-{k}/test.parquet").words)
+            truth, recognizer.tags(Release.read(paths.seed(release, k) / "test.parquet").words)
         )
         for k in bar(range(p.seeds), attack, p.seeds)
     ]

@@ -16,7 +16,7 @@ def main(cell: str, task: str, backbone: str, tuner: str, method: str, eta: str)
     restores = p.tasks[task].protect == "entities" and not is_unprotected(eta)
     factors = {"task": task, "backbone": backbone, "tuner": tuner, "method": method, "eta": eta}
     release = paths.release(task, released(method, eta))
-    statement = files.read_json(release / "statement.json")
+    statement = files.read_json(paths.statement(release))
     result = cells.Cell("score", cell, factors | {"embedding": statement["embedding"]})
     raw = files.read_parquet(paths.raw(task) / "test.parquet")
     tagged = files.read_parquet(paths.tagged(task) / "test.parquet")
@@ -26,7 +26,7 @@ def main(cell: str, task: str, backbone: str, tuner: str, method: str, eta: str)
     for k, texts in enumerate(predictions.read_texts(paths.predictions("train", cell))):
         collisions = {}
         if restores:
-            of = maps(tagged, files.read_parquet(release / f"seed-{k}/test.parquet"))
+            of = maps(tagged, files.read_parquet(paths.seed(release, k) / "test.parquet"))
             texts = [own.restore(text) for own, text in zip(of, texts, strict=True)]
             collisions = {"collisions": sum(own.collisions for own in of) / len(of)}
         metrics = written.by_group(texts, references, groups) | collisions

@@ -29,7 +29,7 @@ def tune(
         denoising: for each seed, how released words are denoised; empty: they are not.
     """
     p = params.load()
-    statement = files.read_json(release / "statement.json")
+    statement = files.read_json(paths.statement(release))
     cell = cells.Cell(kind, name, factors | {"embedding": statement["embedding"]})
     with files.atomic(paths.adapter(name)) as adapters:
         runs = [run_of(p, name, factors, release, k, adapters) for k in range(p.seeds)]
@@ -76,6 +76,6 @@ def run_of(
         reconstruction=p.method(factors["method"]).reconstruction,
         denoising=None,
         train=p.train,
-        adapter=adapters / f"seed-{k}",
+        adapter=paths.seed(adapters, k),
         decoding=p.decoding,
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from rapt import paths
 from rapt.analysis.intervals import of_accuracy
 from rapt.results import predictions
 from rapt.results.predictions import Predictions
@@ -39,10 +40,10 @@ def write(path: Path, release: Path, train: TrainConfig, trained: Sequence[Train
         train: how, to know which training rows are held out.
         trained: the models of all seeds.
     """
-    statement = files.read_json(release / "statement.json")
+    statement = files.read_json(paths.statement(release))
     columns = ["example_id", *(["label"] if statement["labels"] else [])]
     rows = {
-        split: files.read_parquet(release / f"seed-0/{split}.parquet", columns)
+        split: files.read_parquet(paths.seed(release, 0) / f"{split}.parquet", columns)
         for split in ("train", "test")
     }
     counts = {split: len(of) for split, of in rows.items()}

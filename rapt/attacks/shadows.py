@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from rapt import paths
 from rapt.attacks.membership_scores import as_written
 from rapt.privacy.seeded import Copy
 from rapt.tuning.config import Run
@@ -42,16 +43,16 @@ def answers(
     files.SCRATCH.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=files.SCRATCH) as scratch:
         folder, runs = Path(scratch), []
-        files.write_json(folder / "statement.json", statement)
+        files.write_json(paths.statement(folder), statement)
         for copy, chosen in zip(copies, tuned_on, strict=True):
-            copy.write({"train": candidates.filter(chosen)}, folder / f"seed-{copy.k}")
+            copy.write({"train": candidates.filter(chosen)}, paths.seed(folder, copy.k))
             privatizer = copy.privatizer
             asked = as_written(
                 candidates,
                 copy.plain.words if copy.plain else [],
                 privatizer.table if privatizer.mechanism.releases_vectors else None,
             )
-            files.write_parquet(folder / f"seed-{copy.k}/test.parquet", asked)
+            files.write_parquet(paths.seed(folder, copy.k) / "test.parquet", asked)
             like = run(folder, copy.k, folder / "adapters")
             # The attacker holds nothing out.
             runs.append(replace(like, train=like.train.model_copy(update={"held_out": 0.0})))

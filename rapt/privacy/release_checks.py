@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rapt import paths
 from rapt.privacy import seeded
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.mechanisms import parameters
@@ -48,7 +49,7 @@ class Release:
         """Read a release and its tagged originals."""
         self.folder, self.seed, self.originals, self.promised = folder, seed, originals, promised
         self.privatizer = originals.privatizer
-        self.statement = files.read_json(folder / "statement.json")
+        self.statement = files.read_json(paths.statement(folder))
 
     @cached_property
     def copies(self) -> list[Copy]:
@@ -101,7 +102,7 @@ class Release:
         if self.statement["plain_tokens"]:
             columns += ["sequence", "plain"]
             within["plain.parquet"] = ["sequence", "word", "target"]
-        allowed = ["statement.json"]
+        allowed = [paths.statement(self.folder).name]
         for copy in self.copies:
             for name, parts in within.items():
                 allowed += [
@@ -121,8 +122,8 @@ class Copy:
 
     def __init__(self, release: Release, k: int) -> None:
         """Read the copy of seed k."""
-        self.release, self.k, self.name = release, k, f"seed-{k}"
-        self._folder = release.folder / self.name
+        self.release, self.k, self._folder = release, k, paths.seed(release.folder, k)
+        self.name = self._folder.name
         self.splits = {s: files.read_parquet(self._folder / f"{s}.parquet") for s in SPLITS}
         self.plain: seeded.PlainTokens | None = None
         if told := release.statement["plain_tokens"]:

@@ -141,7 +141,7 @@ def record(results: Results, cell: Cell) -> Record:
         end = datetime.fromisoformat(varying["finished"]).timestamp()
         times = (int(1000 * (end - varying["seconds"])), int(1000 * end))
     places = {
-        "statement.json": paths.PRIVATE / release(cell.factors) / "statement.json",
+        "statement.json": paths.statement(paths.PRIVATE / release(cell.factors)),
         "adapter": paths.adapter(name),
     }
     attacks = _attacks(results, cell) if cell.plan.kind in TUNED else {}

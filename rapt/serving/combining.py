@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import softmax
 
+from rapt import paths
 from rapt.baselines import local
 from rapt.baselines.combined import combined, weights
 from rapt.serving.protocol import Provider, Text, asked, readable
@@ -50,7 +51,7 @@ class Combined:
                 "combine: got an adapter that was tuned on every row, expected some held out. Tune "
                 "one with train.held_out above 0."
             )
-        raw, released = _train(rows), _train(release / "seed-0")
+        raw, released = _train(rows), _train(paths.seed(release, 0))
         if not raw["example_id"].equals(released["example_id"]):
             raise RaptError(f"combine: got other rows in {rows} than in {release}, expected those.")
         labels = raw["label"].to_numpy()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rapt import paths
 from rapt.options import AllowWeak, Budget, Language, Tagger, parsed_eta
 from rapt.utils.errors import RaptError
 
@@ -195,7 +196,7 @@ def _hold(contract: Contract, release: Path) -> None:
     """Check that the provider's statement matches that of the user's own release."""
     from rapt.utils import files
 
-    path = release / "statement.json"
+    path = paths.statement(release)
     if not path.is_file():
         raise RaptError(
             f"release: got {str(release)!r}, expected a release: it holds no statement.json."

@@ -17,6 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from rapt import paths
 from rapt.tuning.config import Run
 from rapt.utils import files
 from rapt.utils.errors import RaptError
@@ -110,8 +111,8 @@ _digest = cache(files.sha256)
 def _identity(run: Run, device: str) -> str:
     code = sorted(Path(__file__).parent.glob("*.py"))
     inputs = {
-        "release": files.sha256(run.release / f"seed-{run.k}"),
-        "statement": files.sha256(run.release / "statement.json"),
+        "release": files.sha256(paths.seed(run.release, run.k)),
+        "statement": files.sha256(paths.statement(run.release)),
         "backbone": _digest(run.backbone),
         "encoder": run.encoder and run.encoder.model_dump(),
         "tuner": run.tuner.model_dump(),

@@ -10,6 +10,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
+from rapt import paths
 from rapt.param_types import Kind, Protect
 from rapt.tuning.config import Decoding, DenoiserType, Precision, Run
 from rapt.utils import files
@@ -108,7 +109,7 @@ def fitting(sizes: Sequence[Sequence[int]], room: int) -> list[slice]:
 
 def write(run: Run, statement: Mapping[str, Any]) -> None:
     """Write the contract of a run on a release with this statement beside its adapter."""
-    data = run.release / f"seed-{run.k}"
+    data = paths.seed(run.release, run.k)
     segments = files.read_parquet(data / "train.parquet", ["segment"])["segment"].to_pylist()
     kind, labels = statement["kind"], statement["labels"] or []
     in_chat = kind == "choose" and run.decoding.chat

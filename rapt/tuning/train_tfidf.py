@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from rapt import paths
 from rapt.results.cells import SeedResult
 from rapt.tuning import inference_spec
 from rapt.tuning.config import Run, Trained
@@ -20,8 +19,8 @@ def train_seed(run: Run) -> Trained:
     Raises:
         RaptError: the training rows are of one class, or a class has one row.
     """
-    statement = json.loads((run.release / "statement.json").read_text())
-    data, columns = run.release / f"seed-{run.k}", ["words", "segment", "label"]
+    statement = files.read_json(paths.statement(run.release))
+    data, columns = paths.seed(run.release, run.k), ["words", "segment", "label"]
     train, test = (files.read_parquet(data / f"{s}.parquet", columns) for s in ("train", "test"))
     pair = of_pairs(train["segment"].to_pylist())
     held_out = np.array(run.train.holds_out(len(train)))
