@@ -49,7 +49,7 @@ from rapt.tuning.inputs import Split, pooled, read_split
 from rapt.tuning.model import Classifier, adapt, load_backbone
 from rapt.tuning.parallel import train_cell
 from rapt.tuning.scoring import logits
-from rapt.tuning.train import Trainer
+from rapt.tuning.trainer import Trainer
 from rapt.utils import files
 from rapt.utils.device import device
 from rapt.utils.process import die_with_parent, workers

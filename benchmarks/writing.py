@@ -31,7 +31,7 @@ from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.config import Decoding, Lora, Run, TrainConfig
 from rapt.tuning.inputs import Split
 from rapt.tuning.model import Writer, adapt, load_backbone, placed
-from rapt.tuning.train import Trainer
+from rapt.tuning.trainer import Trainer
 from rapt.tuning.writing import tokenized, write
 from rapt.utils.device import device
 

@@ -12,12 +12,13 @@ import pytest
 import torch
 from torch import nn
 
-from rapt.tuning import checkpoints
+from rapt.tuning import checkpoints, trainer
 from rapt.tuning import train as module
 from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.config import BiLstm, Run, Trained
 from rapt.tuning.model import Classifier
-from rapt.tuning.train import Trainer, train_seed
+from rapt.tuning.train import train_seed
+from rapt.tuning.trainer import Trainer
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256
@@ -126,7 +127,8 @@ def test_killed_while_it_runs(run: Run, tmp_path: Path) -> None:
 import os, signal
 from pathlib import Path, PosixPath
 from rapt.tuning.config import *
-from rapt.tuning.train import Trainer, train_seed
+from rapt.tuning.train import train_seed
+from rapt.tuning.trainer import Trainer
 step = Trainer._step
 def stopping(self, split, rows, number):
     if number == 15:
@@ -194,7 +196,7 @@ TOO_LITTLE = [
 @pytest.mark.parametrize(
     ("owner", "name", "line"),
     [
-        (module, "placed", ": got a device out of memory before or .* Take a smaller"),
+        (trainer, "placed", ": got a device out of memory before or .* Take a smaller"),
         (Trainer, "_losses", ", step 1 of 36: .* out of memory at one text, .* Lower max_tokens"),
         (torch.optim.AdamW, "step", ", step 1 of 36: .* out of memory for the optimizer's state, "),
     ],

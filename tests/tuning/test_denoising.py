@@ -32,7 +32,8 @@ from rapt.tuning.config import (
 from rapt.tuning.denoising import Sampler, reading, word_embeddings
 from rapt.tuning.inputs import NO_PLAIN, WordVectors, collate, read_split, tokenized
 from rapt.tuning.model import load_backbone
-from rapt.tuning.train import Trainer, train_seed
+from rapt.tuning.train import train_seed
+from rapt.tuning.trainer import Trainer
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.families import FAMILIES, PIECES, make

@@ -22,7 +22,8 @@ from rapt.tuning.inputs import (
 )
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
 from rapt.tuning.scoring import logits
-from rapt.tuning.train import Trainer, train_seed
+from rapt.tuning.train import train_seed
+from rapt.tuning.trainer import Trainer
 from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256
 from tests.tuning.families import PAIRS, TUNERS, served_alone

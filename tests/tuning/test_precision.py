@@ -17,7 +17,8 @@ from rapt.tuning.config import Full, Run
 from rapt.tuning.inputs import collate, read_split
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
 from rapt.tuning.scoring import logits
-from rapt.tuning.train import Trainer, train_seed
+from rapt.tuning.train import train_seed
+from rapt.tuning.trainer import Trainer
 from rapt.utils.files import sha256
 from tests.tuning.families import FAMILIES, TUNERS, fits, make
 

@@ -17,7 +17,8 @@ from rapt.tuning.config import PromptTuning, Reconstruction, Run
 from rapt.tuning.inputs import NO_PLAIN, collate, read_split, read_targets
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
 from rapt.tuning.scoring import logits
-from rapt.tuning.train import Trainer, train_seed
+from rapt.tuning.train import train_seed
+from rapt.tuning.trainer import Trainer
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.conftest import TARGETS

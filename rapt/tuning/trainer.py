@@ -1,0 +1,283 @@
+"""The loop of training: steps, losses and checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import islice
+
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import get_scheduler
+
+from rapt.tuning import probe
+from rapt.tuning.batches import shuffled
+from rapt.tuning.capped import Capped
+from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
+from rapt.tuning.config import LinearProbe, Run, Untuned
+from rapt.tuning.denoising import Sampler
+from rapt.tuning.inputs import Batch, Split, collate, pooled_plain
+from rapt.tuning.model import Classifier, ReconstructionHead, placed
+from rapt.tuning.scoring import features, read_all
+from rapt.utils.device import device, out_of_memory
+from rapt.utils.errors import RaptError
+from rapt.utils.progress import counter
+
+CURVES = ("task_loss", "reconstruction_loss", "reconstruction_accuracy")
+
+
+class Trainer:
+    """A model and its heads in training."""
+
+    def __init__(
+        self, run: Run, model: Classifier, pad: int, sampler: Sampler | None = None
+    ) -> None:
+        """Take an adapted backbone with its task head."""
+        self.run, self.pad, self.device, self.steps = run, pad, device(), 0
+        self.model = placed(model)
+        self.parts = torch.nn.ModuleDict({"model": self.model})
+        self.head: ReconstructionHead | None = None
+        self.targets: Tensor | csr_array = torch.empty(0, 0, dtype=torch.long)
+        self.sampler = sampler
+        self.micro_batch = run.train.batch_size
+
+    def reconstruct(self, targets: Tensor | csr_array, vocabulary: int) -> None:
+        """Add the task of predicting words.
+
+        Args:
+            targets: plain tokens as indices into V_r, int64 (sequences, length). Or the posterior
+                of each denoised word, float64 (R, V).
+            vocabulary: the size of V_r, or V.
+        """
+        assert self.run.reconstruction
+        hidden = self.model.head.in_features
+        self.head = ReconstructionHead(hidden, self.run.reconstruction.head_size, vocabulary)
+        self.parts["head"] = self.head.to(self.device)
+        self.targets = targets.to(self.device) if isinstance(targets, Tensor) else targets
+
+    def fit(self, split: Split, checkpoint: Checkpoint) -> dict[str, list[float]]:
+        """Train, from the checkpoint on if there is one.
+
+        Returns:
+            each curve's mean over the texts, for every epoch; a linear probe has no epochs.
+        """
+        if isinstance(self.run.tuner, Untuned):
+            return {}
+        if isinstance(self.run.tuner, LinearProbe):
+            self._probe(split, self.run.tuner.strength, checkpoint)
+            return {}
+        loop = self.run.train
+        self.steps = loop.epochs * -(-len(split) // loop.batch_size)
+        self.optimizer = torch.optim.AdamW(
+            list(self._learning().values()),
+            lr=self.run.learning_rate,
+            weight_decay=loop.weight_decay,
+            fused=self.device.type == "cuda" or None,  # None: AdamW's own choice
+        )
+        name = "linear" if loop.schedule == "linear" else "constant_with_warmup"
+        warmup = int(loop.warmup * self.steps)
+        self.schedule = get_scheduler(name, self.optimizer, warmup, self.steps)
+        order = torch.Generator().manual_seed(torch.initial_seed())
+        names = [name for name in CURVES if self.head or name == "task_loss"]
+        start = Position(dict.fromkeys(names, 0.0), {name: [] for name in names})
+        at = self._resumed(checkpoint, order) or start
+        self.model.train()
+        with counter(f"seed {self.run.k}", self.steps, "step", line=self.run.k) as progress:
+            progress.update(at.step)
+            while at.epoch < loop.epochs:
+                epoch_begins = order.get_state()
+                for rows in islice(shuffled(split.lengths, loop.batch_size, order), at.batch, None):
+                    drawn = self.sampler(split, rows) if self.sampler else split
+                    at.add(self._step(drawn, rows, at.step), len(rows))
+                    progress.update()
+                    if checkpoint.due():
+                        self._save(checkpoint, at, epoch_begins)
+                at.end_epoch(len(split))
+                self._save(checkpoint, at, order.get_state())
+        return at.curves
+
+    def _probe(self, split: Split, strength: float, checkpoint: Checkpoint) -> None:
+        """Fit the head to the frozen backbone's activations."""
+        head, self.steps = self.model.head, 1
+        if saved := checkpoint.load():
+            head.load_state_dict(saved[0])
+            return
+        rows = range(len(split))
+        drawn = self.sampler(split, rows) if self.sampler else split
+        try:
+            read = features(self.model, drawn, self.pad, self.run.train.batch_size)
+        except RaptError as error:
+            raise self.failed(1, f"reading: {error}") from None
+        if not torch.isfinite(read).all():
+            raise self.failed(
+                1,
+                "got an activation that is not a number, expected finite ones. Take precision "
+                "float32.",
+            )
+        probe.fit(head, read, torch.tensor(split.labels), strength)
+        checkpoint.save(head.state_dict(), {"at": {"step": 1}})
+
+    def _learning(self) -> dict[str, torch.nn.Parameter]:
+        """Return the trained weights by name."""
+        return {name: w for name, w in self.parts.named_parameters() if w.requires_grad}
+
+    def _save(self, checkpoint: Checkpoint, at: Position, order: Tensor) -> None:
+        """Save the state on which the next step depends."""
+        tensors, groups = flat(self.optimizer)
+        tensors |= {f"weight.{name}": weight for name, weight in self._learning().items()}
+        tensors |= {"rng.torch": torch.get_rng_state(), "rng.order": order}
+        if self.device.type != "cpu":
+            tensors["rng.device"] = torch.get_device_module(self.device).get_rng_state()
+        facts = {"at": asdict(at), "groups": groups, "schedule": self.schedule.state_dict()}
+        checkpoint.save(tensors, facts | {"micro_batch": self.micro_batch})
+
+    def _resumed(self, checkpoint: Checkpoint, order: torch.Generator) -> Position | None:
+        """Restore the state of a checkpoint, if there is one."""
+        if (saved := checkpoint.load()) is None:
+            return None
+        tensors, facts = saved
+        with torch.no_grad():
+            for name, weight in self._learning().items():
+                weight.copy_(tensors[f"weight.{name}"])
+        unflat(self.optimizer, tensors, facts["groups"])
+        self.schedule.load_state_dict(facts["schedule"])
+        self.micro_batch = facts["micro_batch"]
+        torch.set_rng_state(tensors["rng.torch"])
+        order.set_state(tensors["rng.order"])
+        if self.device.type != "cpu":
+            torch.get_device_module(self.device).set_rng_state(tensors["rng.device"])
+        return Position(**facts["at"])
+
+    def _losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Compute the task's mean loss, and the reconstruction's loss and accuracy, if any."""
+        activations = self.model.activations(batch)
+        losses = {"task_loss": self.model.loss(activations, batch)}
+        if self.head and self.run.reconstruction:
+            targets, logits = self._reconstructed(activations, batch)
+            total = cross_entropy(logits, targets, reduction="sum")
+            mean = self.run.reconstruction.reduction == "mean"
+            losses["reconstruction_loss"] = total / (
+                max(1, len(logits)) if mean else len(batch.labels)
+            )
+            likeliest = targets if targets.ndim == 1 else targets.argmax(-1)
+            right = (logits.argmax(-1) == likeliest).cpu().double()
+            losses["reconstruction_accuracy"] = right.sum() / max(1, len(right))
+        return losses
+
+    def _step(self, split: Split, rows: list[int], step: int) -> dict[str, float]:
+        """Take one step of the optimizer, in as many parts as memory requires.
+
+        Returns:
+            the losses, as means over the texts.
+        """
+        while True:
+            try:
+                losses = self._backward(split, rows, step)
+                break
+            except RuntimeError as error:
+                if not out_of_memory(error):
+                    raise
+                self.micro_batch = min(self.micro_batch, len(rows)) // 2
+                if not self.micro_batch:
+                    raise self.failed(
+                        step + 1,
+                        "got a device out of memory at one text, expected room for it. Lower "
+                        "max_tokens, or set RAPT_WORKERS=1.",
+                    ) from None
+            torch.cuda.empty_cache()  # once the failed parts' tensors are gone with the exception
+        line = self.failed(
+            step + 1,
+            "got a device out of memory for the optimizer's state, expected room for it. Tune "
+            "fewer weights (lora).",
+        )
+        with memory_lacks(line):
+            self.optimizer.step()
+        self.schedule.step()
+        return losses
+
+    def _backward(self, split: Split, rows: list[int], step: int) -> dict[str, float]:
+        """Compute the gradient of a batch's mean loss in parts, whose size does not change it."""
+        self.optimizer.zero_grad()
+        sums: dict[str, float] = {}
+        how = self.run.reconstruction
+        capped = Capped(self._learning().values(), how.cap) if how and how.cap else None
+        for start in range(0, len(rows), self.micro_batch):
+            part = rows[start : start + self.micro_batch]
+            losses = self._losses(collate(split, part, self.pad).to(self.device))
+            loss, share = losses["task_loss"], len(part) / len(rows)
+            if how:
+                other = how.weight * losses["reconstruction_loss"]
+                if capped:
+                    capped.add(share * other)
+                else:
+                    loss = loss + other
+            if not torch.isfinite(loss):
+                raise self.failed(
+                    step + 1,
+                    "got a loss that is not a number, expected a finite one. Lower learning_rate "
+                    f"({self.run.learning_rate}).",
+                )
+            (share * loss).backward()
+            for name, value in losses.items():
+                sums[name] = sums.get(name, 0.0) + share * value.item()
+        if capped:
+            capped.join()
+        return sums
+
+    def reconstructs(self, split: Split, tuned: Collection[int]) -> dict[str, float]:
+        """Score the reconstruction of sequences of plain tokens that were not tuned on, if any.
+
+        Their words may stand in others that were; those that do not are scored apart.
+
+        Args:
+            split: texts that were not tuned on.
+            tuned: the sequences that were.
+        """
+        rows = [row for row, sequence in enumerate(split.sequences) if sequence not in tuned]
+        if not (self.head and rows and isinstance(self.targets, Tensor)):
+            return {}
+        known = self.targets[sorted(tuned)].unique()
+
+        def counted(activations: Tensor, batch: Batch) -> Tensor:
+            """Count each text's plain words, the right ones, and the same of unknown words."""
+            targets, logits = self._reconstructed(activations, batch)
+            is_right, is_new = logits.argmax(-1) == targets, ~torch.isin(targets, known)
+            counts = torch.stack([torch.ones_like(is_new), is_right, is_new, is_new & is_right], -1)
+            return counts.reshape(len(batch.labels), -1, 4).sum(1)
+
+        size = self.run.train.batch_size
+        found = read_all(self.model, split.of(rows), self.pad, size, counted).double().sum(0)
+        words, right, new, new_right = found.tolist()
+        scores = {"reconstruction_unseen": right / words}
+        return scores | ({"reconstruction_unseen_words": new_right / new} if new else {})
+
+    def _reconstructed(self, activations: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the targets of n words, (n,) or (n, vocabulary), and the head's logits of them."""
+        assert self.head
+        if isinstance(self.targets, Tensor):
+            plain = self.targets[batch.sequences]
+            words = pooled_plain(self.model.own(activations), batch.plain, plain.shape[1])
+            return plain.flatten(), self.head(words).flatten(0, 1)
+        denoised = batch.tokens < 0
+        posterior = self.targets[(-1 - batch.tokens[denoised]).cpu().numpy()].toarray()
+        logits = self.head(activations[denoised])
+        return torch.from_numpy(posterior).to(logits), logits
+
+    def failed(self, step: int, why: str) -> RaptError:
+        """Return the error of a run that fails at a step, counted from 1."""
+        run = self.run
+        return RaptError(f"{run.cell}, seed {run.k}, step {step} of {self.steps}: {why}")
+
+
+@contextmanager
+def memory_lacks(line: RaptError) -> Iterator[None]:
+    """Raise a one-line error where memory does not suffice."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+        raise line from None
