@@ -46,7 +46,7 @@ def _beat(run: UUID, stop: threading.Event) -> None:
                 return
 
 
-class Pulse:
+class Heartbeat:
     """The last heartbeat seen of one run, timed by this machine's clock."""
 
     def __init__(self) -> None:

@@ -29,11 +29,11 @@ from ruamel.yaml import YAML
 
 from pipelines import dvc_api, graph
 from pipelines.checkout import DVC, git, worktree
-from pipelines.heartbeat import Pulse
+from pipelines.heartbeat import Heartbeat
 from pipelines.progress import console
 from pipelines.schedule import Lease
 from pipelines.slots import CommandError, Slots, Stays, Stopped
-from pipelines.worker import EXCHANGE, PAUSES, execute, patiently
+from pipelines.worker import DVC_API, PAUSES, execute, patiently
 from rapt import params, paths
 from rapt.data.config import FilesSource
 from rapt.privacy.statement import UNPROTECTED
@@ -84,7 +84,7 @@ class Desk:
         """Bring what a stage made into the cache here; False where nobody has made it yet."""
         try:
             with self._guard:
-                self._execute(stage, *EXCHANGE, "bring", stage, **self._home)
+                self._execute(stage, *DVC_API, "bring", stage, **self._home)
         except CommandError as error:
             if error.code == dvc_api.NOTHING:
                 return False
@@ -100,7 +100,7 @@ class Desk:
         if self._is_bare(stage):
             return None
         paths = [path for outs in needs.values() for path in outs]
-        self._execute(stage, *EXCHANGE, "give", *paths)
+        self._execute(stage, *DVC_API, "give", *paths)
         entries = YAML(typ="safe").load(self._path / "dvc.lock")["stages"]
         return {
             name: {
@@ -206,7 +206,7 @@ class Sides(Slots):
 
     def _ended(self, run: FlowRun) -> tuple[FlowRun, State[Any]]:
         """Wait for the end of a run, of which nothing may be heard any more."""
-        pulse = Pulse()
+        heartbeat = Heartbeat()
         with get_client(sync_client=True) as client:
             while True:
                 run = client.read_flow_run(run.id)
@@ -215,7 +215,7 @@ class Sides(Slots):
                 if self._finishing.is_set() and run.state and run.state.is_scheduled():
                     client.set_flow_run_state(run.id, Cancelling())
                     raise Stopped
-                if pulse.lost(run):
+                if heartbeat.lost(run):
                     # If it lives on, it does no harm: it writes to a folder of its own and names
                     # what it pushes by its content. The entry of the run-cache comes last.
                     client.set_flow_run_state(run.id, Crashed(message="no sign of life"))

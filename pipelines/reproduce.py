@@ -69,7 +69,7 @@ def start(plan: graph.Plan, slots: Slots, finish: Callable[[], None]) -> None:
 def _run(schedule: Schedule, slots: Slots) -> None:
     """Run the schedule's stages and then collect their outs, inside a Prefect flow."""
     with _Events(slots, schedule) as events:
-        _walk(schedule, slots, events)
+        _run_stages(schedule, slots, events)
         if events.interrupts:
             raise Stopped
         if schedule.failed:
@@ -116,7 +116,7 @@ class _Events:
         return heard
 
 
-def _walk(schedule: Schedule, slots: Slots, events: _Events) -> None:
+def _run_stages(schedule: Schedule, slots: Slots, events: _Events) -> None:
     """Run every stage whose dependencies succeeded, in the schedule's order."""
     bar = Bar(schedule)
     futures: dict[str, PrefectFuture[Outcome]] = {}

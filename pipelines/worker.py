@@ -33,7 +33,7 @@ from rapt.utils import files, process
 from rapt.utils.errors import RaptError
 
 T = TypeVar("T")
-EXCHANGE = (sys.executable, "-P", dvc_api.__file__)
+DVC_API = (sys.executable, "-P", dvc_api.__file__)
 # Seconds before each retry while a remote is unavailable: a minute and a half in all.
 PAUSES = (2, 4, 8, 16, 32, 32)
 
@@ -56,7 +56,7 @@ def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None
         remove_damaged(folder / ".dvc/cache", folder / ".rapt/cache.json")
         files.write_bytes(folder / "dvc.lock", [_lock_file(lock)])
         if needs := [out["path"] for entry in lock.values() for out in entry["outs"]]:
-            patiently(lambda: run(*EXCHANGE, "take", *needs))
+            patiently(lambda: run(*DVC_API, "take", *needs))
         # A single item: if something upstream is missing, this fails rather than making it here.
         source = git(folder, "log", "-1", "--format=%b")
 
@@ -66,7 +66,7 @@ def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None
             run(*DVC, "repro", "--single-item", stage, RAPT_COMMIT=source)
 
         reproduce()
-        patiently(lambda: run(*EXCHANGE, "send", stage))
+        patiently(lambda: run(*DVC_API, "send", stage))
 
 
 def _lock_file(stages: dict[str, Any]) -> bytes:
@@ -115,7 +115,7 @@ def _checkout(folder: Path, repository: str, commit: str) -> None:
 
 
 def execute(folder: Path, stage: str, *command: str, logs: Path, **variables: str) -> None:
-    """Run DVC or EXCHANGE in `folder` on behalf of `stage`, with a log in `logs`."""
+    """Run DVC or its API in `folder` on behalf of `stage`, with a log in `logs`."""
     step = command[len(DVC)]
     log = logs / f"{stage.replace('/', '-')}.{step}.log"
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -51,7 +51,7 @@ class Machine:
         self.run(sys.executable, "-m", "dvc", *arguments)
 
     def exchange(self, step: str, stage: str, check: bool = True) -> int:
-        return self.run(*worker.EXCHANGE, step, stage, check=check)
+        return self.run(*worker.DVC_API, step, stage, check=check)
 
     def run(self, *command: str, check: bool = True) -> int:
         home = f"RAPT_HOME={self.toy.root}"

@@ -15,7 +15,7 @@ from pipelines import heartbeat
 def test_a_run_is_lost_when_nothing_new_is_heard_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(heartbeat, "time", SimpleNamespace(monotonic=lambda: now))
-    heard = heartbeat.Pulse()
+    heard = heartbeat.Heartbeat()
 
     def lost(state: StateType, beat: int | None = None) -> bool:
         labels: dict[str, Any] = {} if beat is None else {heartbeat.LABEL: beat}

@@ -43,7 +43,7 @@ def test_an_entry_that_did_not_arrive_is_an_error(tmp_path: Path) -> None:
     toy.run(sys.executable, "-m", "dvc", "repro", "-q", "validate")
     (tmp_path / "remote").mkdir()
     (tmp_path / "remote/runs").touch()
-    send = [*worker.EXCHANGE, "send", "validate"]
+    send = [*worker.DVC_API, "send", "validate"]
     assert toy.run(*send, check=False).returncode == 1
     (tmp_path / "remote/runs").unlink()
     assert toy.run(*send, check=False).returncode == 0
