@@ -54,21 +54,23 @@ def remove_damaged(cache: Path, seen: Path) -> int:
 
 
 def forget_lost(lock: Path, cache: Path) -> None:
-    """Remove from a dvc.lock the outs of stages that lost some, so that DVC can restore them.
+    """Leave only the commands in a dvc.lock of stages that lost outs, so that DVC can restore them.
 
     Where a stage's deps match its entry, DVC looks only for that entry's outs, and reruns the stage
     if they are lost. Yet a later run, with other bytes from another processor, may be cached, and
-    every slot would run the stage anew. Without outs in the entry DVC asks the run-cache.
+    every slot would run the stage anew. Without deps in the entry DVC asks the run-cache. It also
+    reads and writes the whole file for each stage: of a fresh clone, seconds of a core each time.
     """
     yaml = YAML()  # round trip: keeps DVC's order, and makes no objects of other kinds
     content = (yaml.load(lock) if lock.exists() else None) or {}
+    stages = content.get("stages", {})
     lost = [
-        entry
-        for entry in content.get("stages", {}).values()
+        name
+        for name, entry in stages.items()
         if any(_is_lost(out, lock.parent, cache) for out in entry.get("outs", []))
     ]
-    for entry in lost:
-        del entry["outs"]
+    for name in lost:
+        stages[name] = {"cmd": stages[name]["cmd"]}  # keeps its place in the order
     if lost:
         with files.atomic(lock) as scratch:
             yaml.dump(content, scratch)

@@ -64,7 +64,7 @@ def test_an_empty_project_has_no_cache(tmp_path: Path) -> None:
     assert remove_damaged(tmp_path / "none", tmp_path / "seen.json") == 0
 
 
-def test_the_outs_of_what_is_lost_leave_the_lock(tmp_path: Path) -> None:
+def test_only_the_command_of_what_is_lost_stays_in_the_lock(tmp_path: Path) -> None:
     cache, lock = tmp_path / "cache", tmp_path / "dvc.lock"
     there = put(cache, b"there")
     (tmp_path / "uncached").touch()
@@ -72,13 +72,14 @@ def test_the_outs_of_what_is_lost_leave_the_lock(tmp_path: Path) -> None:
     outs = {"uncached": "0" * 32, "lost": "1" * 32}
     outs |= {path.name: path.parent.name + path.name for path in (there, folder)}
     stages: dict[str, dict[str, Any]] = {
-        name: {"cmd": "make", "outs": [{"path": name, "md5": md5}]} for name, md5 in outs.items()
+        name: {"cmd": "make", "deps": [], "outs": [{"path": name, "md5": md5}]}
+        for name, md5 in outs.items()
     }
     yaml = YAML(typ="safe")
     yaml.dump({"schema": "2.0", "stages": stages}, lock)
     forget_lost(lock, cache)
-    del stages["lost"]["outs"]
-    del stages[folder.name]["outs"]  # it names what is lost
+    lost = {"cmd": "make"}
+    stages |= {"lost": lost, folder.name: lost}  # this names what is lost
     assert yaml.load(lock) == {"schema": "2.0", "stages": stages}
     (tmp_path / "none").mkdir()
     forget_lost(tmp_path / "none/dvc.lock", cache)
