@@ -29,7 +29,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Add the README, the evidence and the API."""
+    """Add the README, the evidence, the API, and what sorts tables."""
     outside = [ROOT / "README.md", *(ROOT / "evidence").glob("**/*.md")]
     for path in outside:
         place = place_of(path.relative_to(ROOT).as_posix())
@@ -38,6 +38,8 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     for name in packages():
         page = f"# rapt.{name}\n\n::: rapt.{name}\n    options: {{show_root_heading: false}}\n"
         files.append(File.generated(config, f"api/{name}.md", content=page))
+    script = ROOT / "rapt/reporting/sortable.js"
+    files.append(File.generated(config, script.name, abs_src_path=str(script)))
     return files
 
 

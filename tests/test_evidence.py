@@ -47,10 +47,10 @@ def test_every_cell_says_which_code_and_machine_made_it(folder: Path) -> None:
         assert json.loads(sidecar.read_text())["commit"]
 
 
-def _leaderboard(folder: str) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+def _leaderboard(experiment: str) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
     """The rows without the local model, and those with it."""
-    with (ROOT / f"evidence/{folder}/leaderboard.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    with (ROOT / "evidence/leaderboard.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["experiment"] == experiment]
     alone, both = ([r for r in rows if r["with_local"] == str(local)] for local in (False, True))
     return alone, both
 

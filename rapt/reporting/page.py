@@ -132,9 +132,10 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
 
 @cache
 def _script() -> str:
-    """Return Vega and the page's own script, whose hash is the only one that the page allows."""
-    own = files("rapt.reporting").joinpath("report.js").read_text()
-    return _tidy(javascript_bundle("window.vegaEmbed = vegaEmbed;") + "\n" + own)
+    """Return Vega and the page's own scripts, whose hash is the only one that the page allows."""
+    here = files("rapt.reporting")
+    own = (here.joinpath(name).read_text() for name in ("report.js", "sortable.js"))
+    return _tidy("\n".join([javascript_bundle("window.vegaEmbed = vegaEmbed;"), *own]))
 
 
 @cache

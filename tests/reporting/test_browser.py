@@ -170,6 +170,20 @@ def test_tables_are_sorted_from_the_keyboard(opened: Opener) -> None:
         assert table.locator("[aria-sort]").count() == 1
 
 
+def test_tables_of_the_site_are_sorted_too(browser: Browser) -> None:
+    rows = "".join(f"<tr><td>{x} (0 to 99)</td></tr>" for x in (9.5, 63.8, 7.1))
+    page = browser.new_page()
+    page.set_content(
+        '<div class="md-typeset"><table><thead><tr><th>Accuracy</th></tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
+    )
+    page.add_script_tag(path=ROOT / "rapt/reporting/sortable.js")
+    page.get_by_role("button", name="Accuracy").click()
+    shown = [text.split()[0] for text in page.locator("tbody tr").all_inner_texts()]
+    assert shown == ["7.1", "9.5", "63.8"]
+    page.close()
+
+
 def test_what_is_missing_is_sorted_last(opened: Opener, half: Path) -> None:
     shown = "(rows, n) => rows.map(row => row.cells[n].innerText.startsWith('missing'))"
     with opened(half) as page:
