@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks import (
     edge,
     flow,
+    long_texts,
     mechanisms,
     peer,
     products,
@@ -31,6 +32,7 @@ SUBJECTS = {
     "scale": scale,
     "training": training,
     "writing": writing,
+    "long-texts": long_texts,
     "flow": flow,
     "report": report,
 }

@@ -44,7 +44,7 @@ GPU = torch.cuda.is_available()
 def run(tables: Path) -> list[Figure]:
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        _write_model(folder / "backbone")
+        write_model(folder / "backbone")
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         found = [*_writing(folder), *_training(folder)]
@@ -111,11 +111,11 @@ def _training(folder: Path) -> list[Figure]:
 
     def ours() -> None:
         torch.manual_seed(0)
-        told = _told(folder)
-        backbone, _ = load_backbone(told.backbone, None, told.frozen, writes=True)
-        model = Writer(adapt(backbone, LORA), told.train.precision)
-        trainer = Trainer(told, model, tokenizer.pad_token_id)
-        checkpoint = Checkpoint(told, device().type)
+        given = told(folder)
+        backbone, _ = load_backbone(given.backbone, None, given.frozen, writes=True)
+        model = Writer(adapt(backbone, LORA), given.train.precision)
+        trainer = Trainer(given, model, tokenizer.pad_token_id)
+        checkpoint = Checkpoint(given, device().type)
         losses["ours"] = trainer.fit(split, checkpoint)["task_loss"][-1]
         checkpoint.path.unlink()
 
@@ -123,7 +123,7 @@ def _training(folder: Path) -> list[Figure]:
         losses["plain"] = _plain(folder, split)
 
     taken = interleaved({"plain": plain, "ours": ours}, ROUNDS)
-    tokens = sum(split.lengths) * _told(folder).train.epochs
+    tokens = sum(split.lengths) * told(folder).train.epochs
     rate = tokens / float(np.median(taken["ours"]))
     return [
         figure(
@@ -141,8 +141,8 @@ def _training(folder: Path) -> list[Figure]:
 def _plain(folder: Path, split: Split) -> float:
     """Train by Transformers' Trainer, which computes the logits of every token."""
     torch.manual_seed(0)
-    told = _told(folder)
-    backbone, tokenizer = load_backbone(told.backbone, None, told.frozen, writes=True)
+    given = told(folder)
+    backbone, tokenizer = load_backbone(given.backbone, None, given.frozen, writes=True)
     config = LoraConfig(
         TaskType.CAUSAL_LM, r=LORA.r, lora_alpha=LORA.alpha, lora_dropout=LORA.dropout
     )
@@ -163,12 +163,12 @@ def _plain(folder: Path, split: Split) -> float:
         arguments = TrainingArguments(
             out,
             per_device_train_batch_size=BATCH,
-            num_train_epochs=told.train.epochs,
+            num_train_epochs=given.train.epochs,
             learning_rate=LORA.learning_rate,
-            warmup_steps=told.train.warmup,
+            warmup_steps=given.train.warmup,
             max_grad_norm=0.0,
             use_cpu=not GPU,
-            bf16=told.train.precision == "bf16",
+            bf16=given.train.precision == "bf16",
             report_to=[],
             save_strategy="no",
             logging_strategy="epoch",
@@ -208,7 +208,7 @@ def _split(tokenizer: PreTrainedTokenizerBase, *, texts: bool) -> Split:
     return tokenized(columns, tokenizer, 64)
 
 
-def _write_model(folder: Path) -> None:
+def write_model(folder: Path) -> None:
     """Write a random language model with a vocabulary as large as SmolLM2's."""
     words = [f"w{i}" for i in range(49_000)]
     special = ["<pad>", "<end>", "<unknown>"]
@@ -236,7 +236,7 @@ def _write_model(folder: Path) -> None:
     (folder.parent / "statement.json").write_text("{}")
 
 
-def _told(folder: Path) -> Run:
+def told(folder: Path) -> Run:
     return Run(
         cell="benchmark",
         release=folder,

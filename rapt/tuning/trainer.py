@@ -26,6 +26,8 @@ from rapt.utils.device import device, out_of_memory
 from rapt.utils.errors import RaptError
 from rapt.utils.progress import counter
 
+# Of a batch on the CPU at a time: who takes more memory than there is gets killed there, not told.
+TOKENS = 2048
 CURVES = ("task_loss", "reconstruction_loss", "reconstruction_accuracy")
 
 
@@ -198,14 +200,22 @@ class Trainer:
         self.schedule.step()
         return losses
 
+    def _at_a_time(self, split: Split, rows: list[int]) -> int:
+        """Return how many of these texts fit into memory side by side, as far as is known."""
+        if self.device.type != "cpu":
+            return self.micro_batch
+        longest = max(len(split.tokens[row]) for row in rows)
+        return max(1, min(self.micro_batch, TOKENS // longest))
+
     def _backward(self, split: Split, rows: list[int], step: int) -> dict[str, float]:
         """Compute the gradient of a batch's mean loss in parts, whose size does not change it."""
         self.optimizer.zero_grad()
         sums: dict[str, float] = {}
         how = self.run.reconstruction
         capped = Capped(self._learning().values(), how.cap) if how and how.cap else None
-        for start in range(0, len(rows), self.micro_batch):
-            part = rows[start : start + self.micro_batch]
+        size = self._at_a_time(split, rows)
+        for start in range(0, len(rows), size):
+            part = rows[start : start + size]
             losses = self._losses(collate(split, part, self.pad).to(self.device))
             loss, share = losses["task_loss"], len(part) / len(rows)
             if how:

@@ -1,5 +1,6 @@
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer
 
+from rapt.tuning import trainer as module
 from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.config import PromptTuning, Reconstruction, Run
-from rapt.tuning.inputs import NO_PLAIN, collate, read_split, read_targets
+from rapt.tuning.inputs import NO_PLAIN, Batch, Split, collate, read_split, read_targets
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
 from rapt.tuning.scoring import logits
 from rapt.tuning.train import train_seed
@@ -148,6 +150,29 @@ def gradients(run: Run) -> dict[str, torch.Tensor]:
     split = read_split(run.release / "seed-0/train.parquet", tokenizer, run.train.max_tokens)
     made._backward(split, [*range(8)], 0)
     return {name: w.grad for name, w in made._learning().items() if w.grad is not None}
+
+
+def test_on_the_cpu_few_tokens_are_computed_at_a_time(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all that fits; a text that is longer is computed alone. The gradient stays."""
+    monkeypatch.setattr(module, "device", lambda: torch.device("cpu"))
+    whole, sizes = gradients(run), list[tuple[int, int]]()
+
+    def recorded(split: Split, rows: Sequence[int], pad: int) -> Batch:
+        batch = collate(split, rows, pad)
+        sizes.append((batch.tokens.shape[0], batch.tokens.numel()))
+        return batch
+
+    monkeypatch.setattr(module, "collate", recorded)
+    for most, texts in ((26, 2), (10, 1)):
+        monkeypatch.setattr(module, "TOKENS", most)
+        sizes.clear()
+        parts = gradients(run)
+        assert max(rows for rows, _ in sizes) == texts and sum(rows for rows, _ in sizes) == 8
+        assert all(tokens <= most or rows == 1 for rows, tokens in sizes)
+        for name, gradient in whole.items():
+            torch.testing.assert_close(parts[name], gradient, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(("schedule", "last"), [("linear", 0.0), ("constant", 0.02)])
