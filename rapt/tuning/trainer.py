@@ -26,7 +26,7 @@ from rapt.utils.device import device, out_of_memory
 from rapt.utils.errors import RaptError
 from rapt.utils.progress import counter
 
-# Of a batch on the CPU at a time: who takes more memory than there is gets killed there, not told.
+# Of a batch on a CPU at a time: where memory lacks, the system kills the process without an error.
 TOKENS = 2048
 CURVES = ("task_loss", "reconstruction_loss", "reconstruction_accuracy")
 
