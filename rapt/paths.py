@@ -43,7 +43,7 @@ def study_release(study: str) -> Path:
 
 
 def statement(release: Path) -> Path:
-    """What a release states: its guarantee, and how it was made."""
+    """The statement of a release: its guarantee, and how it was made."""
     return release / "statement.json"
 
 

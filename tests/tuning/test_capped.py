@@ -9,7 +9,7 @@ import torch
 
 from rapt.tuning.capped import Capped
 from rapt.tuning.config import Run
-from tests.tuning.test_train import gradients
+from tests.tuning.test_trainer import gradients
 
 
 @pytest.mark.parametrize(("cap", "factor"), [(0.5, 0.25), (2.0, 1.0), (10.0, 1.0)])

@@ -1,6 +1,5 @@
 import json
 import shutil
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,33 +10,15 @@ import pytest
 import torch
 from peft import PeftModel
 from safetensors.torch import load_file
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoModel
 
-from rapt.tuning import trainer as module
-from rapt.tuning.checkpoints import Checkpoint
-from rapt.tuning.config import PromptTuning, Reconstruction, Run
-from rapt.tuning.inputs import NO_PLAIN, Batch, Split, collate, read_split, read_targets
-from rapt.tuning.model import Classifier, adapt, load, load_backbone
+from rapt.tuning.config import PromptTuning, Run
+from rapt.tuning.inputs import read_split
+from rapt.tuning.model import load, load_backbone
 from rapt.tuning.scoring import logits
 from rapt.tuning.train import train_seed
-from rapt.tuning.trainer import Trainer
 from rapt.utils import files
 from rapt.utils.errors import RaptError
-from tests.tuning.conftest import TARGETS
-
-
-def trainer(run: Run) -> Trainer:
-    torch.manual_seed(0)
-    backbone, tokenizer = load_backbone(run.backbone)
-    made = Trainer(run, Classifier(adapt(backbone, run.tuner), 2), tokenizer.pad_token_id)
-    if run.reconstruction:
-        made.reconstruct(read_targets(run.release / "seed-0/plain.parquet"), 7)
-    return made
-
-
-def weighing(run: Run, reduction: str, weight: float) -> Run:
-    told = {"head_size": 8, "weight": weight, "reduction": reduction}
-    return replace(run, reconstruction=Reconstruction.model_validate(told))
 
 
 def test_learns_both_tasks(run: Run) -> None:
@@ -100,154 +81,6 @@ def test_the_adapter_serves_without_this_project(run: Run) -> None:
     predicted = logits(load(run.adapter, run.backbone), split, tokenizer.pad_token_id, 7).argmax(1)
     accuracy = (predicted == torch.tensor(split.labels)).double().mean().item()
     assert accuracy == result.metrics["accuracy"]
-
-
-@pytest.mark.parametrize(("reduction", "share"), [("sum", 1), ("mean", 1 / 3)])
-def test_losses_are_the_definition(run: Run, reduction: str, share: float) -> None:
-    """The sum (mean) of −log p of the text's own sequence, each at its own word's activation."""
-    made = trainer(weighing(run, reduction, 1.0))
-    made.model.eval()
-    tokenizer = AutoTokenizer.from_pretrained(run.backbone)
-    split = read_split(run.release / "seed-0/train.parquet", tokenizer, run.train.max_tokens)
-    batch = collate(split, [0, 1, 2], 0)
-    rows = pq.read_table(run.release / "seed-0/train.parquet").to_pydict()
-    given = rows["sequence"][:3]
-    assert set(given) == {0, 1}
-    losses = made._losses(batch)
-    hidden = made.model.activations(batch)
-    expected, task = 0.0, 0.0
-    for b in range(3):
-        for i, target in enumerate(TARGETS[given[b]]):
-            own = [j for j, place in enumerate(split.plain[b]) if place == i]
-            logits = made.head.down(made.head.up(hidden[b, own].mean(0)))  # type: ignore[union-attr]
-            expected -= share * logits.log_softmax(0)[target].item() / 3
-        text = [j for j, own in enumerate(split.text[b]) if own]
-        logits = made.model.head(hidden[b, text].mean(0))
-        task -= logits.log_softmax(0)[split.labels[b]].item() / 3
-    assert losses["reconstruction_loss"].item() == pytest.approx(expected, rel=1e-5)
-    assert losses["task_loss"].item() == pytest.approx(task, rel=1e-5)
-
-
-def test_the_mean_is_the_sum_over_the_length(run: Run) -> None:
-    """At a weight of 1 it trains as the sum does at a weight of 1/length."""
-    curves = [
-        train_seed(weighing(run, reduction, weight)).curves
-        for reduction, weight in (("mean", 1.0), ("sum", 1 / 3))
-    ]
-    mean, total = (np.array(curve["reconstruction_loss"]) for curve in curves)
-    np.testing.assert_allclose(3 * mean, total, rtol=1e-3)
-    tasks = [curve["task_loss"] for curve in curves]
-    np.testing.assert_allclose(*tasks, rtol=1e-2)
-
-
-def gradients(run: Run) -> dict[str, torch.Tensor]:
-    """Of a first step, in parts of three texts."""
-    made = trainer(run)
-    made.model.eval()
-    made.micro_batch, made.steps = 3, 1
-    made.optimizer = torch.optim.AdamW(made.parts.parameters())
-    tokenizer = AutoTokenizer.from_pretrained(run.backbone)
-    split = read_split(run.release / "seed-0/train.parquet", tokenizer, run.train.max_tokens)
-    made._backward(split, [*range(8)], 0)
-    return {name: w.grad for name, w in made._learning().items() if w.grad is not None}
-
-
-def test_on_the_cpu_few_tokens_are_computed_at_a_time(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of all that fits; a text that is longer is computed alone. The gradient stays."""
-    monkeypatch.setattr(module, "device", lambda: torch.device("cpu"))
-    whole, sizes = gradients(run), list[tuple[int, int]]()
-
-    def recorded(split: Split, rows: Sequence[int], pad: int) -> Batch:
-        batch = collate(split, rows, pad)
-        sizes.append((batch.tokens.shape[0], batch.tokens.numel()))
-        return batch
-
-    monkeypatch.setattr(module, "collate", recorded)
-    for most, texts in ((26, 2), (10, 1)):
-        monkeypatch.setattr(module, "TOKENS", most)
-        sizes.clear()
-        parts = gradients(run)
-        assert max(rows for rows, _ in sizes) == texts and sum(rows for rows, _ in sizes) == 8
-        assert all(tokens <= most or rows == 1 for rows, tokens in sizes)
-        for name, gradient in whole.items():
-            torch.testing.assert_close(parts[name], gradient, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize(("schedule", "last"), [("linear", 0.0), ("constant", 0.02)])
-def test_the_rate_falls_or_stays(run: Run, schedule: str, last: float) -> None:
-    made = trainer(replace(run, train=run.train.model_copy(update={"schedule": schedule})))
-    tokenizer = AutoTokenizer.from_pretrained(run.backbone)
-    made.fit(read_split(run.release / "seed-0/train.parquet", tokenizer, 16), Checkpoint(run, "x"))
-    assert run.learning_rate == 0.02
-    assert made.schedule.get_last_lr() == pytest.approx([last])
-
-
-UNSEEN = ("reconstruction_unseen", "reconstruction_unseen_words")
-
-
-def test_the_reconstruction_is_scored_on_sequences_that_nothing_was_tuned_on(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A head that always names the first sequence is right on it, also where all words are new."""
-    made = trainer(run)
-    tokenizer = AutoTokenizer.from_pretrained(run.backbone)
-    split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
-    assert set(split.sequences) == {0, 1}
-    first = torch.nn.functional.one_hot(made.targets[0], 7)
-    monkeypatch.setattr(
-        made,
-        "_reconstructed",
-        lambda _, batch: (
-            made.targets[batch.sequences],
-            first.expand(len(batch.sequences), -1, -1),
-        ),
-    )
-    assert made.reconstructs(split, tuned={1}) == dict.fromkeys(UNSEEN, 1.0)
-    assert made.reconstructs(split, tuned={0})["reconstruction_unseen"] < 0.5
-    made.targets[1, 0] = made.targets[0, 0]  # a word that both have is not new
-    found = made.reconstructs(split, tuned={0})
-    assert found == {UNSEEN[0]: 1 / made.targets.shape[1], UNSEEN[1]: 0.0}
-    assert made.reconstructs(split, tuned={0, 1}) == {}
-
-
-def test_plain_tokens_without_the_objective_are_read_all_the_same(run: Run) -> None:
-    """They stand before the text and no head predicts them; without them the input is another."""
-    made = trainer(replace(run, reconstruction=None))
-    made.model.eval()
-    tokenizer = AutoTokenizer.from_pretrained(run.backbone)
-    split = read_split(run.release / "seed-0/train.parquet", tokenizer, run.train.max_tokens)
-    assert made.head is None
-    batch = collate(split, [0, 1], 0)
-    losses = made._losses(batch)
-    assert set(losses) == {"task_loss"}
-    own = batch.plain != NO_PLAIN
-    assert own.any(1).all()
-    without = replace(batch, attention=batch.attention * ~own)
-    assert made._losses(without)["task_loss"] != losses["task_loss"]
-    result = train_seed(replace(run, reconstruction=None))
-    assert set(result.curves) == {"task_loss"}
-
-
-def test_padding_changes_nothing(run: Run) -> None:
-    made = trainer(run)
-    made.model.eval()
-    tokenizer = AutoTokenizer.from_pretrained(run.backbone)
-    split = read_split(run.release / "seed-0/train.parquet", tokenizer, run.train.max_tokens)
-    split.tokens[1] += split.tokens[1][1:]  # a longer neighbour
-    for values in (split.types, split.plain, split.text):
-        values[1] += values[1][1:]  # type: ignore[operator]
-    alone, beside = collate(split, [0], 0), collate(split, [0, 1], 0)
-    logits = [made.model.classify(made.model.activations(b), b)[0] for b in (alone, beside)]
-    torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-5)
-
-
-def test_only_the_adapter_and_the_heads_learn(run: Run) -> None:
-    made = trainer(run)
-    learning = {name for name, w in made.model.named_parameters() if w.requires_grad}
-    assert all("lora_" in name or name.startswith("head.") for name in learning)
-    assert any("lora_" in name for name in learning)
 
 
 def test_a_loss_that_is_no_number_stops_the_run(run: Run) -> None:
