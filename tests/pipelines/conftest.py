@@ -93,6 +93,9 @@ text = "".join(f"{p.name} {p.read_text()}\\n" for p in sorted(Path("reports/cell
 stages.write("reports/report.txt", text)
 stages.write("reports/metrics.json", '{"cells": %d}' % len(text.splitlines()))
 """,
+    # As `dvc init` leaves them.
+    ".dvc/config": "[core]\n    analytics = false\n",
+    ".dvc/.gitignore": "/config.local\n/tmp\n/cache\n",
     ".gitignore": "__pycache__/\n.rapt/\n",
     ".dvcignore": "__pycache__/\n.rapt/\n",
     "data/.gitignore": "/*\n!.gitignore\n",
@@ -276,8 +279,6 @@ def make(root: Path, server: str, contents: dict[str, str] = FILES) -> Toy:
     (root / ".rapt").mkdir(parents=True)
     toy = Toy(root, server)
     toy.git("init", "-q")
-    toy.run(sys.executable, "-m", "dvc", "init", "-q")
-    toy.run(sys.executable, "-m", "dvc", "config", "core.analytics", "false")
     toy.commit()
     return toy
 

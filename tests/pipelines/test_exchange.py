@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from pipelines import dvc_api, worker
+from pipelines import dvc_api
+from pipelines.slots import Slot
 from tests.pipelines.conftest import FILES, Toy, make
 
 pytestmark = pytest.mark.slow  # each starts DVC several times
@@ -43,31 +44,30 @@ GIVEN = FILES | {
 
 @dataclass(frozen=True)
 class Machine:
-    """A clone with a cache of its own."""
+    """A clone with a cache of its own, and a process that runs DVC in it."""
 
     toy: Toy
+    slot: Slot
 
-    def dvc(self, *arguments: str) -> None:
-        self.run(sys.executable, "-m", "dvc", *arguments)
-
-    def exchange(self, step: str, stage: str, check: bool = True) -> int:
-        return self.run(*worker.DVC_API, step, stage, check=check)
-
-    def run(self, *command: str, check: bool = True) -> int:
-        home = f"RAPT_HOME={self.toy.root}"
-        return self.toy.run("env", home, *command, check=check).returncode
+    def dvc(self, *arguments: str, check: bool = True) -> int:
+        """Run a command of DVC or of dvc_api."""
+        log = self.toy.root / ".rapt/log"
+        self.slot.wake()
+        code = self.slot.dvc(*arguments, log=log)
+        assert not check or code == 0, log.read_text()
+        return code
 
     def send(self, stage: str, *how: str) -> None:
         """Make a stage's outs, and push them."""
         self.dvc("repro", "-q", *how, stage)
-        self.exchange("send", stage)
+        self.dvc("send", stage)
 
     def bring(self, stage: str) -> int:
         """Fetch a stage's outs, as the user's machine does, into a workspace that lacks them."""
         for folder in ("models", "reports/cells"):
             shutil.rmtree(self.toy.root / folder, ignore_errors=True)
         (self.toy.root / "dvc.lock").unlink(missing_ok=True)
-        return self.exchange("bring", stage, check=False)
+        return self.dvc("bring", stage, check=False)
 
     def made(self, name: str) -> str:
         return (self.toy.root / "models" / name / "adapter").read_text()
@@ -80,15 +80,20 @@ class Machine:
 
 
 @pytest.fixture
-def machines(tmp_path: Path) -> tuple[Machine, Machine]:
+def machines(tmp_path: Path) -> Iterator[tuple[Machine, Machine]]:
     """The user's and a worker's machine, with a remote between them."""
-    (tmp_path / "remote").mkdir()
+    remote = tmp_path / "remote"
+    remote.mkdir()
+    there = f"    remote = shared\n['remote \"shared\"']\n    url = {remote}\n"
+    config = GIVEN[".dvc/config"] + there
     found = []
     for name in ("user", "worker"):
-        machine = Machine(make(tmp_path / name, "", GIVEN))
-        machine.dvc("remote", "add", "-q", "-d", "shared", str(tmp_path / "remote"))
-        found.append(machine)
-    return found[0], found[1]
+        toy = make(tmp_path / name, "", GIVEN | {".dvc/config": config})
+        slot = Slot(toy.root, {"RAPT_HOME": str(toy.root), "RAPT_WORKERS": "1"})
+        found.append(Machine(toy, slot))
+    yield found[0], found[1]
+    for machine in found:
+        machine.slot.kill()
 
 
 def entry_of(remote: Path) -> Path:
@@ -119,7 +124,7 @@ def test_what_is_here_stays_what_counts(machines: tuple[Machine, Machine]) -> No
     user, other = machines
     for machine in machines:
         machine.dvc("repro", "-q", "train@a")
-    other.exchange("send", "train@a")
+    other.dvc("send", "train@a")
     own, sidecar = user.made("a"), user.sidecar()
     assert user.bring("train@a") == 0
     assert (user.made("a"), user.sidecar()) == (own, sidecar)
@@ -129,7 +134,7 @@ def test_no_entry_is_sent_before_its_outs(machines: tuple[Machine, Machine]) -> 
     """An entry that could not be sent is not sent with another stage, without its outs."""
     user, other = machines
     other.dvc("repro", "-q")
-    other.exchange("send", "train@b")
+    other.dvc("send", "train@b")
     assert user.bring("train@a") == dvc_api.NOTHING
     assert user.bring("train@b") == 0
     other.send("train@a", "--force")
@@ -173,7 +178,7 @@ def test_a_damaged_object_of_the_remote_is_not_used_and_goes(
     other.send("train@a")
     damage(tmp_path / "remote", kind)
     assert user.bring("train@a") == dvc_api.NOTHING
-    other.exchange("send", "train@a")  # DVC sends no object that the remote has
+    other.dvc("send", "train@a")  # DVC sends no object that the remote has
     assert user.bring("train@a") == 0
     assert user.made("a") == other.made("a")
 
@@ -184,15 +189,15 @@ def test_a_damaged_need_is_not_taken_and_goes(
 ) -> None:
     user, other = machines
     user.dvc("repro", "-q", "train@a")
-    user.exchange("give", "models/a")
+    user.dvc("give", "models/a")
     damage(tmp_path / "remote", kind)
     shutil.copy(user.toy.root / "dvc.lock", other.toy.root)
-    assert other.exchange("take", "models/a", check=False) == 1
-    user.exchange("give", "models/a")
-    other.exchange("take", "models/a")
+    assert other.dvc("take", "models/a", check=False) == 1
+    user.dvc("give", "models/a")
+    other.dvc("take", "models/a")
     assert user.made("a") == other.made("a")
     damage(tmp_path / "remote", "folder")
-    user.exchange("give", "models/a")  # DVC reads the folder there, and then sends nothing
+    user.dvc("give", "models/a")  # DVC reads the folder there, and then sends nothing
 
 
 def damage(remote: Path, kind: str) -> None:
@@ -211,7 +216,7 @@ def test_a_folder_that_is_away_is_no_empty_remote(
     user, other = machines
     for machine in machines:
         machine.dvc("repro", "-q", "train@a")
-    other.exchange("send", "train@a")
+    other.dvc("send", "train@a")
     user.lose_objects()
     (tmp_path / "remote").rename(tmp_path / "away")
     assert user.bring("train@a") == 1
