@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import pytest
+
+from pipelines.repair_locks import repair
 from tests.conftest import ROOT
 
 
@@ -28,6 +33,25 @@ def test_a_record_that_was_cut_off(tmp_path: Path) -> None:
     assert (mended.returncode, mended.stdout, mended.stderr) == (0, "", "")
     assert run(tmp_path, *dvc, "repro").returncode == 0
     assert (tmp_path / "out").read_text() == "1\n"
+
+
+@pytest.mark.parametrize("seconds", [-5, 5])
+def test_a_number_that_another_process_has_since(tmp_path: Path, seconds: int) -> None:
+    """A process that is younger than the record did not write it."""
+    for command in (("git", "init", "-q"), (sys.executable, "-m", "dvc", "init", "-q")):
+        assert run(tmp_path, *command).returncode == 0
+    record, other = tmp_path / ".dvc/tmp/rwlock", subprocess.Popen(["sleep", "600"])
+    try:
+        held = {"pid": other.pid, "cmd": "dvc repro"}
+        record.write_text(json.dumps({"write": {"out": held}, "read": {"dep": [held]}}))
+        written = time.time() + seconds
+        os.utime(record, (written, written))
+        assert repair(tmp_path) == ({other.pid} if seconds > 0 else set())
+        kept = json.loads(record.read_text())
+        assert [bool(kept["write"]), bool(kept["read"]["dep"])] == [seconds > 0] * 2
+    finally:
+        other.kill()
+        other.wait()
 
 
 def test_no_project_is_one_line(tmp_path: Path) -> None:
