@@ -10,6 +10,7 @@ import subprocess
 import sys
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -109,10 +110,17 @@ def test_readme_begins_with_ones_own_data(demo: Workspace, tmp_path: Path) -> No
     (mine.path / "reviews.csv").write_text("\n".join(("review,stars", *rows)) + "\n")
     for line in shown("Your own data"):
         mine.shell(line)
-    mine.edit(few_draws)
+    mine.edit(quickly)
     mine.run(sys.executable, "-m", "pipelines", "--slots", "2")
     page = mine.read("reports/report.html")
     assert "reviews · minilm · lora" in page and "A sample of the rows" not in page
+
+
+def quickly(params: dict[str, Any]) -> None:
+    """What was written, at reduced size."""
+    few_draws(params)
+    params["seeds"] = 1
+    params.setdefault("train", {})["epochs"] = 1
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A plain `dvc repro`, killed and taken up: the bytes of the flow."""
+"""Training in a plain `dvc repro`, killed and taken up: the bytes of the flow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.end_to_end.conftest import Workspace, reduced
+from tests.end_to_end.conftest import Workspace
 
 pytestmark = pytest.mark.slow
 
@@ -57,23 +57,18 @@ def gone(processes: list[psutil.Process]) -> bool:
     return not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
 
 
+# The flow made all that lies there. `--force` makes the trained cells again, from no cache.
+TRAIN = ("repro", "--quiet", "--force", "--single-item", "train")
+
+
 # That a stage alone dies, or both, has tests in tests/pipelines/test_faults.py.
-def test_a_killed_plain_repro_completes_with_the_bytes_of_the_flow(
-    built: Workspace, tmp_path: Path
-) -> None:
-    workspace = Workspace(tmp_path, reduced)
-    dvc = workspace.popen(
-        sys.executable,
-        "-m",
-        "dvc",
-        "repro",
-        "-q",
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+def test_a_killed_plain_repro_completes_with_the_bytes_of_the_flow(demo: Workspace) -> None:
+    flowed = demo.read("dvc.lock")
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    dvc = demo.popen(sys.executable, "-m", "dvc", *TRAIN, **quiet)
     try:
         wait_for_stage(dvc, "train")
-        checkpoint = wait_for_checkpoint(workspace)
+        checkpoint = wait_for_checkpoint(demo)
         family = below(dvc.pid)
         assert len(family) > 1
         dvc.kill()
@@ -86,9 +81,9 @@ def test_a_killed_plain_repro_completes_with_the_bytes_of_the_flow(
     # The next start takes it up: it says so where the checkpoint is damaged.
     whole = checkpoint.read_bytes()
     checkpoint.write_bytes(whole[:-1])
-    assert "got a damaged checkpoint of step" in workspace.dvc("repro", fails=True)
+    assert "got a damaged checkpoint of step" in demo.dvc(*TRAIN, fails=True)
     checkpoint.write_bytes(whole)
-    workspace.dvc("repro", "-q")
+    demo.dvc(*TRAIN)
     assert not checkpoint.exists()
-    assert workspace.read("dvc.lock") == built.read("dvc.lock")
-    assert "up to date" in workspace.dvc("repro")
+    assert demo.read("dvc.lock") == flowed
+    assert "up to date" in demo.dvc("repro")
