@@ -10,7 +10,7 @@ import pytest
 
 from pipelines import graph
 from rapt.utils.errors import RaptError
-from tests.pipelines.conftest import SIDES, make
+from tests.pipelines.conftest import FILES, SIDES, make
 from tests.pipelines.machines import CELLS
 
 
@@ -51,7 +51,7 @@ stages:
     outs: ["models/${key}"]
 """
     tuners = "tuners: {lora: {type: lora, r: 4}, words: {type: tfidf}, bag: tfidf}\n"
-    toy = make(tmp_path, "", {"dvc.yaml": stages, "params.yaml": tuners})
+    toy = make(tmp_path, "", FILES | {"dvc.yaml": stages, "params.yaml": tuners})
     monkeypatch.chdir(toy.root)
     wanted = {name: stage.gpu for name, stage in graph.plan(toy.root).items()}
     assert wanted == {"train@lora": True, "train@words": False, "train@bag": False}
