@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections import Counter
 
@@ -56,29 +57,6 @@ def test_what_dies_is_started_again_and_what_fails_at_the_next_start(
     assert machines.toy.names() == sorted([*began, "train-2-b"])
 
 
-def test_ctrl_c_does_not_wait_for_runs_that_no_worker_has_begun(machines: Machines) -> None:
-    flow = machines.start()
-    wait_until(lambda: waiting(machines) > 0, 240)
-    os.killpg(flow.pid, signal.SIGINT)
-    output = flow.communicate(timeout=60)[0]
-    assert flow.returncode == 1
-    assert output.strip().splitlines()[-1].startswith("interrupted")
-    assert "Traceback" not in output
-    assert waiting(machines) == 0
-    assert machines.ran_on("worker") == []
-
-
-def waiting(machines: Machines) -> int:
-    """Count the runs of this flow that wait for a worker."""
-    ours = str(machines.folder / "shared.git")
-    with (
-        temporary_settings({PREFECT_API_URL: machines.toy.server}),
-        get_client(sync_client=True) as client,
-    ):
-        runs = [r for r in client.read_flow_runs() if r.parameters.get("repository") == ours]
-    return sum(run.state is not None and run.state.is_scheduled() for run in runs)
-
-
 def test_a_run_of_a_machine_that_is_silent_is_started_on_another(
     machines: Machines, serial: dict[str, str]
 ) -> None:
@@ -103,19 +81,22 @@ def test_a_run_of_a_machine_that_is_silent_is_started_on_another(
 def test_the_next_start_completes_what_was_broken_off(
     machines: Machines, serial: dict[str, str]
 ) -> None:
-    """Interrupted by Ctrl-C, twice, then by the death of all machines."""
-    started = machines.add_worker("one")
+    """Interrupted by Ctrl-C before a worker begins, twice while one runs, then by all deaths."""
     flag = machines.toy.flag("wait-train-1-a")
+    flow = machines.start()
+    wait_until(lambda: waiting(machines) > 0, 240)
+    os.killpg(flow.pid, signal.SIGINT)
+    interrupted(flow, 60)
+    assert waiting(machines) == 0
+
+    started = machines.add_worker("one")
     flow = machines.start()
     wait_until(lambda: "train-1-a" in machines.toy.names(), 240)
     stage = machines.process_of("train-1-a")
     for _ in range(2):
         os.killpg(flow.pid, signal.SIGINT)
         time.sleep(0.5)  # two signals that are pending at once become one
-    output = flow.communicate(timeout=120)[0]
-    assert flow.returncode == 1
-    assert output.strip().splitlines()[-1].startswith("interrupted")
-    assert "Traceback" not in output
+    interrupted(flow, 120)
     assert machines.toy.git("ls-remote", "origin") == ""
     assert machines.toy.leftovers() == []
     wait_until(lambda: not alive(stage.pid), 120)
@@ -138,3 +119,21 @@ def test_the_next_start_completes_what_was_broken_off(
     assert set(twice) <= set(EVERY_STAGE) - set(PROVIDER)
     assert twice.total() <= 4
     assert machines.toy.git("ls-remote", "origin") == ""
+
+
+def interrupted(flow: subprocess.Popen[str], seconds: float) -> None:
+    output = flow.communicate(timeout=seconds)[0]
+    assert flow.returncode == 1
+    assert output.strip().splitlines()[-1].startswith("interrupted")
+    assert "Traceback" not in output
+
+
+def waiting(machines: Machines) -> int:
+    """Count the runs of this flow that wait for a worker."""
+    ours = str(machines.folder / "shared.git")
+    with (
+        temporary_settings({PREFECT_API_URL: machines.toy.server}),
+        get_client(sync_client=True) as client,
+    ):
+        runs = [r for r in client.read_flow_runs() if r.parameters.get("repository") == ours]
+    return sum(run.state is not None and run.state.is_scheduled() for run in runs)
