@@ -48,6 +48,13 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingTable:
     return EmbeddingTable(folder)
 
 
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    if not SHARED.is_dir():  # it lies beside the project in development and CI, not at a user's
+        pytest.skip("needs the real data sets of ../shared/data")
+    return SHARED
+
+
 @pytest.fixture(autouse=True)
 def own_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep tests away from the user's own ledger."""

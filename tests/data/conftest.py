@@ -10,7 +10,6 @@ import pytest
 
 from rapt.data.config import Task
 from rapt.data.prepare import Prepared
-from tests.conftest import SHARED
 
 MakeTask = Callable[..., Task]
 
@@ -20,13 +19,6 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RAPT_HOME", raising=False)
     return tmp_path
-
-
-@pytest.fixture(scope="session")
-def shared() -> Path:
-    if not SHARED.is_dir():  # it lies beside the project in development and CI, not at a user's
-        pytest.skip("needs the real data sets of ../shared/data")
-    return SHARED
 
 
 def make_task(files: dict[str, str], type: str = "csv", **changes: Any) -> Task:

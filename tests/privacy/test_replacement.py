@@ -28,7 +28,6 @@ from rapt.text.embeddings import build_table
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagged import Tagged
 from rapt.text.tagging import Tagger
-from tests.conftest import SHARED
 
 PAPER = ("paper",)
 TINY = ("noun", "verb")
@@ -123,13 +122,11 @@ def test_of_an_english_table_there_are_eight_kinds(minilm: EmbeddingTable) -> No
 
 
 @pytest.fixture(scope="module")
-def corpora() -> dict[str, list[Tagged]]:
+def corpora(shared: Path) -> dict[str, list[Tagged]]:
     """300 texts each of film reviews, happy moments and questions."""
-    if not SHARED.is_dir():
-        pytest.skip("needs the real data sets of ../shared/data")
     tagger, tagged = Tagger(TAGGER), {}
     for name, (split, column) in CORPORA.items():
-        texts = pq.read_table(Path(SHARED, name, f"{split}.parquet"))[column].to_pylist()
+        texts = pq.read_table(Path(shared, name, f"{split}.parquet"))[column].to_pylist()
         chosen = np.random.default_rng(0).permutation(len(texts))[:300]
         tagged[name] = list(tagger.texts(texts[at] for at in chosen))
     return tagged
