@@ -12,7 +12,6 @@ import pytest
 from rapt.analysis import written
 from rapt.data.triples import source, words_alone
 from rapt.utils import files
-from tests.data.conftest import shared as shared
 
 REFERENCES = [["The cat sat on the mat .", "A cat was on the mat ."], ["It is a dog ."]]
 

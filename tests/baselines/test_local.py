@@ -13,7 +13,6 @@ from rapt.baselines import local
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from rapt.utils.errors import RaptError
-from tests.data.conftest import shared as shared
 
 FALSE_ALARM = 1e-6
 NAMES = {"tf-idf", "embeddings", "both"}

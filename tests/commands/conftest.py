@@ -1,4 +1,3 @@
-"""A folder of one's own, and the real data sets."""
+"""A folder of one's own."""
 
-from tests.data.conftest import shared as shared
 from tests.data.conftest import workspace as workspace

@@ -22,7 +22,6 @@ from rapt.text.tagged import NOTHING, Tagged
 from rapt.text.tagging import Tagger
 from rapt.utils import files
 from rapt.utils.errors import RaptError
-from tests.data.conftest import shared as shared
 
 SOURCE = "Aarhus Airport | cityServed | Aarhus, Denmark && Aarhus Airport | runways | 2"
 
