@@ -62,6 +62,12 @@ def test_online_beats_offline_and_offline_a_threshold_for_all(shadows: int) -> N
     assert auc(shadows, False, 2.0) > auc(shadows, None, 2.0) + 0.05
 
 
+def test_with_few_shadows_a_small_gain_is_told_better_offline() -> None:
+    """Four shadows that knew the text estimate its gain too badly: often with the wrong sign."""
+    assert auc(8, False, 0.5) > auc(8, True, 0.5) + 0.01
+    assert auc(128, False, 0.5) < auc(128, True, 0.5) + 0.005
+
+
 @pytest.mark.parametrize("online", [False, True])
 @pytest.mark.parametrize("shadows", [4, 128])
 def test_where_nothing_is_learnt_nothing_is_told(shadows: int, online: bool) -> None:
