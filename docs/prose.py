@@ -3,7 +3,7 @@
 A sentence has at most 25 words. A page's abbreviations are in docs/glossary.md. docs/prose.yaml
 lists phrases that are not used. Code counts as one word, a link's address as none. Of Python files
 the docstrings, all strings of five words and more, and the comments are checked. Of YAML files and
-the Makefile it is the comments.
+the Makefile it is the comments and `desc`; of HTML templates the text between tags.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parents[1]
 MOST_WORDS = 25
-SUFFIXES = {".md", ".py", ".yaml"}
+SUFFIXES = {".md", ".py", ".yaml", ".html"}
 WHAT = "a docstring begins with “What”"
 
 RULES = YAML(typ="safe").load(ROOT / "docs/prose.yaml")
@@ -28,6 +28,11 @@ KNOWN = set(RULES["abbreviations"].split())
 ABBREVIATION = re.compile(r"(?<![\w/.-])[A-Z][A-Z0-9]*[A-Z][A-Z0-9]*(?![\w/])")
 # Adjacent lines of comments, or a comment after code. More spaces begin a line of code.
 COMMENT = re.compile(r"(?:^[ \t]*# (?! |yaml-).*\n?)+|(?<=\S)[ \t]+# .*", re.MULTILINE)
+DESC = re.compile(r"^ *desc: (.+)", re.MULTILINE)  # what a stage of DVC is for
+# Of a template: no text, a value, the text between tags.
+NO_TEXT = re.compile(r"<!--.*?-->|<(script|style)\b.*?</\1>|{%.*?%}", re.DOTALL)
+VALUE = re.compile(r"{{.*?}}", re.DOTALL)
+BETWEEN_TAGS = re.compile(r"(?:^|>)([^<>]*\w[^<>]*)")
 # A stop, then a space and the start of another sentence; not after an initial or a shortened word.
 END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\bal)(?<!\bcf)(?<!\bvs)[.!?][”\")]*\s+(?=\S)")
 
@@ -46,7 +51,7 @@ class Finding(NamedTuple):
 def check(path: Path) -> list[Finding]:
     """Check one file."""
     source = path.read_text(encoding="utf-8")
-    passages = list((markdown if path.suffix == ".md" else comments)(source))
+    passages = list({".md": markdown, ".html": template}.get(path.suffix, comments)(source))
     if path.suffix == ".py":
         passages += python(source)
     name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
@@ -117,10 +122,20 @@ def _plain(text: str) -> str:
 
 
 def comments(source: str) -> Iterator[tuple[int, str]]:
-    """The comments, with their lines."""
+    """The comments and descriptions, with their lines."""
     for found in COMMENT.finditer(source):
         text = re.sub(r"^[ \t]*# ", "", found[0], flags=re.MULTILINE)
         yield source.count("\n", 0, found.start()) + 1, " ".join(text.split())
+    for found in DESC.finditer(source):
+        yield source.count("\n", 0, found.start()) + 1, found[1]
+
+
+def template(source: str) -> Iterator[tuple[int, str]]:
+    """The text between a template's tags, with its lines; a value is a word."""
+    source = NO_TEXT.sub(lambda m: "<>" + "\n" * m[0].count("\n"), source)
+    source = VALUE.sub(lambda m: "`x`" + "\n" * m[0].count("\n"), source)
+    for found in BETWEEN_TAGS.finditer(source):
+        yield source.count("\n", 0, found.start(1)) + 1, " ".join(found[1].split())
 
 
 def python(source: str) -> Iterator[tuple[int, str]]:

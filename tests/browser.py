@@ -12,9 +12,9 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
 PHONE, DESKTOP = (390, 844), (1280, 900)
-# Of a table's rows that differ in their words and in ids and links alone, the first stays: axe
-# takes a minute and more for thousands of cells that are marked up alike. An empty cell differs
-# from one with words, and so does another style.
+# Of rows that differ in words, ids and links alone, the first of a table stays: axe takes a minute
+# and more for thousands of cells of one markup. An empty cell differs from one with words, and so
+# does another style.
 ONE_ROW_OF_EACH_FORM = r"""
 document.querySelectorAll('table').forEach(table => {
   const seen = new Set();

@@ -1,4 +1,4 @@
-"""The locks are complete and hold nothing else: pip installs them without looking for more."""
+"""The locks are complete and hold nothing else: pip resolves nothing."""
 
 from __future__ import annotations
 

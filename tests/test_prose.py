@@ -49,6 +49,19 @@ def test_faults_of_a_page_are_found(page: str, faults: list[str], tmp_path: Path
 
 
 @pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("dvc.yaml", "stages:\n  a:\n    desc: We utilise it\n"),
+        ("page.html", "<p title=x>{% if a %}<b>We</b> utilise {{ it }}{% endif %}.</p>"),
+        ("page.html", "<p>" + "word " * 24 + "{{ a }} {{ b }}.</p>"),
+    ],
+)
+def test_a_fault_elsewhere_is_found(name: str, content: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content)
+    assert len(PROSE["check"](tmp_path / name)) == 1
+
+
+@pytest.mark.parametrize(
     ("code", "fault"),
     [
         ('def f():\n    """What it does."""\n', "a docstring begins"),

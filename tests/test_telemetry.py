@@ -1,7 +1,7 @@
 """No telemetry leaves: each tool's own word on it, with what this repository commits.
 
-Every question is asked in a fresh process whose environment says nothing, and does not look like
-CI or a test, where several tools keep quiet by themselves.
+Every question is asked in a fresh process. Its environment says nothing and does not look like CI
+or a test, where several tools keep quiet by themselves.
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ def test_an_auc_is_held_as_often_as_it_says(distance: float, seeds: int) -> None
     """At an AUC of 0.5 (nothing to tell) and of 0.76: 1,000 samples of 60 members, 40 others.
 
     A text's scores of several seeds have half of their variance in common. At 1e-6 each the
-    coverage is compared with 92 %, and of one seed with 98 %: beside the texts the seeds are
-    counted on top, which errs towards a wide interval.
+    coverage is compared with 92 %, and of one seed with 98 %. The seeds are counted on top of the
+    texts, which errs towards a wide interval.
     """
     rng, held, samples = np.random.default_rng(0), 0, 1000
     true = norm.cdf(distance / np.sqrt(2))

@@ -117,7 +117,7 @@ def test_readme_begins_with_ones_own_data(demo: Workspace, tmp_path: Path) -> No
 
 
 def quickly(params: dict[str, Any]) -> None:
-    """What was written, at reduced size."""
+    """Reduce the size of the params that were written."""
     few_draws(params)
     params["seeds"] = 1
     params.setdefault("train", {})["epochs"] = 1

@@ -147,8 +147,8 @@ def test_chance_draws_of_many_words_outweigh_no_word_itself() -> None:
 def test_few_draws_take_no_word_from_itself() -> None:
     """y stays itself in 2 of 20 draws, the others give 18 words; f leads to y in 12 of 1,000.
 
-    f is 10 times as frequent: 0.12. y has 0.1 and its part of what no draw met, 0.81 · 2/39, that
-    is 0.14; with D = 0.9 taken off its own draws, too, 0.10.
+    f is 10 times as frequent: 0.12. y has 0.1 and its part of what no draw met, 0.81 · 2/39: that
+    is 0.14. With D = 0.9 taken off its own draws, too, it would be 0.10.
     """
     counts = np.zeros((2, 20), np.int64)
     counts[0] = [2, 0, *[1] * 18]

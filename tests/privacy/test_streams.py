@@ -1,4 +1,4 @@
-"""Streams repeat where they should and nowhere else."""
+"""Equal keys give equal streams, other keys other ones."""
 
 from __future__ import annotations
 

@@ -215,6 +215,6 @@ def test_nothing_kept_of_a_text_grows(pct2t: TextPrivatizer) -> None:
 @pytest.mark.slow
 def test_memory_stays_flat(pct2t: TextPrivatizer) -> None:
     # Kept words are 4 MiB a round and more (seen). What an allocator keeps comes in single
-    # steps, of which a process that ran other tests has some: a leak is what no round is without.
+    # steps, and a process that ran other tests has some of them. A leak shows in each round.
     rounds = [_unseen(pct2t, 60_000, letter) for letter in "abcd"]
     assert min(after - before for before, after in pairwise(rounds)) < 3

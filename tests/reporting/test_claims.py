@@ -227,7 +227,7 @@ def families(more: float, of_all: bool, count: int = 400) -> list[list[Verdict]]
     """Judge families of four claims on kept scores, and four on five seeds alone.
 
     The last of the four on scores, or all claims, have an effect. Each text is easy or hard for
-    both sides, and the accuracy of each of the three seeds of a side has a sd of two points.
+    both sides. A side has three seeds, whose accuracy has a sd of two points.
     """
     rng, found = np.random.default_rng(0), []
     for _ in range(count):
