@@ -68,9 +68,11 @@ def _read(file: str) -> Any:
 
 
 def _of_list(items: list[Any], key: str) -> Any:
-    """The item at a place, or the value of a benchmark's figure."""
+    """The item at a place, a value of each seed, or the value of a benchmark's figure."""
     if key.isdecimal():
         return items[int(key)]
+    if key in items[0]:
+        return [item[key] for item in items]
     (value,) = (figure["value"] for figure in items if figure["name"] == key)
     return value
 
