@@ -55,7 +55,7 @@ def intervals(seeds: Sequence[Scores]) -> dict[str, tuple[float, float]]:
 
 
 def successes(seeds: Sequence[Scores], examples: Sequence[str]) -> dict[str, Successes]:
-    """Collect what each text has of the metrics that empirical privacy is 1 minus of."""
+    """Collect each text's results of the metrics whose complement is an empirical privacy."""
     names = seeds[0].complements.values()
     return {n: Successes(examples, np.array([seed.ratios[n] for seed in seeds])) for n in names}
 

@@ -37,5 +37,5 @@ def are_in(text: str | None) -> bool:
 
 
 def _printed(text: str) -> str:
-    """Return a text without what is not printed, as a word of nothing else is none."""
+    """Remove the characters that are not printed: a word of these alone is no word."""
     return "".join(character for character in text if character.isprintable())

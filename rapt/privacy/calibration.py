@@ -51,7 +51,11 @@ class Curve:
         return 1 - self.kept(eta) / self.draws
 
     def largest(self, holds: Callable[[float], bool]) -> float:
-        """The last of `etas` for which something holds that holds for all η below, by bisection."""
+        """Return the largest of `etas` for which `holds`, which is true up to some η and not above.
+
+        Returns:
+            0: it is true for none of them; inf: for all.
+        """
         count = bisect_left(self.etas, True, key=lambda eta: not holds(float(eta)))
         if count == 0:
             return 0.0

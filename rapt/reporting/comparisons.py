@@ -31,9 +31,10 @@ class Pair(NamedTuple):
     metric: str = "accuracy"
 
     def over(self, seeds: Sequence[int]) -> NDArray[np.float64] | None:
-        """Return by how much `more` is right more often about each text, (seeds, texts).
+        """Return for each seed and text how often `more` is right minus how often `less` is.
 
-        None: the result of each text is not kept, or is that of other texts.
+        Returns:
+            (seeds, texts); None: a cell kept no results of single texts, or has other texts.
         """
         examples, rights = [], []
         for cell in (self.more, self.less):

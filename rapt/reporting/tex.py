@@ -56,7 +56,7 @@ def to_tex(header: Sequence[str], rows: Sequence[Sequence[str]], *, above: str, 
 
 
 def _shown(character: str) -> str:
-    """As LaTeX writes it; what it cannot is named, as U+4E2D."""
+    """Return a character as LaTeX writes it, or its code (U+4E2D) if LaTeX cannot."""
     written = character.translate(SPECIAL)
     if character.isascii() or written != character or character in KNOWN:
         return written

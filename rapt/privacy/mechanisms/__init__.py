@@ -64,7 +64,7 @@ def mechanism(type: str, **given: Any) -> Mechanism:
 
 
 def word_mechanism(type: str, **given: Any) -> WordMechanism:
-    """The same, of those that release words.
+    """Return a mechanism of words, by its type.
 
     Raises:
         RaptError: as `mechanism`, or it releases vectors.
@@ -73,7 +73,7 @@ def word_mechanism(type: str, **given: Any) -> WordMechanism:
 
 
 def wordwise_mechanism(type: str, **given: Any) -> Wordwise:
-    """The same, of those that release words or a vector for each word.
+    """Return a mechanism of words or of a vector for each word, by its type.
 
     Raises:
         RaptError: as `mechanism`, or it releases one vector for a text.
