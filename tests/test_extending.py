@@ -132,7 +132,7 @@ def test_the_attack_reads_a_release_of_the_mechanism(experiment: params.Params) 
     assert statement["claim"]["proof"] == ["acme/proof.md"]
     invert.main("frequent", "mine", "response", "3")
     cell = files.read_json("reports/cells/invert/frequent-mine-response-3.json")
-    assert 0 < cell["metrics"]["accuracy"]["mean"] <= cell["floors"]["majority"]
+    assert 0 < cell["metrics"]["accuracy"]["mean"] <= cell["baselines"]["majority"]
 
 
 def test_the_tuner_trains_and_its_adapter_is_loaded(

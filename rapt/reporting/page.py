@@ -55,7 +55,10 @@ class Overview:
     def knowledge(self) -> dict[str, str]:
         """The attacker's knowledge beside the release, by attack, for attacks with results."""
         ran = [row for row in self._all if row.empirical_privacy is not None]
-        return {row.attack: row.knows + (f"; {row.given}" if row.given else "") for row in ran}
+        return {
+            row.attack: row.attacker_knowledge + (f"; {row.given}" if row.given else "")
+            for row in ran
+        }
 
     def clean(self, group: tuple[str, str, str]) -> float | None:
         """Return an attack's empirical privacy on clean text; None: it has not run there."""

@@ -32,7 +32,7 @@ class Privacy:
     task: str
     target: str
     # The attacker's knowledge beside the release.
-    knows: str
+    attacker_knowledge: str
     # The attacker's input beyond a release and public knowledge; None: none.
     given: str | None
     # The attacked adapter's; None: the release is attacked.
@@ -77,7 +77,7 @@ class Privacy:
     squared_error: float | None
     squared_error_low: float | None
     squared_error_high: float | None
-    squared_error_floor: float | None
+    squared_error_baseline: float | None
     clean_squared_error: float | None
     command: str
     # What it gets right of each text; None: not kept.
@@ -273,7 +273,7 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         cell=cell.plan.cell,
         **{"backbone": None, "tuner": None, **cell.factors},  # type: ignore[arg-type]
         target=target.name,
-        knows="; ".join([attack.attacker_knowledge, *_texts_read(attack, cell)]),
+        attacker_knowledge="; ".join([attack.attacker_knowledge, *_texts_read(attack, cell)]),
         given=attack.given,
         protection=cell.protection,
         **parts("empirical_privacy", empirical, "sd", *ENDS),
@@ -290,7 +290,7 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         broken=broken,
         accuracy_ceiling=cell.upper_bound(target.accuracy),
         **parts("squared_error", cell.metric("squared_error"), *ENDS),
-        squared_error_floor=cell.baseline("squared_error"),
+        squared_error_baseline=cell.baseline("squared_error"),
         clean_squared_error=mean(clean.metric("squared_error")) if clean else None,
         command=cell.plan.command,
         texts=cell.successes.get(target.accuracy),

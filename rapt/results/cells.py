@@ -22,7 +22,7 @@ from pydantic import (
 from rapt import paths
 from rapt.utils import files
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 class _Part(BaseModel):
@@ -71,9 +71,9 @@ class CellResult(_Part):
     factors: dict[str, str]
     protection: str
     metrics: dict[str, Metric]
-    baselines: dict[str, float] = Field(alias="floors")
+    baselines: dict[str, float]
     # Cells of earlier versions, as in evidence/, have none.
-    upper_bounds: dict[str, float] = Field({}, alias="ceilings")
+    upper_bounds: dict[str, float] = {}
     counts: dict[str, int]
     seeds: list[SeedResult]
 

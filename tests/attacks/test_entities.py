@@ -54,7 +54,7 @@ def test_metrics_are_those_of_seqeval() -> None:
         assert found["empirical_privacy"] == 1 - found["f1"]
 
 
-def test_the_floor_is_the_best_of_who_does_not_look() -> None:
+def test_the_baseline_is_the_best_constant_answer() -> None:
     for seed in range(20):
         truth = tags(seed)
         same = [[[f"B-{kind}"] * len(text) for text in truth] for kind in ("PER", "LOC")]

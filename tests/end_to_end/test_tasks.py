@@ -86,7 +86,7 @@ def test_tasks_switched_by_params_alone_run_through(built: Workspace, tmp_path: 
     assert cell["counts"] == {"train": 60, "test": 40}
     assert 0 < cell["metrics"]["accuracy"]["mean"] <= 1
     answered = json.loads(workspace.read("reports/cells/study/questions.json"))
-    assert answered["floors"]["chance"] == 0.25
+    assert answered["baselines"]["chance"] == 0.25
     assert 0 <= answered["metrics"]["exact_match"]["mean"] <= 1
     assert answered["counts"] == {"train": 60, "test": 50}
     contract = json.loads(workspace.read("models/adapters/questions/seed-0/rapt.json"))

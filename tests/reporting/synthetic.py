@@ -75,14 +75,14 @@ def write_cell(cell: PlannedCell, **changes: Any) -> dict[str, Any]:
     seeds = [{"seed": k, **_seed(cell, kept, k)} for k in range(SEEDS)]
     names = seeds[0]["metrics"]
     content = {
-        "schema": 1,
+        "schema": 2,
         "kind": cell.kind,
         "cell": cell.cell,
         "factors": cell.factors,
         "protection": protection(cell.factors["eta"]),
         "metrics": {name: _metric(cell, [s["metrics"][name] for s in seeds]) for name in names},
-        "floors": _floors(cell),
-        "ceilings": {"accuracy_protected": 0.95} if cell.stage == "invert-channel" else {},
+        "baselines": _baselines(cell),
+        "upper_bounds": {"accuracy_protected": 0.95} if cell.stage == "invert-channel" else {},
         # Half of an inversion's words are protected, see `_seed`.
         "counts": {"train": 1000, "test": 500, "protected": 500, "words": 1000, "others": 500},
         "seeds": seeds,
@@ -117,8 +117,14 @@ def write_predictions(p: Params, rights: dict[str, float]) -> None:
 def break_attack(clean: PlannedCell) -> None:
     """An attack's cell on clean text, a little above its baseline and not beyond chance."""
     content = write_cell(clean)
-    (floor,) = (v for name, v in content["floors"].items() if not name.startswith("tpr"))
-    weak = {"mean": floor + 0.01, "sd": 0.0, "n": SEEDS, "low": floor - 0.02, "high": floor + 0.04}
+    (baseline,) = (v for name, v in content["baselines"].items() if not name.startswith("tpr"))
+    weak = {
+        "mean": baseline + 0.01,
+        "sd": 0.0,
+        "n": SEEDS,
+        "low": baseline - 0.02,
+        "high": baseline + 0.04,
+    }
     write_cell(clean, metrics=dict.fromkeys(content["metrics"], weak))
 
 
@@ -129,7 +135,7 @@ def _metric(cell: PlannedCell, values: list[float]) -> dict[str, float | int | N
     return found
 
 
-def _floors(cell: PlannedCell) -> dict[str, float]:
+def _baselines(cell: PlannedCell) -> dict[str, float]:
     match cell.kind:
         case "invert":
             return {"majority": 0.04 if cell.factors["method"] == "pct2t" else 0.06}

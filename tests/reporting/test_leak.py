@@ -64,7 +64,7 @@ def test_a_mechanism_that_keeps_every_tenth_word_is_noticed(
                 left = known_share | dict.fromkeys(("mean", "low", "high"), 1 - share)
                 metrics = {"accuracy": known_share, "accuracy_protected": known_share}
                 synthetic.write_cell(
-                    cell, metrics=metrics | {"empirical_privacy": left}, ceilings=bounds
+                    cell, metrics=metrics | {"empirical_privacy": left}, upper_bounds=bounds
                 )
                 predictions.write(cell.predictions, {"accuracy_protected": found})
     results = reader.load(p)

@@ -31,7 +31,7 @@ PROSE = runpy.run_path(str(ROOT / "docs/prose.py"))
 pytestmark = pytest.mark.slow
 
 
-def test_attack_that_clean_text_does_not_lift_over_its_floor_is_called_broken(
+def test_attack_that_clean_text_does_not_lift_over_its_baseline_is_called_broken(
     experiment: Params,
 ) -> None:
     synthetic.break_attack(planned(experiment, "mlp-tweets-clean"))

@@ -40,7 +40,9 @@ def test_questions_have_exact_match_and_chance(
             metrics = {"accuracy": {"mean": 0.3}, "exact_match": {"mean": 0.218}}
             more = {"sd": None, "n": 1}
             metrics = {name: value | more for name, value in metrics.items()}
-            synthetic.write_cell(cell, metrics=metrics, floors={"majority": 0.27, "chance": 0.25})
+            synthetic.write_cell(
+                cell, metrics=metrics, baselines={"majority": 0.27, "chance": 0.25}
+            )
     print_results(p)
     out = capsys.readouterr().out
     assert "unprotected 30.0, exact match 21.8; chance 25.0)" in out

@@ -219,9 +219,11 @@ def test_what_an_attacker_has_read_is_named(experiment: Params) -> None:
     content = experiment.model_dump(mode="json")
     content["attacks"]["bayes"] = how
     read = params.validate(content)
-    assert "public texts; texts of tweets" in {r.knows.partition(", ")[2] for r in _rows_of(read)}
+    assert "public texts; texts of tweets" in {
+        r.attacker_knowledge.partition(", ")[2] for r in _rows_of(read)
+    }
     synthetic.write_cell(cell, counts={"texts of tweets": 1200})
-    assert any("; 1,200 texts of tweets" in row.knows for row in _rows_of(read))
+    assert any("; 1,200 texts of tweets" in row.attacker_knowledge for row in _rows_of(read))
 
 
 def _rows_of(p: Params) -> list[tables.Privacy]:
@@ -244,10 +246,10 @@ def test_what_the_attacker_knows_stands_beside_every_result(experiment: Params) 
         f"bayes: {experiment.attacks['bayes'].attacker_knowledge}" not in text
     )  # it has no results
     for row in rows("reports/tables/privacy.csv"):
-        assert row["knows"] == experiment.attacks[row["attack"]].attacker_knowledge
+        assert row["attacker_knowledge"] == experiment.attacks[row["attack"]].attacker_knowledge
 
 
-def test_the_error_of_guessed_vectors_stands_beside_clean_text_and_its_floor(
+def test_the_error_of_guessed_vectors_stands_beside_clean_text_and_its_baseline(
     experiment: Params,
 ) -> None:
     for eta, error in {"50": 0.0123, "75": 0.0087, "inf": 0.0009}.items():
@@ -256,8 +258,8 @@ def test_the_error_of_guessed_vectors_stands_beside_clean_text_and_its_floor(
         content = synthetic.write_cell(cell)
         interval = {} if eta == "50" else {"low": error / 2, "high": 2 * error}
         found = {"squared_error": {"mean": error, "sd": 0.0, "n": 2} | interval}
-        floors = content["floors"] | {"squared_error": 0.0234}
-        synthetic.write_cell(cell, metrics=content["metrics"] | found, floors=floors)
+        baselines = content["baselines"] | {"squared_error": 0.0234}
+        synthetic.write_cell(cell, metrics=content["metrics"] | found, baselines=baselines)
     text = Page(make(experiment)).text
     own = [r for r in rows("reports/tables/privacy.csv") if r["squared_error"]]
     names = ("eta", "squared_error", "squared_error_low", "squared_error_high")
@@ -266,7 +268,7 @@ def test_the_error_of_guessed_vectors_stands_beside_clean_text_and_its_floor(
         ("50", "0.0123", "", ""),
         ("75", "0.0087", "0.00435", "0.0174"),
     ]
-    beside = {(row["clean_squared_error"], row["squared_error_floor"]) for row in own}
+    beside = {(row["clean_squared_error"], row["squared_error_baseline"]) for row in own}
     assert beside == {("0.0009", "0.0234")}
     assert "squared error 0.0087 (0.00435 to 0.0174)" in text
     for value, times in {"0.0123": 1, "0.0087": 1, "0.0009": 1, "0.0234": 1}.items():

@@ -30,7 +30,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> reader.Results:
     for cell in reader.load(p).of("train", task="texts"):
         seeds = [{"seed": k, "metrics": {"finished": 0.9}, "curves": {}} for k in range(2)]
         finished = {"finished": {"mean": 0.9, "sd": 0.0, "n": 2}}
-        synthetic.write_cell(cell.plan, metrics=finished, seeds=seeds, floors={})
+        synthetic.write_cell(cell.plan, metrics=finished, seeds=seeds, baselines={})
     for cell in reader.load(p).of("local", task="texts"):
         metrics = {"bleu": 0.208, "bleu_of_seen": 0.24, "bleu_human": 0.458}
         one = {name: {"mean": value, "sd": None, "n": 1} for name, value in metrics.items()}

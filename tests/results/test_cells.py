@@ -11,8 +11,8 @@ from rapt.results.cells import Cell, CellResult, Metric, SeedResult
 from rapt.utils import files
 
 WRITTEN = """{
- "ceilings": {
-  "accuracy": 0.9
+ "baselines": {
+  "majority": 0.5
  },
  "cell": "a-cell",
  "counts": {
@@ -20,9 +20,6 @@ WRITTEN = """{
  },
  "factors": {
   "task": "mine"
- },
- "floors": {
-  "majority": 0.5
  },
  "kind": "invert",
  "metrics": {
@@ -40,7 +37,7 @@ WRITTEN = """{
   }
  },
  "protection": "unprotected",
- "schema": 1,
+ "schema": 2,
  "seeds": [
   {
    "curves": {},
@@ -50,7 +47,10 @@ WRITTEN = """{
    },
    "seed": 0
   }
- ]
+ ],
+ "upper_bounds": {
+  "accuracy": 0.9
+ }
 }
 """
 

@@ -40,10 +40,10 @@ def test_inversions_with_and_without_the_channel(small: Path, eta: str) -> None:
         )
         private = cell["metrics"]["empirical_privacy"]
         assert private["low"] <= private["mean"] <= private["high"]
-        assert ("accuracy_protected" in cell["ceilings"]) == key
+        assert ("accuracy_protected" in cell["upper_bounds"]) == key
         assert ("squared_error" in cell["metrics"]) == (attack == "autoencoder")
         if eta == "inf":
             assert private["mean"] == 0 or attack == "autoencoder"  # 72 words teach it little
-            assert list(cell["ceilings"].values()) == [1.0] * key
+            assert list(cell["upper_bounds"].values()) == [1.0] * key
         else:
             assert 0 < private["mean"] < 1

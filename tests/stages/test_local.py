@@ -34,7 +34,7 @@ def test_the_cell_holds_the_model_that_cross_validation_chose(
     assert cell["protection"] == "nothing sent"
     assert cell["factors"] | {"eta": "0", "method": "local"} == cell["factors"]
     assert cell["counts"] == {"train": 40, "test": 10}
-    assert cell["floors"] == {"majority": 0.5}
+    assert cell["baselines"] == {"majority": 0.5}
     found = {name: metric["mean"] for name, metric in cell["metrics"].items()}
     assert found["accuracy"] == found["accuracy_tf-idf"] == 1
     assert found["log_loss_tf-idf"] < found["log_loss_embeddings"]

@@ -71,5 +71,5 @@ def test_a_recognizer_of_clean_text_makes_a_cell_of_each_release(attacked: Path)
         assert (private["mean"], private["sd"], private["n"]) == (1 - f1, 0, 2)
         # All or none of 30 texts leaves room for another one.
         assert 0.1 < private["high"] - private["low"] < 0.2
-        assert cell["floors"]["majority"] == 2 * entities / (4 * 30 + entities)
+        assert cell["baselines"]["majority"] == 2 * entities / (4 * 30 + entities)
     assert (cells["inf"]["protection"], cells["3"]["protection"]) == ("unprotected", "d_X-privacy")
