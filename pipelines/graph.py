@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 
 from pipelines.dvc_api import DvcException, LockError, PipelineStage, Repo
 from pipelines.repair_locks import repair
+from rapt import paths
 from rapt.utils.errors import RaptError, not_allowed
 
 
@@ -66,7 +67,7 @@ def plan(root: Path) -> Plan:
         raise RaptError(BUSY.format("")) from error
     except DvcException as error:
         raise RaptError(_of_dvc(error)) from error
-    tuners = YAML(typ="safe").load(root / "params.yaml").get("tuners", {})
+    tuners = YAML(typ="safe").load(root / paths.PARAMS).get("tuners", {})
     stale = changed.union(*(nx.ancestors(graph, stage) for stage in changed))
     return {
         stage.addressing: Stage(

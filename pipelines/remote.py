@@ -58,7 +58,7 @@ class Desk:
         root, cache = slots.root, slots.cache
         self._home = {"RAPT_HOME": str(root)}
         self._logs = root / paths.LOGS
-        self._path = root / ".rapt/slots/desk"
+        self._path = root / paths.STATE / "slots/desk"
         self._needs = needs
         self._sent: dict[str, Lock | None] = {}
         self._guard = threading.Lock()
@@ -236,7 +236,7 @@ def published(root: Path, commit: str, repository: str) -> Iterator[str]:
     Yields:
         a commit of these files without history, which no other flow has; its body names theirs.
     """
-    record = root / ".rapt/published.json"
+    record = root / paths.STATE / "published.json"
     if record.exists():  # by a flow that was killed
         _retract(root, **files.read_json(record))
     own = git(root, "commit-tree", f"{commit}^{{tree}}", "-m", f"rapt {uuid.uuid4()}", "-m", commit)

@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 
 from pipelines.graph import Plan, Stage, downstream
+from rapt import paths
 from rapt.utils import files
 
 # Seconds by kind in the demo on two cores, used until a stage of that kind has run here.
@@ -22,7 +23,7 @@ class Durations:
 
     def __init__(self, root: Path) -> None:
         """Read what earlier flows measured."""
-        self._path = root / ".rapt/seconds.json"
+        self._path = root / paths.STATE / "seconds.json"
         self._seconds: dict[str, float] = {}
         if self._path.exists():
             self._seconds = files.read_json(self._path)

@@ -10,13 +10,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated
 
 import httpx
 import typer
 from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
+from rapt.paths import STATE
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.process import tethered
@@ -25,7 +25,7 @@ SECONDS_TO_START = 120  # the first start migrates a database: slow where the co
 SECONDS_TO_STOP = 5
 
 Begun = tuple[subprocess.Popen[bytes], int]  # a server that is starting, and its port
-ADDRESS = Path(".rapt/prefect.url")  # of the server that `make prefect` keeps for this project
+ADDRESS = STATE / "prefect.url"  # of the server that `make prefect` keeps for this project
 FEW_RETRIES = 1  # a server on this machine that is gone stays gone
 
 

@@ -159,7 +159,7 @@ class Slots:
             self._clear()
             stack.callback(self._clear)
             # Before the slots are created, whose dvc.lock then leaves out removed objects.
-            self.damaged = remove_damaged(self.cache, self.root / ".rapt/cache.json")
+            self.damaged = remove_damaged(self.cache, self.root / paths.STATE / "cache.json")
             stack.callback(self.stop)
             for number in range(self.count):
                 self._free.put(self._worktree(str(number)))
@@ -227,7 +227,7 @@ class Slots:
 
     @property
     def _folder(self) -> Path:
-        return self.root / ".rapt/slots"
+        return self.root / paths.STATE / "slots"
 
     def _clear(self) -> None:
         for path in self._folder.glob("*"):
@@ -293,7 +293,7 @@ def _untracked(root: Path) -> list[str]:
 @contextmanager
 def only_one(root: Path) -> Iterator[None]:
     """Hold the flow's lock, which the kernel releases when this process dies."""
-    path = root / ".rapt/flow.lock"
+    path = root / paths.STATE / "flow.lock"
     path.parent.mkdir(exist_ok=True)
     with path.open("a+") as file:
         try:

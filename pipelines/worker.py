@@ -53,7 +53,7 @@ def work(repository: str, commit: str, stage: str, lock: dict[str, Any]) -> None
             execute, folder, stage, logs=folder / paths.LOGS, **environment(folder, folder)
         )
         patiently(lambda: _checkout(folder, repository, commit))
-        remove_damaged(folder / ".dvc/cache", folder / ".rapt/cache.json")
+        remove_damaged(folder / ".dvc/cache", folder / paths.STATE / "cache.json")
         files.write_bytes(folder / "dvc.lock", [_lock_file(lock)])
         if needs := [out["path"] for entry in lock.values() for out in entry["outs"]]:
             patiently(lambda: run(*DVC_API, "take", *needs))
@@ -92,7 +92,7 @@ def patiently(call: Callable[[], T], pause: Callable[[float], object] = time.sle
 @contextmanager
 def own_folder() -> Iterator[Path]:
     """Yield a folder under .rapt/worker that no other run uses; later runs reuse its cache."""
-    base = Path(".rapt/worker").resolve()
+    base = (paths.STATE / "worker").resolve()
     base.mkdir(parents=True, exist_ok=True)
     for number in count():
         with (base / f"{number}.lock").open("w") as file:

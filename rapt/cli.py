@@ -29,7 +29,7 @@ from rapt.options import (
     Tagger,
     parsed_eta,
 )
-from rapt.paths import MINILM, TAGGER
+from rapt.paths import MINILM, STATE, TAGGER
 from rapt.serving.predict import predict
 from rapt.utils.errors import RaptError, disk_errors
 from rapt.utils.process import no_telemetry, without
@@ -316,7 +316,7 @@ def results(json: AsJson = False) -> None:
 
 @app.command(rich_help_panel=EXPERIMENT)
 def report(
-    out: Annotated[Path, typer.Argument(help="Outside reports.")] = Path(".rapt/report.html"),
+    out: Annotated[Path, typer.Argument(help="Outside reports.")] = STATE / "report.html",
 ) -> None:
     """Copy the report's page, with commit, machine and the seconds of each cell."""
     from rapt.reporting.command import report as reported

@@ -150,7 +150,7 @@ def size_of(model: str, tuner: Tuner, encoder: BiLstm | None = None, given: floa
         return Size(given, given, learnt, given if isinstance(tuner, Full) else 0)
     told = [config, encoder and encoder.model_dump(), tuner.model_dump()]
     key = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
-    path = files.home() / ".rapt/sizes.json"
+    path = files.home() / paths.STATE / "sizes.json"
     sizes = files.read_json(path) if path.is_file() else {}
     if key not in sizes:  # PyTorch takes seconds to import
         sizes[key] = _counted_on_meta(config, tuner, encoder)._asdict()

@@ -8,13 +8,11 @@ from pathlib import Path
 from rapt import params, paths
 from rapt.table_cache import cached_table
 
-PARAMS = Path("params.yaml")
-
 
 @cache
 def project() -> params.Params | None:
     """The experiment of the project that this is the folder of; None: it is no project's."""
-    return params.load(PARAMS) if PARAMS.exists() else None
+    return params.load() if paths.PARAMS.exists() else None
 
 
 def table(embedding: str | None = None) -> Path:

@@ -26,6 +26,7 @@ from rapt.attacks.ner import Ner
 from rapt.data.config import Gate, Task
 from rapt.grid import CLEAN, LOCAL, TUNED, plan
 from rapt.param_types import Eta, Etas, Model, Name, Names, Section, Sha256, Typed, problem, unique
+from rapt.paths import PARAMS
 from rapt.privacy.config import (
     Calibrate,
     Categories,
@@ -399,7 +400,7 @@ class Params(Section):
             yield f"{name}: got two cells of this name, expected one. Rename a factor."
 
 
-def load(path: str | Path = "params.yaml") -> Params:
+def load(path: str | Path = PARAMS) -> Params:
     """Read and validate params.yaml.
 
     Raises:

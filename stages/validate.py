@@ -7,7 +7,7 @@ from stages import run
 
 def main() -> None:
     """Stop with a line for each problem, or write the params that the other stages depend on."""
-    files.write_json(paths.PARAMS, params.load().model_dump(mode="json"))
+    files.write_json(paths.EFFECTIVE, params.load().model_dump(mode="json"))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def expected(p: params.Params) -> dict[str, set[Path]]:
     """Return the outs of every stage, by its address."""
     s = p.sweep
     stages = {
-        "validate": {paths.PARAMS},
+        "validate": {paths.EFFECTIVE},
         "gate": {paths.raw_gate("any").parent},
         "examples": {paths.EXAMPLES},
         "report": {paths.REPORT, paths.TABLES, paths.FIGURES, paths.PLOTS, paths.METRICS},

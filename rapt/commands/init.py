@@ -19,19 +19,11 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from rapt import params, presets
 from rapt.commands.check import prepared
 from rapt.data import read
-from rapt.data.config import Format, Gate
+from rapt.data.config import SUFFIXES, Format, Gate
+from rapt.paths import PARAMS
 from rapt.utils import files
 from rapt.utils.errors import RaptError, not_allowed
 
-PARAMS = Path("params.yaml")
-FORMATS = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-}
 # The columns that are read where no others are named.
 TEXT, LABEL = "text", "label"
 # Names of a folder's evaluation split, the most likely first.
@@ -169,12 +161,12 @@ def _find(path: Path) -> dict[str, Path]:
     """Return the files of a task: `all`, or a folder's `train` and `test`."""
     if not path.is_dir():
         return {"all": path}
-    found = {p.stem: p for p in sorted(path.iterdir()) if p.suffix in FORMATS}
+    found = {p.stem: p for p in sorted(path.iterdir()) if p.suffix in SUFFIXES}
     evaluations = [found[stem] for stem in EVALUATIONS if stem in found]
     if "train" not in found or not evaluations:
         raise RaptError(
             f"{path}: got no train and test files in it, expected train and one of "
-            f"{', '.join(EVALUATIONS)}, ending in {', '.join(FORMATS)}. Rename them."
+            f"{', '.join(EVALUATIONS)}, ending in {', '.join(SUFFIXES)}. Rename them."
         )
     labelled = (p for p in evaluations if not _is_hidden(p))
     return {"train": found["train"], "test": next(labelled, evaluations[0])}
@@ -196,11 +188,11 @@ def _bytes(path: Path) -> bytes:
 def _format(path: Path) -> Format:
     if path.suffix.lower() in EXCEL:
         raise RaptError(
-            f"{path}: got a spreadsheet, expected {', '.join(FORMATS)}. Save it as CSV (UTF-8)."
+            f"{path}: got a spreadsheet, expected {', '.join(SUFFIXES)}. Save it as CSV (UTF-8)."
         )
-    if path.suffix.lower() not in FORMATS:
-        raise RaptError(not_allowed(str(path), path.suffix, FORMATS))
-    kind: Any = FORMATS[path.suffix.lower()]
+    if path.suffix.lower() not in SUFFIXES:
+        raise RaptError(not_allowed(str(path), path.suffix, SUFFIXES))
+    kind: Any = SUFFIXES[path.suffix.lower()]
     return Format(type=kind)
 
 

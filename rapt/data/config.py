@@ -71,6 +71,18 @@ class HubSource(Section):
     )
 
 
+# The kind of a file, by its suffix.
+SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+
+
 class Format(Section):
     """The format of a file that contains a table."""
 

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rapt.data.config import SUFFIXES as OF_TABLES
 from rapt.data.read import missing_column
 from rapt.utils.batches import by_size
 from rapt.utils.errors import RaptError, not_allowed, one_of
@@ -29,16 +30,7 @@ CHUNK = 200_000  # characters (bytes, in Parquet) of the rows read at a time; a 
 ROW_GROUP = 64 << 20  # bytes of the rows that Parquet writes at a time
 ROWS = 256
 BOM = "\ufeff"
-SUFFIXES = {
-    ".txt": "text",
-    ".text": "text",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
+SUFFIXES = {".txt": "text", ".text": "text", **OF_TABLES}
 STREAM = Path("-")  # the standard input, or output
 TEXT = "text"  # the name of the one column that lines of text have
 

@@ -85,7 +85,7 @@ def is_synced(params: Params) -> bool:
 
 
 def _synced() -> Path:
-    return files.home() / ".rapt/mlflow.json"
+    return files.home() / paths.STATE / "mlflow.json"
 
 
 def _state(params: Params, records: list[Record]) -> list[str]:
@@ -257,8 +257,9 @@ def store() -> Iterator[MlflowClient]:
     """Yield a client of the main workspace's database, locked against concurrent processes."""
     no_telemetry()
     home = files.home()
-    (home / ".rapt").mkdir(exist_ok=True)
-    with FileLock(home / ".rapt/mlflow.lock"):
+    state = home / paths.STATE
+    state.mkdir(exist_ok=True)
+    with FileLock(state / "mlflow.lock"):
         from mlflow import MlflowClient
 
         for name in ("mlflow", "alembic"):

@@ -54,7 +54,7 @@ def origins(results: Results) -> list[Origin]:
     """List the inputs of the results: params, data, releases, models, packages."""
     params = results.params
     digest = hashlib.sha256(results.params_text.encode()).hexdigest()
-    found = [Origin("params", "params.yaml", digest)]
+    found = [Origin("params", paths.PARAMS.name, digest)]
     for task, gate in results.raw_gates.items():
         hashes = {f"{task}, {split}": d for split, d in gate["sha256"].items()} if gate else {}
         for name, value in (hashes or {task: None}).items():

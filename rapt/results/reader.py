@@ -190,7 +190,7 @@ def load(params: Params) -> Results:
     ]
     return Results(
         params=params,
-        params_text=Path("params.yaml").read_text(),
+        params_text=paths.PARAMS.read_text(),
         cells=tuple(Cell.read(cell) for cell in plan(params)),
         raw_gates={task: _read(paths.raw_gate(task)) for task in sweep.tasks},
         private_gates={name: _read(paths.private_gate(name)) for name in gated},

@@ -57,7 +57,9 @@ class Checkpoint:
 
     def __init__(self, run: Run, device: str) -> None:
         """Determine the path of a run's checkpoint, on the device of this name."""
-        self.path = files.home() / ".rapt/checkpoints" / f"{_identity(run, device)}.safetensors"
+        self.path = (
+            files.home() / paths.STATE / "checkpoints" / f"{_identity(run, device)}.safetensors"
+        )
         self._run, self._saved = run, time.monotonic()
 
     def due(self) -> bool:

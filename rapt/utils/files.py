@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rapt.paths import STATE
+
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
@@ -23,7 +25,7 @@ def home() -> Path:
     return Path(os.environ.get("RAPT_HOME", ".")).resolve()
 
 
-SCRATCH = Path(".rapt/tmp")  # on the same disk, and outside every folder that DVC hashes
+SCRATCH = STATE / "tmp"  # on the same disk, and outside every folder that DVC hashes
 
 
 @contextmanager
@@ -57,7 +59,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
 
 
 def remove_scratch(path: Path) -> None:
-    """Remove what killed processes left of a file that none writes now: of a checkpoint, GBs."""
+    """Remove the temporary copies of a file that killed processes left; none may write it now."""
     for left in SCRATCH.glob(f"{path.name}.*"):
         left.unlink()
 

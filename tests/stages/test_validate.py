@@ -18,12 +18,12 @@ def test_defaults_are_filled_in_and_problems_leave_nothing(
 ) -> None:
     monkeypatch.chdir(workspace())
     validate.main()
-    written = files.read_json(paths.PARAMS)
+    written = files.read_json(paths.EFFECTIVE)
     assert written == params.load().model_dump(mode="json")
     assert written["tasks"]["mine"]["rows"] == {"train": None, "test": 10}
-    paths.PARAMS.unlink()
+    paths.EFFECTIVE.unlink()
     text = Path("params.yaml").read_text()
     Path("params.yaml").write_text(text.replace("seeds:", "seed_count:"))
     with pytest.raises(RaptError, match="seed_count"):
         validate.main()
-    assert not paths.PARAMS.exists()
+    assert not paths.EFFECTIVE.exists()
