@@ -258,8 +258,8 @@ MISTAKES = {
     "xlsx": (
         lambda _: write("my.xlsx", "secret"),
         ("init", "my.xlsx"),
-        "my.xlsx: got a spreadsheet, expected .csv, .tsv, .tab, .jsonl, .ndjson, .parquet. Save it "
-        "as CSV (UTF-8).",
+        "my.xlsx: got a spreadsheet, expected .csv, .tsv, .tab, .jsonl, .ndjson, .parquet, .pq. "
+        "Save it as CSV (UTF-8).",
     ),
     "CSV changed since init": (
         changed,
