@@ -93,12 +93,24 @@ def privatize(
     language: Language = None,
     format: Annotated[str | None, typer.Option(help=f"{FORMATS}; else by the suffix.")] = None,
     column: Annotated[list[str] | None, typer.Option(help="Text column, repeatable.")] = None,
-    drop_others: Annotated[
-        bool, typer.Option("--drop-others", help="Leave all other columns out of the release.")
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="Other columns to release as they are, as rating,date; else none."),
+    ] = None,
+    keep_all: Annotated[
+        bool, typer.Option("--keep-all", help="Release all other columns as they are.")
     ] = False,
     keep_identifiers: Annotated[
         bool, typer.Option("--keep-identifiers", help="No placeholders for numbers, addresses, …")
     ] = False,
+    names: Annotated[
+        str,
+        typer.Option(help="What becomes of names: noise, placeholder, or numbered placeholders."),
+    ] = "noise",
+    detector: Annotated[
+        list[str] | None,
+        typer.Option(help="Further detector whose words become placeholders, repeatable."),
+    ] = None,
     keep_spacing: Annotated[
         bool, typer.Option("--keep-spacing", help="Join words as they stood.")
     ] = False,

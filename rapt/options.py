@@ -10,8 +10,8 @@ import typer
 from rapt.utils.errors import RaptError, wrong_eta
 
 CATEGORIES = (
-    "noun, verb, pronoun, preposition, adjective, symbol, determiner, conjunction, adverb, number; "
-    "or content, paper or all alone"
+    "noun, verb, pronoun, preposition, adjective, symbol, determiner, conjunction, adverb, number, "
+    "other; or content, paper or all alone"
 )
 MECHANISMS = (
     "t2t, pct2t, mahalanobis, vickrey, rank-neighbours, tem, santext, santext-plus, custext, "

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rapt.privacy.channel import NORMAL_95, Rows, Share
-from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.privatizer import NAME, Privatizer, Words
 from rapt.privacy.streams import stream
 from rapt.utils.errors import RaptError
 
@@ -25,7 +25,19 @@ def replaced(privatizer: Privatizer) -> Share:
     The words are drawn from its table by their public frequency, as texts have them, with fixed
     noise: the same privatizer has the same share. Wilson's interval (1927).
     """
+    return _replaced(privatizer, privatizer.candidates)
+
+
+@lru_cache(maxsize=1)
+def replaced_names(privatizer: Privatizer) -> Share:
+    """The same of the table's proper nouns; of all its words if it has none."""
     table, candidates = privatizer.table, privatizer.candidates
+    names = np.array([NAME in table.pos[row] for row in candidates])
+    return _replaced(privatizer, candidates[names] if names.any() else candidates)
+
+
+def _replaced(privatizer: Privatizer, candidates: Rows) -> Share:
+    table = privatizer.table
     rows = public_words(table.frequency[candidates], candidates, WORDS)
     words = [table.words[row] for row in rows]
     text = Words(words, privatizer.groups_of_rows(rows), lambda: stream(0, "strength"))

@@ -60,7 +60,7 @@ class Job:
         out: the file or folder to write; `-` is the standard output.
         format: how files are read and written.
         columns: what to privatize, in every file.
-        drop_others: whether other columns are left out.
+        keep: further columns that are released as they are; None: all there are.
         map: where the map goes that restores the originals, of a folder one for each file; None:
             no map.
         overwrite: whether `out` and `map` may exist.
@@ -70,7 +70,7 @@ class Job:
     out: Path
     format: type[Format]
     columns: tuple[str, ...]
-    drop_others: bool = False
+    keep: tuple[str, ...] | None = ()
     map: Path | None = None
     overwrite: bool = False
 
@@ -175,7 +175,7 @@ class Job:
                 self.map.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
                 yield
-            except RaptError:
+            except Exception:
                 done = {path.name for path in self._parts.folder.rglob("*.json")}
                 if done <= {"manifest.json"}:  # nothing is
                     self._parts.remove()
@@ -323,7 +323,7 @@ class Job:
             "table": privatizer.privatizer.table.sha256,
             "format": self.format.__name__,
             "columns": self.columns,
-            "drop_others": self.drop_others,
+            "kept columns": None if self.keep is None else list(self.keep),
             "keep_map": self.map and str(self.map.resolve()),
             "version of rapt": __version__,
         }
@@ -344,7 +344,7 @@ class Job:
 
     def _source(self, name: str) -> Format:
         path = self.path / name if self.is_folder else self.path
-        return self.format(path, self.columns, self.drop_others)
+        return self.format(path, self.columns, self.keep)
 
     def _sha256(self, name: str) -> str | None:
         source = self._source(name)

@@ -24,6 +24,7 @@ from rapt.privacy.streams import Stream, fresh, stream
 from rapt.release.ledger import Account, Ledger, Loss, checked
 from rapt.table_cache import TAGGER, cached_table
 from rapt.text import language
+from rapt.text.detectors import FORMS, Names, detector
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagged import Tagged
 from rapt.text.tagging import Tagger, read
@@ -36,6 +37,9 @@ PIECE = 20_000  # characters, or words, that are tagged and privatized at a time
 # A word's fate: noise, or one of the others followed by its kind (rapt.privacy.statement).
 NOISE, PLACEHOLDER, VERBATIM_KIND = "noise", "placeholder ", "verbatim "
 SHARED = "shared"  # the noise of an earlier word of the text
+NUMBERED = "numbered"
+NAMES = ("noise", "placeholder", NUMBERED)  # what becomes of names
+(NAME,) = Names.kinds
 
 # Cut after white space if there is any, so that only a word longer than a piece is cut.
 _PIECES = re.compile(rf"(?s).{{1,{PIECE}}}\Z|.{{0,{PIECE - 1}}}\s|.{{1,{PIECE}}}")
@@ -49,17 +53,19 @@ class Word(NamedTuple):
         released: what became of it.
         fate: NOISE, SHARED, or PLACEHOLDER or VERBATIM_KIND followed by its kind.
         space_after: whether white space follows it.
+        is_name: whether it is a proper noun; without tags, whether the table has it as one.
     """
 
     original: str
     released: str
     fate: str
     space_after: bool
+    is_name: bool = False
 
 
-def as_it_is(word: str, identifier: str | None, space_after: bool) -> Word:
+def as_it_is(word: str, identifier: str | None, space_after: bool, is_name: bool = False) -> Word:
     """A word that gets neither noise nor a placeholder, and the identifier that it is part of."""
-    return Word(word, word, VERBATIM_KIND + kind(word, identifier), space_after)
+    return Word(word, word, VERBATIM_KIND + kind(word, identifier), space_after, is_name)
 
 
 def joined(words: Sequence[Word], keep_spacing: bool) -> str:
@@ -85,8 +91,13 @@ class TextPrivatizer:
             by its name: "paper", "content", "all". None: every word.
         tagger: package of the spaCy model that splits texts into words and tags them.
         language: code of the texts' language, or "any": it is not checked; None: the tagger's.
-        keep_identifiers: whether numbers, e-mail addresses, URLs and handles that get no noise
-            are released unchanged, instead of as `<number>` and so on.
+        keep_identifiers: whether numbers, e-mail addresses, URLs and handles get no placeholder
+            under a scheme of categories: those that get no noise are released unchanged.
+        names: what becomes of words that the tagger or its model marks as names. "noise": what
+            becomes of other words; "placeholder": `<name>`. "numbered": `<name-1>`, with one number
+            for each distinct word of a text.
+        detectors: names of further detectors (`rapt.text.detectors`), whose words become
+            placeholders, too.
         keep_spacing: whether the text's spacing between words is kept.
         insecure_seed: seed of the noise, for tests: anyone who knows it can undo the release. The
             ledger counts nothing.
@@ -108,6 +119,8 @@ class TextPrivatizer:
     tagger: str = TAGGER
     language: str | None = None
     keep_identifiers: bool = False
+    names: str = NAMES[0]
+    detectors: Sequence[str] = ()
     keep_spacing: bool = False
     insecure_seed: int | None = None
     allow_weak: bool = False
@@ -121,6 +134,13 @@ class TextPrivatizer:
             raise RaptError(
                 "budget: got one with an insecure seed, expected none: it counts nothing."
             )
+        if self.names not in NAMES:
+            raise RaptError(not_allowed("names", self.names, NAMES))
+        further = [*([] if self.names == NAMES[0] else [Names.name]), *self.detectors]
+        self.detectors = tuple(self.detectors)
+        named = [detector(name) for name in dict.fromkeys(further)]
+        self._hidden = frozenset(kind for one in named for kind in one.kinds)
+        self._detectors = [*(one for one in named if one.name != FORMS.name), FORMS]
         self.eta = float(self.eta)
         self.categories = None if self.categories is None else expanded(tuple(self.categories))
         self.mechanism = self.mechanism or ("t2t" if self.categories is None else "pct2t")
@@ -147,14 +167,25 @@ class TextPrivatizer:
 
     @cached_property
     def _tagger(self) -> Tagger:
-        # Without categories, all words are one group and tags make no difference.
-        return Tagger(self.tagger, tags=self.categories is not None)
+        # Without categories, all words are one group and tags make no difference to the noise.
+        return Tagger(self.tagger, self.needs_tags, self._detectors)
+
+    @property
+    def needs_tags(self) -> bool:
+        """Whether parts of speech decide what becomes of a word."""
+        return self.categories is not None or len(self._detectors) > 1
 
     def __call__(self, texts: Iterable[str | None]) -> list[str | None]:
         """Privatize texts one for one; null stays null, and a text without words is empty."""
         if isinstance(texts, str):
             raise RaptError("texts: got one string, expected a list of strings.")
         texts = list(texts)
+        for at, text in enumerate(texts):
+            if not isinstance(text, str | None):
+                got = "nan" if text != text else type(text).__name__
+                raise RaptError(
+                    f"texts: got {got} at place {at}, expected a string, or None for a missing one."
+                )
         released = self.release([text or "" for text in texts])
         return [
             None if text is None else joined(after, self.keep_spacing)
@@ -209,13 +240,14 @@ class TextPrivatizer:
             noise,
             stream=stream,
             keep_identifiers=self.keep_identifiers,
+            hidden=self._hidden,
         )
 
     def release_docs(self, docs: Sequence[Doc]) -> list[list[Word]]:
         """Privatize documents that another spaCy pipeline tagged, as `release` does texts."""
         if docs:
             language.check([doc.text for doc in docs], docs[0].lang_, self.language)
-        texts = [list(_split(read(doc))) for doc in docs]
+        texts = [list(_split(read(doc, self._detectors))) for doc in docs]
         return self.release_tagged([doc.text for doc in docs], texts)
 
     def release_tagged(
@@ -246,9 +278,15 @@ class TextPrivatizer:
         ]
         privatized = self.privatizer.privatize(chain.from_iterable(prepared))
         released = [
-            [word for pair in zip(*text, strict=True) for word in _fates(*pair, next(privatized))]
+            [
+                word
+                for pair in zip(*text, strict=True)
+                for word in _fates(*pair, next(privatized), self.privatizer.is_name)
+            ]
             for text in zip(texts, prepared, strict=True)
         ]
+        if self.names == NUMBERED:
+            released = [list(_numbered(words)) for words in released]
         own = account or self.account()
         own.spend(losses(raw, released, self.privatizer, *names))
         if account is None and own.spent.again:
@@ -291,16 +329,29 @@ def losses(
             yield Loss(text, place, noisy * privatizer.nats)
 
 
-def _fates(part: Tagged, prepared: Words, released: list[str]) -> Iterator[Word]:
+def _fates(
+    part: Tagged, prepared: Words, released: list[str], is_name: Callable[[str, str], bool]
+) -> Iterator[Word]:
     of_each = (prepared.words, prepared.groups, prepared.drawn, released)
     rows = zip(*part, *of_each, strict=True)
-    for word, _, space_after, identifier, shown, group, is_drawn, new in rows:
+    for word, tag, space_after, identifier, shown, group, is_drawn, new in rows:
+        name = is_name(word, tag)
         if group != VERBATIM:
-            yield Word(word, new, NOISE if is_drawn else SHARED, space_after)
+            yield Word(word, new, NOISE if is_drawn else SHARED, space_after, name)
         elif shown != word:
-            yield Word(word, new, PLACEHOLDER + shown.strip("<>"), space_after)
+            yield Word(word, new, PLACEHOLDER + shown.strip("<>"), space_after, name)
         else:
-            yield as_it_is(word, identifier, space_after)
+            yield as_it_is(word, identifier, space_after, name)
+
+
+def _numbered(words: Iterable[Word]) -> Iterator[Word]:
+    """Number the names of a text in the order in which they first occur."""
+    numbers: dict[str, int] = {}
+    for word in words:
+        if word.fate == PLACEHOLDER + NAME:
+            number = numbers.setdefault(word.original.casefold(), len(numbers) + 1)
+            word = word._replace(released=f"<{NAME}-{number}>")
+        yield word
 
 
 def _split(part: Tagged) -> Iterator[Tagged]:
