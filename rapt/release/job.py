@@ -300,7 +300,8 @@ class Job:
             for column, texts in chunk.texts.items()
         }
         spent = account.spent
-        counts = Counts(others=set(chunk.others), again=spent.again, nats=spent.most)
+        counts = Counts(others=set(chunk.others), again=spent.again)
+        counts.nats, counts.times = spent.most, spent.times
         for document in zip(*released.values(), strict=True):
             counts.add(document)
         new = {

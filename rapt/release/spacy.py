@@ -86,7 +86,7 @@ def make_privatizer(
     categories: list[str] | None,
     language: str | None,
     allow_weak: bool,
-    budget: float | None,
+    budget: float | str | None,
     keep_identifiers: bool,
     keep_spacing: bool,
 ) -> Callable[[Doc], Doc]:

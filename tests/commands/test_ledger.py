@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from rapt.cli import main
-from rapt.release.ledger import Ledger, Loss
+from rapt.release.ledger import Ledger
+from rapt.release.sentences import Counted, Unit
 from tests.release.conftest import folder as folder
 
 Rapt = Callable[..., str]
@@ -39,11 +40,21 @@ def test_two_releases_of_a_text_are_told_and_forgotten(rapt: Rapt, folder: Path)
     options = ("--eta", 0.1, "--table", folder)
     assert "ledger" not in rapt("privatize", "in.txt", "one.txt", *options)
     said = rapt("privatize", "in.txt", "two.txt", *options)
-    assert "The ledger knows 2 of the texts from earlier releases: losses add up, to" in said
-    assert "2 texts in 2 releases; one has lost " in rapt("ledger")
+    assert (
+        "The ledger knows 2 of the texts from earlier releases: losses add up. One of them has now "
+        in said
+    )
+    assert "been released 2 times (" in said
+    known = rapt("ledger")
+    assert "2 texts in 2 releases; one has lost " in known and "been released 2 times" in known
     refused = rapt("privatize", "in.txt", "three.txt", *options, "--budget", 1e-3, status=2)
     assert refused.startswith("budget: got ") and "expected at most 0.001" in refused
     assert not Path("three.txt").exists()
+    refused = rapt("privatize", "in.txt", "three.txt", *options, "--budget", "2.5x", status=2)
+    assert refused.startswith("budget: got 3 releases' worth at this eta (")
+    assert "1 of them in this one, expected at most 2.5 releases' worth." in refused
+    assert not Path("three.txt").exists()
+    rapt("privatize", "in.txt", "three.txt", *options, "--budget", "3x")
     assert rapt("ledger", "--reset").startswith("0 texts in 0 releases; one has lost 0 nats")
 
 
@@ -57,7 +68,7 @@ def test_seeded_releases_do_not_count(rapt: Rapt, folder: Path) -> None:
     assert refused.startswith("budget: got one with an insecure seed, expected none")
 
 
-@pytest.mark.parametrize("budget", ["0", "-1", "nan"])
+@pytest.mark.parametrize("budget", ["0", "-1", "nan", "0x", "x", "three"])
 def test_a_budget_is_above_zero(rapt: Rapt, folder: Path, budget: str) -> None:
     Path("in.txt").write_text("Bob met Alice\n")
     args = ("in.txt", "one.txt", "--eta", 0.1, "--table", folder, "--budget", budget)
@@ -87,7 +98,10 @@ def on_a_full_disk() -> None:
 @pytest.mark.parametrize(
     ("ledger", "line"),
     [
-        (of_another_version, "got a ledger of version 7, expected 1. Use the rapt that wrote it"),
+        (
+            of_another_version,
+            "got a ledger of version 7, expected 2, which knows texts by other hashes.",
+        ),
         (no_database, "got an error (file is not a database), expected a ledger that can be"),
         (where_nobody_may_write, "got an error (["),
         (on_a_full_disk, "expected a ledger that can be written. Free its disk, or name another"),
@@ -102,7 +116,7 @@ def test_a_ledger_that_cannot_be_used_refuses_a_release(
 ) -> None:
     """In one line, and nothing is left."""
     own = Ledger()
-    own.spend("before", [Loss(f"Bob met {n}", "0", 1.0) for n in range(9)])
+    own.spend("before", [Counted(Unit(f"bobmet{n}", 3)) for n in range(9)], 1.0)
     Path("in.txt").write_text("".join(f"Bob met {n}\n" for n in range(2000)))
     before = own.total()
     monkeypatch.setenv("XDG_DATA_HOME", os.environ["XDG_DATA_HOME"])  # put back afterwards
