@@ -91,7 +91,7 @@ class Spent:
 
 
 class Total(NamedTuple):
-    """What a ledger knows.
+    """The sums of a ledger.
 
     Attributes:
         texts: their number.
@@ -326,6 +326,11 @@ class Account:
             release = self.release or uuid4().hex
             spent = self.ledger.spend(release, some, nats, place, self.budget, pending=self.pending)
             self.spent.update(spent)
+
+    def check(self) -> None:
+        """Check the ledger before anything is privatized; see `Ledger.check`."""
+        if self.ledger:
+            self.ledger.check()
 
 
 NOWHERE = Account(None)

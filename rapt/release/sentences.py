@@ -1,4 +1,4 @@
-"""What the ledger keeps an account of: a text, and each of its sentences, by their noisy words.
+"""Accounts of the ledger: one of a text and one of each of its sentences, by their noisy words.
 
 Two spellings of a text that release the same words share an account. So an account goes by the
 letters and digits of the words with noise, as the table writes them and without case or accents.

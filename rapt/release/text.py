@@ -92,8 +92,8 @@ class TextPrivatizer:
         insecure_seed: seed of the noise, for tests: anyone who knows it can undo the release. The
             ledger counts nothing.
         allow_weak: whether η may be so large that hardly a word is replaced.
-        budget: the most that a text may lose over all its releases, in nats as 500, or in releases
-            at this mechanism and η as "3x"; None: any.
+        budget: the most that a text may lose over all its releases; None: any. It is in nats, as
+            500, or in releases at this mechanism and η, as "3x".
 
     Attributes:
         privatizer: the mechanism at η over the table.

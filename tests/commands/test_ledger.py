@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import sqlite3
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rapt.cli import main
+from rapt.release import formats
 from rapt.release.ledger import Ledger
+from rapt.release.parts import Parts
 from rapt.release.sentences import Counted, Unit
 from tests.release.conftest import folder as folder
 
@@ -164,3 +168,42 @@ def test_words_of_any_script_and_length_get_noise(
     released = Path("out.txt").read_text().split()
     assert len(released) == words and not {*released} & {*text.split()}
     assert Path("out.txt").read_text().isascii()
+
+
+def test_an_interrupted_run_says_that_the_same_command_goes_on(
+    rapt: Rapt, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And goes on with the documents that are left, which the ledger counts once."""
+    monkeypatch.setattr(formats, "CHUNK", 20)
+    Path("in.txt").write_text("".join(f"Bob met {n}\n" for n in range(30)))
+    options = ("--eta", 0.1, "--table", folder)
+    added, calls = Parts.add, iter(range(3))
+
+    def add(*args: Any) -> None:
+        if next(calls, None) is None:
+            raise KeyboardInterrupt
+        added(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Parts, "add", add)
+        said = rapt("privatize", "in.txt", "out.txt", *options, status=130)
+    assert said == "interrupted: the same command goes on where it stopped\n"
+    assert Ledger().total() == (0, 0, 0)
+    said = rapt("privatize", "in.txt", "out.txt", *options)
+    assert re.match(r"privatizing: going on at document \d+ of 30\n30 documents", said)
+    assert Ledger().total()[:2] == (30, 1)
+
+
+@pytest.mark.parametrize("breaks", [Path.unlink, lambda p: p.write_bytes(b"")])
+def test_a_ledger_without_its_key_stops_before_anything_is_written(
+    breaks: Callable[[Path], object], rapt: Rapt, folder: Path
+) -> None:
+    Path("in.txt").write_text("Bob met Alice\n")
+    options = ("--eta", 0.1, "--table", folder, "--budget", "1x")
+    rapt("privatize", "in.txt", "one.txt", *options)
+    breaks(Ledger().folder / "ledger.key")
+    said = rapt("privatize", "in.txt", "two.txt", *options, status=2)
+    assert "rapt ledger --reset" in said and said.count("\n") == 1
+    assert not list(Path().glob("two*"))
+    assert rapt("ledger", status=2) == said
+    assert rapt("ledger", "--reset").startswith("0 texts in 0 releases")
