@@ -258,14 +258,16 @@ class Ledger:
                 "--reset"
             )
         is_new = not version
-        if is_new == self._key.exists():
-            reason = (
-                f"got an empty ledger beside {self._key.name}, expected the ledger of that key"
-                if is_new
-                else f"got no {self._key.name} beside it, expected its key: without the key no "
-                "text is known again"
+        if is_new and self._key.exists():
+            raise RaptError(
+                f"{self.path}: got an empty ledger beside {self._key.name}, expected the ledger "
+                f"of that key. {RESTORE}"
             )
-            raise RaptError(f"{self.path}: {reason}. {RESTORE}")
+        if not is_new and not self._key.exists():
+            raise RaptError(
+                f"{self.path}: got no {self._key.name} beside it, expected its key: without the "
+                f"key no text is known again. {RESTORE}"
+            )
         if is_new:
             for table in TABLES:
                 database.execute(table)
