@@ -144,7 +144,13 @@ def privatize(
         typer.echo(shown(job, privatizer))
         return
     seeded = insecure_seed is not None
-    typer.echo(summary(out, job.run(privatizer), seeded=seeded), err=True)
+    try:
+        counts = job.run(privatizer)
+    except KeyboardInterrupt:
+        goes_on = "starts anew" if "-" in (str(path), str(out)) else "goes on where it stopped"
+        typer.echo(f"interrupted: the same command {goes_on}", err=True)
+        raise typer.Exit(130) from None
+    typer.echo(summary(out, counts, seeded=seeded), err=True)
 
 
 app.command(rich_help_panel=TEXT)(predict)

@@ -83,8 +83,8 @@ def summary(out: Path, counts: Counts, *, seeded: bool) -> str:
     share = f" ({counts.replaced / noise:.0%} became another: {of_all:.0%} of all)" if noise else ""
     where = "above" if out == STREAM else f"{out}.privacy.txt"
     again = (
-        f" The ledger knows {counts.again} of the texts from earlier releases: losses add up, to "
-        f"{counts.nats:.4g} nats for one of them (rapt ledger)."
+        f" The ledger knows {counts.again} of the texts from earlier releases: losses add up. One "
+        f"of them has now been released {counts.times:.3g} times ({counts.lost}; rapt ledger)."
         if counts.again
         else ""
     )

@@ -88,7 +88,7 @@ def make_privatizer(
     categories: list[str] | None,
     language: str | None,
     allow_weak: bool,
-    budget: float | None,
+    budget: float | str | None,
     keep_identifiers: bool,
     names: str,
     detectors: list[str],

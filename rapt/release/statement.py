@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from math import inf
 from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter
@@ -46,10 +47,8 @@ class Counts:
         others: names of the columns that are released unchanged.
         again: texts that were in another release before; not for the statement.
         nats: the most that one text has lost over all its releases; not for the statement.
+        times: the same in releases like this one; not for the statement.
     """
-
-    # A mechanism without a bound loses an infinity of nats, which JSON has no number for.
-    __pydantic_config__ = ConfigDict(ser_json_inf_nan="strings")
 
     documents: int = 0
     most: int = 0
@@ -60,6 +59,10 @@ class Counts:
     others: set[str] = field(default_factory=set)
     again: int = 0
     nats: float = 0.0
+    times: float = 0.0
+
+    # A mechanism without a bound loses an infinity of nats, which would be null.
+    __pydantic_config__ = ConfigDict(ser_json_inf_nan="constants")
 
     def add(self, document: Sequence[Sequence[Word]]) -> None:
         """Count one document, given the words of its texts, one text for each column."""
@@ -89,6 +92,12 @@ class Counts:
         self.others |= other.others
         self.again += other.again
         self.nats = max(self.nats, other.nats)
+        self.times = max(self.times, other.times)
+
+    @property
+    def lost(self) -> str:
+        """The nats, in words."""
+        return f"{self.nats:.4g} nats" if self.nats < inf else "without a bound"
 
     @property
     def words(self) -> int:

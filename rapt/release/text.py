@@ -21,7 +21,8 @@ from rapt.privacy.mechanisms import word_mechanism
 from rapt.privacy.privatizer import Privatizer, Words, check_categories
 from rapt.privacy.statement import kind
 from rapt.privacy.streams import Stream, fresh, stream
-from rapt.release.ledger import Account, Ledger, Loss, checked
+from rapt.release.ledger import Account, Ledger, checked
+from rapt.release.sentences import Counted, counted
 from rapt.table_cache import TAGGER, cached_table
 from rapt.text import language
 from rapt.text.detectors import FORMS, Names, detector
@@ -102,7 +103,8 @@ class TextPrivatizer:
         insecure_seed: seed of the noise, for tests: anyone who knows it can undo the release. The
             ledger counts nothing.
         allow_weak: whether η may be so large that hardly a word is replaced.
-        budget: the most that a text may lose over all its releases, in nats; None: any.
+        budget: the most that a text may lose over all its releases; None: any. It is in nats, as
+            500, or in releases at this mechanism and η, as "3x".
 
     Attributes:
         privatizer: the mechanism at η over the table.
@@ -124,7 +126,7 @@ class TextPrivatizer:
     keep_spacing: bool = False
     insecure_seed: int | None = None
     allow_weak: bool = False
-    budget: float | None = None
+    budget: float | str | None = None
 
     def __post_init__(self) -> None:
         """Check the options, then open the table; the tagger is loaded with the first text."""
@@ -163,7 +165,7 @@ class TextPrivatizer:
     def account(self, release: str | None = None, *, pending: bool = False) -> Account:
         """Make an account for releases by this privatizer."""
         ledger = Ledger() if self.insecure_seed is None else None
-        return Account(ledger, self.budget, release, pending)
+        return Account(ledger, checked(self.budget), release, pending)
 
     @cached_property
     def _tagger(self) -> Tagger:
@@ -288,7 +290,9 @@ class TextPrivatizer:
         if self.names == NUMBERED:
             released = [list(_numbered(words)) for words in released]
         own = account or self.account()
-        own.spend(losses(raw, released, self.privatizer, *names))
+        own.spend(
+            accounts(released, self.privatizer), self.privatizer.nats, "/".join(map(str, names))
+        )
         if account is None and own.spent.again:
             warnings.warn(AGAIN, stacklevel=3)
         return released
@@ -316,17 +320,12 @@ class Mapper:
         return dict(batch) | {column: self.privatizer(batch[column]) for column in self.columns}
 
 
-def losses(
-    texts: Sequence[str],
-    released: Sequence[Sequence[Word]],
-    privatizer: Privatizer,
-    *names: str | int,
-) -> Iterator[Loss]:
-    """Yield what each text loses in which a word got noise, at its place in the release."""
-    for number, (text, words) in enumerate(zip(texts, released, strict=True)):
-        if noisy := sum(word.fate == NOISE for word in words):
-            place = "/".join(map(str, (*names, number)))
-            yield Loss(text, place, noisy * privatizer.nats)
+def accounts(released: Iterable[Sequence[Word]], privatizer: Privatizer) -> Iterator[Counted]:
+    """Yield what the ledger counts of each text in which a word got noise."""
+    for words in released:
+        noisy = ((word.original, word.fate == NOISE) for word in words)
+        if text := counted(noisy, privatizer.table.form):
+            yield text
 
 
 def _fates(
