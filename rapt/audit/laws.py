@@ -218,16 +218,16 @@ def _noise_checks(four: Sequence[Split], table: EmbeddingTable) -> Iterator[Chec
     yield Check("the law of the size", _ks(size, gamma(dimension).cdf))
     for name, axis in _axes(table):
         cosine = direction @ (axis / np.linalg.norm(axis))
-        yield Check(f"the angle with {name}", _angle(cosine, dimension))
+        yield Check(f"the angle with {name}", angle(cosine, dimension))
     signs = (direction > 0).sum(axis=0)
     each = [two_sided(binom(len(direction), 0.5), count) for count in signs]
     yield Check("the signs of its coordinates", min(1.0, dimension * min(each)))
-    yield Check("size and direction", _concordance(centred, direction[:, 0]))
+    yield Check("size and direction", concordance(centred, direction[:, 0]))
     for name, one, other in _pairs(four):
         cosine = np.einsum("twd,twd->tw", one.direction, other.direction).ravel()
-        yield Check(f"the angle between two {name}", _angle(cosine, dimension))
+        yield Check(f"the angle between two {name}", angle(cosine, dimension))
         both = one.centred.ravel(), other.centred.ravel()
-        yield Check(f"the sizes of two {name}", _concordance(*both))
+        yield Check(f"the sizes of two {name}", concordance(*both))
     yield Check("repeats", repeats([part.size.ravel() for part in four]))
 
 
@@ -265,15 +265,20 @@ def _axes(table: EmbeddingTable) -> Iterator[tuple[str, Numbers]]:
         yield f"a difference of words, {other}", table.vectors[other] - table.vectors[one]
 
 
-def _angle(cosine: Numbers, dimension: int) -> float:
+def angle(cosine: Numbers, dimension: int) -> float:
     """Between a uniform direction and another: (1 + cos)/2 is Beta((d − 1)/2, (d − 1)/2)."""
     half = (dimension - 1) / 2
     return _ks((1 + cosine) / 2, beta(half, half).cdf)
 
 
-def _concordance(one: Numbers, other: Numbers) -> float:
+def concordance(one: Numbers, other: Numbers) -> float:
     """Of two independent numbers of median 0, the signs are equal half of the time."""
     return two_sided(binom(len(one), 0.5), ((one > 0) == (other > 0)).sum())
+
+
+def law_of_size(size: Numbers, dimension: int) -> float:
+    """Of noise of density exp(−‖z‖), the size is Gamma(d)."""
+    return _ks(size, gamma(dimension).cdf)
 
 
 def _ks(numbers: Numbers, law: Callable[[Numbers], Numbers]) -> float:

@@ -10,135 +10,164 @@ from contextlib import contextmanager
 from math import log
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from scipy.stats import binom, kstest
+from scipy.stats import kstest
+from threadpoolctl import threadpool_limits
 
-from rapt.audit.cases import write_table
-from rapt.audit.exact import differs, tail, two_sided
-from rapt.audit.laws import Check, forked, repeats
-from rapt.audit.power import smallest_excess
-from rapt.privacy import streams
+from rapt.audit.corpus import corpus
+from rapt.audit.laws import Check, Numbers, forked, repeats
+from rapt.audit.strata import Law, Search, watched
+from rapt.privacy import strength, streams
+from rapt.release import text as release_text
 from rapt.release.formats import FORMATS, TEXT
 from rapt.release.job import Job
 from rapt.release.spacy import NAME
 from rapt.release.text import AGAIN, TextPrivatizer
 
-# The table's words lie on a line. A text repeats the one in the middle, kept half of the time.
-PLACES = {"left": -1.0, "middle": 0.0, "right": 1.0}
-TEXTS, WORDS = 80, 250
-HALF = TEXTS // 2
+T = TypeVar("T")
+Seen = tuple[T, Numbers | None]
+# The words of each text in each call, and the noise of each word, where it is seen.
+Calls = tuple[Sequence[Any], Sequence[Numbers | None]]
+
+ETA = 14.0  # over the corpus
 GENERATORS = 1 << 13  # of each of two processes, and of this one
 NUMBERS = 1 << 64  # that a generator draws from
 REPEATS = 6.64  # expected, so that there are two or more with probability POWER
 
 
 class Paths:
-    """A table, and the ways to release texts over it by T2T.
+    """The ways to release the corpus, each in two calls or processes."""
 
-    The first half of the texts and the second come from different calls or processes.
-    """
-
-    def __init__(self, folder: Path, dimension: int) -> None:
+    def __init__(self, folder: Path) -> None:
         """Write the table."""
-        self._folder, self._dimension = folder, dimension
-        vectors = np.zeros((len(PLACES), dimension))
-        vectors[:, 0] = list(PLACES.values())
-        self._table = folder / "table"
-        self._table.mkdir()
-        write_table(self._table, list(PLACES), vectors, np.ones(len(PLACES)))
-        # Along the line the noise has the standard deviation √(d + 1)/η.
-        self._eta = 1.349 * np.sqrt(dimension + 1)
-        self._options = {"table": str(self._table), "eta": self._eta, "language": "any"}
-        self._privatizer = TextPrivatizer(**self._options, allow_weak=True)
-        self._texts = [" ".join(["middle"] * WORDS)] * HALF
+        self._folder, self._corpus = folder, corpus()
+        (folder / "table").mkdir()
+        self._corpus.write(folder / "table")
+        self._texts = [" ".join(words) for words in self._corpus.texts]
+        self._law = Law(self._corpus, ETA)
 
-    def names(self) -> dict[str, Callable[[], Sequence[str]]]:
-        """The ways, by name."""
-        return {
+    def checks(self) -> Iterator[tuple[str, list[Check]]]:
+        """Yield each way, by T2T and within categories, and the tests of what it releases."""
+        for name, way in {
             "files": self._files,
             "workers": self._workers,
             "spaCy": self._spacy,
             "datasets.map": self._map,
-        }
+        }.items():
+            yield name, list(self._law.checks(*way()))
+        law, released, noise = self._categories()
+        yield "category", list(law.checks(released, noise))
 
-    def _files(self) -> list[str]:
-        released = []
-        for call in "ab":
-            path, out = self._folder / f"{call}.txt", self._folder / f"{call}.out"
-            path.write_text("".join(f"{text}\n" for text in self._texts))
-            Job(path, out, FORMATS["text"], (TEXT,)).run(self._privatizer)
-            released += out.read_text().splitlines()
-        return released
+    def _opened(self, **more: Any) -> TextPrivatizer:
+        return release_text.TextPrivatizer(**self._options | more)
 
-    def _workers(self) -> list[str]:
+    @property
+    def _options(self) -> dict[str, Any]:
+        table = str(self._folder / "table")
+        return {"table": table, "eta": ETA, "language": "any", "allow_weak": True}
+
+    def _seen(self, release: Callable[[TextPrivatizer], T], law: Law) -> Seen[T]:
+        """Release the corpus by a new privatizer, and see the noise of each word."""
+        with watched() as searches, threadpool_limits(1, "blas"):  # in order
+            privatizer = self._opened()
+            before = _forget(searches, privatizer)
+            released = release(privatizer)
+        return released, law.noise(before)
+
+    def _file(self, privatizer: TextPrivatizer) -> list[list[str]]:
+        path, out = self._folder / "in.txt", self._folder / "out.txt"
+        path.write_text("".join(f"{text}\n" for text in self._texts))
+        Job(path, out, FORMATS["text"], (TEXT,), overwrite=True).run(privatizer)
+        return _split(out.read_text().splitlines())
+
+    def _files(self) -> Calls:
+        return _both(self._seen(self._file, self._law) for _ in range(2))
+
+    def _workers(self) -> Calls:
         path, out = self._folder / "in", self._folder / "out"
         path.mkdir()
         for name in "ab":
             pq.write_table(pa.table({TEXT: self._texts}), path / f"{name}.parquet")
         job = Job(path, out, FORMATS["parquet"], (TEXT,))
-        with job.opened(self._privatizer):
-            forked(lambda process: job.release(job.names[process], self._privatizer) and None)
-            job.finish(self._privatizer)
-        return list(pq.read_table(out)[TEXT].to_pylist())
+        with job.opened(self._opened()):
+            noise = forked(
+                lambda process: self._seen(
+                    lambda privatizer: job.release(job.names[process], privatizer), self._law
+                )[1]
+            )
+            job.finish(self._opened())
+        texts = _split(pq.read_table(out)[TEXT].to_pylist())
+        return (texts[: len(self._texts)], texts[len(self._texts) :]), noise
 
-    def _spacy(self) -> list[str]:
+    def _spacy(self) -> Calls:
         import spacy
 
         nlp = spacy.blank("en")
-        nlp.add_pipe(NAME, config=self._options | {"allow_weak": True})
-        docs = nlp.pipe(self._texts * 2, n_process=2, batch_size=HALF)
-        return [doc._.privatized for doc in docs]
+        nlp.add_pipe(NAME, config=self._options)
+        docs = nlp.pipe(self._texts * 2, n_process=2, batch_size=len(self._texts))
+        texts = _split([doc._.privatized for doc in docs])
+        return (texts[: len(self._texts)], texts[len(self._texts) :]), ()
 
-    def _map(self) -> list[str]:
-        mapper = self._privatizer.mapper([TEXT])
-        one, other = forked(lambda _: list(mapper({TEXT: self._texts})[TEXT]))
-        return one + other
-
-    def law(self, factor: float = 1.0) -> list[float]:
-        """The probability of each word at f·η."""
-        beside = tail(factor * self._eta / 2, self._dimension)
-        return [beside, 1 - 2 * beside, beside]
-
-    def checks(self, released: Sequence[str]) -> Iterator[Check]:
-        """Test the law of released texts, and that none repeats another's noise."""
-        number = {word: code for code, word in enumerate(PLACES)}
-        codes = [[number.get(word, -1) for word in text.split()] for text in released]
-        if [len(text) for text in codes] != [WORDS] * TEXTS:
-            yield Check("the number of texts and words", 0.0)
-            return
-        words, law = np.array(codes), np.array(self.law())
-        for word, code in number.items():
-            count = (words == code).sum()
-            p = two_sided(binom(words.size, law[code]), count)
-            yield Check(f"how often {word} is released", p)
-        equal = float((law**2).sum())
-        for name, one, other in (
-            ("of two texts", words[0::2], words[1::2]),
-            ("of two calls or processes", words[:HALF], words[HALF:]),
-            ("of one text", words[:, 0::2], words[:, 1::2]),
-        ):
-            agreeing = two_sided(binom(one.size, equal), (one == other).sum())
-            yield Check(f"how often words {name} agree", agreeing)
-        keys = np.array([hash(tuple(text)) for text in codes])
-        yield Check("repeated texts", repeats([keys], equal**WORDS))
-
-    def excess(self, level: float) -> float | None:
-        """The smallest factor on η that is detected."""
-        law = np.array(self.law())
-        return smallest_excess(
-            lambda factor: differs(law, np.array(self.law(factor)), TEXTS * WORDS, level)
+    def _map(self) -> Calls:
+        return _both(
+            forked(
+                lambda _: self._seen(
+                    lambda privatizer: _split(
+                        privatizer.mapper([TEXT])({TEXT: self._texts})[TEXT]
+                    ),
+                    self._law,
+                )
+            )
         )
 
+    def _categories(self) -> tuple[Law, Any, Any]:
+        """Release by PCT2T, every word within the category of its tag."""
+        tags: list[str] = []
 
-def released(dimension: int) -> Iterator[tuple[str, list[Check], Callable[[float], float | None]]]:
-    """Yield each way to release texts, its tests, and the excess that they detect at a level."""
+        def release(privatizer: TextPrivatizer) -> list[list[str]]:
+            tag = privatizer.tagged
+
+            def noting(texts: Sequence[str]) -> Any:
+                tagged = tag(texts)
+                tags.extend(pos for text in tagged for part in text for pos in part.pos)
+                return tagged
+
+            privatizer.tagged = noting  # type: ignore[method-assign]
+            return _split(privatizer(self._texts))
+
+        with watched() as searches, threadpool_limits(1, "blas"):
+            privatizer = self._opened(categories=("all",))
+            before = _forget(searches, privatizer)
+            released = release(privatizer)
+        law = Law(self._corpus, ETA, tags)
+        return law, [released], [law.noise(before)]
+
+
+def _forget(searches: list[Search], privatizer: TextPrivatizer) -> list[Search]:
+    """The searches of a release: not those of its statement, nor what was asked before."""
+    strength.replaced(privatizer.privatizer)  # which the statement asks, too
+    for search in searches:
+        search.asked.clear()
+    return list(searches)
+
+
+def _split(texts: Sequence[str]) -> list[list[str]]:
+    return [text.split() for text in texts]
+
+
+def _both(calls: Any) -> Calls:
+    one, other = calls
+    return (one[0], other[0]), (one[1], other[1])
+
+
+def released() -> Iterator[tuple[str, list[Check]]]:
+    """Yield each way to release texts, and its tests."""
     with TemporaryDirectory() as folder, _ledger_in(folder):
-        made = Paths(Path(folder), dimension)
-        for name, way in made.names().items():
-            yield name, list(made.checks(way())), made.excess
+        yield from Paths(Path(folder)).checks()
 
 
 @contextmanager

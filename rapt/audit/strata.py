@@ -1,0 +1,391 @@
+"""Tests of a release word by word: its noise and its outcomes, in every stratum of the corpus.
+
+The law is computed apart from the code that is audited: a plain search in float64 of each word's
+noisy vector, and releases of the corpus by T2T's formula with another generator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import beta, binom, gamma, poisson
+
+from rapt.audit.corpus import CATEGORY, Codes, Corpus
+from rapt.audit.exact import two_sided
+from rapt.audit.laws import Check, Numbers, angle, concordance, law_of_size, repeats
+from rapt.privacy.mechanisms import base
+
+LAGS = (1, 2, 3, 4, 5)  # of words
+TEXT_LAGS = (1, 2, 3, 4, 5, 7, 10, 64, 100, 256, 1000)
+ORDER = (1, 10, 100)  # the smallest and the greatest sizes that are tested
+FEW_GROUPS = 64  # of strata whose directions are tested
+ENOUGH = 16  # words for each dimension, from which on a stratum's own directions are sought
+NEAR = 10  # words
+REPLICAS = 4  # releases of the corpus by the reference
+RANDOM_DIFFERENCES = 5
+ROUNDED = 2.0**-36  # in units of the noise: far above rounding, far below float32
+CHUNK = 4096
+
+
+class Search:
+    """A search that notes what it is asked for."""
+
+    def __init__(self, search: Any, vectors: Numbers) -> None:
+        """Take the search, and the candidates that it was made of."""
+        self._search, self.vectors = search, vectors
+        self.asked: list[Numbers] = []
+
+    def __call__(self, vectors: Numbers) -> Any:
+        """See ExactSearch."""
+        self.asked.append(np.array(vectors, np.float64))
+        return self._search(vectors)
+
+    def nearest(self, vectors: Numbers, count: int) -> Any:
+        """See ExactSearch."""
+        self.asked.append(np.array(vectors, np.float64))
+        return self._search.nearest(vectors, count)
+
+
+@contextmanager
+def watched() -> Iterator[list[Search]]:
+    """Note every search of a space that is made meanwhile."""
+    made: list[Search] = []
+    search = base.Space.search
+
+    def noting(space: base.Space) -> Any:
+        made.append(Search(search(space), space.vectors))
+        return made[-1]
+
+    base.Space.search = noting  # type: ignore[method-assign]
+    try:
+        yield made
+    finally:
+        base.Space.search = search  # type: ignore[method-assign]
+
+
+@dataclass(frozen=True)
+class Law:
+    """T2T, or PCT2T where words have tags, over the corpus, computed plainly.
+
+    Attributes:
+        corpus: the texts and the table.
+        eta: the privacy parameter.
+        tags: of each word; none: every word may become any.
+    """
+
+    corpus: Corpus
+    eta: float
+    tags: Sequence[str] = ()
+
+    @cached_property
+    def groups(self) -> list[tuple[Codes, Codes]]:
+        """For each category the places of its words, and the table's rows of its candidates."""
+        corpus = self.corpus
+        if not self.tags:
+            return [(np.arange(len(corpus.words)), np.arange(len(corpus.table)))]
+        number = np.array([CATEGORY.get(tag, CATEGORY["X"]) for tag in self.tags])
+        groups = []
+        for category in sorted({*CATEGORY.values()}):
+            rows = [
+                any(CATEGORY.get(tag) == category for tag in tags) for tags in corpus.pos
+            ]
+            groups.append((np.flatnonzero(number == category), np.flatnonzero(rows)))
+        return groups
+
+    @cached_property
+    def strata(self) -> dict[str, Codes]:
+        """The strata of each word."""
+        return self.corpus.strata | (self.corpus.tagged(self.tags) if self.tags else {})
+
+    @cached_property
+    def vectors(self) -> Numbers:
+        """The vector of each word; of one that the table lacks, the mean."""
+        table = self.corpus.vectors
+        every = np.concatenate([table, table.mean(axis=0, keepdims=True)])
+        return np.asarray(every[self.corpus.rows], np.float64)
+
+    @cached_property
+    def order(self) -> Codes:
+        """Row by row the words from the nearest on; the last row is of words the table lacks."""
+        table = np.asarray(self.corpus.vectors, np.float64)
+        every = np.concatenate([table, table.mean(axis=0, keepdims=True)])
+        return np.concatenate(
+            [np.argsort(_distances(part[None], table)[0]) for part in every]
+        ).reshape(len(every), -1)
+
+    @cached_property
+    def ranks(self) -> Codes:
+        """How many words are nearer to a word than another one, (V + 1, V)."""
+        return np.argsort(self.order, axis=1)
+
+    def noise(self, searches: Sequence[Search]) -> Numbers | None:
+        """The noise of each word in units of 1/η, (n, d); None: not every word is searched for."""
+        sums = np.full(self.vectors.shape, np.nan)
+        for places, rows in self.groups:
+            candidates = self.corpus.vectors[rows]
+            asked = [
+                part
+                for search in searches
+                if np.array_equal(search.vectors, candidates)
+                for part in search.asked
+            ]
+            if sum(map(len, asked)) != len(places):
+                return None
+            if asked:
+                sums[places] = np.concatenate(asked)
+        return self.eta * (sums - self.vectors)
+
+    def nearest(self, noise: Numbers) -> Iterator[tuple[Codes, Codes, Numbers]]:
+        """Yield places, the nearest row of each, and the distances to all rows of the table."""
+        for places, rows in self.groups:
+            table = np.asarray(self.corpus.vectors[rows], np.float64)
+            for start in range(0, len(places), CHUNK):
+                at = places[start : start + CHUNK]
+                distances = _distances(self.vectors[at] + noise[at] / self.eta, table)
+                yield at, rows[distances.argmin(axis=1)], distances
+
+    def released(self, noise: Numbers) -> Codes:
+        """The row that each word becomes with this noise."""
+        found = np.empty(len(self.vectors), np.int64)
+        for at, rows, _ in self.nearest(noise):
+            found[at] = rows
+        return found
+
+    @cached_property
+    def replicas(self) -> Codes:
+        """Releases of the corpus, (REPLICAS, n): Gamma(d) as a sum, times a direction."""
+        rng = np.random.Generator(np.random.SFC64(1))
+        releases = []
+        for _ in range(REPLICAS):
+            direction = rng.standard_normal(self.vectors.shape)
+            size = rng.standard_exponential(self.vectors.shape).sum(axis=1)
+            direction *= (size / np.linalg.norm(direction, axis=1))[:, None]
+            releases.append(self.released(direction))
+        return np.array(releases)
+
+    def checks(self, calls: Sequence[Any], noise: Sequence[Numbers | None]) -> Iterator[Check]:
+        """Test releases of the corpus.
+
+        Args:
+            calls: of two calls or processes, the words of each text.
+            noise: of each word in each call; empty: the noise is not seen.
+        """
+        corpus = self.corpus
+        lengths = [len(text) for text in corpus.texts]
+        if any([len(text) for text in call] != lengths for call in calls):
+            yield Check("the number of texts and words", 0.0)
+            return
+        number = {word: row for row, word in enumerate(corpus.table)}
+        rows = np.array([[number.get(word, -1) for text in call for word in text] for call in calls])
+        for places, candidates in self.groups:
+            if not np.isin(rows[:, places], candidates).all():
+                yield Check("words that are none of the candidates", 0.0)
+                return
+        if noise:
+            seen = [part for part in noise if part is not None]
+            if len(seen) < len(noise):
+                yield Check("noise: some word is not searched for among its candidates", 0.0)
+                return
+            for part, found in zip(seen, rows, strict=True):
+                wrong = int((self.released(part) != found).sum())
+                yield Check(f"words that are not the nearest to their noise: {wrong}", float(not wrong))
+            yield from noise_checks(seen, self.strata, corpus, list(self._directions()))
+        yield from self._outcome_checks(rows)
+
+    def _directions(self) -> Iterator[tuple[str, Numbers]]:
+        table = np.asarray(self.corpus.vectors, np.float64)
+        rows, rng = self.corpus.rows, np.random.Generator(np.random.PCG64(2))
+        for rank, name in ((1, "the nearest word"), (2, "the second nearest word")):
+            yield name, table[self.order[rows, rank]] - self.vectors
+        for _ in range(RANDOM_DIFFERENCES):
+            yield "a random word", table[rng.integers(len(table), size=len(rows))] - self.vectors
+
+    def _outcome_checks(self, rows: Codes) -> Iterator[Check]:
+        """Compare outcomes by stratum with those of the reference."""
+        words = self.corpus.rows
+        rank, expected = self.ranks[words, rows], self.ranks[words, self.replicas]
+        for event, inside, other in (
+            ("verbatim", rank < 1, expected < 1),
+            (f"one of the {NEAR} nearest", rank < NEAR, expected < NEAR),
+        ):
+            for name, codes in self.strata.items():
+                p = _as_often(codes, inside, other)
+                yield Check(f"how often a word becomes {event}, by {name}", p)
+            for lag in LAGS:
+                both = inside[:, lag:] & inside[:, :-lag]
+                p = _as_often(None, both, other[:, lag:] & other[:, :-lag])
+                yield Check(f"how often words {lag} apart become {event}", p)
+        agree, others = rows[:1] == rows[1:], self.replicas[0::2] == self.replicas[1::2]
+        yield Check("how often two calls or processes agree", _as_often(None, agree, others))
+        ends = np.cumsum([len(text) for text in self.corpus.texts])[:-1]
+        keys = [hash(tuple(text)) for call in rows for text in np.split(call, ends)]
+        equal = float(others.mean()) + 0.1
+        shortest = min(len(text) for text in self.corpus.texts)
+        yield Check("repeated texts", repeats([np.array(keys)], equal**shortest))
+
+
+def _distances(one: Numbers, table: Numbers) -> Numbers:
+    """Squared distances, less those of the queries to the origin."""
+    return np.asarray(np.einsum("vd,vd->v", table, table) - 2 * (one @ table.T))
+
+
+def _as_often(codes: Codes | None, inside: NDArray[Any], other: NDArray[Any]) -> float:
+    """Whether an event is as frequent in each stratum as in other releases of the same words.
+
+    Given how often both had it, the number of the first is binomial at most.
+    """
+    part = len(inside) / (len(inside) + len(other))
+    one, two = inside.sum(axis=0), other.sum(axis=0)
+    if codes is None:
+        ours, all = np.array([one.sum()]), np.array([one.sum() + two.sum()])
+    else:
+        ours = np.bincount(codes, weights=one)
+        all = ours + np.bincount(codes, weights=two)
+    tests = two_sided(binom(all[all > 0], part), ours[all > 0])
+    return float(min(1.0, tests.size * tests.min(initial=1.0)))
+
+
+def noise_checks(
+    calls: Sequence[Numbers],
+    strata: Mapping[str, Codes],
+    corpus: Corpus,
+    directions: Sequence[tuple[str, Numbers]],
+) -> Iterator[Check]:
+    """Test the noise of two calls or processes, in units of 1/η, (n, d) each."""
+    dimension = calls[0].shape[1]
+    sizes = [np.linalg.norm(noise, axis=1) for noise in calls]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        units = [
+            np.nan_to_num(noise / size[:, None])
+            for noise, size in zip(calls, sizes, strict=True)
+        ]
+    codes = {name: np.concatenate([code] * len(calls)) for name, code in strata.items()}
+    size, unit = np.concatenate(sizes), np.concatenate(units)
+    yield Check("noise: the law of its size", law_of_size(size, dimension))
+    yield from tails(size, dimension)
+    for name, code in codes.items():
+        yield Check(f"noise: its size, by {name}", by_stratum(code, size, dimension))
+    yield from _direction_checks(codes, unit)
+    for name, direction in directions:
+        cosine = np.einsum("nd,nd->n", unit, np.concatenate([direction] * len(calls)))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            cosine /= np.tile(np.linalg.norm(direction, axis=1), len(calls))
+        yield Check(f"noise: the angle with the difference to {name}", angle(cosine, dimension))
+    centred = gamma.cdf(size, dimension) - 0.5
+    for name, one, other in _pairs(corpus, len(calls)):
+        yield Check(f"noise: the angle between {name}", shared(unit[one], unit[other]))
+        yield Check(f"noise: the sizes of {name}", concordance(centred[one], centred[other]))
+    yield Check("noise: repeats of a size", coarse(size[:, None], 0.5))
+    yield Check("noise: repeats of a coordinate", coarse(unit * size[:, None], 0.5))
+
+
+def tails(size: Numbers, dimension: int) -> Iterator[Check]:
+    """Test the smallest and the greatest sizes: of n, the k-th smallest is Beta(k, n + 1 − k)."""
+    n = len(size)
+    for which, uniform in (
+        ("smallest", gamma.cdf(size, dimension)),
+        ("greatest", gamma.sf(size, dimension)),
+    ):
+        uniform = np.partition(uniform, [k - 1 for k in ORDER if k <= n])
+        for k in ORDER:
+            if k <= n:
+                p = two_sided(beta(k, n + 1 - k), uniform[k - 1])
+                yield Check(f"noise: the size number {k} of the {which}", float(p))
+
+
+def by_stratum(codes: Codes, size: Numbers, dimension: int) -> float:
+    """Of each stratum of n words, the sum of sizes is Gamma(n·d)."""
+    count, total = np.bincount(codes), np.bincount(codes, weights=size)
+    tests = two_sided(gamma(count[count > 0] * dimension), total[count > 0])
+    return float(min(1.0, tests.size * tests.min()))
+
+
+def _direction_checks(codes: Mapping[str, Codes], unit: Numbers) -> Iterator[Check]:
+    """Test directions by stratum: sides and spread of each coordinate, and what half of it shows."""
+    dimension = unit.shape[1]
+    half = (dimension - 1) / 2
+    middle = np.sqrt(beta(0.5, half).ppf(0.5)) if dimension > 1 else 1.0
+    above, beyond = unit > 0, np.abs(unit) > middle
+    whole = {"all words": np.zeros(len(unit), np.int64)}
+    for name, code in {**whole, **codes}.items():
+        count = np.bincount(code)
+        if len(count) > FEW_GROUPS:
+            continue
+        order = np.argsort(code, kind="stable")
+        present = count[count > 0]
+        starts = np.cumsum([0, *present[:-1]])
+        for what, mask in (("sides", above), ("spread", beyond)):
+            inside = np.add.reduceat(mask[order], starts, axis=0, dtype=np.int64)
+            tests = two_sided(binom(present[:, None], 0.5), inside)
+            p = float(min(1.0, tests.size * tests.min()))
+            yield Check(f"noise: the {what} of its coordinates, by {name}", p)
+        found = [
+            _sought(unit[order[start : start + n]])
+            for start, n in zip(starts, present, strict=True)
+            if n >= ENOUGH * dimension
+        ]
+        if found:
+            p = min(1.0, len(found) * min(found))
+            yield Check(f"noise: the direction that varies least or most, by {name}", p)
+
+
+def _sought(unit: Numbers) -> float:
+    """Test the directions that stand out in every second word, in the others."""
+    one, other = unit[0::2], unit[1::2]
+    axes = np.linalg.eigh(one.T @ one)[1]
+    mean = one.mean(axis=0)
+    tried = [axes[:, 0], axes[:, -1], mean / np.linalg.norm(mean)]
+    return min(1.0, len(tried) * min(angle(other @ axis, unit.shape[1]) for axis in tried))
+
+
+def _pairs(corpus: Corpus, calls: int) -> Iterator[tuple[str, Codes, Codes]]:
+    """Yield places of words whose noise is independent."""
+    text, place, n = corpus.text, corpus.place, len(corpus.words)
+    every = np.arange(n)
+    for lag in LAGS:
+        one = every[:-lag][text[:-lag] == text[lag:]]
+        yield f"words {lag} apart", one, one + lag
+    start = np.flatnonzero(place == 0)
+    size = np.diff([*start, n])
+    for lag in TEXT_LAGS:
+        if lag >= len(start):
+            continue
+        later = np.minimum(text + lag, len(start) - 1)
+        one = every[(text + lag < len(start)) & (place < size[later])]
+        yield f"texts {lag} apart", one, start[text[one] + lag] + place[one]
+    order = np.argsort(corpus.strata["word"], kind="stable")
+    same = corpus.strata["word"][order]
+    again = same[1:] == same[:-1]
+    yield "the places of a word", order[:-1][again], order[1:][again]
+    if calls > 1:
+        yield "two calls or processes", every, every + n
+
+
+def shared(one: Numbers, other: Numbers) -> float:
+    """Whether directions are independent: by the sum of their cosines, and by each coordinate.
+
+    A cosine is sub-Gaussian of variance 1/d, which bounds the sum. Of each coordinate, the sides
+    are equal half of the time.
+    """
+    n, dimension = one.shape
+    if not n:
+        return 1.0
+    total = float(np.einsum("nd,nd->", one, other))
+    bound = 2 * np.exp(-(total**2) * dimension / (2 * n))
+    equal = ((one > 0) == (other > 0)).sum(axis=0)
+    each = dimension * two_sided(binom(n, 0.5), equal).min()
+    return float(min(1.0, 2 * min(bound, each)))
+
+
+def coarse(numbers: Numbers, density: float) -> float:
+    """Whether continuous numbers, (n, k), lie on a grid: how many are equal once rounded."""
+    rounded = np.round(numbers / ROUNDED)
+    equal = density * ROUNDED * rounded.shape[1]
+    again = sum(len(column) - len(np.unique(column)) for column in rounded.T)
+    return float(poisson.sf(again - 1, len(rounded) ** 2 / 2 * equal))
