@@ -63,7 +63,7 @@ class Verdict:
     @property
     def failed(self) -> list[Check]:
         """The checks that failed, the clearest first."""
-        failed = [check for check in self.checks if check.p < self.level]
+        failed = [check for check in self.checks if not check.p >= self.level]  # nor NaN
         return sorted(failed, key=lambda check: check.p)
 
     @property

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import import_module
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,7 @@ from rapt.text.table import EmbeddingTable
 Codes = NDArray[np.int64]
 
 FILE = Path(__file__).parents[1] / "privacy" / "public_words.parquet"
-LANGUAGES = "am ar bn cs de el es fa fr he hi hu hy ja ko pl ru ta te tr uk ur vi zh".split()
+LANGUAGES = "am ar bn cs de el es fa fr he hi hu hy ja ko pl ru ta te tr uk ur vi zh"
 TEXTS = 1100  # so that a fault of every thousandth text shows
 WORDS = (5, 45)  # words of a text, at least and at most
 LONG, LONG_WORDS = 2, 7500  # texts of more than one piece, and their words
@@ -113,7 +113,7 @@ class Corpus:
         starts = np.concatenate(
             [np.cumsum([0, *(len(word) + 1 for word in text[:-1])]) for text in self.texts]
         )
-        repeated = [False, *(one == other for one, other in zip(forms, forms[1:], strict=False))]
+        repeated = [False, *(one == other for one, other in pairwise(forms))]
         by_text = {f"every {n} texts": self.text % n for n in EVERY}
         return {
             name: np.unique(np.asarray(codes), return_inverse=True)[1].astype(np.int64)
@@ -242,9 +242,7 @@ def corpus() -> Corpus:
     )
 
 
-def _varied(
-    pool: Sequence[str], others: Sequence[str], at: int, rng: np.random.Generator
-) -> str:
+def _varied(pool: Sequence[str], others: Sequence[str], at: int, rng: np.random.Generator) -> str:
     """A word of the pool, or of another language, or in another case."""
     kind = rng.random()
     if kind < FROM_ANOTHER_LANGUAGE:
@@ -261,7 +259,7 @@ def _tags(counts: Counter[str]) -> list[str]:
 
 
 def _foreign() -> Iterator[str]:
-    for language in LANGUAGES:
+    for language in LANGUAGES.split(" "):
         for sentence in import_module(f"spacy.lang.{language}.examples").sentences:
             yield from sentence.split()
 

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from rapt.audit.corpus import corpus
 from rapt.audit.laws import Check, Numbers, forked, repeats
 from rapt.audit.strata import Law, Search, watched
-from rapt.privacy import strength, streams
+from rapt.privacy import streams, strength
 from rapt.release import text as release_text
 from rapt.release.formats import FORMATS, TEXT
 from rapt.release.job import Job
@@ -116,9 +116,7 @@ class Paths:
         return _both(
             forked(
                 lambda _: self._seen(
-                    lambda privatizer: _split(
-                        privatizer.mapper([TEXT])({TEXT: self._texts})[TEXT]
-                    ),
+                    lambda privatizer: _split(privatizer.mapper([TEXT])({TEXT: self._texts})[TEXT]),
                     self._law,
                 )
             )
@@ -155,8 +153,8 @@ def _forget(searches: list[Search], privatizer: TextPrivatizer) -> list[Search]:
     return list(searches)
 
 
-def _split(texts: Sequence[str]) -> list[list[str]]:
-    return [text.split() for text in texts]
+def _split(texts: Sequence[str | None]) -> list[list[str]]:
+    return [(text or "").split() for text in texts]
 
 
 def _both(calls: Any) -> Calls:

@@ -14,29 +14,37 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta, binom, gamma, poisson
+from scipy.stats import binom, gamma
 
 from rapt.audit.corpus import CATEGORY, Codes, Corpus
 from rapt.audit.exact import two_sided
-from rapt.audit.laws import Check, Numbers, angle, concordance, law_of_size, repeats
+from rapt.audit.laws import (
+    LAGS,
+    Check,
+    Numbers,
+    angle,
+    by_stratum,
+    coarse,
+    concordance,
+    direction_checks,
+    law_of_size,
+    repeats,
+    shared,
+    tails,
+)
 from rapt.privacy.mechanisms import base
 
-LAGS = (1, 2, 3, 4, 5)  # of words
 TEXT_LAGS = (1, 2, 3, 4, 5, 7, 10, 64, 100, 256, 1000)
-ORDER = (1, 10, 100)  # the smallest and the greatest sizes that are tested
-FEW_GROUPS = 64  # of strata whose directions are tested
-ENOUGH = 16  # words for each dimension, from which on a stratum's own directions are sought
 NEAR = 10  # words
 REPLICAS = 4  # releases of the corpus by the reference
 RANDOM_DIFFERENCES = 5
-ROUNDED = 2.0**-36  # in units of the noise: far above rounding, far below float32
 CHUNK = 4096
 
 
 class Search:
     """A search that notes what it is asked for."""
 
-    def __init__(self, search: Any, vectors: Numbers) -> None:
+    def __init__(self, search: Any, vectors: NDArray[np.float32]) -> None:
         """Take the search, and the candidates that it was made of."""
         self._search, self.vectors = search, vectors
         self.asked: list[Numbers] = []
@@ -62,7 +70,7 @@ def watched() -> Iterator[list[Search]]:
         made.append(Search(search(space), space.vectors))
         return made[-1]
 
-    base.Space.search = noting  # type: ignore[method-assign]
+    base.Space.search = noting  # type: ignore[method-assign, assignment]
     try:
         yield made
     finally:
@@ -92,9 +100,7 @@ class Law:
         number = np.array([CATEGORY.get(tag, CATEGORY["X"]) for tag in self.tags])
         groups = []
         for category in sorted({*CATEGORY.values()}):
-            rows = [
-                any(CATEGORY.get(tag) == category for tag in tags) for tags in corpus.pos
-            ]
+            rows = [any(CATEGORY.get(tag) == category for tag in tags) for tags in corpus.pos]
             groups.append((np.flatnonzero(number == category), np.flatnonzero(rows)))
         return groups
 
@@ -182,7 +188,9 @@ class Law:
             yield Check("the number of texts and words", 0.0)
             return
         number = {word: row for row, word in enumerate(corpus.table)}
-        rows = np.array([[number.get(word, -1) for text in call for word in text] for call in calls])
+        rows = np.array(
+            [[number.get(word, -1) for text in call for word in text] for call in calls]
+        )
         for places, candidates in self.groups:
             if not np.isin(rows[:, places], candidates).all():
                 yield Check("words that are none of the candidates", 0.0)
@@ -194,8 +202,11 @@ class Law:
                 return
             for part, found in zip(seen, rows, strict=True):
                 wrong = int((self.released(part) != found).sum())
-                yield Check(f"words that are not the nearest to their noise: {wrong}", float(not wrong))
-            yield from noise_checks(seen, self.strata, corpus, list(self._directions()))
+                yield Check(
+                    f"words that are not the nearest to their noise: {wrong}", float(not wrong)
+                )
+            for check in noise_checks(seen, self.strata, corpus, list(self._directions())):
+                yield Check(f"noise: {check.what}", check.p)
         yield from self._outcome_checks(rows)
 
     def _directions(self) -> Iterator[tuple[str, Numbers]]:
@@ -262,86 +273,26 @@ def noise_checks(
     sizes = [np.linalg.norm(noise, axis=1) for noise in calls]
     with np.errstate(invalid="ignore", divide="ignore"):
         units = [
-            np.nan_to_num(noise / size[:, None])
-            for noise, size in zip(calls, sizes, strict=True)
+            np.nan_to_num(noise / size[:, None]) for noise, size in zip(calls, sizes, strict=True)
         ]
     codes = {name: np.concatenate([code] * len(calls)) for name, code in strata.items()}
     size, unit = np.concatenate(sizes), np.concatenate(units)
-    yield Check("noise: the law of its size", law_of_size(size, dimension))
+    yield Check("the law of its size", law_of_size(size, dimension))
     yield from tails(size, dimension)
     for name, code in codes.items():
-        yield Check(f"noise: its size, by {name}", by_stratum(code, size, dimension))
-    yield from _direction_checks(codes, unit)
+        yield Check(f"its size, by {name}", by_stratum(code, size, dimension))
+    yield from direction_checks(codes, unit)
     for name, direction in directions:
         cosine = np.einsum("nd,nd->n", unit, np.concatenate([direction] * len(calls)))
         with np.errstate(invalid="ignore", divide="ignore"):
             cosine /= np.tile(np.linalg.norm(direction, axis=1), len(calls))
-        yield Check(f"noise: the angle with the difference to {name}", angle(cosine, dimension))
+        yield Check(f"the angle with the difference to {name}", angle(cosine, dimension))
     centred = gamma.cdf(size, dimension) - 0.5
     for name, one, other in _pairs(corpus, len(calls)):
-        yield Check(f"noise: the angle between {name}", shared(unit[one], unit[other]))
-        yield Check(f"noise: the sizes of {name}", concordance(centred[one], centred[other]))
-    yield Check("noise: repeats of a size", coarse(size[:, None], 0.5))
-    yield Check("noise: repeats of a coordinate", coarse(unit * size[:, None], 0.5))
-
-
-def tails(size: Numbers, dimension: int) -> Iterator[Check]:
-    """Test the smallest and the greatest sizes: of n, the k-th smallest is Beta(k, n + 1 − k)."""
-    n = len(size)
-    for which, uniform in (
-        ("smallest", gamma.cdf(size, dimension)),
-        ("greatest", gamma.sf(size, dimension)),
-    ):
-        uniform = np.partition(uniform, [k - 1 for k in ORDER if k <= n])
-        for k in ORDER:
-            if k <= n:
-                p = two_sided(beta(k, n + 1 - k), uniform[k - 1])
-                yield Check(f"noise: the size number {k} of the {which}", float(p))
-
-
-def by_stratum(codes: Codes, size: Numbers, dimension: int) -> float:
-    """Of each stratum of n words, the sum of sizes is Gamma(n·d)."""
-    count, total = np.bincount(codes), np.bincount(codes, weights=size)
-    tests = two_sided(gamma(count[count > 0] * dimension), total[count > 0])
-    return float(min(1.0, tests.size * tests.min()))
-
-
-def _direction_checks(codes: Mapping[str, Codes], unit: Numbers) -> Iterator[Check]:
-    """Test directions by stratum: sides and spread of each coordinate, and what half of it shows."""
-    dimension = unit.shape[1]
-    half = (dimension - 1) / 2
-    middle = np.sqrt(beta(0.5, half).ppf(0.5)) if dimension > 1 else 1.0
-    above, beyond = unit > 0, np.abs(unit) > middle
-    whole = {"all words": np.zeros(len(unit), np.int64)}
-    for name, code in {**whole, **codes}.items():
-        count = np.bincount(code)
-        if len(count) > FEW_GROUPS:
-            continue
-        order = np.argsort(code, kind="stable")
-        present = count[count > 0]
-        starts = np.cumsum([0, *present[:-1]])
-        for what, mask in (("sides", above), ("spread", beyond)):
-            inside = np.add.reduceat(mask[order], starts, axis=0, dtype=np.int64)
-            tests = two_sided(binom(present[:, None], 0.5), inside)
-            p = float(min(1.0, tests.size * tests.min()))
-            yield Check(f"noise: the {what} of its coordinates, by {name}", p)
-        found = [
-            _sought(unit[order[start : start + n]])
-            for start, n in zip(starts, present, strict=True)
-            if n >= ENOUGH * dimension
-        ]
-        if found:
-            p = min(1.0, len(found) * min(found))
-            yield Check(f"noise: the direction that varies least or most, by {name}", p)
-
-
-def _sought(unit: Numbers) -> float:
-    """Test the directions that stand out in every second word, in the others."""
-    one, other = unit[0::2], unit[1::2]
-    axes = np.linalg.eigh(one.T @ one)[1]
-    mean = one.mean(axis=0)
-    tried = [axes[:, 0], axes[:, -1], mean / np.linalg.norm(mean)]
-    return min(1.0, len(tried) * min(angle(other @ axis, unit.shape[1]) for axis in tried))
+        yield Check(f"the angle between {name}", shared(unit[one], unit[other]))
+        yield Check(f"the sizes of {name}", concordance(centred[one], centred[other]))
+    yield Check("repeats of a size", coarse(size[:, None]))
+    yield Check("repeats of a coordinate", coarse(unit * size[:, None]))
 
 
 def _pairs(corpus: Corpus, calls: int) -> Iterator[tuple[str, Codes, Codes]]:
@@ -365,27 +316,3 @@ def _pairs(corpus: Corpus, calls: int) -> Iterator[tuple[str, Codes, Codes]]:
     yield "the places of a word", order[:-1][again], order[1:][again]
     if calls > 1:
         yield "two calls or processes", every, every + n
-
-
-def shared(one: Numbers, other: Numbers) -> float:
-    """Whether directions are independent: by the sum of their cosines, and by each coordinate.
-
-    A cosine is sub-Gaussian of variance 1/d, which bounds the sum. Of each coordinate, the sides
-    are equal half of the time.
-    """
-    n, dimension = one.shape
-    if not n:
-        return 1.0
-    total = float(np.einsum("nd,nd->", one, other))
-    bound = 2 * np.exp(-(total**2) * dimension / (2 * n))
-    equal = ((one > 0) == (other > 0)).sum(axis=0)
-    each = dimension * two_sided(binom(n, 0.5), equal).min()
-    return float(min(1.0, 2 * min(bound, each)))
-
-
-def coarse(numbers: Numbers, density: float) -> float:
-    """Whether continuous numbers, (n, k), lie on a grid: how many are equal once rounded."""
-    rounded = np.round(numbers / ROUNDED)
-    equal = density * ROUNDED * rounded.shape[1]
-    again = sum(len(column) - len(np.unique(column)) for column in rounded.T)
-    return float(poisson.sf(again - 1, len(rounded) ** 2 / 2 * equal))
