@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import log
 from pathlib import Path
@@ -30,8 +30,8 @@ from rapt.release.text import AGAIN, TextPrivatizer
 
 T = TypeVar("T")
 Seen = tuple[T, Numbers | None]
-# The words of each text in each call, and the noise of each word, where it is seen.
-Calls = tuple[Sequence[Any], Sequence[Numbers | None]]
+# The law, the words of each text in each call, and the noise of each word, where it is seen.
+Calls = tuple[Law, Sequence[Any], Sequence[Numbers | None]]
 
 ETA = 14.0  # over the corpus
 GENERATORS = 1 << 13  # of each of two processes, and of this one
@@ -50,17 +50,15 @@ class Paths:
         self._texts = [" ".join(words) for words in self._corpus.texts]
         self._law = Law(self._corpus, ETA)
 
-    def checks(self) -> Iterator[tuple[str, list[Check]]]:
-        """Yield each way, by T2T and within categories, and the tests of what it releases."""
-        for name, way in {
+    def ways(self) -> dict[str, Callable[[], Calls]]:
+        """The ways, by name: T2T in two calls or processes, and once within categories."""
+        return {
             "files": self._files,
             "workers": self._workers,
             "spaCy": self._spacy,
             "datasets.map": self._map,
-        }.items():
-            yield name, list(self._law.checks(*way()))
-        law, released, noise = self._categories()
-        yield "category", list(law.checks(released, noise))
+            "category": self._categories,
+        }
 
     def _opened(self, **more: Any) -> TextPrivatizer:
         return release_text.TextPrivatizer(**self._options | more)
@@ -70,13 +68,13 @@ class Paths:
         table = str(self._folder / "table")
         return {"table": table, "eta": ETA, "language": "any", "allow_weak": True}
 
-    def _seen(self, release: Callable[[TextPrivatizer], T], law: Law) -> Seen[T]:
+    def _seen(self, release: Callable[[TextPrivatizer], T]) -> Seen[T]:
         """Release the corpus by a new privatizer, and see the noise of each word."""
         with watched() as searches, threadpool_limits(1, "blas"):  # in order
             privatizer = self._opened()
             before = _forget(searches, privatizer)
             released = release(privatizer)
-        return released, law.noise(before)
+        return released, self._law.noise(before)
 
     def _file(self, privatizer: TextPrivatizer) -> list[list[str]]:
         path, out = self._folder / "in.txt", self._folder / "out.txt"
@@ -85,7 +83,7 @@ class Paths:
         return _split(out.read_text().splitlines())
 
     def _files(self) -> Calls:
-        return _both(self._seen(self._file, self._law) for _ in range(2))
+        return self._both(self._seen(self._file) for _ in range(2))
 
     def _workers(self) -> Calls:
         path, out = self._folder / "in", self._folder / "out"
@@ -96,12 +94,12 @@ class Paths:
         with job.opened(self._opened()):
             noise = forked(
                 lambda process: self._seen(
-                    lambda privatizer: job.release(job.names[process], privatizer), self._law
+                    lambda privatizer: job.release(job.names[process], privatizer)
                 )[1]
             )
             job.finish(self._opened())
         texts = _split(pq.read_table(out)[TEXT].to_pylist())
-        return (texts[: len(self._texts)], texts[len(self._texts) :]), noise
+        return self._law, self._halves(texts), noise
 
     def _spacy(self) -> Calls:
         import spacy
@@ -110,19 +108,23 @@ class Paths:
         nlp.add_pipe(NAME, config=self._options)
         docs = nlp.pipe(self._texts * 2, n_process=2, batch_size=len(self._texts))
         texts = _split([doc._.privatized for doc in docs])
-        return (texts[: len(self._texts)], texts[len(self._texts) :]), ()
+        return self._law, self._halves(texts), ()
 
     def _map(self) -> Calls:
-        return _both(
-            forked(
-                lambda _: self._seen(
-                    lambda privatizer: _split(privatizer.mapper([TEXT])({TEXT: self._texts})[TEXT]),
-                    self._law,
-                )
-            )
-        )
+        def release(privatizer: TextPrivatizer) -> list[list[str]]:
+            return _split(privatizer.mapper([TEXT])({TEXT: self._texts})[TEXT])
 
-    def _categories(self) -> tuple[Law, Any, Any]:
+        return self._both(forked(lambda _: self._seen(release)))
+
+    def _both(self, calls: Iterable[Seen[list[list[str]]]]) -> Calls:
+        texts, noise = zip(*calls, strict=True)
+        return self._law, texts, noise
+
+    def _halves(self, texts: list[list[str]]) -> list[list[list[str]]]:
+        size = len(self._texts)
+        return [texts[:size], texts[size:]]
+
+    def _categories(self) -> Calls:
         """Release by PCT2T, every word within the category of its tag."""
         tags: list[str] = []
 
@@ -157,15 +159,13 @@ def _split(texts: Sequence[str | None]) -> list[list[str]]:
     return [(text or "").split() for text in texts]
 
 
-def _both(calls: Any) -> Calls:
-    one, other = calls
-    return (one[0], other[0]), (one[1], other[1])
-
-
-def released() -> Iterator[tuple[str, list[Check]]]:
-    """Yield each way to release texts, and its tests."""
+def released(names: Sequence[str] = ()) -> Iterator[tuple[str, list[Check]]]:
+    """Yield ways to release texts, all if none is named, and the tests of each."""
     with TemporaryDirectory() as folder, _ledger_in(folder):
-        yield from Paths(Path(folder)).checks()
+        for name, way in Paths(Path(folder)).ways().items():
+            if name in names or not names:
+                law, texts, noise = way()
+                yield name, list(law.checks(texts, noise))
 
 
 @contextmanager

@@ -215,7 +215,8 @@ class Law:
         for rank, name in ((1, "the nearest word"), (2, "the second nearest word")):
             yield name, table[self.order[rows, rank]] - self.vectors
         for _ in range(RANDOM_DIFFERENCES):
-            yield "a random word", table[rng.integers(len(table), size=len(rows))] - self.vectors
+            other = (rows + rng.integers(1, len(table), size=len(rows))) % len(table)
+            yield "a random word", table[other] - self.vectors
 
     def _outcome_checks(self, rows: Codes) -> Iterator[Check]:
         """Compare outcomes by stratum with those of the reference."""
