@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from math import log
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from rapt.audit.corpus import corpus
 from rapt.audit.laws import Check, Numbers, forked, repeats
+from rapt.audit.power import REPEATS
 from rapt.audit.strata import Law, Search, watched
 from rapt.privacy import streams, strength
 from rapt.release import text as release_text
@@ -36,7 +38,12 @@ Calls = tuple[Law, Sequence[Any], Sequence[Numbers | None]]
 ETA = 14.0  # over the corpus
 GENERATORS = 1 << 13  # of each of two processes, and of this one
 NUMBERS = 1 << 64  # that a generator draws from
-REPEATS = 6.64  # expected, so that there are two or more with probability POWER
+
+
+@lru_cache(1)
+def t2t() -> Law:
+    """T2T's law of the corpus."""
+    return Law(corpus(), ETA)
 
 
 class Paths:
@@ -48,7 +55,7 @@ class Paths:
         (folder / "table").mkdir()
         self._corpus.write(folder / "table")
         self._texts = [" ".join(words) for words in self._corpus.texts]
-        self._law = Law(self._corpus, ETA)
+        self._law = t2t()
 
     def ways(self) -> dict[str, Callable[[], Calls]]:
         """The ways, by name: T2T in two calls or processes, and once within categories."""
@@ -159,13 +166,16 @@ def _split(texts: Sequence[str | None]) -> list[list[str]]:
     return [(text or "").split() for text in texts]
 
 
-def released(names: Sequence[str] = ()) -> Iterator[tuple[str, list[Check]]]:
-    """Yield ways to release texts, all if none is named, and the tests of each."""
+def released(names: Sequence[str] = ()) -> Iterator[tuple[str, list[Check], Law, int]]:
+    """Yield ways to release texts, all if none is named.
+
+    Of each: its tests, the law, and the number of calls whose noise is seen.
+    """
     with TemporaryDirectory() as folder, _ledger_in(folder):
         for name, way in Paths(Path(folder)).ways().items():
             if name in names or not names:
                 law, texts, noise = way()
-                yield name, list(law.checks(texts, noise))
+                yield name, list(law.checks(texts, noise)), law, len(noise)
 
 
 @contextmanager

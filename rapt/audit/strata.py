@@ -10,15 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom, gamma
+from scipy.stats import binom, gamma, norm
 
 from rapt.audit.corpus import CATEGORY, Codes, Corpus
 from rapt.audit.exact import two_sided
 from rapt.audit.laws import (
+    FEW_GROUPS,
     LAGS,
     Check,
     Numbers,
@@ -32,6 +33,7 @@ from rapt.audit.laws import (
     shared,
     tails,
 )
+from rapt.audit.power import POWER, REPEATS
 from rapt.privacy.mechanisms import base
 
 TEXT_LAGS = (1, 2, 3, 4, 5, 7, 10, 64, 100, 256, 1000)
@@ -75,6 +77,42 @@ def watched() -> Iterator[list[Search]]:
         yield made
     finally:
         base.Space.search = search  # type: ignore[method-assign]
+
+
+class Sight(NamedTuple):
+    """The smallest faults of a stratum that are caught.
+
+    Attributes:
+        stratum: which words.
+        words: the number of them in the corpus.
+        bare: the share of them without noise, where the noise is seen.
+        verbatim: the share that stands as it is, where only the outcomes are seen; None: any share
+            may go unseen.
+        eta: the factor on their η.
+    """
+
+    stratum: str
+    words: int
+    bare: float
+    verbatim: float | None
+    eta: float
+
+
+def _smallest_share(words: int, replicas: int, share: float, level: float) -> float | None:
+    """The smallest share that stands beside those that become themselves by the law."""
+
+    def detects(more: float) -> bool:
+        ours = binom.ppf(1 - POWER, words, share + (1 - share) * more)
+        law = binom(ours + replicas * share, words / (words + replicas))
+        return bool(two_sided(law, ours) < level)
+
+    low, high = 0.0, 1.0
+    if not detects(high):
+        return None
+    while high - low > 1e-4:
+        middle = (low + high) / 2
+        low, high = (low, middle) if detects(middle) else (middle, high)
+    return high
 
 
 @dataclass(frozen=True)
@@ -208,6 +246,55 @@ class Law:
             for check in noise_checks(seen, self.strata, corpus, list(self._directions())):
                 yield Check(f"noise: {check.what}", check.p)
         yield from self._outcome_checks(rows)
+
+    def sight(self, calls: int, level: float) -> Iterator[Sight]:
+        """Yield the smallest faults that are caught with probability POWER, in some strata.
+
+        Args:
+            calls: the number of releases of the corpus whose noise is seen.
+            level: of each test.
+        """
+        strata, dimension = self.strata, self.corpus.vectors.shape[1]
+        words, replicas = self.corpus.rows, self.replicas
+        stays = (self.ranks[words, replicas] < 1).mean(axis=0)
+        chosen = {
+            "all words": np.ones(len(words), bool),
+            "more than 6 letters": strata["more than 6 letters"] > 0,
+            "capitalised": np.array([word[0].isupper() for word in self.corpus.words]),
+            "beyond ASCII": strata["ASCII"] < 1,
+            "unknown to the table": words < 0,
+            "rarest in the table": strata["frequency in the table"] == 1,
+            "first of a text": self.corpus.place == 0,
+            "beyond the first piece": strata["piece"] > 1,
+            "every 1,000th text": strata["every 1000 texts"] == 999,
+        }
+        tags = np.array(self.tags)
+        chosen |= {tag: tags == tag for tag in ("PROPN", "NUM") if len(tags)}
+        for name, inside in chosen.items():
+            n = int(inside.sum())
+            seen = n * calls
+            shape, each = seen * dimension, level / FEW_GROUPS
+            yield Sight(
+                name,
+                n,
+                1 - (1 - POWER) ** (1 / seen),
+                _smallest_share(calls * n, len(replicas) * n, float(stays[inside].mean()), each),
+                float(gamma.ppf(POWER, shape) / gamma.ppf(each / 2, shape)),
+            )
+
+    def further_sight(self, calls: int, level: float) -> dict[str, float]:
+        """The smallest faults of other kinds that the seen noise shows, with probability POWER."""
+        dimension = self.corpus.vectors.shape[1]
+        n = calls * len(self.corpus.words)
+        far = np.sqrt(2 * np.log(4 / level)) + norm.ppf(POWER)
+        # Of a coordinate of less variance, fewer than half are beyond the middle.
+        missing = (norm.isf(level / (4 * dimension)) + norm.ppf(POWER)) / 2 / np.sqrt(n)
+        return {
+            "correlation": float(far / np.sqrt(n * dimension)),
+            "variance": float((norm.ppf(0.75) / norm.isf((0.5 - missing) / 2)) ** 2),
+            "tail": float(-np.log(level / 2) / n),
+            "bits": float(np.log2(n**2 / 2 / REPEATS)),
+        }
 
     def _directions(self) -> Iterator[tuple[str, Numbers]]:
         table = np.asarray(self.corpus.vectors, np.float64)
