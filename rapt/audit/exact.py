@@ -29,8 +29,10 @@ def exact_law(kind: Mechanism, space: Space, eta: float) -> Law | None:
     return LAWS[kind.name](kind, space, eta) if kind.name in LAWS else None
 
 
-def deviates(kind: Mechanism, space: Space, eta: float, law: Law) -> Callable[[float], bool]:
-    """Whether the mechanism at f·η has another law than this one, as a function of f.
+def deviates(
+    kind: Mechanism, space: Space, eta: float, law: Law, read: int = READ
+) -> Callable[[float], bool]:
+    """Whether the mechanism at f·η has another law than this one for any of `read` words, by f.
 
     Its map from uniform numbers to outcomes is read on a grid: it is deterministic, so no draw
     decides.
@@ -38,7 +40,7 @@ def deviates(kind: Mechanism, space: Space, eta: float, law: Law) -> Callable[[f
     assert isinstance(kind, WordMechanism)
     points = np.arange(GRID)
     grid = np.column_stack([(points + 0.5) / GRID, points * GOLDEN % 1])[:, : kind.uniforms]
-    words = np.unique(np.linspace(0, len(law) - 1, READ).astype(int))
+    words = np.unique(np.linspace(0, len(law) - 1, read).astype(int))
 
     def off(factor: float) -> bool:
         sampler = kind.sampler(space, factor * eta)

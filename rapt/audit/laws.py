@@ -174,7 +174,7 @@ def white_box(
             yield Check(f"uniform numbers {where}: {check.what}", check.p)
     law = exact_law(kind, Space(table.vectors, table.frequency), eta)
     if law is not None:
-        off = deviates(kind, Space(table.vectors, table.frequency), eta, law)
+        off = deviates(kind, Space(table.vectors, table.frequency), eta, law, len(law))
         yield Check(f"outcomes {where}: their exact probabilities", 0.0 if off(1.0) else 1.0)
 
 
@@ -361,7 +361,7 @@ def _sought(unit: Numbers) -> float:
     one, other = unit[0::2], unit[1::2]
     axes = np.linalg.eigh(one.T @ one)[1]
     mean = one.mean(axis=0)
-    tried = [axes[:, 0], axes[:, -1], mean / np.linalg.norm(mean)]
+    tried = [axes[:, 0], axes[:, -1], mean / max(np.linalg.norm(mean), TRIES)]
     return min(1.0, len(tried) * min(angle(other @ axis, unit.shape[1]) for axis in tried))
 
 

@@ -20,7 +20,7 @@ from scipy.stats import kstest
 from threadpoolctl import threadpool_limits
 
 from rapt.audit.corpus import corpus
-from rapt.audit.laws import Check, Numbers, forked, repeats
+from rapt.audit.laws import Check, Numbers, bits, coarse, forked, repeats
 from rapt.audit.power import REPEATS
 from rapt.audit.strata import Law, Search, watched
 from rapt.privacy import streams, strength
@@ -37,6 +37,7 @@ Calls = tuple[Law, Sequence[Any], Sequence[Numbers | None]]
 
 ETA = 14.0  # over the corpus
 GENERATORS = 1 << 13  # of each of two processes, and of this one
+FEW = 256  # generators, and numbers that each draws, whose grid is tested
 NUMBERS = 1 << 64  # that a generator draws from
 
 
@@ -201,9 +202,14 @@ def generator() -> list[Check]:
 
     every = [first(), *forked(first)]
     uniform = np.concatenate(every) / NUMBERS
+    drawn = [streams.fresh() for _ in range(FEW)]
+    numbers = np.concatenate([one.random(FEW) for one in drawn])
+    normal = np.concatenate([one.standard_normal(FEW) for one in drawn])
     return [
         Check("the law of its first number", float(kstest(uniform, lambda number: number).pvalue)),
         Check("repeats in calls and processes", repeats(every, 1 / NUMBERS)),
+        Check("the bits of its uniform numbers", bits(numbers)),
+        Check("repeats of its normal numbers", coarse(normal[:, None])),
     ]
 
 

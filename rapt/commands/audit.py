@@ -24,7 +24,8 @@ CLAIM = "paper's claim refuted"
 SIGHT = ("words", "in corpus", "no noise", "verbatim", "eta")
 OUT_OF_SIGHT = (
     "Out of sight: rarer faults, faults that depend on what none of these strata divides, words "
-    "with signs inside, a grid of directions, time, memory, and code that knows it is audited."
+    "with signs inside. Also a grid of directions, time, memory, and code that knows that it is "
+    "audited."
 )
 COLUMNS = ("audited", "allowed", "shown", "white-box", "black-box", "verdict")  # 80 characters
 
