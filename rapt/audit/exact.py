@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.integrate import quad
 from scipy.special import softmax
-from scipy.stats import beta, binom, gamma, laplace
+from scipy.stats import binom
 
 from rapt.audit.power import POWER
 from rapt.privacy.mechanisms import Mechanism, Space, WordMechanism
@@ -113,20 +112,3 @@ LAWS: dict[str, Callable[[Any, Space, float], Law]] = {
     "custext": _custext,
     "imola": _imola,
 }
-
-
-def tail(cut: float, dimension: int) -> float:
-    """P[z₁ ≥ cut] of noise z of density exp(−‖z‖) in d dimensions, for cut > 0.
-
-    z₁ is its size, of law Gamma(d, 1), times the cosine of a uniform direction.
-    """
-    if dimension == 1:
-        return float(laplace.sf(cut))
-    half = (dimension - 1) / 2
-    cosine = beta(half, half, loc=-1, scale=2)
-    ends = 0.0, min(1.0, 12 / np.sqrt(dimension))
-
-    def joint(at: float) -> float:
-        return float(cosine.pdf(at) * gamma.sf(cut / at, dimension)) if at else 0.0
-
-    return float(quad(joint, *ends, epsabs=1e-12, limit=500)[0])

@@ -33,7 +33,7 @@ from rapt.privacy.privatizer import Privatizer
 from rapt.release import text as release_text
 from rapt.release.text import TextPrivatizer
 
-pytestmark = pytest.mark.slow  # half a minute in all
+pytestmark = pytest.mark.slow  # some minutes in all
 SHARE = FALSE_ALARM / 20
 EVERY = [points(dimension) for dimension in DIMENSIONS]
 SMALL = EVERY[:1]
