@@ -195,6 +195,11 @@ class Params(Section):
     seeds: PositiveInt = Field(
         3, description="repetitions of a cell: of the noise, the plain tokens, the training"
     )
+    allow_weak: bool = Field(
+        default=False,
+        description="release at etas that replace hardly a word, or whose replacements an attacker "
+        "undoes. Such a release is never pushed: with a DVC remote it is refused all the same",
+    )
     sweep: Sweep
     embedding: Name = Field(description="of sweep.embeddings, the one that privatizes")
     studies: dict[Name, Study] = Field(description="cells off the grid")

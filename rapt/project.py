@@ -5,9 +5,11 @@ Its code lies in it, the library's too: DVC reruns a stage when its code changes
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import tempfile
+from configparser import ConfigParser
 from pathlib import Path
 
 # From the top of the repository. setup.py reads this list, and lays them into the wheel.
@@ -49,6 +51,13 @@ def copy(root: Path, to: Path) -> None:
             shutil.copytree(root / name, path, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copyfile(root / name, path)
+
+
+def remotes(root: Path) -> list[str]:
+    """The names of a project's DVC remotes, from its configuration."""
+    config = ConfigParser(interpolation=None, strict=False)
+    config.read([root / ".dvc/config", root / ".dvc/config.local"])
+    return re.findall(r'remote "([^"]+)"', "\n".join(config.sections()))
 
 
 def new(folder: Path) -> None:

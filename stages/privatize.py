@@ -5,10 +5,14 @@
 
 from pathlib import Path
 
-from rapt import params, paths
-from rapt.privacy import levels, seeded
+import numpy as np
+
+from rapt import params, paths, project
+from rapt.privacy import levels, seeded, strength
+from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.statement import plain_words, statement
 from rapt.utils import files
+from rapt.utils.errors import RaptError
 from stages import run
 
 # One stream for each text, so that methods and etas are compared on the same noise.
@@ -26,6 +30,8 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
     # Plain tokens serve the tuning alone.
     plain_tokens = how.plain_tokens if of_task.is_tuned else None
     privatizer = seeded.privatizer(embedding, how.mechanism, how.categories, eta)
+    if np.isfinite(privatizer.eta):
+        refuse_weak(privatizer, p.allow_weak)
     splits = {s: files.read_parquet(paths.tagged(task) / f"{s}.parquet") for s in ("train", "test")}
     with files.atomic(out) as folder:
         folder.mkdir()
@@ -51,6 +57,21 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
         )
         files.write_json(paths.statement(folder), facts)
     files.write_bytes(out.with_name(f"{out.name}.txt"), [plain_words(facts).encode()])
+
+
+def refuse_weak(privatizer: Privatizer, allowed: bool) -> None:
+    """Stop before a weak release is written, if none is allowed or if it could be pushed."""
+    try:
+        strength.check(privatizer, "allow_weak: true")
+    except RaptError:
+        if not allowed:
+            raise
+        for remote in project.remotes(files.home()):
+            raise RaptError(
+                f"allow_weak: got true beside the DVC remote {remote!r}, expected no remote: "
+                "a weak release is never pushed, and DVC cannot keep back one cell alone. Take "
+                f"smaller etas, or run dvc remote remove {remote}."
+            ) from None
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 from itertools import product
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.conftest import ROOT
 from tests.test_grid import FILLED, content
 
 PRESETS = sorted(path.stem for path in (ROOT / "presets").glob("*.yaml"))
+GUARANTEES = (ROOT / "docs/guarantees.md").read_text()
 
 
 def expected(p: params.Params) -> dict[str, set[Path]]:
@@ -113,3 +115,9 @@ def test_dvc_has_the_stages_and_the_outs_of_a_full_sweep(
     YAML().dump(given, text)
     monkeypatch.chdir(tmp_path)
     compare(text.getvalue())
+
+
+def test_the_page_names_the_predictions_that_stay() -> None:
+    (row,) = re.findall(r"^\| what an attack, .*$", GUARANTEES, re.M)
+    named = set(re.findall(r"`(?:reports/predictions/)?([a-z]+)`", row))
+    assert named == {"local", grid.SCORE, *grid.ATTACKED} - {"membership"}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rapt import models, params
+from rapt import models, params, paths
 from rapt.data.config import FilesSource
 from rapt.data.prepare import Prepared, prepare
+from rapt.param_types import level
+from rapt.privacy.mechanisms import wordwise_mechanism
 from rapt.text import embeddings
 from rapt.utils.errors import RaptError
 
@@ -18,7 +20,7 @@ def check() -> params.Params:
         RaptError: a line for each problem.
     """
     p = params.load()
-    problems = list(_model_problems(p))
+    problems = [*_model_problems(p), *_weak_problems(p)]
     for name in p.sweep.tasks:
         if isinstance(p.tasks[name].source, FilesSource):
             try:
@@ -44,6 +46,38 @@ def prepared(name: str, p: params.Params) -> Prepared:
                 f"{p.gate.min_rows}. Add rows, or lower it in params.yaml."
             )
     return found
+
+
+def _weak_problems(p: params.Params) -> Iterator[str]:
+    """Yield a line for each method whose largest η is weak; nothing before there is a table."""
+    from rapt.privacy import strength
+    from rapt.privacy.privatizer import Privatizer
+    from rapt.text.table import EmbeddingTable
+
+    folder = paths.table(p.embedding)
+    numbers = [float(eta) for eta in p.sweep.etas if level(eta) is None]
+    if p.allow_weak or not numbers or not (folder / "words.json").is_file():
+        return
+    table, seen = EmbeddingTable(folder), []
+    for name in p.sweep.methods:
+        method = p.methods[name]
+        if (law := (method.mechanism, method.categories)) in seen:
+            continue
+        seen.append(law)
+        how = dict(method.mechanism)
+        mechanism = wordwise_mechanism(str(how.pop("type")), **how)
+        try:
+            strength.check(
+                Privatizer(
+                    table=table,
+                    mechanism=mechanism,
+                    eta=max(numbers),
+                    categories=method.categories,
+                ),
+                "allow_weak: true",
+            )
+        except RaptError as error:
+            yield f"sweep.etas, method {name}: {error}"
 
 
 def _model_problems(p: params.Params) -> Iterator[str]:

@@ -103,8 +103,12 @@ def public_words(frequency: NDArray[np.float64], rows: Rows, count: int) -> Rows
     return stream(0, "public words").choice(rows, count, p=frequency / total if total else None)
 
 
-def check(privatizer: Privatizer) -> None:
+def check(privatizer: Privatizer, option: str = "--allow-weak") -> None:
     """Refuse a release's level that protects next to nothing.
+
+    Args:
+        privatizer: of the release.
+        option: what allows it all the same, for the message.
 
     Raises:
         RaptError: fewer than ENOUGH of the words would be replaced, or an attacker names all but
@@ -118,13 +122,13 @@ def check(privatizer: Privatizer) -> None:
         raise RaptError(
             f"eta: got {privatizer.eta:g}, at which a Bayesian attacker names {named:.0%} of the "
             f"protected words of public text, expected {1 - ENOUGH:.0%} or fewer. Try eta {eta:g}, "
-            "or --allow-weak."
+            f"or {option}."
         )
     # Less 1 %, so that it is not weak when rounded either.
     eta = float(f"{0.99 * largest(privatizer, ENOUGH, privatizer.eta):.3g}")
     raise RaptError(
         f"eta: got {privatizer.eta:g}, which replaces {found.value:.0%} of the protected words of "
-        f"public text, expected {ENOUGH:.0%} or more. Try eta {eta:g}, or --allow-weak."
+        f"public text, expected {ENOUGH:.0%} or more. Try eta {eta:g}, or {option}."
     )
 
 

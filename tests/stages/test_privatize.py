@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from rapt.tuning.inputs import read_targets
 from rapt.utils import files
@@ -71,3 +72,26 @@ def test_seeds_have_their_own_noise_and_plain_words(workspace: Path) -> None:
     assert [vocabulary[t] for t in plain[0]["target"]] == plain[0]["word"]
     # Each text has a privatized copy of its own.
     assert len({tuple(words) for words in copies[0]["plain"]}) > 50
+
+
+def test_a_weak_release_is_refused_and_never_pushed(workspace: Path) -> None:
+    yaml = YAML(typ="safe")
+    content = yaml.load(Path("params.yaml"))
+    out = Path("data/private/movies/rapt-1000000")
+    weak = ("movies", "rapt", "1000000", "minilm", out)
+    with pytest.raises(RaptError, match=r"^eta: got 1e\+06, .* or allow_weak: true\.$"):
+        privatize.main(*weak)
+    yaml.dump(content | {"allow_weak": True}, Path("params.yaml"))
+    Path(".dvc").mkdir()
+    config = "[core]\n    remote = storage\n['remote \"storage\"']\n    url = s3://a/b%20c\n"
+    for name in ("config", "config.local"):
+        Path(".dvc", name).write_text(config)
+        with pytest.raises(RaptError, match=r"^allow_weak: got true beside .* 'storage'"):
+            privatize.main(*weak)
+        assert not out.exists()
+        Path(".dvc", name).unlink()
+    privatize.main(*weak)
+    assert out.with_name("rapt-1000000.txt").read_text().startswith("WEAK")
+    Path(".dvc/config").write_text(config)
+    privatize.main("movies", "rapt", "2", "minilm", RELEASE)
+    privatize.main("movies", "clean", "inf", "minilm", Path("data/private/movies/clean"))
