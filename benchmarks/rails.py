@@ -46,11 +46,12 @@ def run(tables: Path) -> list[Figure]:
 
 def _privatize(path: Path, table: Path, numbers: Iterator[int]) -> None:
     """One release, as `rapt privatize` makes it after its start."""
-    options = dict.fromkeys(("format", "column", "keep_map", "seed", "categories", "parameter"))
+    options = dict.fromkeys(("format", "column", "keep", "keep_map", "seed", "categories"))
+    options |= dict.fromkeys(("parameter", "detector"))
     job, privatizer = prepared(
         path,
         path.with_name(f"released-{next(numbers)}.txt"),
-        drop_others=False,
+        keep_all=True,
         overwrite=False,
         table=table,
         tagger=TAGGER,

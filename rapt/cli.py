@@ -93,12 +93,24 @@ def privatize(
     language: Language = None,
     format: Annotated[str | None, typer.Option(help=f"{FORMATS}; else by the suffix.")] = None,
     column: Annotated[list[str] | None, typer.Option(help="Text column, repeatable.")] = None,
-    drop_others: Annotated[
-        bool, typer.Option("--drop-others", help="Leave all other columns out of the release.")
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="Other columns to release as they are, as rating,date; else none."),
+    ] = None,
+    keep_all: Annotated[
+        bool, typer.Option("--keep-all", help="Release all other columns as they are.")
     ] = False,
     keep_identifiers: Annotated[
         bool, typer.Option("--keep-identifiers", help="No placeholders for numbers, addresses, …")
     ] = False,
+    names: Annotated[
+        str,
+        typer.Option(help="What becomes of names: noise, placeholder, or numbered placeholders."),
+    ] = "noise",
+    detector: Annotated[
+        list[str] | None,
+        typer.Option(help="Further detector whose words become placeholders, repeatable."),
+    ] = None,
     keep_spacing: Annotated[
         bool, typer.Option("--keep-spacing", help="Join words as they stood.")
     ] = False,
@@ -132,7 +144,13 @@ def privatize(
         typer.echo(shown(job, privatizer))
         return
     seeded = insecure_seed is not None
-    typer.echo(summary(out, job.run(privatizer), seeded=seeded), err=True)
+    try:
+        counts = job.run(privatizer)
+    except KeyboardInterrupt:
+        goes_on = "starts anew" if "-" in (str(path), str(out)) else "goes on where it stopped"
+        typer.echo(f"interrupted: the same command {goes_on}", err=True)
+        raise typer.Exit(130) from None
+    typer.echo(summary(out, counts, seeded=seeded), err=True)
 
 
 app.command(rich_help_panel=TEXT)(predict)

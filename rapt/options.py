@@ -10,8 +10,8 @@ import typer
 from rapt.utils.errors import RaptError, wrong_eta
 
 CATEGORIES = (
-    "noun, verb, pronoun, preposition, adjective, symbol, determiner, conjunction, adverb, number; "
-    "or content, paper or all alone"
+    "noun, verb, pronoun, preposition, adjective, symbol, determiner, conjunction, adverb, number, "
+    "other; or content, paper or all alone"
 )
 MECHANISMS = (
     "t2t, pct2t, mahalanobis, vickrey, rank-neighbours, tem, santext, santext-plus, custext, "
@@ -48,7 +48,11 @@ Language = Annotated[
     typer.Option(help="Code of the texts' language, or any: not checked. Else the tagger's."),
 ]
 Budget = Annotated[
-    float | None, typer.Option(help="Nats that a text may lose over all its releases.")
+    str | None,
+    typer.Option(
+        metavar="NATS|Nx",
+        help="The most that a text may lose over all its releases: nats, or N releases like this.",
+    ),
 ]
 AllowWeak = Annotated[
     bool, typer.Option("--allow-weak", help="Release at an eta that replaces hardly a word.")

@@ -19,11 +19,13 @@ from rapt.cli import app
 from rapt.commands import show_params
 from rapt.privacy.mechanisms import mechanism
 from rapt.privacy.mechanisms.claim import Claim
+from rapt.release.text import TextPrivatizer
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.config import Run
 from rapt.tuning.model import load
 from rapt.tuning.train import train_seed
 from rapt.utils import files
+from rapt.utils.errors import RaptError
 from stages import invert, privatize
 from tests.conftest import ROOT
 from tests.stages.conftest import workspace as workspace
@@ -44,7 +46,7 @@ def acme(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     folder = tmp_path_factory.mktemp("site")
     project = tomllib.loads(FILES["pyproject.toml"])["project"]
     modules = {name: text for name, text in FILES.items() if name.endswith(".py")}
-    assert len(modules) == 3
+    assert len(modules) == 4
     install(folder, project["name"], project["entry-points"], modules, monkeypatch)
     yield
     for name in [name for name in sys.modules if name.partition(".")[0] == "acme"]:
@@ -143,3 +145,20 @@ def test_the_tuner_trains_and_its_adapter_is_loaded(
     model = load(run.adapter, backbone)
     learned = [weight for name, weight in model.named_parameters() if "ia3" in name]
     assert learned and all((weight != 1).any() for weight in learned)
+
+
+def test_the_detector_marks_words(table: EmbeddingTable) -> None:
+    """Its parts have digits: the forms would call them numbers."""
+    options = {"table": table.folder, "eta": 1.0, "language": "any", "allow_weak": True}
+    text = "Send it to DE02 1203 0000 0000 2020 51 now."
+    plain, marked = (
+        TextPrivatizer(detectors=detectors, **options).release([text])[0]
+        for detectors in ((), ("acme-iban",))
+    )
+    shown = [word.released for word in marked]
+    assert [word.original for word in plain] == [word.original for word in marked]
+    assert shown.count("<iban>") == 6
+    assert [word.fate for word in marked].count("placeholder iban") == 6
+    assert "<iban>" not in [word.released for word in plain]
+    with pytest.raises(RaptError, match=r"detectors: got 'acme-ibam', expected one of acme-iban"):
+        TextPrivatizer(detectors=["acme-ibam"], **options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
@@ -15,6 +15,7 @@ from rapt.audit.laws import Check, Streams, white_box, white_box_excess
 from rapt.audit.outcomes import Counts, Finding, black_box_excess, counts, findings
 from rapt.audit.paths import generator, released, states
 from rapt.audit.power import POWER
+from rapt.audit.strata import Sight
 from rapt.privacy.mechanisms import MECHANISMS, Mechanism
 from rapt.privacy.streams import fresh, stream
 from rapt.utils.errors import RaptError
@@ -25,11 +26,13 @@ __all__ = ["FALSE_ALARM", "Audit", "Choice", "Finding", "Verdict", "audit", "sub
 # Probability that any verdict of an audit wrongly reports a violation.
 FALSE_ALARM = 1e-6
 LAW_CHECKS = 2  # of outcomes, at most
-PATHS = 5  # beside the mechanisms: ways to release texts, and the generator
+PATHS = 6  # beside the mechanisms: ways to release texts, and the generator
+
+SHOWN = ("files", "category")  # the ways of which it is shown what they see
 
 HOLDS = "holds"
 VIOLATED = "VIOLATED"
-CLAIM_VIOLATED = "claim refuted"
+CLAIM_VIOLATED = "paper's claim refuted"
 NOT_TESTED = "not tested"
 
 
@@ -48,6 +51,8 @@ class Verdict:
         black_box: the same of outcomes alone.
         not_tested: the reasons why cases were left out.
         note: more about the power.
+        sight: the smallest faults of some strata of words that are caught.
+        further: the smallest faults of other kinds, by name.
     """
 
     name: str
@@ -59,11 +64,13 @@ class Verdict:
     black_box: float | None = None
     not_tested: Sequence[str] = ()
     note: str = ""
+    sight: Sequence[Sight] = ()
+    further: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def failed(self) -> list[Check]:
         """The checks that failed, the clearest first."""
-        failed = [check for check in self.checks if check.p < self.level]
+        failed = [check for check in self.checks if not check.p >= self.level]  # nor NaN
         return sorted(failed, key=lambda check: check.p)
 
     @property
@@ -128,7 +135,7 @@ def audit(choice: Choice, seed: int | None = None) -> Audit:
     share = FALSE_ALARM / (len(MECHANISMS) + PATHS)
     verdicts = [verdict(some, seed, share) for some in bar(every, "auditing", len(every))]
     if not choice.mechanisms:
-        verdicts += ways(share, every[0].tables[-1].dimension)
+        verdicts += ways(share)
     return Audit(verdicts)
 
 
@@ -178,11 +185,14 @@ def streams(seed: int | None) -> Streams:
     return (lambda *_: fresh()) if seed is None else partial(stream, seed, "audit")
 
 
-def ways(false_alarm: float, dimension: int) -> Iterator[Verdict]:
+def ways(false_alarm: float) -> Iterator[Verdict]:
     """Audit the ways to release texts, and the generator."""
-    for name, checks, excess in released(dimension):
-        level = false_alarm / len(checks)
-        yield Verdict(f"by {name}", checks=checks, level=level, black_box=excess(level))
+    for name, checks, law, calls in released():
+        found = Verdict(f"by {name}", checks=checks, level=false_alarm / len(checks))
+        if name in SHOWN:
+            sight, further = law.sight(calls, found.level), law.further_sight(calls, found.level)
+            found = replace(found, sight=list(sight), further=further)
+        yield found
     checks = generator()
     note = f"generators of up to 2^{states():.0f} states would be seen to repeat"
     yield Verdict("generator", checks=checks, level=false_alarm / len(checks), note=note)

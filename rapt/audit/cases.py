@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
-from tokenizers import Tokenizer, models
+from tokenizers import Tokenizer, models, normalizers
 
 from rapt.privacy.mechanisms import MECHANISMS, Mechanism, Space, mechanism
 from rapt.text.table import EmbeddingTable
@@ -160,17 +160,19 @@ def small_table(
 def write_table(
     folder: Path,
     words: Sequence[str],
-    vectors: NDArray[np.float64],
+    vectors: NDArray[np.floating[Any]],
     frequency: NDArray[np.float64],
+    pos: Sequence[Sequence[str]] | None = None,
 ) -> None:
-    """Write a table of these words in the format of the `tables` stage.
+    """Write a table of these words in the format of the `tables` stage, in lower case.
 
-    A word that is not in it has the mean of the vectors.
+    A word that is not in it has the mean of the vectors. Without tags, all are nouns.
     """
     tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.Lowercase()
     columns = {
         "word": list(words),
-        "pos": [["NOUN"]] * len(words),
+        "pos": pos or [["NOUN"]] * len(words),
         "frequency": frequency.tolist(),
     }
     files.write_json(folder / "words.json", columns)

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.integrate import quad
 from scipy.special import softmax
-from scipy.stats import beta, binom, gamma, laplace
+from scipy.stats import binom
 
 from rapt.audit.power import POWER
 from rapt.privacy.mechanisms import Mechanism, Space, WordMechanism
@@ -29,8 +28,10 @@ def exact_law(kind: Mechanism, space: Space, eta: float) -> Law | None:
     return LAWS[kind.name](kind, space, eta) if kind.name in LAWS else None
 
 
-def deviates(kind: Mechanism, space: Space, eta: float, law: Law) -> Callable[[float], bool]:
-    """Whether the mechanism at f·η has another law than this one, as a function of f.
+def deviates(
+    kind: Mechanism, space: Space, eta: float, law: Law, read: int = READ
+) -> Callable[[float], bool]:
+    """Whether the mechanism at f·η has another law than this one for any of `read` words, by f.
 
     Its map from uniform numbers to outcomes is read on a grid: it is deterministic, so no draw
     decides.
@@ -38,7 +39,7 @@ def deviates(kind: Mechanism, space: Space, eta: float, law: Law) -> Callable[[f
     assert isinstance(kind, WordMechanism)
     points = np.arange(GRID)
     grid = np.column_stack([(points + 0.5) / GRID, points * GOLDEN % 1])[:, : kind.uniforms]
-    words = np.unique(np.linspace(0, len(law) - 1, READ).astype(int))
+    words = np.unique(np.linspace(0, len(law) - 1, read).astype(int))
 
     def off(factor: float) -> bool:
         sampler = kind.sampler(space, factor * eta)
@@ -111,20 +112,3 @@ LAWS: dict[str, Callable[[Any, Space, float], Law]] = {
     "custext": _custext,
     "imola": _imola,
 }
-
-
-def tail(cut: float, dimension: int) -> float:
-    """P[z₁ ≥ cut] of noise z of density exp(−‖z‖) in d dimensions, for cut > 0.
-
-    z₁ is its size, of law Gamma(d, 1), times the cosine of a uniform direction.
-    """
-    if dimension == 1:
-        return float(laplace.sf(cut))
-    half = (dimension - 1) / 2
-    cosine = beta(half, half, loc=-1, scale=2)
-    ends = 0.0, min(1.0, 12 / np.sqrt(dimension))
-
-    def joint(at: float) -> float:
-        return float(cosine.pdf(at) * gamma.sf(cut / at, dimension)) if at else 0.0
-
-    return float(quad(joint, *ends, epsabs=1e-12, limit=500)[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, cycle
@@ -24,13 +24,21 @@ from rapt.text.table import EmbeddingTable
 
 Streams = Callable[..., np.random.Generator]
 Numbers = NDArray[np.float64]
+Codes = NDArray[np.int64]
 Result = TypeVar("Result")
 
 WORDS = 20  # of each text
 TEXTS = 500  # of the first call; pooled mechanisms draw once for a text
 POOLED_TEXTS = 2500
 FEW_TEXTS = 100  # of the second call, and of each process
-DIRECTIONS = 3  # differences of the table's words
+SMALL, MORE = 8, 3  # in so few dimensions so many times as many, to see the tails
+DIRECTIONS = 8  # differences of the table's words
+LAGS = (1, 2, 3, 4, 5)  # of words
+ORDER = (1, 10, 100)  # the smallest and the greatest sizes that are tested
+FEW_GROUPS = 64  # strata, beyond which directions are not tested in each
+ENOUGH = 16  # words for each dimension, from which on a stratum's own directions are sought
+ROUNDED = 2.0**-36  # in units of the noise: far above rounding, far below float32
+BITS = 53  # of a uniform number
 TRIES = 2.0**-53  # the chance that two uniform numbers are equal
 
 
@@ -150,7 +158,7 @@ def white_box(
         ]
         return watched(kind, table, eta, every)
 
-    first = seen("first", POOLED_TEXTS if kind.pooled else TEXTS)
+    first = seen("first", _texts(kind, table))
     again = seen("again", FEW_TEXTS)
     one, other = forked(lambda process: seen(f"process {process}", FEW_TEXTS))
     where = f"in {table.dimension} dimensions"
@@ -159,14 +167,14 @@ def white_box(
         yield Check(f"noise {where}: none is seen in a search", 0.0)
     for number in range(len(first.noise)):
         four = [_split(part.noise[number], laplacian) for part in (first, again, one, other)]
-        for check in _noise_checks(four, table):
+        for check in _noise_checks(four, table, kind.releases_vectors):
             yield Check(f"noise {where}: {check.what}", check.p)
     if first.uniforms.size:
         for check in _uniform_checks([part.uniforms for part in (first, again, one, other)]):
             yield Check(f"uniform numbers {where}: {check.what}", check.p)
     law = exact_law(kind, Space(table.vectors, table.frequency), eta)
     if law is not None:
-        off = deviates(kind, Space(table.vectors, table.frequency), eta, law)
+        off = deviates(kind, Space(table.vectors, table.frequency), eta, law, len(law))
         yield Check(f"outcomes {where}: their exact probabilities", 0.0 if off(1.0) else 1.0)
 
 
@@ -178,11 +186,17 @@ def white_box_excess(
     The sum of n sizes is Gamma(n·d); at f·η it is 1/f of it.
     """
     if isinstance(kind, NoiseMechanism | VectorMechanism):
-        shape = table.dimension * (POOLED_TEXTS if kind.pooled else TEXTS * WORDS)
+        shape = table.dimension * _texts(kind, table) * (1 if kind.pooled else WORDS)
         return float(gamma.ppf(POWER, shape) / gamma.ppf(level / 2, shape))
     space = Space(table.vectors, table.frequency)
     law = exact_law(kind, space, eta)
     return None if law is None else smallest_excess(deviates(kind, space, eta, law))
+
+
+def _texts(kind: Mechanism, table: EmbeddingTable) -> int:
+    """The number of texts of the first call."""
+    few = POOLED_TEXTS if kind.pooled else TEXTS
+    return few * (MORE if table.dimension <= SMALL else 1)
 
 
 class Split(NamedTuple):
@@ -208,32 +222,46 @@ def _split(noise: Numbers, laplacian: bool) -> Split:
     return Split(size, direction, uniform - 0.5)
 
 
-def _noise_checks(four: Sequence[Split], table: EmbeddingTable) -> Iterator[Check]:
+def _noise_checks(four: Sequence[Split], table: EmbeddingTable, on_grid: bool) -> Iterator[Check]:
     """Test noise of two calls and two processes: its size, its direction, its independence."""
     first = four[0]
     dimension = first.direction.shape[-1]
     size, centred = first.size.ravel(), first.centred.ravel()
     direction = first.direction.reshape(-1, dimension)
+    texts, words = first.size.shape
+    strata = {
+        "place": np.tile(np.arange(words), texts),
+        "word": np.tile(np.arange(words) % len(table.words), texts),
+        "text": np.repeat(np.arange(texts), words),
+    }
     yield Check("the mean size", two_sided(gamma(len(size) * dimension), size.sum()))
-    yield Check("the law of the size", _ks(size, gamma(dimension).cdf))
+    yield Check("the law of the size", law_of_size(size, dimension))
+    yield from tails(size, dimension)
+    for name, codes in strata.items():
+        yield Check(f"its size, by {name}", by_stratum(codes, size, dimension))
+    yield from direction_checks(strata, direction)
     for name, axis in _axes(table):
         cosine = direction @ (axis / np.linalg.norm(axis))
-        yield Check(f"the angle with {name}", _angle(cosine, dimension))
-    signs = (direction > 0).sum(axis=0)
-    each = [two_sided(binom(len(direction), 0.5), count) for count in signs]
-    yield Check("the signs of its coordinates", min(1.0, dimension * min(each)))
-    yield Check("size and direction", _concordance(centred, direction[:, 0]))
+        yield Check(f"the angle with {name}", angle(cosine, dimension))
+    yield Check("size and direction", concordance(centred, direction[:, 0]))
     for name, one, other in _pairs(four):
-        cosine = np.einsum("twd,twd->tw", one.direction, other.direction).ravel()
-        yield Check(f"the angle between two {name}", _angle(cosine, dimension))
+        units = one.direction.reshape(-1, dimension), other.direction.reshape(-1, dimension)
+        yield Check(f"the angle between two {name}", shared(*units))
         both = one.centred.ravel(), other.centred.ravel()
-        yield Check(f"the sizes of two {name}", _concordance(*both))
-    yield Check("repeats", repeats([part.size.ravel() for part in four]))
+        yield Check(f"the sizes of two {name}", concordance(*both))
+    sizes = np.concatenate([part.size.ravel() for part in four])
+    yield Check("repeats", repeats([sizes]))
+    if not on_grid:
+        every = np.concatenate([part.direction.reshape(-1, dimension) for part in four])
+        yield Check("repeats of a size", coarse(sizes[:, None]))
+        yield Check("repeats of a coordinate", coarse(every * sizes[:, None]))
 
 
 def _uniform_checks(four: Sequence[Numbers]) -> Iterator[Check]:
     """Test uniform numbers of two calls and two processes: their law, their independence."""
+    every = np.concatenate([part.ravel() for part in four])
     yield Check("their law", _ks(four[0].ravel(), lambda number: number))
+    yield Check("their bits", bits(every))
     for name, one, other in _pairs([Split(part, part, part) for part in four]):
         between = (one.size - other.size) % 1
         yield Check(f"the difference of two {name}", _ks(between.ravel(), lambda number: number))
@@ -247,9 +275,9 @@ def _pairs(four: Sequence[Split]) -> Iterator[tuple[str, Split, Split]]:
     def parts(at: Any) -> Split:
         return Split(*(part[at] for part in first))
 
-    words = first.size.shape[1] // 2 * 2
-    if words:
-        yield "words of a text", parts(np.s_[:, 0:words:2]), parts(np.s_[:, 1:words:2])
+    for lag in LAGS:
+        if lag < first.size.shape[1]:
+            yield f"words of a text, {lag} apart", parts(np.s_[:, :-lag]), parts(np.s_[:, lag:])
     yield "texts", parts(np.s_[0::2]), parts(np.s_[1::2])
     yield "calls", parts(np.s_[:FEW_TEXTS]), again
     yield "processes", one, other
@@ -261,19 +289,119 @@ def _axes(table: EmbeddingTable) -> Iterator[tuple[str, Numbers]]:
     yield "the first axis", every[0]
     yield "the last axis", every[-1]
     yield "the diagonal", every.sum(axis=0)
-    for one, other in list(combinations(range(len(table.words)), 2))[:DIRECTIONS]:
-        yield f"a difference of words, {other}", table.vectors[other] - table.vectors[one]
+    pairs = np.array(list(combinations(range(len(table.words)), 2)))
+    rng = np.random.Generator(np.random.PCG64(0))
+    for one, other in rng.choice(pairs, min(DIRECTIONS, len(pairs)), replace=False):
+        yield f"the difference of {one} and {other}", table.vectors[other] - table.vectors[one]
 
 
-def _angle(cosine: Numbers, dimension: int) -> float:
+def angle(cosine: Numbers, dimension: int) -> float:
     """Between a uniform direction and another: (1 + cos)/2 is Beta((d − 1)/2, (d − 1)/2)."""
     half = (dimension - 1) / 2
     return _ks((1 + cosine) / 2, beta(half, half).cdf)
 
 
-def _concordance(one: Numbers, other: Numbers) -> float:
+def concordance(one: Numbers, other: Numbers) -> float:
     """Of two independent numbers of median 0, the signs are equal half of the time."""
     return two_sided(binom(len(one), 0.5), ((one > 0) == (other > 0)).sum())
+
+
+def tails(size: Numbers, dimension: int) -> Iterator[Check]:
+    """Test the smallest and the greatest sizes: of n, the k-th smallest is Beta(k, n + 1 − k)."""
+    n = len(size)
+    for which, uniform in (
+        ("smallest", gamma.cdf(size, dimension)),
+        ("greatest", gamma.sf(size, dimension)),
+    ):
+        uniform = np.partition(uniform, [k - 1 for k in ORDER if k <= n])
+        for k in ORDER:
+            if k <= n:
+                p = two_sided(beta(k, n + 1 - k), uniform[k - 1])
+                yield Check(f"the size number {k} of the {which}", float(p))
+
+
+def by_stratum(codes: Codes, size: Numbers, dimension: int) -> float:
+    """Of each stratum of n words, the sum of sizes is Gamma(n·d)."""
+    count, total = np.bincount(codes), np.bincount(codes, weights=size)
+    tests = two_sided(gamma(count[count > 0] * dimension), total[count > 0])
+    return float(min(1.0, tests.size * tests.min()))
+
+
+def direction_checks(codes: Mapping[str, Codes], unit: Numbers) -> Iterator[Check]:
+    """Test directions by stratum: sides and spread of coordinates, and what half of it shows."""
+    dimension = unit.shape[1]
+    half = (dimension - 1) / 2
+    middle = np.sqrt(beta(0.5, half).ppf(0.5)) if dimension > 1 else 1.0
+    above, beyond = unit > 0, np.abs(unit) > middle
+    whole = {"all words": np.zeros(len(unit), np.int64)}
+    for name, code in {**whole, **codes}.items():
+        count = np.bincount(code)
+        if len(count) > FEW_GROUPS:
+            continue
+        order = np.argsort(code, kind="stable")
+        present = count[count > 0]
+        starts = np.cumsum([0, *present[:-1]])
+        for what, mask in (("sides", above), ("spread", beyond)):
+            inside = np.add.reduceat(mask[order], starts, axis=0, dtype=np.int64)
+            tests = two_sided(binom(present[:, None], 0.5), inside)
+            p = float(min(1.0, tests.size * tests.min()))
+            yield Check(f"the {what} of its coordinates, by {name}", p)
+        found = [
+            _sought(unit[order[start : start + n]])
+            for start, n in zip(starts, present, strict=True)
+            if n >= ENOUGH * dimension
+        ]
+        if found:
+            p = min(1.0, len(found) * min(found))
+            yield Check(f"the direction that varies least or most, by {name}", p)
+
+
+def _sought(unit: Numbers) -> float:
+    """Test the directions that stand out in every second word, in the others."""
+    one, other = unit[0::2], unit[1::2]
+    axes = np.linalg.eigh(one.T @ one)[1]
+    mean = one.mean(axis=0)
+    tried = [axes[:, 0], axes[:, -1], mean / max(np.linalg.norm(mean), TRIES)]
+    return min(1.0, len(tried) * min(angle(other @ axis, unit.shape[1]) for axis in tried))
+
+
+def shared(one: Numbers, other: Numbers) -> float:
+    """Whether directions are independent: by the sum of their cosines, and by each coordinate.
+
+    A cosine is sub-Gaussian of variance 1/d, which bounds the sum. Of each coordinate, the sides
+    are equal half of the time.
+    """
+    n, dimension = one.shape
+    if not n:
+        return 1.0
+    total = float(np.einsum("nd,nd->", one, other))
+    bound = 2 * np.exp(-(total**2) * dimension / (2 * n))
+    equal = ((one > 0) == (other > 0)).sum(axis=0)
+    each = dimension * two_sided(binom(n, 0.5), equal).min()
+    return float(min(1.0, 2 * min(bound, each)))
+
+
+def coarse(numbers: Numbers) -> float:
+    """Whether continuous numbers, (n, k), lie on a grid: how many are equal once rounded.
+
+    The density of a size, or of a coordinate, is at most 1/2.
+    """
+    rounded = np.round(numbers / ROUNDED)
+    equal = ROUNDED / 2 * rounded.shape[1]
+    again = sum(len(column) - len(np.unique(column)) for column in rounded.T)
+    return float(poisson.sf(again - 1, len(rounded) ** 2 / 2 * equal))
+
+
+def bits(uniform: Numbers) -> float:
+    """Of uniform numbers, each bit is set half of the time."""
+    integers = (uniform * 2.0**BITS).astype(np.int64)
+    count = np.array([(integers >> bit & 1).sum() for bit in range(BITS)])
+    return float(min(1.0, BITS * two_sided(binom(len(integers), 0.5), count).min()))
+
+
+def law_of_size(size: Numbers, dimension: int) -> float:
+    """Of noise of density exp(−‖z‖), the size is Gamma(d)."""
+    return _ks(size, gamma(dimension).cdf)
 
 
 def _ks(numbers: Numbers, law: Callable[[Numbers], Numbers]) -> float:

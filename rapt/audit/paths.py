@@ -5,140 +5,178 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from math import log
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from scipy.stats import binom, kstest
+from scipy.stats import kstest
+from threadpoolctl import threadpool_limits
 
-from rapt.audit.cases import write_table
-from rapt.audit.exact import differs, tail, two_sided
-from rapt.audit.laws import Check, forked, repeats
-from rapt.audit.power import smallest_excess
-from rapt.privacy import streams
+from rapt.audit.corpus import corpus
+from rapt.audit.laws import Check, Numbers, bits, coarse, forked, repeats
+from rapt.audit.power import REPEATS
+from rapt.audit.strata import Law, Search, watched
+from rapt.privacy import streams, strength
+from rapt.release import text as release_text
 from rapt.release.formats import FORMATS, TEXT
 from rapt.release.job import Job
 from rapt.release.spacy import NAME
 from rapt.release.text import AGAIN, TextPrivatizer
 
-# The table's words lie on a line. A text repeats the one in the middle, kept half of the time.
-PLACES = {"left": -1.0, "middle": 0.0, "right": 1.0}
-TEXTS, WORDS = 80, 250
-HALF = TEXTS // 2
+T = TypeVar("T")
+Seen = tuple[T, Numbers | None]
+# The law, the words of each text in each call, and the noise of each word, where it is seen.
+Calls = tuple[Law, Sequence[Any], Sequence[Numbers | None]]
+
+ETA = 14.0  # over the corpus
 GENERATORS = 1 << 13  # of each of two processes, and of this one
+FEW = 256  # generators, and numbers that each draws, whose grid is tested
 NUMBERS = 1 << 64  # that a generator draws from
-REPEATS = 6.64  # expected, so that there are two or more with probability POWER
+
+
+@lru_cache(1)
+def t2t() -> Law:
+    """T2T's law of the corpus."""
+    return Law(corpus(), ETA)
 
 
 class Paths:
-    """A table, and the ways to release texts over it by T2T.
+    """The ways to release the corpus, each in two calls or processes."""
 
-    The first half of the texts and the second come from different calls or processes.
-    """
-
-    def __init__(self, folder: Path, dimension: int) -> None:
+    def __init__(self, folder: Path) -> None:
         """Write the table."""
-        self._folder, self._dimension = folder, dimension
-        vectors = np.zeros((len(PLACES), dimension))
-        vectors[:, 0] = list(PLACES.values())
-        self._table = folder / "table"
-        self._table.mkdir()
-        write_table(self._table, list(PLACES), vectors, np.ones(len(PLACES)))
-        # Along the line the noise has the standard deviation √(d + 1)/η.
-        self._eta = 1.349 * np.sqrt(dimension + 1)
-        self._options = {"table": str(self._table), "eta": self._eta, "language": "any"}
-        self._privatizer = TextPrivatizer(**self._options, allow_weak=True)
-        self._texts = [" ".join(["middle"] * WORDS)] * HALF
+        self._folder, self._corpus = folder, corpus()
+        (folder / "table").mkdir()
+        self._corpus.write(folder / "table")
+        self._texts = [" ".join(words) for words in self._corpus.texts]
+        self._law = t2t()
 
-    def names(self) -> dict[str, Callable[[], Sequence[str]]]:
-        """The ways, by name."""
+    def ways(self) -> dict[str, Callable[[], Calls]]:
+        """The ways, by name: T2T in two calls or processes, and once within categories."""
         return {
             "files": self._files,
             "workers": self._workers,
             "spaCy": self._spacy,
             "datasets.map": self._map,
+            "category": self._categories,
         }
 
-    def _files(self) -> list[str]:
-        released = []
-        for call in "ab":
-            path, out = self._folder / f"{call}.txt", self._folder / f"{call}.out"
-            path.write_text("".join(f"{text}\n" for text in self._texts))
-            Job(path, out, FORMATS["text"], (TEXT,)).run(self._privatizer)
-            released += out.read_text().splitlines()
-        return released
+    def _opened(self, **more: Any) -> TextPrivatizer:
+        return release_text.TextPrivatizer(**self._options | more)
 
-    def _workers(self) -> list[str]:
+    @property
+    def _options(self) -> dict[str, Any]:
+        table = str(self._folder / "table")
+        return {"table": table, "eta": ETA, "language": "any", "allow_weak": True}
+
+    def _seen(self, release: Callable[[TextPrivatizer], T]) -> Seen[T]:
+        """Release the corpus by a new privatizer, and see the noise of each word."""
+        with watched() as searches, threadpool_limits(1, "blas"):  # in order
+            privatizer = self._opened()
+            before = _forget(searches, privatizer)
+            released = release(privatizer)
+        return released, self._law.noise(before)
+
+    def _file(self, privatizer: TextPrivatizer) -> list[list[str]]:
+        path, out = self._folder / "in.txt", self._folder / "out.txt"
+        path.write_text("".join(f"{text}\n" for text in self._texts))
+        Job(path, out, FORMATS["text"], (TEXT,), overwrite=True).run(privatizer)
+        return _split(out.read_text().splitlines())
+
+    def _files(self) -> Calls:
+        return self._both(self._seen(self._file) for _ in range(2))
+
+    def _workers(self) -> Calls:
         path, out = self._folder / "in", self._folder / "out"
         path.mkdir()
         for name in "ab":
             pq.write_table(pa.table({TEXT: self._texts}), path / f"{name}.parquet")
         job = Job(path, out, FORMATS["parquet"], (TEXT,))
-        with job.opened(self._privatizer):
-            forked(lambda process: job.release(job.names[process], self._privatizer) and None)
-            job.finish(self._privatizer)
-        return list(pq.read_table(out)[TEXT].to_pylist())
+        with job.opened(self._opened()):
+            noise = forked(
+                lambda process: self._seen(
+                    lambda privatizer: job.release(job.names[process], privatizer)
+                )[1]
+            )
+            job.finish(self._opened())
+        texts = _split(pq.read_table(out)[TEXT].to_pylist())
+        return self._law, self._halves(texts), noise
 
-    def _spacy(self) -> list[str]:
+    def _spacy(self) -> Calls:
         import spacy
 
         nlp = spacy.blank("en")
-        nlp.add_pipe(NAME, config=self._options | {"allow_weak": True})
-        docs = nlp.pipe(self._texts * 2, n_process=2, batch_size=HALF)
-        return [doc._.privatized for doc in docs]
+        nlp.add_pipe(NAME, config=self._options)
+        docs = nlp.pipe(self._texts * 2, n_process=2, batch_size=len(self._texts))
+        texts = _split([doc._.privatized for doc in docs])
+        return self._law, self._halves(texts), ()
 
-    def _map(self) -> list[str]:
-        mapper = self._privatizer.mapper([TEXT])
-        one, other = forked(lambda _: list(mapper({TEXT: self._texts})[TEXT]))
-        return one + other
+    def _map(self) -> Calls:
+        def release(privatizer: TextPrivatizer) -> list[list[str]]:
+            return _split(privatizer.mapper([TEXT])({TEXT: self._texts})[TEXT])
 
-    def law(self, factor: float = 1.0) -> list[float]:
-        """The probability of each word at f·η."""
-        beside = tail(factor * self._eta / 2, self._dimension)
-        return [beside, 1 - 2 * beside, beside]
+        return self._both(forked(lambda _: self._seen(release)))
 
-    def checks(self, released: Sequence[str]) -> Iterator[Check]:
-        """Test the law of released texts, and that none repeats another's noise."""
-        number = {word: code for code, word in enumerate(PLACES)}
-        codes = [[number.get(word, -1) for word in text.split()] for text in released]
-        if [len(text) for text in codes] != [WORDS] * TEXTS:
-            yield Check("the number of texts and words", 0.0)
-            return
-        words, law = np.array(codes), np.array(self.law())
-        for word, code in number.items():
-            count = (words == code).sum()
-            p = two_sided(binom(words.size, law[code]), count)
-            yield Check(f"how often {word} is released", p)
-        equal = float((law**2).sum())
-        for name, one, other in (
-            ("of two texts", words[0::2], words[1::2]),
-            ("of two calls or processes", words[:HALF], words[HALF:]),
-            ("of one text", words[:, 0::2], words[:, 1::2]),
-        ):
-            agreeing = two_sided(binom(one.size, equal), (one == other).sum())
-            yield Check(f"how often words {name} agree", agreeing)
-        keys = np.array([hash(tuple(text)) for text in codes])
-        yield Check("repeated texts", repeats([keys], equal**WORDS))
+    def _both(self, calls: Iterable[Seen[list[list[str]]]]) -> Calls:
+        texts, noise = zip(*calls, strict=True)
+        return self._law, texts, noise
 
-    def excess(self, level: float) -> float | None:
-        """The smallest factor on η that is detected."""
-        law = np.array(self.law())
-        return smallest_excess(
-            lambda factor: differs(law, np.array(self.law(factor)), TEXTS * WORDS, level)
-        )
+    def _halves(self, texts: list[list[str]]) -> list[list[list[str]]]:
+        size = len(self._texts)
+        return [texts[:size], texts[size:]]
+
+    def _categories(self) -> Calls:
+        """Release by PCT2T, every word within the category of its tag."""
+        tags: list[str] = []
+
+        def release(privatizer: TextPrivatizer) -> list[list[str]]:
+            tag = privatizer.tagged
+
+            def noting(texts: Sequence[str]) -> Any:
+                tagged = tag(texts)
+                tags.extend(pos for text in tagged for part in text for pos in part.pos)
+                return tagged
+
+            privatizer.tagged = noting  # type: ignore[method-assign]
+            return _split(privatizer(self._texts))
+
+        with watched() as searches, threadpool_limits(1, "blas"):
+            privatizer = self._opened(categories=("all",))
+            before = _forget(searches, privatizer)
+            released = release(privatizer)
+        law = Law(self._corpus, ETA, tags)
+        return law, [released], [law.noise(before)]
 
 
-def released(dimension: int) -> Iterator[tuple[str, list[Check], Callable[[float], float | None]]]:
-    """Yield each way to release texts, its tests, and the excess that they detect at a level."""
+def _forget(searches: list[Search], privatizer: TextPrivatizer) -> list[Search]:
+    """The searches of a release: not those of its statement, nor what was asked before."""
+    strength.replaced(privatizer.privatizer)  # which the statement asks, too
+    for search in searches:
+        search.asked.clear()
+    return list(searches)
+
+
+def _split(texts: Sequence[str | None]) -> list[list[str]]:
+    return [(text or "").split() for text in texts]
+
+
+def released(names: Sequence[str] = ()) -> Iterator[tuple[str, list[Check], Law, int]]:
+    """Yield ways to release texts, all if none is named.
+
+    Of each: its tests, the law, and the number of calls whose noise is seen.
+    """
     with TemporaryDirectory() as folder, _ledger_in(folder):
-        made = Paths(Path(folder), dimension)
-        for name, way in made.names().items():
-            yield name, list(made.checks(way())), made.excess
+        for name, way in Paths(Path(folder)).ways().items():
+            if name in names or not names:
+                law, texts, noise = way()
+                yield name, list(law.checks(texts, noise)), law, len(noise)
 
 
 @contextmanager
@@ -164,9 +202,14 @@ def generator() -> list[Check]:
 
     every = [first(), *forked(first)]
     uniform = np.concatenate(every) / NUMBERS
+    drawn = [streams.fresh() for _ in range(FEW)]
+    numbers = np.concatenate([one.random(FEW) for one in drawn])
+    normal = np.concatenate([one.standard_normal(FEW) for one in drawn])
     return [
         Check("the law of its first number", float(kstest(uniform, lambda number: number).pvalue)),
         Check("repeats in calls and processes", repeats(every, 1 / NUMBERS)),
+        Check("the bits of its uniform numbers", bits(numbers)),
+        Check("repeats of its normal numbers", coarse(normal[:, None])),
     ]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import sqrt
 
 POWER = 0.99
+REPEATS = 6.64  # expected, so that there are two or more with probability POWER
 MOST = 16.0  # times η, the greatest excess that is looked for
 STEP = 1.002  # the precision
 

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from rapt.privacy.mechanisms import Mechanism
 
 EVIDENCE = 3  # failed tests that are printed
+CLAIM = "paper's claim refuted"
+SIGHT = ("words", "in corpus", "no noise", "verbatim", "eta")
+OUT_OF_SIGHT = (
+    "Out of sight: rarer faults, faults that depend on what none of these strata divides, words "
+    "with signs inside. Also a grid of directions, time, memory, and code that knows that it is "
+    "audited."
+)
 COLUMNS = ("audited", "allowed", "shown", "white-box", "black-box", "verdict")  # 80 characters
 
 
@@ -54,11 +61,14 @@ def print_audit(audit: Audit) -> None:
     """Print the verdicts and their power, and the evidence against what does not hold."""
     console = Console(markup=False, highlight=False)  # words may look like markup
     table = Table(
-        *(Column(name, no_wrap=True) for name in COLUMNS), box=SIMPLE, padding=(0, 1, 0, 0)
+        *(Column(name, no_wrap=True) for name in COLUMNS), box=SIMPLE, padding=0, show_edge=False
     )
     for verdict in audit.verdicts:
         table.add_row(*_row(verdict))
     console.print(table)
+    for verdict in audit.verdicts:
+        if verdict.sight:
+            _print_sight(console, verdict, audit.power)
     for verdict in audit.verdicts:
         for line in _evidence(verdict):
             console.print(f"{verdict.name}: {line}", style="bold red")
@@ -71,6 +81,39 @@ def print_audit(audit: Audit) -> None:
         f"noise, of the outcomes detect, as a factor, with {audit.power:.0%} power. "
         f"False alarms of the whole audit: below {audit.false_alarm:g}."
     )
+    if any(verdict.text == CLAIM for verdict in audit.verdicts):
+        console.print(
+            f"{CLAIM}: what the mechanism's paper promises does not hold. rapt states a weaker "
+            "guarantee or none, which was not violated."
+        )
+
+
+def _print_sight(console: Console, verdict: Verdict, power: float) -> None:
+    """Print the smallest faults that a way to release would have shown."""
+    table = Table(
+        *(Column(name, no_wrap=True) for name in SIGHT),
+        box=SIMPLE,
+        padding=(0, 1, 0, 0),
+        title=f"{verdict.name}: the smallest faults that are caught with {power:.0%} power",
+        title_justify="left",
+    )
+    for sight in verdict.sight:
+        verbatim = "-" if sight.verbatim is None else _percent(sight.verbatim)
+        numbers = _percent(sight.bare), verbatim, _factor(sight.eta)
+        table.add_row(sight.stratum, f"{sight.words:,}", *numbers)
+    console.print(table)
+    further = verdict.further
+    console.print(
+        f"Noise shared by words 1 to 5 apart: a correlation of {further['correlation']:.2g}. One "
+        f"direction with less noise: {further['variance']:.2g} of its variance. Tails cut: the "
+        f"largest {_percent(further['tail'])}. Sizes on a grid: {further['bits']:.0f} bits."
+    )
+    console.print(OUT_OF_SIGHT)
+
+
+def _percent(share: float) -> str:
+    """A share in percent, rounded up."""
+    return f"{math.ceil(1e5 * share) / 1e3:.3f} %"
 
 
 def as_json(audit: Audit) -> dict[str, Any]:
@@ -90,6 +133,8 @@ def as_json(audit: Audit) -> dict[str, Any]:
                 "white_box": verdict.white_box,
                 "black_box": verdict.black_box,
                 "note": verdict.note,
+                "sight": [sight._asdict() for sight in verdict.sight],
+                "further": dict(verdict.further),
                 "not_tested": list(verdict.not_tested),
                 "strongest": verdict.strongest and _finding(verdict.strongest),
                 "level": verdict.level,

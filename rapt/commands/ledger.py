@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import typer
@@ -17,6 +18,8 @@ def ledger(
     if reset:
         known.reset()
     texts, releases, most = known.total()
+    lost = f"{most:.4g} nats" if most < math.inf else "all, without a bound"
     typer.echo(
-        f"{texts} texts in {releases} releases; one has lost {most:.4g} nats in all ({known.path})"
+        f"{texts} texts in {releases} releases; one has lost {lost} in all, and been released "
+        f"{known.most_often()} times ({known.path})"
     )

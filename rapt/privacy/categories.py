@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,17 +24,18 @@ CATEGORIES: dict[str, tuple[str, ...]] = {
     "conjunction": ("CCONJ", "SCONJ"),
     "adverb": ("ADV", "PART"),
     "number": ("NUM",),
+    # Words whose tag says little, and interjections. They get noise from the whole table, as a
+    # table has hardly a word with these tags out of context.
+    "other": ("INTJ", "X", "SPACE", ""),
 }
-# With it, "all" partitions the tags, each group searched within itself. Words tagged X or INTJ in
-# context share a group, as out of context hardly any word has these tags.
-REST: dict[str, tuple[str, ...]] = {"other": ("INTJ", "X", "SPACE", "")}
+OTHER = "other"
 ALL = "all"
 # Names that stand for several categories.
 SETS: dict[str, tuple[str, ...]] = {
     # RAPT's default: adjectives, adverbs and numbers stay.
     "paper": ("noun", "verb", "pronoun", "preposition"),
     # Whatever carries content; what stays is determiners, conjunctions and punctuation.
-    "content": ("noun", "verb", "pronoun", "preposition", "adjective", "adverb", "number"),
+    "content": ("noun", "verb", "pronoun", "preposition", "adjective", "adverb", "number", OTHER),
 }
 VERBATIM = -1
 
@@ -70,10 +72,15 @@ class Scheme:
         if self.categories is None:
             return
         flat = [name for names in self.categories for name in joined(names)]
+        if any(OTHER in joined(names) for names in self.categories if names != OTHER):
+            raise RaptError(
+                f"categories: got {OTHER!r} joined to others, expected it by itself: its words get "
+                "noise from the whole table."
+            )
         for category in flat:
             if category not in (*CATEGORIES, ALL):
                 raise RaptError(not_allowed("categories", category, (*CATEGORIES, *SETS, ALL)))
-        if not flat or (ALL in flat and len(flat) > 1):
+        if not {*flat} - {OTHER} or (ALL in flat and len(flat) > 1):
             raise RaptError(
                 f"categories: got {list(self.categories)}, expected some of "
                 f"{', '.join(CATEGORIES)}, or one of {', '.join((*SETS, ALL))} alone."
@@ -81,11 +88,16 @@ class Scheme:
 
     @property
     def names(self) -> list[str]:
-        """The name of each group."""
+        """The name of each group; the last is that of OTHER, if the scheme has it."""
         return list(self._tags()) if self.categories else ["every word"]
 
+    @property
+    def has_other(self) -> bool:
+        """Whether words of OTHER get noise."""
+        return OTHER in self._tags()
+
     def groups(self, pos: Sequence[Sequence[str]]) -> list[NDArray[np.int64]]:
-        """Return the table rows of each group, int64, from the tags of the table's words.
+        """Return the table rows of each group but OTHER's, int64, from the table words' tags.
 
         Raises:
             RaptError: a category has fewer than two words of the table, so that its words would
@@ -95,6 +107,8 @@ class Scheme:
             return [np.arange(len(pos))]
         groups = []
         for name, tags in self._tags().items():
+            if name == OTHER:
+                continue
             rows = np.flatnonzero([any(tag in tags for tag in word) for word in pos])
             if len(rows) < 2:
                 raise RaptError(
@@ -106,12 +120,7 @@ class Scheme:
 
     def group_of(self, tag: str) -> int:
         """Return the group of a word with this tag in its context; VERBATIM: it is not replaced."""
-        if self.categories is None:
-            return 0
-        for group, tags in enumerate(self._tags().values()):
-            if tag in tags:
-                return group
-        return VERBATIM
+        return 0 if self.categories is None else self._group_by_tag.get(tag, VERBATIM)
 
     def scope(self) -> str:
         """Describe the protected words, for a statement."""
@@ -123,7 +132,7 @@ class Scheme:
         """Describe what is released unchanged, a sentence each."""
         gaps = ["The number of words of each text is released as it is."]
         covered = {name for names in self._tags() for name in joined(names)}
-        left = [name for name in CATEGORIES | REST if name not in covered]
+        left = [name for name in CATEGORIES if name not in covered]
         if self.categories is not None and left:
             gaps.append(
                 f"Words of the categories {', '.join(left)}, and whatever the tagger takes for "
@@ -131,10 +140,17 @@ class Scheme:
             )
         return gaps
 
+    @cached_property
+    def _group_by_tag(self) -> dict[str, int]:
+        groups = enumerate(self._tags().values())
+        return {tag: group for group, tags in groups for tag in tags}
+
     def _tags(self) -> dict[str, tuple[str, ...]]:
         if self.categories == (ALL,):
-            return CATEGORIES | REST
-        return {
+            return CATEGORIES
+        of_each = {
             names: tuple(tag for name in joined(names) for tag in CATEGORIES[name])
             for names in self.categories or ()
         }
+        # Last, so that its group is that of words which the table does not know.
+        return of_each | {OTHER: of_each.pop(OTHER)} if OTHER in of_each else of_each

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, zip_longest
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from rapt.text.table import EmbeddingTable, Vectors
 from rapt.utils.batches import by_size
 from rapt.utils.errors import RaptError, wrong_eta
 
+NAME = "PROPN"
 WORDS = 1024  # words that a thread privatizes at a time: their noise is 6 MiB at d = 768
 
 
@@ -108,7 +109,7 @@ class Privatizer:
         self.scheme = Scheme(None if categories is None else expanded(categories))
         groups = self.scheme.groups(table.pos)
         self.candidates: NDArray[np.int64] = np.unique(np.concatenate(groups))
-        # The last group is that of words which neither categories nor the table know.
+        # The last group is that of words which the table does not know, and of OTHER.
         self._unknown = len(groups)
         self._groups = [*groups, np.arange(len(table.words))]
         self._words = [frozenset(table.words[row] for row in rows) for rows in self._groups]
@@ -185,12 +186,14 @@ class Privatizer:
         *,
         stream: Callable[[], np.random.Generator] = fresh,
         keep_identifiers: bool = False,
+        hidden: Collection[str] = (),
     ) -> Words:
         """Decide what becomes of each word of a tagged text.
 
-        A word of the scheme's categories gets noise within its group. Of the others, identifiers
-        become placeholders. Words that the table does not know get noise from the whole table:
-        other scripts, other languages, rare names. What is left stands as it is.
+        Under a scheme of categories, identifiers become placeholders first. A word of the scheme's
+        categories gets noise within its group. Of the others, those that the table does not know
+        get noise from the whole table: other scripts, other languages, rare names. What is left
+        stands as it is.
 
         Args:
             words: in order.
@@ -199,8 +202,11 @@ class Privatizer:
             noise: for each word the place of the one whose noise it shares, or NO_NOISE: it stands
                 as it is. None: each word is on its own.
             stream: makes the text's random generator.
-            keep_identifiers: whether identifiers without noise stand as they are.
+            keep_identifiers: whether identifiers get no placeholder: those that get no noise stand
+                as they are.
+            hidden: kinds of identifiers that become placeholders whatever the scheme.
         """
+        kinds = list(identifiers) or [None] * len(words)
         groups = [self.scheme.group_of(tag) for tag in pos]
         shown = list(words)
         for at, of in enumerate(noise or ()):
@@ -208,7 +214,7 @@ class Privatizer:
             if of >= 0 and groups[of] == VERBATIM:
                 groups[of] = groups[at]
         if np.isfinite(self.eta):
-            for at, (word, kind) in enumerate(zip_longest(words, identifiers)):
+            for at, (word, kind) in enumerate(zip(words, kinds, strict=True)):
                 shared = at if noise is None else noise[at]
                 if shared < 0:
                     groups[at] = VERBATIM
@@ -216,13 +222,28 @@ class Privatizer:
                     groups[at] = groups[shared]
                     if shown[shared] != words[shared]:  # a placeholder
                         shown[at] = shown[shared]
-                if shared != at or groups[at] != VERBATIM or (kind and keep_identifiers):
+                if shared != at:
                     continue
-                if kind:
-                    shown[at] = f"<{kind}>"
-                elif not self.table.knows(word):
-                    groups[at] = self._unknown
+                if noise is not None and groups[at] != VERBATIM:
+                    continue  # an entity's number: only noise lets the user put it back
+                if kind and (kind in hidden or (self.hides_identifiers and not keep_identifiers)):
+                    groups[at], shown[at] = VERBATIM, f"<{kind}>"
+                elif not kind:
+                    groups[at] = self.group_of(word, groups[at])
         return Words(shown, groups, stream, noise or ())
+
+    @property
+    def hides_identifiers(self) -> bool:
+        """Whether identifiers become placeholders: under a scheme of categories."""
+        return self.scheme.categories is not None
+
+    def is_name(self, word: str, tag: str) -> bool:
+        """Whether a word is a proper noun by its tag; without one, by the table."""
+        return tag == NAME if tag else NAME in self.table.tags(word)
+
+    def group_of(self, word: str, group: int) -> int:
+        """The group in which a word that is no identifier gets noise, given that of its tag."""
+        return self._unknown if group == VERBATIM and not self.table.knows(word) else group
 
     def sampler(self, group: int) -> Sampler:
         """The sampler of a word mechanism at η over `rows_of(group)`."""
@@ -230,7 +251,7 @@ class Privatizer:
 
     def groups_of_rows(self, rows: NDArray[np.int64]) -> list[int]:
         """The group that each of these table rows was drawn from: the first that holds it."""
-        first = np.full(len(self.table.words), VERBATIM)
+        first = np.full(len(self.table.words), self._unknown if self.scheme.has_other else VERBATIM)
         for group in reversed(range(self._unknown)):
             first[self._groups[group]] = group
         return [int(group) for group in first[rows]]

@@ -78,10 +78,13 @@ def found_in(privatizer: Privatizer, counts: Counted) -> Text:
     """Sort the words of a text by what becomes of them, as `Privatizer.text` decides it."""
     table, known, always = privatizer.table, Counter[str](), 0
     for (word, tag, identifier), count in counts.items():
-        group, form = privatizer.scheme.group_of(tag), table.form(word)
+        if identifier and privatizer.hides_identifiers:
+            continue
+        group = privatizer.group_of(word, privatizer.scheme.group_of(tag))
+        form = table.form(word)
         if group != VERBATIM and form in privatizer.words_of(group):
             known[form] += count
-        elif group != VERBATIM or not (identifier or table.knows(word)):
+        elif group != VERBATIM:
             always += count
     number = np.array(list(known.values()), np.float64)
     return Text(table.rows(known), number, always, sum(counts.values()))

@@ -21,8 +21,8 @@ WORDS_OF_VECTORS = (
     "that vector, found from it alone (post-processing), and costs nothing more."
 )
 WORDS_UNKNOWN = (
-    " M releases a word of another category over the whole table if the table does not know it. "
-    "Whether it does is not hidden."
+    " M releases a word over the whole table if the table does not know it, or if it is of the "
+    "category other. Whether the table knows it is not hidden."
 )
 FINITE = (
     "The law holds up to a probability of δ = {delta:.1g} for each word: numbers of 53 bits never "
@@ -45,7 +45,7 @@ def kind(word: str, identifier: str | None) -> str:
 
     Args:
         word: any word.
-        identifier: the kind of identifier that it belongs to, if any (rapt.text.identifiers).
+        identifier: the kind of identifier that it belongs to, if any (rapt.text.detectors).
     """
     if identifier:
         return identifier
@@ -65,6 +65,7 @@ def statement(
     columns: Sequence[str],
     spacing: str,
     generator: str,
+    names: Mapping[str, int] | None = None,
     **facts: Any,
 ) -> dict[str, Any]:
     """Build the statement of a release: its guarantee, its gaps and its counts (docs/data.md).
@@ -81,6 +82,8 @@ def statement(
         columns: columns released unchanged.
         spacing: description of the released spacing.
         generator: description of the noise's generator, and whether it is repeatable.
+        names: number of proper nouns by what became of them: `noise`, `placeholder`, `verbatim`;
+            None: they were not counted.
         **facts: fields that the release itself decides (task, method, embedding, …).
     """
     mechanism, scheme, claim = privatizer.mechanism, privatizer.scheme, privatizer.claim
@@ -117,8 +120,9 @@ def statement(
             "noise": noise,
             "shared": shared,
             "placeholders": dict(placeholders),
-            "verbatim": {name: verbatim.get(name, 0) for name in KINDS},
+            "verbatim": dict.fromkeys(KINDS, 0) | dict(verbatim),
         },
+        "names": _names(privatizer, names) if names and protected else None,
         "columns": sorted(columns),
         "spacing": spacing,
         "generator": generator,
@@ -142,6 +146,14 @@ def _strength(privatizer: Privatizer, covered: float) -> dict[str, float]:
     """
     share = strength.replaced(privatizer)
     return asdict(share) | {"all_words": share.value * covered}
+
+
+def _names(privatizer: Privatizer, names: Mapping[str, int]) -> dict[str, Any]:
+    """Count proper nouns, with the share of public ones with noise that stand as they were.
+
+    The release's own number would tell more than the release does: the user alone sees it.
+    """
+    return dict(names) | {"unchanged": 1 - strength.replaced_names(privatizer).value}
 
 
 def guarantee(privatizer: Privatizer, eta: str) -> str:
@@ -189,6 +201,7 @@ def plain_words(content: Mapping[str, Any]) -> str:
             *_shared(counts["shared"]),
             f"Replaced by placeholders: {_listing(counts['placeholders']) or 'nothing'}.",
             f"Released word for word: {_listing(counts['verbatim']) or 'nothing'}.",
+            *_of_names(content.get("names")),
             f"Columns released as they are: {', '.join(content['columns']) or 'none'}.",
             f"Noise: {content['generator']}.",
             f"Spacing: {content['spacing']}.",
@@ -221,6 +234,16 @@ def plain_words(content: Mapping[str, Any]) -> str:
             "",
         ]
     )
+
+
+def _of_names(names: Mapping[str, Any] | None) -> list[str]:
+    if not names:
+        return []
+    return [
+        f"Proper nouns, as far as the tagger knows them: {names['placeholder']} became "
+        f"placeholders, {names['verbatim']} stand as they were, {names['noise']} got noise. Of "
+        f"those with noise about {names['unchanged']:.0%} stand as they were, too, by chance."
+    ]
 
 
 def _shared(count: int) -> list[str]:
@@ -263,4 +286,8 @@ def is_weak(content: Mapping[str, Any]) -> bool:
 
 
 def _listing(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {KINDS[name]}" for name, count in counts.items() if count)
+    return ", ".join(
+        f"{count} {KINDS.get(name, f'words of kind {name!r}')}"
+        for name, count in counts.items()
+        if count
+    )

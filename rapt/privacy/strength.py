@@ -8,10 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rapt.privacy.channel import NORMAL_95, Rows, Share
-from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.mechanisms import Space, WordMechanism
+from rapt.privacy.neighbours import ExactSearch
+from rapt.privacy.posterior import prior_of
+from rapt.privacy.privatizer import NAME, Privatizer, Words
 from rapt.privacy.streams import stream
 from rapt.utils.errors import RaptError
+from rapt.utils.memmap import take
 
+ATTACKED, NEAR, AROUND, DRAWS = 200, 8, 32, 16  # of the Bayesian attacker
 WORDS = 500  # tokens of public text, each privatized once
 ENOUGH = 0.1  # of the protected words have to become another, else a release is weak
 ROUNDS = 14  # of the search for an η that is not weak, over LEAST to the given one
@@ -25,7 +30,19 @@ def replaced(privatizer: Privatizer) -> Share:
     The words are drawn from its table by their public frequency, as texts have them, with fixed
     noise: the same privatizer has the same share. Wilson's interval (1927).
     """
+    return _replaced(privatizer, privatizer.candidates)
+
+
+@lru_cache(maxsize=1)
+def replaced_names(privatizer: Privatizer) -> Share:
+    """The same of the table's proper nouns; of all its words if it has none."""
     table, candidates = privatizer.table, privatizer.candidates
+    names = np.array([NAME in table.pos[row] for row in candidates])
+    return _replaced(privatizer, candidates[names] if names.any() else candidates)
+
+
+def _replaced(privatizer: Privatizer, candidates: Rows) -> Share:
+    table = privatizer.table
     rows = public_words(table.frequency[candidates], candidates, WORDS)
     words = [table.words[row] for row in rows]
     text = Words(words, privatizer.groups_of_rows(rows), lambda: stream(0, "strength"))
@@ -35,6 +52,49 @@ def replaced(privatizer: Privatizer) -> Share:
     middle, scale = share + z**2 / (2 * n), 1 + z**2 / n
     reach = z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     return Share(share, float((middle - reach) / scale), float((middle + reach) / scale))
+
+
+@lru_cache(maxsize=1)
+def read(privatizer: Privatizer) -> float:
+    """The share of public text's protected words that a Bayesian attacker names, at least.
+
+    He knows mechanism, η, table and public frequencies. He judges a released word among the NEAR
+    words nearest to it, by draws of the mechanism over the words around it. A better attacker may
+    name more. Fixed noise, as in `replaced`.
+    """
+    table, candidates = privatizer.table, privatizer.candidates
+    rows = public_words(table.frequency[candidates], candidates, ATTACKED)
+    groups = privatizer.groups_of_rows(rows)
+    words = Words([table.words[row] for row in rows], groups, lambda: stream(0, "attacked"))
+    (released,) = privatizer.privatize([words])
+    after, of = table.rows(released), np.array(groups)
+    guesses = np.empty(len(rows), np.int64)
+    for group in np.unique(of):
+        at = of == group
+        guesses[at] = _guesses(privatizer, int(group), after[at])
+    return float(np.mean(guesses == rows))
+
+
+def _guesses(privatizer: Privatizer, group: int, released: Rows) -> Rows:
+    """The likeliest original of each released word (n,), by their rows in the table, (n,)."""
+    table, mechanism, rows = privatizer.table, privatizer.mechanism, privatizer.rows_of(group)
+    if not isinstance(mechanism, WordMechanism):  # its words are the nearest to released vectors
+        return released
+    distinct, inverse = np.unique(released, return_inverse=True)
+    around = ExactSearch(take(table.vectors, rows)).nearest(
+        take(table.vectors, distinct), min(AROUND, len(rows))
+    )
+    prior, guesses = prior_of(table.frequency), []
+    for word, near in zip(distinct.tolist(), rows[around], strict=True):
+        others = near[near != word][: AROUND - 1]
+        some = np.concatenate([[word], others])
+        space = Space(take(table.vectors, some), table.frequency[some])
+        tried = np.repeat(space.vectors[:NEAR], DRAWS, axis=0)
+        draws = mechanism.draw(stream(0, "attacker", word), len(tried), table.dimension)
+        outcomes = mechanism.sampler(space, privatizer.eta)(tried, draws)
+        likelihood = (outcomes == 0).reshape(-1, DRAWS).mean(axis=1)
+        guesses.append(int(some[(likelihood * prior[some[:NEAR]]).argmax()]))
+    return np.array(guesses)[inverse]
 
 
 def public_words(frequency: NDArray[np.float64], rows: Rows, count: int) -> Rows:
@@ -47,17 +107,35 @@ def check(privatizer: Privatizer) -> None:
     """Refuse a release's level that protects next to nothing.
 
     Raises:
-        RaptError: fewer than ENOUGH of the words would be replaced; it names an η that does.
+        RaptError: fewer than ENOUGH of the words would be replaced, or an attacker names all but
+            ENOUGH. It says which η would do.
     """
     found = replaced(privatizer)
     if found.value >= ENOUGH:
-        return
+        if (named := read(privatizer)) <= 1 - ENOUGH:
+            return
+        eta = float(f"{0.99 * _unread(privatizer):.3g}")
+        raise RaptError(
+            f"eta: got {privatizer.eta:g}, at which a Bayesian attacker names {named:.0%} of the "
+            f"protected words of public text, expected {1 - ENOUGH:.0%} or fewer. Try eta {eta:g}, "
+            "or --allow-weak."
+        )
     # Less 1 %, so that it is not weak when rounded either.
     eta = float(f"{0.99 * largest(privatizer, ENOUGH, privatizer.eta):.3g}")
     raise RaptError(
         f"eta: got {privatizer.eta:g}, which replaces {found.value:.0%} of the protected words of "
         f"public text, expected {ENOUGH:.0%} or more. Try eta {eta:g}, or --allow-weak."
     )
+
+
+def _unread(privatizer: Privatizer) -> float:
+    """The largest η up to the privatizer's at which a Bayesian attacker does not name too many."""
+    low, high = np.log(LEAST), np.log(privatizer.eta)
+    for _ in range(ROUNDS):
+        middle = (low + high) / 2
+        named = read(privatizer.at(float(np.exp(middle))))
+        low, high = (middle, high) if named <= 1 - ENOUGH else (low, middle)
+    return float(np.exp(low))
 
 
 def largest(privatizer: Privatizer, share: float, most: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ def prepared(
     *,
     format: str | None,
     column: Sequence[str] | None,
-    drop_others: bool,
+    keep: Sequence[str] | None,
+    keep_all: bool,
     keep_map: Path | None,
     overwrite: bool,
     table: Path | None,
@@ -31,6 +32,7 @@ def prepared(
     seed: int | None,
     categories: Sequence[str] | None,
     parameter: Sequence[str] | None,
+    detector: Sequence[str] | None,
     **options: Any,
 ) -> tuple[Job, TextPrivatizer]:
     """Build and check the job and the privatizer from the options of `rapt privatize`.
@@ -46,12 +48,16 @@ def prepared(
     if path.is_dir() and format not in (None, FOLDER):
         raise RaptError(f"{path}: got a folder, expected a file with format {format}.")
     kind = FORMATS[FOLDER if path.is_dir() else format_name(path, out, format)]
-    job = Job(path, out, kind, tuple(column or (TEXT,)), drop_others, keep_map, overwrite)
+    if keep and keep_all:
+        raise RaptError("keep: got columns beside --keep-all, expected one of both.")
+    kept = None if keep_all else tuple(listed(keep or ()) or ())
+    job = Job(path, out, kind, tuple(column or (TEXT,)), kept, keep_map, overwrite)
     job.check()
     privatizer = TextPrivatizer(
         table=table or defaults.table(),
         tagger=tagger or defaults.tagger(),
         categories=listed(categories or ()),
+        detectors=list(detector or ()),
         parameters=dict(_parameter(given) for given in parameter or ()),
         **options,
     )
@@ -77,15 +83,28 @@ def summary(out: Path, counts: Counts, *, seeded: bool) -> str:
     share = f" ({counts.replaced / noise:.0%} became another: {of_all:.0%} of all)" if noise else ""
     where = "above" if out == STREAM else f"{out}.privacy.txt"
     again = (
-        f" The ledger knows {counts.again} of the texts from earlier releases: losses add up, to "
-        f"{counts.nats:.4g} nats for one of them (rapt ledger)."
+        f" The ledger knows {counts.again} of the texts from earlier releases: losses add up. One "
+        f"of them has now been released {counts.times:.3g} times ({counts.lost}; rapt ledger)."
         if counts.again
         else ""
     )
     if seeded:
         again = " The ledger counts nothing, as the noise is seeded."
+    unchanged = f" {counts.unchanged} texts came out unchanged." if counts.unchanged else ""
+    columns = f" Columns that leave as they are: {', '.join(sorted(counts.others)) or 'none'}."
     return (
         f"{counts.documents} documents, {counts.words} words: {noise} got noise{share}, "
         f"{placeholders} became placeholders, {counts.words - noise - placeholders} stand as they "
-        f"were. What that means: {where}{'.' + again if again else ''}"
+        f"were.{_names(counts.names)}{unchanged}{columns} What that means: "
+        f"{where}{'.' + again if again else ''}"
     )
+
+
+def _names(names: Mapping[str, int]) -> str:
+    """Say how many proper nouns can still be read."""
+    every = names["noise"] + names["placeholder"] + names["verbatim"]
+    if not every:
+        return ""
+    stand = names["kept"] + names["verbatim"]
+    advice = " --names placeholder hides those that are recognized." if stand else ""
+    return f" Of {every} proper nouns {stand} stand as they were.{advice}"

@@ -60,9 +60,11 @@ class Chunk:
 class Format(ABC):
     """A file of texts in one format, or a stream that can be read once (`-`, a pipe)."""
 
-    def __init__(self, path: Path, columns: Sequence[str], drop_others: bool = False) -> None:
-        """Privatize `columns` of `path`; the others pass as they are, or are left out."""
-        self.path, self.columns, self.drop_others = path, tuple(columns), drop_others
+    has_fixed_columns = True  # else a row may lack some that others have
+
+    def __init__(self, path: Path, columns: Sequence[str], keep: Sequence[str] | None = ()) -> None:
+        """Privatize `columns` of `path`; those to keep pass as they are, None: all others."""
+        self.path, self.columns, self.keep = path, tuple(columns), keep
 
     @property
     def where(self) -> str:
@@ -96,12 +98,13 @@ class Format(ABC):
     def _check_columns(self, names: Sequence[str]) -> None:
         if len(set(names)) < len(names):
             raise self._error("got two columns of one name, expected a name for each. Rename one.")
-        for column in self.columns:
-            if column not in names:
-                raise self._error(missing_column("column", column, list(names)))
+        for key, columns in (("column", self.columns), ("keep", self.keep or ())):
+            for column in columns:
+                if column not in names and (key == "column" or self.has_fixed_columns):
+                    raise self._error(missing_column(key, column, list(names)))
 
     def _is_kept(self, name: str) -> bool:
-        return name in self.columns or not self.drop_others
+        return name in self.columns or self.keep is None or name in self.keep
 
     def _others(self, names: Iterable[str]) -> frozenset[str]:
         return frozenset(name for name in names if self._is_kept(name)) - {*self.columns}
@@ -126,6 +129,7 @@ class Records(Format):
         first = next(lines, None)
         bom = BOM if first and first.startswith(BOM) else ""
         records = self._records(chain([first.removeprefix(bom)], lines) if first else lines)
+        seen = dict[str, None]()
         for number, rows in enumerate(by_size(records, _size, CHUNK)):
             head = ""
             if number == 0:
@@ -133,12 +137,16 @@ class Records(Format):
                 self._check_columns(names)
                 header = self._line({name: name for name in names if self._is_kept(name)})
                 head = bom + (header + end if self.has_header else "")
+            seen |= dict.fromkeys(name for row in rows for name in row.values)
             yield Chunk(
                 number,
                 {column: [row.values.get(column) for row in rows] for column in self.columns},
                 self._others(name for row in rows for name in row.values),
                 partial(self._encode, head, rows),
             )
+        for name in self.keep or ():
+            if seen and name not in seen:
+                raise self._error(missing_column("keep", name, list(seen)))
 
     def _lines(self) -> Iterator[str]:
         with nullcontext(sys.stdin.buffer) if self.path == STREAM else self._opened() as file:
@@ -240,6 +248,8 @@ class Tsv(Csv):
 class Jsonl(Records):
     """A JSON object a line."""
 
+    has_fixed_columns = False
+
     def _records(self, lines: Iterator[str]) -> Iterator[Record]:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
@@ -283,7 +293,7 @@ class Parquet(Format):
                         raise self._error(f"got {kind} in column {name!r}, expected text.")
                 names = [name for name in schema.names if self._is_kept(name)]
                 bare = pa.schema([_without_metadata(schema.field(name)) for name in names])
-                batches = file.iter_batches(ROWS, columns=names if self.drop_others else None)
+                batches = file.iter_batches(ROWS, columns=names)
                 groups = by_size(batches, lambda batch: 1 + batch.nbytes, CHUNK)
                 for number, group in enumerate(groups):
                     table = pa.Table.from_batches(group).cast(bare)

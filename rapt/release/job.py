@@ -28,9 +28,10 @@ from rapt.release.text import TextPrivatizer, Word, joined
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.files import write_bytes
-from rapt.utils.progress import counter
+from rapt.utils.progress import Steps
 
-Progress = Callable[[int], object]  # called with the number of documents just done
+# Called with the size of a part, in documents, and whether an earlier run did it.
+Progress = Callable[[int, bool], object]
 
 FOLDER = "parquet"  # the format of the files in a folder
 IGNORED = (".", "_")  # what names begin with that no reader of Parquet takes for data: _SUCCESS
@@ -60,7 +61,7 @@ class Job:
         out: the file or folder to write; `-` is the standard output.
         format: how files are read and written.
         columns: what to privatize, in every file.
-        drop_others: whether other columns are left out.
+        keep: further columns that are released as they are; None: all there are.
         map: where the map goes that restores the originals, of a folder one for each file; None:
             no map.
         overwrite: whether `out` and `map` may exist.
@@ -70,7 +71,7 @@ class Job:
     out: Path
     format: type[Format]
     columns: tuple[str, ...]
-    drop_others: bool = False
+    keep: tuple[str, ...] | None = ()
     map: Path | None = None
     overwrite: bool = False
 
@@ -146,7 +147,8 @@ class Job:
         Raises:
             RaptError: a file is not what it should be.
         """
-        with counter("privatizing", self._documents(), "documents") as progress:
+        privatizer.account().check()
+        with Steps("privatizing", self._documents(), "document") as progress:
             if self.out == STREAM:
                 return self._to_stream(privatizer, progress.update)
             with self.opened(privatizer):
@@ -175,14 +177,14 @@ class Job:
                 self.map.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
                 yield
-            except RaptError:
+            except Exception:
                 done = {path.name for path in self._parts.folder.rglob("*.json")}
                 if done <= {"manifest.json"}:  # nothing is
                     self._parts.remove()
                 raise
 
     def release(
-        self, name: str, privatizer: TextPrivatizer, progress: Progress = lambda _: None
+        self, name: str, privatizer: TextPrivatizer, progress: Progress = lambda *_: None
     ) -> Counts:
         """Privatize one of the files, unless that is done.
 
@@ -201,7 +203,7 @@ class Job:
             )
         self._parts_of(name).remove()  # killed before it could
         counts = self._done(name).counts
-        progress(counts.documents)
+        progress(counts.documents, True)
         return counts
 
     def finish(self, privatizer: TextPrivatizer) -> Counts:
@@ -250,12 +252,13 @@ class Job:
         digest = self._sha256(name)
         with parts.opened({"input": digest}, source.is_file), _removed_if_refused(parts):
             for chunk in source.chunks():
-                if chunk.number not in parts:
+                is_done = chunk.number in parts
+                if not is_done:
                     account = privatizer.account(parts.id, pending=True)
                     made = self._privatized(privatizer, name, chunk, documents, account)
                     parts.add(chunk.number, *made)
                 documents += chunk.size
-                progress(chunk.size)
+                progress(chunk.size, is_done)
             _check_rows(source, documents)
             if self._sha256(name) != digest:
                 raise RaptError(
@@ -283,7 +286,7 @@ class Job:
                 sys.stdout.buffer.write(content)
                 sys.stdout.buffer.flush()
                 total.update(counts)
-                progress(chunk.size)
+                progress(chunk.size, False)
         _check_rows(source, total.documents)
         sys.stderr.write(plain_words(statement(privatizer, self.columns, total)))
         return total
@@ -300,7 +303,8 @@ class Job:
             for column, texts in chunk.texts.items()
         }
         spent = account.spent
-        counts = Counts(others=set(chunk.others), again=spent.again, nats=spent.most)
+        counts = Counts(others=set(chunk.others), again=spent.again)
+        counts.nats, counts.times = spent.most, spent.times
         for document in zip(*released.values(), strict=True):
             counts.add(document)
         new = {
@@ -323,7 +327,7 @@ class Job:
             "table": privatizer.privatizer.table.sha256,
             "format": self.format.__name__,
             "columns": self.columns,
-            "drop_others": self.drop_others,
+            "kept columns": None if self.keep is None else list(self.keep),
             "keep_map": self.map and str(self.map.resolve()),
             "version of rapt": __version__,
         }
@@ -344,7 +348,7 @@ class Job:
 
     def _source(self, name: str) -> Format:
         path = self.path / name if self.is_folder else self.path
-        return self.format(path, self.columns, self.drop_others)
+        return self.format(path, self.columns, self.keep)
 
     def _sha256(self, name: str) -> str | None:
         source = self._source(name)

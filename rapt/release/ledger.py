@@ -1,48 +1,69 @@
 """The ledger: the loss of each text over all its releases, on the user's own machine.
 
-Noise averages out when a text is released again, and losses add up. The ledger knows texts by a
-keyed hash alone. It counts nats whatever the mechanism and its η: the worst case over the words of
-the table. It is no part of a release.
+Noise averages out when a text is released again, and losses add up. The ledger knows a text and its
+sentences by keyed hashes of their words with noise (`rapt.release.sentences`). It counts nats
+whatever the mechanism and its η: the worst case over the words of the table. It is no part of a
+release.
+
+A text has been released as often as the greater half of its words: those of the sentences that were
+released most. So a document counts as released before if it was edited, and not if it shares a
+footer with others.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from stat import S_ISLNK, S_ISREG
 from typing import NamedTuple
 from uuid import uuid4
 
+from rapt.release.sentences import Counted, Unit
 from rapt.utils.errors import RaptError
 from rapt.utils.files import write_bytes
 
-VERSION = 1
+VERSION = 2
 PRIVATE = 0o600
+KEY_BYTES = 32
 SECONDS = 60.0  # to wait for another process
+ROUNDING = 1 + 1e-9
 # A place in a release counts once, however often a killed run repeats it.
 TABLES = (
-    "CREATE TABLE IF NOT EXISTS losses (text BLOB, release TEXT, place TEXT, nats REAL, "
-    "PRIMARY KEY (text, release, place)) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS pending (release TEXT PRIMARY KEY) WITHOUT ROWID",
+    "CREATE TABLE identity (key BLOB)",
+    "CREATE TABLE places (id INTEGER PRIMARY KEY, release TEXT, name TEXT, nats REAL, "
+    "UNIQUE (release, name))",
+    "CREATE TABLE losses (account BLOB, place INTEGER, copies INTEGER, words INTEGER, "
+    "wholes INTEGER, "
+    "PRIMARY KEY (account, place)) WITHOUT ROWID",
+    "CREATE TABLE pending (release TEXT, nats REAL, texts TEXT)",
 )
 COUNTED = "release NOT IN (SELECT release FROM pending)"
+KNOWN = f"losses JOIN places ON place = id WHERE {COUNTED}"
+RESTORE = "Restore it from a backup, or forget all releases: rapt ledger --reset"
 
 
 class OverBudget(RaptError):
     """A text would lose more over all its releases than it may."""
 
 
-class Loss(NamedTuple):
-    """The loss of a text at one place of a release."""
+class Budget(NamedTuple):
+    """The most that a text may lose over all its releases.
 
-    text: str
-    place: str
-    nats: float
+    Attributes:
+        most: in nats, or in releases of the text at the present mechanism and η.
+        in_releases: which of both.
+    """
+
+    most: float
+    in_releases: bool = False
 
 
 @dataclass
@@ -50,17 +71,37 @@ class Spent:
     """The losses of a release's texts so far.
 
     Attributes:
-        again: how many places hold a text that was in another release before.
+        again: how many texts were in another release before.
         most: the most that one text has lost over all releases, in nats.
+        times: the same in releases of that text at the present mechanism and η.
+        here: how much of it is this release's.
     """
 
     again: int = 0
     most: float = 0.0
+    times: float = 0.0
+    here: float = 0.0
 
     def update(self, other: Spent) -> None:
         """Add another part of the release."""
         self.again += other.again
         self.most = max(self.most, other.most)
+        if other.times > self.times:
+            self.times, self.here = other.times, other.here
+
+
+class Total(NamedTuple):
+    """The sums of a ledger.
+
+    Attributes:
+        texts: their number.
+        releases: their number.
+        most: the most that one text or sentence has lost, in nats.
+    """
+
+    texts: int = 0
+    releases: int = 0
+    most: float = 0.0
 
 
 class Ledger:
@@ -80,111 +121,184 @@ class Ledger:
     def spend(
         self,
         release: str,
-        losses: Iterable[Loss],
-        budget: float | None = None,
+        texts: Iterable[Counted],
+        nats: float,
+        place: str = "",
+        budget: Budget | None = None,
         *,
         pending: bool = False,
     ) -> Spent:
-        """Count the losses of some places of a release, all of them or none.
+        """Count the losses of some texts of a release, all of them or none.
 
         Args:
             release: an id of the release.
-            losses: of its places.
-            budget: the most that a text may lose over all releases, in nats; None: any.
+            texts: of one place of the release.
+            nats: the most that a word with noise loses.
+            place: its name within the release.
+            budget: the most that a text may lose over all releases; None: any.
             pending: whether they count only once the release is settled.
 
         Raises:
             OverBudget: a text would lose more.
-            RaptError: the ledger cannot be read or written.
+            RaptError: the ledger cannot be read or written, or is not as it was left.
         """
-        key, spent = self.key(), Spent()
-        rows = [(_hash(key, text), release, place, nats) for text, place, nats in losses]
-        with self._opened() as database:
+        with self._opened() as (database, key):
+            hashed = [_hashed(key, text) for text in texts]
             if pending:
-                database.execute("INSERT OR IGNORE INTO pending VALUES (?)", (release,))
-            database.executemany("INSERT OR IGNORE INTO losses VALUES (?, ?, ?, ?)", rows)
-            for text, places in Counter(row[0] for row in rows).items():
-                nats, others = database.execute(
-                    "SELECT SUM(nats), SUM(release != ?1) FROM losses "
-                    f"WHERE text = ?2 AND (release = ?1 OR {COUNTED})",
-                    (release, text),
-                ).fetchone()
-                spent.update(Spent(places if others else 0, nats))
-            _check(spent.most, budget)
+                rows = [(release, nats, json.dumps(text)) for text in hashed]
+                database.executemany("INSERT INTO pending VALUES (?, ?, ?)", rows)
+            new = database.execute(
+                "INSERT OR IGNORE INTO places (release, name, nats) VALUES (?, ?, ?)",
+                (release, place, nats),
+            )
+            if new.rowcount:
+                _add(database, new.lastrowid, hashed)
+            spent = _measured(database, {release}, nats, hashed)
+            _check(spent, budget)
         return spent
 
-    def settle(self, releases: Sequence[str], budget: float | None = None) -> None:
+    def settle(self, releases: Sequence[str], budget: Budget | None = None) -> None:
         """Count what was pending of releases, all of it or nothing; doing it again is no error.
 
         Raises:
             OverBudget: a text would lose more.
-            RaptError: the ledger cannot be read or written.
+            RaptError: the ledger cannot be read or written, or is not as it was left.
         """
-        if not self.path.exists():  # no word of them got noise
+        if not self._exists():  # no word of them got noise
             return
-        with self._opened() as database:
+        with self._opened() as (database, _):
             ids = [(release,) for release in releases]
-            was = database.executemany("DELETE FROM pending WHERE release = ?", ids).rowcount
-            if was and budget is not None:
-                database.execute("CREATE TEMP TABLE settled (release TEXT PRIMARY KEY)")
-                database.executemany("INSERT INTO settled VALUES (?)", ids)
-                (most,) = database.execute(
-                    "SELECT MAX(nats) FROM (SELECT SUM(nats) AS nats FROM losses WHERE text IN "
-                    "(SELECT text FROM losses NATURAL JOIN settled) "
-                    f"AND {COUNTED} GROUP BY text)"
-                ).fetchone()
-                _check(most or 0.0, budget)
+            for one in ids if budget else ():
+                rows = database.execute("SELECT nats, texts FROM pending WHERE release = ?", one)
+                for nats, text in rows.fetchall():
+                    spent = _measured(database, {*releases}, nats, [json.loads(text)])
+                    _check(spent, budget)
+            database.executemany("DELETE FROM pending WHERE release = ?", ids)
 
-    def total(self) -> tuple[int, int, float]:
-        """Return how many texts and releases it knows, and the most that one text has lost."""
-        if not self.path.exists():
-            return 0, 0, 0.0
-        with self._opened() as database:
-            texts, releases = database.execute(
-                f"SELECT COUNT(DISTINCT text), COUNT(DISTINCT release) FROM losses WHERE {COUNTED}"
+    def total(self) -> Total:
+        """Sum up what it knows.
+
+        Raises:
+            RaptError: the ledger cannot be read, or is not as it was left.
+        """
+        if not self._exists():
+            return Total()
+        with self._opened() as (database, _):
+            counts = database.execute(
+                "SELECT COUNT(DISTINCT account) FILTER (WHERE wholes), COUNT(DISTINCT release) "
+                f"FROM {KNOWN}"
             ).fetchone()
             (most,) = database.execute(
-                "SELECT MAX(nats) FROM "
-                f"(SELECT SUM(nats) AS nats FROM losses WHERE {COUNTED} GROUP BY text)"
+                f"SELECT MAX(lost) FROM (SELECT SUM(words * nats) AS lost FROM {KNOWN} "
+                "GROUP BY account)"
             ).fetchone()
-        return texts, releases, most or 0.0
+        return Total(counts[0], counts[1], most or 0.0)
+
+    def most_often(self) -> int:
+        """Count the releases of the text or sentence that was released most often.
+
+        Raises:
+            RaptError: as `total`.
+        """
+        if not self._exists():
+            return 0
+        with self._opened() as (database, _):
+            (times,) = database.execute(
+                f"SELECT MAX(times) FROM (SELECT SUM(copies) AS times FROM {KNOWN} "
+                "GROUP BY account)"
+            ).fetchone()
+        return times or 0
+
+    def check(self) -> None:
+        """Check that its files are as they were left, before anything is privatized.
+
+        Raises:
+            RaptError: they are not, or others can read them.
+        """
+        if self._exists():
+            with self._opened():
+                pass
 
     def reset(self) -> None:
         """Forget everything: the key as well, so that no copy of the old ledger can be read."""
-        for path in self.folder.glob("ledger.*"):
-            path.unlink()
+        with _errors(self.folder):
+            for path in sorted(self.folder.glob("ledger.*")):  # the key first
+                path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
 
-    def key(self) -> bytes:
-        """Return the key of the texts' hashes, made by the operating system on first use."""
-        with _errors(self._key):
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not self._key.exists():
-                own = self._key.with_name(f"{self._key.name}.{os.getpid()}")
-                write_bytes(own, [os.urandom(32)], PRIVATE)
-                with suppress(FileExistsError):  # another process was first
-                    os.link(own, self._key)
-                own.unlink()
-            return self._key.read_bytes()
+    def _exists(self) -> bool:
+        return any(map(os.path.lexists, (self.path, self._key)))
+
+    def _check_files(self) -> None:
+        """Check what the key and the database are, and who can read them."""
+        if not os.path.lexists(self.path) and os.path.lexists(self._key):
+            raise RaptError(
+                f"{self.path}: got no file beside {self._key.name}, expected the ledger of that "
+                f"key. {RESTORE}"
+            )
+        for path in (self._key, self.path):
+            if not os.path.lexists(path):
+                continue
+            mode = path.lstat().st_mode
+            if not S_ISREG(mode):
+                kind = "a symbolic link" if S_ISLNK(mode) else "no file"
+                raise RaptError(f"{path}: got {kind}, expected a file of its own. {RESTORE}")
+            _check_private(path, "600")
+        _check_private(self.folder, "700")
+
+    def _opened_key(self, database: sqlite3.Connection) -> bytes:
+        """Return the key of the hashes; a new database gets one of the operating system's.
+
+        The database's transaction keeps other processes from making another one.
+        """
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        if version not in (0, VERSION):
+            raise RaptError(
+                f"{self.path}: got a ledger of version {version}, expected {VERSION}, which knows "
+                "texts by other hashes. Use the rapt that wrote it, or forget it: rapt ledger "
+                "--reset"
+            )
+        is_new = not version
+        if is_new and self._key.exists():
+            raise RaptError(
+                f"{self.path}: got an empty ledger beside {self._key.name}, expected the ledger "
+                f"of that key. {RESTORE}"
+            )
+        if not is_new and not self._key.exists():
+            raise RaptError(
+                f"{self.path}: got no {self._key.name} beside it, expected its key: without the "
+                f"key no text is known again. {RESTORE}"
+            )
+        if is_new:
+            for table in TABLES:
+                database.execute(table)
+            write_bytes(self._key, [os.urandom(KEY_BYTES)], PRIVATE)
+        key = self._key.read_bytes()
+        if len(key) != KEY_BYTES:
+            raise RaptError(f"{self._key}: got {len(key)} bytes, expected {KEY_BYTES}. {RESTORE}")
+        identity = _hash(key, "")
+        if is_new:
+            database.execute("INSERT INTO identity VALUES (?)", (identity,))
+            database.execute(f"PRAGMA user_version = {VERSION}")
+        elif database.execute("SELECT key FROM identity").fetchone() != (identity,):
+            raise RaptError(
+                f"{self._key}: got another key than that of {self.path.name}, expected the one it "
+                f"was made with. {RESTORE}"
+            )
+        return key
 
     @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        """Open the ledger for one transaction, which an error takes back."""
+    def _opened(self) -> Iterator[tuple[sqlite3.Connection, bytes]]:
+        """Open the ledger and its key for one transaction, which an error takes back."""
         with _errors(self.path):
-            if not self.path.exists():
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._check_files()
+            is_new = not self.path.exists()
+            if is_new:
                 os.close(os.open(self.path, os.O_CREAT | os.O_WRONLY, PRIVATE))
             database = sqlite3.connect(self.path, timeout=SECONDS, isolation_level=None)
             try:
                 database.execute("BEGIN IMMEDIATE")
-                (version,) = database.execute("PRAGMA user_version").fetchone()
-                if version not in (0, VERSION):
-                    raise RaptError(
-                        f"{self.path}: got a ledger of version {version}, expected {VERSION}. Use "
-                        "the rapt that wrote it, or forget it: rapt ledger --reset"
-                    )
-                for table in TABLES:
-                    database.execute(table)
-                database.execute(f"PRAGMA user_version = {VERSION}")
-                yield database
+                yield database, self._opened_key(database)
                 database.execute("COMMIT")
             finally:
                 database.close()  # takes back what was not committed
@@ -196,49 +310,155 @@ class Account:
 
     Attributes:
         ledger: where it is counted; None: nowhere, as nothing is released, or noise is seeded.
-        budget: the most that a text may lose over all its releases, in nats; None: any.
+        budget: the most that a text may lose over all its releases; None: any.
         release: id of the release; None: each spending is a release of its own.
         pending: whether it counts only once the release is settled.
         spent: so far.
     """
 
     ledger: Ledger | None
-    budget: float | None = None
+    budget: Budget | None = None
     release: str | None = None
     pending: bool = False
     spent: Spent = field(default_factory=Spent)
 
-    def spend(self, losses: Iterable[Loss]) -> None:
+    def spend(self, texts: Iterable[Counted], nats: float, place: str = "") -> None:
         """Count losses before anybody sees what caused them; see `Ledger.spend`."""
-        if self.ledger and (some := list(losses)):
+        if self.ledger and (some := list(texts)):
             release = self.release or uuid4().hex
-            self.spent.update(self.ledger.spend(release, some, self.budget, pending=self.pending))
+            spent = self.ledger.spend(release, some, nats, place, self.budget, pending=self.pending)
+            self.spent.update(spent)
+
+    def check(self) -> None:
+        """Check the ledger before anything is privatized; see `Ledger.check`."""
+        if self.ledger:
+            self.ledger.check()
 
 
 NOWHERE = Account(None)
 
 
-def checked(budget: float | None) -> float | None:
-    """Return a budget that may be.
+def checked(budget: float | str | None) -> Budget | None:
+    """Parse a budget: nats, as 500 or "500", or releases, as "3x".
 
     Raises:
-        RaptError: it is not above 0.
+        RaptError: it is neither, or not above 0.
     """
-    if budget is not None and not budget > 0:
-        raise RaptError(f"budget: got {budget:g}, expected nats above 0.")
-    return budget
+    if budget is None:
+        return None
+    text = str(budget).strip()
+    number, in_releases = text.removesuffix("x"), text.endswith("x")
+    try:
+        most = float(number)
+    except ValueError:
+        most = math.nan
+    if not 0 < most < math.inf:
+        raise RaptError(f"budget: got {text!r}, expected nats above 0, as 500, or releases, as 3x.")
+    return Budget(most, in_releases)
 
 
-def _check(most: float, budget: float | None) -> None:
-    if budget is not None and most > budget:
-        raise OverBudget(
-            f"budget: got {most:.4g} nats for a text over all its releases, expected at most "
-            f"{budget:g}. Take a smaller eta or fewer categories."
+def _check(spent: Spent, budget: Budget | None) -> None:
+    """Refuse what is beyond the budget."""
+    if budget is None:
+        return
+    if (spent.times if budget.in_releases else spent.most) <= budget.most * ROUNDING:
+        return
+    lost = f"{spent.most:.4g} nats" if spent.most < math.inf else "no bound"
+    times = f"{spent.times:.3g} releases' worth at this eta"
+    result = f"{times} ({lost})" if budget.in_releases else f"{lost} ({times})"
+    unit = "releases' worth" if budget.in_releases else "nats"
+    raise OverBudget(
+        f"budget: got {result} for a text over all its releases, {spent.here:.3g} of them in this "
+        f"one, expected at most {budget.most:g} {unit}. Leave that text out, or give more."
+    )
+
+
+Hashed = list[tuple[str, int]]  # of a text and of its sentences: hash, number of words
+
+
+def _add(database: sqlite3.Connection, place: int | None, texts: Iterable[Hashed]) -> None:
+    """Write what the accounts of texts lose at a place, each of them once for a text."""
+    copies, words, wholes = Counter[str](), Counter[str](), Counter[str]()
+    for (whole, size), *sentences in texts:
+        each = dict(sentences) | {whole: size}
+        copies.update(each.keys())
+        words.update(each)
+        wholes[whole] += 1
+    rows = [(bytes.fromhex(one), place, copies[one], n, wholes[one]) for one, n in words.items()]
+    database.executemany("INSERT INTO losses VALUES (?, ?, ?, ?, ?)", rows)
+
+
+def _measured(
+    database: sqlite3.Connection, ours: set[str], nats: float, texts: Iterable[Hashed]
+) -> Spent:
+    """Measure what texts have lost, with what is pending of our releases.
+
+    Args:
+        database: the ledger.
+        ours: ids of our releases.
+        nats: the most that a word with noise loses in ours.
+        texts: their accounts.
+    """
+    known: dict[str, tuple[float, float]] = {}
+    spent = Spent()
+    marks = ", ".join("?" * len(ours))
+
+    def times(account: str) -> tuple[float, float]:
+        """How often an account was released, in releases like ours: in all, and in others."""
+        if account not in known:
+            rows = database.execute(
+                f"SELECT nats, SUM(copies), TOTAL(copies) FILTER (WHERE release NOT IN ({marks})) "
+                f"FROM losses JOIN places ON place = id WHERE account = ? AND ({COUNTED} "
+                f"OR release IN ({marks})) GROUP BY nats",
+                (*ours, bytes.fromhex(account), *ours),
+            ).fetchall()
+            # Without a bound, releases can only be numbered.
+            rates = [1.0 if nats == math.inf else lost / nats for lost, _, _ in rows]
+            every = sum(rate * n for rate, (_, n, _) in zip(rates, rows, strict=True))
+            others = sum(rate * n for rate, (_, _, n) in zip(rates, rows, strict=True) if n)
+            known[account] = every, others
+        return known[account]
+
+    for (whole, words), *sentences in texts:
+        each = [(times(account), size) for account, size in sentences]
+        every, others = (
+            max(
+                times(whole)[which],
+                _greater_half([(one[which], size) for one, size in each]),
+            )
+            for which in (0, 1)
         )
+        spent.update(Spent(int(others > 0), every * nats * words, every, every - others))
+    return spent
+
+
+def _greater_half(sentences: Sequence[tuple[float, int]]) -> float:
+    """How often at least half of the words were released, from each sentence's times and words."""
+    half, covered = sum(size for _, size in sentences) / 2, 0
+    for times, size in sorted(sentences, reverse=True):
+        covered += size
+        if covered >= half:
+            return times
+    return 0.0
+
+
+def _hashed(key: bytes, text: Counted) -> Hashed:
+    def hashed(unit: Unit) -> tuple[str, int]:
+        return _hash(key, unit.key).hex(), unit.words
+
+    return list(map(hashed, (text.whole, *text.sentences)))
 
 
 def _hash(key: bytes, text: str) -> bytes:
     return hashlib.blake2b(text.encode(), key=key, digest_size=16).digest()
+
+
+def _check_private(path: Path, mode: str) -> None:
+    if path.stat().st_mode & 0o077:
+        raise RaptError(
+            f"{path}: got a mode by which others may use it ({path.stat().st_mode & 0o777:o}), "
+            f"expected {mode}. Try: chmod {mode} {path}"
+        )
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
+from rapt.privacy import strength
 from rapt.privacy.categories import ALL, VERBATIM, Scheme
 from rapt.release.job import Job
 from rapt.release.ledger import NOWHERE
@@ -27,9 +28,12 @@ def shown(job: Job, privatizer: TextPrivatizer) -> str:
     texts = list(islice(job.texts(), TEXTS))
     by_category, by_word = Counter[str](), Counter[str]()  # of those that stay
     words = noise = 0
-    for category, word, group in _fates(privatizer, texts):
+    names = Counter[str]()
+    for category, word, group, is_name in _fates(privatizer, texts):
         words += 1
         noise += group != VERBATIM
+        if is_name:
+            names["noise" if group != VERBATIM else "stay" if word else "placeholder"] += 1
         if group == VERBATIM and word:
             by_category[category] += 1
             by_word[word.lower()] += 1
@@ -44,6 +48,7 @@ def shown(job: Job, privatizer: TextPrivatizer) -> str:
             f"of the first {len(texts)} texts, {noise} get noise, {hidden} become placeholders, "
             f"{stay} stay:",
             *(f"  {category}: {count}" for category, count in by_category.most_common()),
+            *_of_names(privatizer, names),
             "Most often: "
             + (", ".join(f"{word} ({n})" for word, n in by_word.most_common(FREQUENT)) or "none"),
             *(
@@ -55,12 +60,24 @@ def shown(job: Job, privatizer: TextPrivatizer) -> str:
     )
 
 
-def _fates(privatizer: TextPrivatizer, texts: list[str]) -> Iterator[tuple[str, str, int]]:
-    """Yield of each word its category, itself if it is released at all, and its group."""
+def _of_names(privatizer: TextPrivatizer, names: Counter[str]) -> Iterator[str]:
+    if names:
+        kept = 1 - strength.replaced_names(privatizer.privatizer).value
+        yield (
+            f"Of {names.total()} proper nouns {names['noise']} get noise, after which about "
+            f"{kept:.0%} of them stand as they were; {names['placeholder']} become placeholders, "
+            f"{names['stay']} stay."
+        )
+
+
+def _fates(privatizer: TextPrivatizer, texts: list[str]) -> Iterator[tuple[str, str, int, bool]]:
+    """Yield each word's category, the word if it is released, its group, and if it is a name."""
     every = Scheme((ALL,))
     for pieces in privatizer.tagged(texts):
         for part in pieces:
             text = privatizer.prepared(part)
             rows = zip(part.words, part.pos, text.words, text.groups, strict=True)
             for word, tag, shown, group in rows:
-                yield every.names[every.group_of(tag)], word if shown == word else "", group
+                category = every.names[every.group_of(tag)]
+                is_name = privatizer.privatizer.is_name(word, tag)
+                yield category, word if shown == word else "", group, is_name

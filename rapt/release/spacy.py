@@ -42,7 +42,7 @@ class PrivatizerComponent:
             yield from self._privatized(batch)
 
     def _privatized(self, docs: list[Doc]) -> list[Doc]:
-        if self._privatizer.privatizer.scheme.categories is not None:
+        if self._privatizer.needs_tags:
             for doc in docs:
                 _check_tags(doc)
         for doc, released in zip(docs, self._privatizer.release_docs(docs), strict=True):
@@ -57,7 +57,7 @@ def _check_tags(doc: Doc) -> None:
     if any(not token.is_space and not token.pos for token in doc):
         raise RaptError(
             f"{NAME}: got a word without a part of speech, expected one for each, as categories "
-            "need it. Add a tagger and an attribute_ruler, or a morphologizer, before it."
+            "and names need it. Add a tagger and an attribute_ruler, or a morphologizer, before it."
         )
 
 
@@ -73,6 +73,8 @@ def _check_tags(doc: Doc) -> None:
         "allow_weak": False,
         "budget": None,
         "keep_identifiers": False,
+        "names": "noise",
+        "detectors": [],
         "keep_spacing": False,
     },
 )
@@ -86,8 +88,10 @@ def make_privatizer(
     categories: list[str] | None,
     language: str | None,
     allow_weak: bool,
-    budget: float | None,
+    budget: float | str | None,
     keep_identifiers: bool,
+    names: str,
+    detectors: list[str],
     keep_spacing: bool,
 ) -> Callable[[Doc], Doc]:
     """Make the component; what each setting means stands at TextPrivatizer."""
@@ -102,6 +106,8 @@ def make_privatizer(
             allow_weak=allow_weak,
             budget=budget,
             keep_identifiers=keep_identifiers,
+            names=names,
+            detectors=detectors,
             keep_spacing=keep_spacing,
         )
     )

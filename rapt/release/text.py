@@ -21,9 +21,11 @@ from rapt.privacy.mechanisms import word_mechanism
 from rapt.privacy.privatizer import Privatizer, Words, check_categories
 from rapt.privacy.statement import kind
 from rapt.privacy.streams import Stream, fresh, stream
-from rapt.release.ledger import Account, Ledger, Loss, checked
+from rapt.release.ledger import Account, Ledger, checked
+from rapt.release.sentences import Counted, counted
 from rapt.table_cache import TAGGER, cached_table
 from rapt.text import language
+from rapt.text.detectors import FORMS, Names, detector
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagged import Tagged
 from rapt.text.tagging import Tagger, read
@@ -36,6 +38,9 @@ PIECE = 20_000  # characters, or words, that are tagged and privatized at a time
 # A word's fate: noise, or one of the others followed by its kind (rapt.privacy.statement).
 NOISE, PLACEHOLDER, VERBATIM_KIND = "noise", "placeholder ", "verbatim "
 SHARED = "shared"  # the noise of an earlier word of the text
+NUMBERED = "numbered"
+NAMES = ("noise", "placeholder", NUMBERED)  # what becomes of names
+(NAME,) = Names.kinds
 
 # Cut after white space if there is any, so that only a word longer than a piece is cut.
 _PIECES = re.compile(rf"(?s).{{1,{PIECE}}}\Z|.{{0,{PIECE - 1}}}\s|.{{1,{PIECE}}}")
@@ -49,17 +54,19 @@ class Word(NamedTuple):
         released: what became of it.
         fate: NOISE, SHARED, or PLACEHOLDER or VERBATIM_KIND followed by its kind.
         space_after: whether white space follows it.
+        is_name: whether it is a proper noun; without tags, whether the table has it as one.
     """
 
     original: str
     released: str
     fate: str
     space_after: bool
+    is_name: bool = False
 
 
-def as_it_is(word: str, identifier: str | None, space_after: bool) -> Word:
+def as_it_is(word: str, identifier: str | None, space_after: bool, is_name: bool = False) -> Word:
     """A word that gets neither noise nor a placeholder, and the identifier that it is part of."""
-    return Word(word, word, VERBATIM_KIND + kind(word, identifier), space_after)
+    return Word(word, word, VERBATIM_KIND + kind(word, identifier), space_after, is_name)
 
 
 def joined(words: Sequence[Word], keep_spacing: bool) -> str:
@@ -85,13 +92,19 @@ class TextPrivatizer:
             by its name: "paper", "content", "all". None: every word.
         tagger: package of the spaCy model that splits texts into words and tags them.
         language: code of the texts' language, or "any": it is not checked; None: the tagger's.
-        keep_identifiers: whether numbers, e-mail addresses, URLs and handles that get no noise
-            are released unchanged, instead of as `<number>` and so on.
+        keep_identifiers: whether numbers, e-mail addresses, URLs and handles get no placeholder
+            under a scheme of categories: those that get no noise are released unchanged.
+        names: what becomes of words that the tagger or its model marks as names. "noise": what
+            becomes of other words; "placeholder": `<name>`. "numbered": `<name-1>`, with one number
+            for each distinct word of a text.
+        detectors: names of further detectors (`rapt.text.detectors`), whose words become
+            placeholders, too.
         keep_spacing: whether the text's spacing between words is kept.
         insecure_seed: seed of the noise, for tests: anyone who knows it can undo the release. The
             ledger counts nothing.
         allow_weak: whether η may be so large that hardly a word is replaced.
-        budget: the most that a text may lose over all its releases, in nats; None: any.
+        budget: the most that a text may lose over all its releases; None: any. It is in nats, as
+            500, or in releases at this mechanism and η, as "3x".
 
     Attributes:
         privatizer: the mechanism at η over the table.
@@ -108,10 +121,12 @@ class TextPrivatizer:
     tagger: str = TAGGER
     language: str | None = None
     keep_identifiers: bool = False
+    names: str = NAMES[0]
+    detectors: Sequence[str] = ()
     keep_spacing: bool = False
     insecure_seed: int | None = None
     allow_weak: bool = False
-    budget: float | None = None
+    budget: float | str | None = None
 
     def __post_init__(self) -> None:
         """Check the options, then open the table; the tagger is loaded with the first text."""
@@ -121,6 +136,13 @@ class TextPrivatizer:
             raise RaptError(
                 "budget: got one with an insecure seed, expected none: it counts nothing."
             )
+        if self.names not in NAMES:
+            raise RaptError(not_allowed("names", self.names, NAMES))
+        further = [*([] if self.names == NAMES[0] else [Names.name]), *self.detectors]
+        self.detectors = tuple(self.detectors)
+        named = [detector(name) for name in dict.fromkeys(further)]
+        self._hidden = frozenset(kind for one in named for kind in one.kinds)
+        self._detectors = [*(one for one in named if one.name != FORMS.name), FORMS]
         self.eta = float(self.eta)
         self.categories = None if self.categories is None else expanded(tuple(self.categories))
         self.mechanism = self.mechanism or ("t2t" if self.categories is None else "pct2t")
@@ -143,18 +165,29 @@ class TextPrivatizer:
     def account(self, release: str | None = None, *, pending: bool = False) -> Account:
         """Make an account for releases by this privatizer."""
         ledger = Ledger() if self.insecure_seed is None else None
-        return Account(ledger, self.budget, release, pending)
+        return Account(ledger, checked(self.budget), release, pending)
 
     @cached_property
     def _tagger(self) -> Tagger:
-        # Without categories, all words are one group and tags make no difference.
-        return Tagger(self.tagger, tags=self.categories is not None)
+        # Without categories, all words are one group and tags make no difference to the noise.
+        return Tagger(self.tagger, self.needs_tags, self._detectors)
+
+    @property
+    def needs_tags(self) -> bool:
+        """Whether parts of speech decide what becomes of a word."""
+        return self.categories is not None or len(self._detectors) > 1
 
     def __call__(self, texts: Iterable[str | None]) -> list[str | None]:
         """Privatize texts one for one; null stays null, and a text without words is empty."""
         if isinstance(texts, str):
             raise RaptError("texts: got one string, expected a list of strings.")
         texts = list(texts)
+        for at, text in enumerate(texts):
+            if not isinstance(text, str | None):
+                got = "nan" if text != text else type(text).__name__
+                raise RaptError(
+                    f"texts: got {got} at place {at}, expected a string, or None for a missing one."
+                )
         released = self.release([text or "" for text in texts])
         return [
             None if text is None else joined(after, self.keep_spacing)
@@ -209,13 +242,14 @@ class TextPrivatizer:
             noise,
             stream=stream,
             keep_identifiers=self.keep_identifiers,
+            hidden=self._hidden,
         )
 
     def release_docs(self, docs: Sequence[Doc]) -> list[list[Word]]:
         """Privatize documents that another spaCy pipeline tagged, as `release` does texts."""
         if docs:
             language.check([doc.text for doc in docs], docs[0].lang_, self.language)
-        texts = [list(_split(read(doc))) for doc in docs]
+        texts = [list(_split(read(doc, self._detectors))) for doc in docs]
         return self.release_tagged([doc.text for doc in docs], texts)
 
     def release_tagged(
@@ -246,11 +280,19 @@ class TextPrivatizer:
         ]
         privatized = self.privatizer.privatize(chain.from_iterable(prepared))
         released = [
-            [word for pair in zip(*text, strict=True) for word in _fates(*pair, next(privatized))]
+            [
+                word
+                for pair in zip(*text, strict=True)
+                for word in _fates(*pair, next(privatized), self.privatizer.is_name)
+            ]
             for text in zip(texts, prepared, strict=True)
         ]
+        if self.names == NUMBERED:
+            released = [list(_numbered(words)) for words in released]
         own = account or self.account()
-        own.spend(losses(raw, released, self.privatizer, *names))
+        own.spend(
+            accounts(released, self.privatizer), self.privatizer.nats, "/".join(map(str, names))
+        )
         if account is None and own.spent.again:
             warnings.warn(AGAIN, stacklevel=3)
         return released
@@ -278,29 +320,37 @@ class Mapper:
         return dict(batch) | {column: self.privatizer(batch[column]) for column in self.columns}
 
 
-def losses(
-    texts: Sequence[str],
-    released: Sequence[Sequence[Word]],
-    privatizer: Privatizer,
-    *names: str | int,
-) -> Iterator[Loss]:
-    """Yield what each text loses in which a word got noise, at its place in the release."""
-    for number, (text, words) in enumerate(zip(texts, released, strict=True)):
-        if noisy := sum(word.fate == NOISE for word in words):
-            place = "/".join(map(str, (*names, number)))
-            yield Loss(text, place, noisy * privatizer.nats)
+def accounts(released: Iterable[Sequence[Word]], privatizer: Privatizer) -> Iterator[Counted]:
+    """Yield what the ledger counts of each text in which a word got noise."""
+    for words in released:
+        noisy = ((word.original, word.fate == NOISE) for word in words)
+        if text := counted(noisy, privatizer.table.form):
+            yield text
 
 
-def _fates(part: Tagged, prepared: Words, released: list[str]) -> Iterator[Word]:
+def _fates(
+    part: Tagged, prepared: Words, released: list[str], is_name: Callable[[str, str], bool]
+) -> Iterator[Word]:
     of_each = (prepared.words, prepared.groups, prepared.drawn, released)
     rows = zip(*part, *of_each, strict=True)
-    for word, _, space_after, identifier, shown, group, is_drawn, new in rows:
+    for word, tag, space_after, identifier, shown, group, is_drawn, new in rows:
+        name = is_name(word, tag)
         if group != VERBATIM:
-            yield Word(word, new, NOISE if is_drawn else SHARED, space_after)
+            yield Word(word, new, NOISE if is_drawn else SHARED, space_after, name)
         elif shown != word:
-            yield Word(word, new, PLACEHOLDER + shown.strip("<>"), space_after)
+            yield Word(word, new, PLACEHOLDER + shown.strip("<>"), space_after, name)
         else:
-            yield as_it_is(word, identifier, space_after)
+            yield as_it_is(word, identifier, space_after, name)
+
+
+def _numbered(words: Iterable[Word]) -> Iterator[Word]:
+    """Number the names of a text in the order in which they first occur."""
+    numbers: dict[str, int] = {}
+    for word in words:
+        if word.fate == PLACEHOLDER + NAME:
+            number = numbers.setdefault(word.original.casefold(), len(numbers) + 1)
+            word = word._replace(released=f"<{NAME}-{number}>")
+        yield word
 
 
 def _split(part: Tagged) -> Iterator[Tagged]:

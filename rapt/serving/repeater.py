@@ -31,8 +31,8 @@ from rapt.release.text import (
     VERBATIM_KIND,
     TextPrivatizer,
     Word,
+    accounts,
     as_it_is,
-    losses,
     tagged_pieces,
 )
 from rapt.serving.protocol import Text, readable
@@ -62,7 +62,7 @@ class Repeater:
         tagger: str,
         language: str | None = None,
         allow_weak: bool = False,
-        budget: float | None = None,
+        budget: float | str | None = None,
     ) -> None:
         """Open the table, the project's or MiniLM's if none is given; see `TextPrivatizer`.
 
@@ -74,7 +74,7 @@ class Repeater:
             tagger: package of the spaCy model.
             language: code of the texts' language, or "any"; None: the tagger's.
             allow_weak: whether η may be so large that hardly a word is replaced.
-            budget: the most that a text may lose over all its releases, in nats; None: any.
+            budget: the most that a text may lose over all its releases; see `TextPrivatizer`.
 
         Raises:
             RaptError: the table is not the release's, or an option is not allowed.
@@ -158,8 +158,7 @@ class Repeater:
             # A choice such as "all of these" is no text of its own.
             shown += [list(chain.from_iterable(words))] if of_choices else words
         if self._made:
-            raw = ["\t".join(text) for text in texts] if of_choices else chain.from_iterable(texts)
-            self._account.spend(losses(list(raw), shown, self._made))
+            self._account.spend(accounts(shown, self._made), self._made.nats)
         return sent, counts
 
     def said(self, counts: Counts) -> Iterator[str]:

@@ -59,7 +59,8 @@ def check(texts: Sequence[str], of_tagger: str, language: str | None) -> None:
     sample = "\n".join(text[:CHARACTERS] for text in few)
     if sum(map(str.isalpha, sample)) < LETTERS:
         return
-    likely = dict(_identifier().rank(sample))
+    # Half of a surrogate pair, which has no UTF-8, is refused where the text is read.
+    likely = dict(_identifier().rank(sample.encode(errors="replace").decode()))
     found = max(likely, key=likely.__getitem__)
     if found not in (expected, NONE) and likely[expected] < UNLIKELY:
         raise RaptError(

@@ -19,7 +19,8 @@ from rapt.utils.errors import RaptError
 Vectors = NDArray[np.float32]
 CHECKED = 1 << 10  # rows that are read at a time to be checked
 CACHED = 1 << 14  # forms, and vectors of rare words, kept at a time
-_LETTERS = re.compile(r"[^\W\d_]+")
+# What taggers split off a word: 's and 'll; n't; French l' and qu'.
+_CONTRACTED = re.compile(r"['’][^\W\d_]{1,2}|[^\W\d_]{1,2}['’]")
 
 
 class EmbeddingTable:
@@ -108,17 +109,25 @@ class EmbeddingTable:
             return word
         return str(normalizer.normalize_str(word))
 
+    def tags(self, word: str) -> list[str]:
+        """The tags of a word, written in any form; none of a word that the table does not have."""
+        row = self._rows.get(self.form(word))
+        return [] if row is None else self.pos[row]
+
     def knows(self, word: str) -> bool:
-        """Whether a word is punctuation, or made of words of the table, as well-known is."""
+        """Whether a word is one of the table's, punctuation, or a part of a contraction, as n't.
+
+        What is made of several words, as alice+nairobi, is not known: it could be a secret.
+        """
         return self._cached_knows(word)
 
     def _knows(self, word: str) -> bool:
         form = self.form(word)
-        rest = _LETTERS.sub("", form)
-        return form in self._rows or (
-            all(run in self._rows for run in _LETTERS.findall(form))
-            and all(c in string.punctuation or unicodedata.category(c)[0] == "P" for c in rest)
-        )
+        if form in self._rows or form.replace("’", "'") == "n't":
+            return True
+        if _CONTRACTED.fullmatch(form):
+            return form.strip("'’") in self._rows
+        return all(c in string.punctuation or unicodedata.category(c)[0] == "P" for c in form)
 
     def counts(self, texts: Iterable[Sequence[str]]) -> NDArray[np.int64]:
         """How often texts have each word of the table, written as the table has it, int64 (V,)."""

@@ -6,9 +6,8 @@ from scipy.stats import binomtest, chisquare
 
 from rapt.audit import FALSE_ALARM
 from rapt.audit.cases import points
-from rapt.audit.exact import LAWS, deviates, differs, exact_law, p_of, tail
+from rapt.audit.exact import LAWS, deviates, differs, exact_law, p_of
 from rapt.privacy.mechanisms import Space, mechanism
-from rapt.privacy.mechanisms.noise import spherical_noise
 
 TABLE = points(8)
 SPACE = Space(TABLE.vectors[:12], TABLE.frequency[:12])
@@ -40,18 +39,6 @@ def test_another_law_deviates(name: str) -> None:
     assert law is not None
     off = deviates(kind, SPACE, 3.0, law)
     assert [off(factor) for factor in (1.0, 1.2, 0.8)] == [False, True, True]
-
-
-@pytest.mark.parametrize("dimension", [1, 2, 3, 50])
-def test_the_tail_is_that_of_the_noise(dimension: int) -> None:
-    rng, n = np.random.default_rng(1), 40_000
-    along = spherical_noise(rng, n, dimension)[:, 0]
-    for cut in (0.5, 2.0):
-        cut *= np.sqrt(dimension)
-        p = tail(cut, dimension)
-        assert binomtest(int((along > cut).sum()), n, p).pvalue > FALSE_ALARM
-    if dimension == 1:
-        assert tail(2.0, 1) == pytest.approx(np.exp(-2) / 2)
 
 
 def test_an_exact_p_value_is_at_most_uniform() -> None:

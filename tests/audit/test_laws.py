@@ -52,7 +52,7 @@ def test_an_excess_is_detected_as_often_as_stated(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(laws, "TEXTS", 40)
     level, audits = 1e-8, 50
     excess = white_box_excess(T2T(), TABLE, 8.0, level)
-    assert excess and 1.1 < excess < 1.2
+    assert excess and 1.05 < excess < 1.15
     caught = 0
     for seed in range(audits):
         found = white_box(spending(excess), TABLE, 8.0, streams(seed))

@@ -57,7 +57,7 @@ def test_the_command_prints_its_power_and_writes_its_verdicts(
     verdicts = {v["name"]: v for v in content["verdicts"]}
     assert list(verdicts) == ["santext", "custext"]
     assert verdicts["santext"]["verdict"] == "holds"
-    assert verdicts["custext"]["verdict"] == "claim refuted"
+    assert verdicts["custext"]["verdict"] == "paper's claim refuted"
     assert any(f["bound"] is None for f in verdicts["custext"]["findings"])
     assert all(f["loss"] <= f["bound"] for f in verdicts["santext"]["findings"])
     row = next(line for line in printed.splitlines() if "santext" in line).split()
@@ -112,6 +112,6 @@ def test_the_documented_verdicts_are_those_of_every_mechanism() -> None:
     found = dict(documented())
     ways = [name for name in found if name not in MECHANISMS]
     assert list(found) == [*MECHANISMS, *ways]
-    assert [found.pop(name) for name in ways] == ["holds"] * 5
+    assert [found.pop(name) for name in ways] == ["holds"] * 6
     for name, text in found.items():
-        assert text == ("claim refuted" if mechanism(name).claim.published else "holds")
+        assert text == ("paper's claim refuted" if mechanism(name).claim.published else "holds")

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import sqlite3
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rapt.cli import main
-from rapt.release.ledger import Ledger, Loss
+from rapt.release import formats
+from rapt.release.ledger import Ledger
+from rapt.release.parts import Parts
+from rapt.release.sentences import Counted, Unit
 from tests.release.conftest import folder as folder
 
 Rapt = Callable[..., str]
@@ -39,11 +44,21 @@ def test_two_releases_of_a_text_are_told_and_forgotten(rapt: Rapt, folder: Path)
     options = ("--eta", 0.1, "--table", folder)
     assert "ledger" not in rapt("privatize", "in.txt", "one.txt", *options)
     said = rapt("privatize", "in.txt", "two.txt", *options)
-    assert "The ledger knows 2 of the texts from earlier releases: losses add up, to" in said
-    assert "2 texts in 2 releases; one has lost " in rapt("ledger")
+    assert (
+        "The ledger knows 2 of the texts from earlier releases: losses add up. One of them has now "
+        in said
+    )
+    assert "been released 2 times (" in said
+    known = rapt("ledger")
+    assert "2 texts in 2 releases; one has lost " in known and "been released 2 times" in known
     refused = rapt("privatize", "in.txt", "three.txt", *options, "--budget", 1e-3, status=2)
     assert refused.startswith("budget: got ") and "expected at most 0.001" in refused
     assert not Path("three.txt").exists()
+    refused = rapt("privatize", "in.txt", "three.txt", *options, "--budget", "2.5x", status=2)
+    assert refused.startswith("budget: got 3 releases' worth at this eta (")
+    assert "1 of them in this one, expected at most 2.5 releases' worth." in refused
+    assert not Path("three.txt").exists()
+    rapt("privatize", "in.txt", "three.txt", *options, "--budget", "3x")
     assert rapt("ledger", "--reset").startswith("0 texts in 0 releases; one has lost 0 nats")
 
 
@@ -57,7 +72,7 @@ def test_seeded_releases_do_not_count(rapt: Rapt, folder: Path) -> None:
     assert refused.startswith("budget: got one with an insecure seed, expected none")
 
 
-@pytest.mark.parametrize("budget", ["0", "-1", "nan"])
+@pytest.mark.parametrize("budget", ["0", "-1", "nan", "0x", "x", "three"])
 def test_a_budget_is_above_zero(rapt: Rapt, folder: Path, budget: str) -> None:
     Path("in.txt").write_text("Bob met Alice\n")
     args = ("in.txt", "one.txt", "--eta", 0.1, "--table", folder, "--budget", budget)
@@ -87,7 +102,10 @@ def on_a_full_disk() -> None:
 @pytest.mark.parametrize(
     ("ledger", "line"),
     [
-        (of_another_version, "got a ledger of version 7, expected 1. Use the rapt that wrote it"),
+        (
+            of_another_version,
+            "got a ledger of version 7, expected 2, which knows texts by other hashes.",
+        ),
         (no_database, "got an error (file is not a database), expected a ledger that can be"),
         (where_nobody_may_write, "got an error (["),
         (on_a_full_disk, "expected a ledger that can be written. Free its disk, or name another"),
@@ -102,7 +120,7 @@ def test_a_ledger_that_cannot_be_used_refuses_a_release(
 ) -> None:
     """In one line, and nothing is left."""
     own = Ledger()
-    own.spend("before", [Loss(f"Bob met {n}", "0", 1.0) for n in range(9)])
+    own.spend("before", [Counted(Unit(f"bobmet{n}", 3)) for n in range(9)], 1.0)
     Path("in.txt").write_text("".join(f"Bob met {n}\n" for n in range(2000)))
     before = own.total()
     monkeypatch.setenv("XDG_DATA_HOME", os.environ["XDG_DATA_HOME"])  # put back afterwards
@@ -150,3 +168,42 @@ def test_words_of_any_script_and_length_get_noise(
     released = Path("out.txt").read_text().split()
     assert len(released) == words and not {*released} & {*text.split()}
     assert Path("out.txt").read_text().isascii()
+
+
+def test_an_interrupted_run_says_that_the_same_command_goes_on(
+    rapt: Rapt, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And goes on with the documents that are left, which the ledger counts once."""
+    monkeypatch.setattr(formats, "CHUNK", 20)
+    Path("in.txt").write_text("".join(f"Bob met {n}\n" for n in range(30)))
+    options = ("--eta", 0.1, "--table", folder)
+    added, calls = Parts.add, iter(range(3))
+
+    def add(*args: Any) -> None:
+        if next(calls, None) is None:
+            raise KeyboardInterrupt
+        added(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Parts, "add", add)
+        said = rapt("privatize", "in.txt", "out.txt", *options, status=130)
+    assert said == "interrupted: the same command goes on where it stopped\n"
+    assert Ledger().total() == (0, 0, 0)
+    said = rapt("privatize", "in.txt", "out.txt", *options)
+    assert re.match(r"privatizing: going on at document \d+ of 30\n30 documents", said)
+    assert Ledger().total()[:2] == (30, 1)
+
+
+@pytest.mark.parametrize("breaks", [Path.unlink, lambda p: p.write_bytes(b"")])
+def test_a_ledger_without_its_key_stops_before_anything_is_written(
+    breaks: Callable[[Path], object], rapt: Rapt, folder: Path
+) -> None:
+    Path("in.txt").write_text("Bob met Alice\n")
+    options = ("--eta", 0.1, "--table", folder, "--budget", "1x")
+    rapt("privatize", "in.txt", "one.txt", *options)
+    breaks(Ledger().folder / "ledger.key")
+    said = rapt("privatize", "in.txt", "two.txt", *options, status=2)
+    assert "rapt ledger --reset" in said and said.count("\n") == 1
+    assert not list(Path().glob("two*"))
+    assert rapt("ledger", status=2) == said
+    assert rapt("ledger", "--reset").startswith("0 texts in 0 releases")

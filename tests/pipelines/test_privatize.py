@@ -214,7 +214,7 @@ def test_files_and_streams_are_for_rapt_privatize(tmp_path: Path, table: Embeddi
     options: dict[str, object] = dict.fromkeys(inspect.signature(cli.privatize).parameters)
     del options["preview"]
     options |= {"path": path, "out": tmp_path / "out.txt", "eta": 1.0, "table": table.folder}
-    options |= {"drop_others": False, "overwrite": False}
+    options |= {"keep_all": False, "overwrite": False, "names": "noise"}
     with pytest.raises(RaptError, match=r"in.txt: got a file, expected a folder of Parquet"):
         privatize.start(1, None, **options)
     options |= {"path": tmp_path, "out": Path("-")}

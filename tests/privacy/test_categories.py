@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rapt import params
-from rapt.privacy.categories import CATEGORIES, REST, VERBATIM, Scheme, listed
+from rapt.privacy.categories import CATEGORIES, OTHER, VERBATIM, Scheme, listed
 from rapt.utils.errors import RaptError
 
 POS = [["NOUN"], ["VERB"], ["NOUN", "VERB"], ["PUNCT"], ["PROPN"], ["AUX"]]
@@ -34,7 +34,7 @@ def test_joined_categories_are_one_group() -> None:
 
 
 def test_all_is_a_partition_of_the_tags() -> None:
-    tags = [tag for tags in (CATEGORIES | REST).values() for tag in tags]
+    tags = [tag for name, tags in CATEGORIES.items() if name != OTHER for tag in tags]
     assert len(tags) == len(set(tags))
     scheme = Scheme(("all",))
     assert VERBATIM not in {scheme.group_of(tag) for tag in TAGS}
@@ -53,6 +53,8 @@ def test_all_is_a_partition_of_the_tags() -> None:
         (("noun+all",), "categories: got ['noun+all'], expected some of noun"),
         ((), "categories: got [], expected some of noun"),
         (("content", "noun"), "categories: got 'content', expected one of adjective"),
+        (("other",), "categories: got ['other'], expected some of noun"),
+        (("noun+other",), "categories: got 'other' joined to others, expected it by itself"),
     ],
 )
 def test_errors_say_what_is_allowed(categories: tuple[str, ...], line: str) -> None:

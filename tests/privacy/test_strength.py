@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from rapt.privacy import strength
-from rapt.privacy.mechanisms import PCT2T, T2T
+from rapt.privacy.mechanisms import PCT2T, T2T, word_mechanism
 from rapt.privacy.privatizer import Privatizer
 from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError
@@ -43,3 +43,21 @@ def test_a_level_that_replaces_hardly_a_word_is_refused_with_one_that_does(
 def test_it_measures_the_words_of_the_categories(table: EmbeddingTable) -> None:
     nouns = Privatizer(table=table, mechanism=PCT2T(), eta=0.01, categories=["noun"])
     assert strength.replaced(nouns).value > 0.7
+
+
+def test_a_bayesian_attacker_undoes_the_second_nearest_word(table: EmbeddingTable) -> None:
+    vickrey = Privatizer(table=table, mechanism=word_mechanism("vickrey"), eta=10.0)
+    kept = 1 - strength.replaced(vickrey).value
+    assert strength.read(vickrey) > kept + 0.05
+    assert strength.read(vickrey.at(1e9)) == 1
+    assert strength.read(made(table, 0.1)) < 0.5
+
+
+def test_a_level_at_which_he_names_the_words_is_refused_with_one_that_does(
+    table: EmbeddingTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strength, "read", lambda privatizer: 0.95 if privatizer.eta > 20 else 0.5)
+    vickrey = Privatizer(table=table, mechanism=word_mechanism("vickrey"), eta=30.0)
+    with pytest.raises(RaptError, match=r"^eta: got 30, at which .* names 95% .* Try eta 19\.\d,"):
+        strength.check(vickrey)
+    strength.check(vickrey.at(19.8))

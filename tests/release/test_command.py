@@ -97,13 +97,15 @@ def test_parquet_columns(rapt: Rapt) -> None:
     table = pa.table({"a": ["Bob met Alice", None], "b": ["", "at 7"], "label": [1, 2]})
     pq.write_table(table, "in.parquet")
     columns = ["--column", "a", "--column", "b"]
-    assert rapt("in.parquet", "out.parquet", *columns, "--eta", "0.1", *CATEGORIES).error == ""
+    kept = ["--keep", "label"]
+    done = rapt("in.parquet", "out.parquet", *columns, *kept, "--eta", "0.1", *CATEGORIES)
+    assert (done.error, "Columns that leave as they are: label." in done.said) == ("", True)
     after = pq.read_table("out.parquet")
     assert after["a"].to_pylist()[1] is None
     assert after["b"].to_pylist()[0] == ""
     assert after["b"].to_pylist()[1].endswith(" <number>")
     assert after["label"].equals(table["label"])
-    columns += ["--drop-others", "--overwrite"]
+    columns += ["--overwrite"]
     assert rapt("in.parquet", "out.parquet", *columns, "--eta", "0.1").error == ""
     assert pq.read_table("out.parquet").column_names == ["a", "b"]
 

@@ -41,6 +41,7 @@ def rows(count: int) -> str:
 
 def given(count: int = 20, **options: object) -> Job:
     Path("in.csv").write_text(rows(count))
+    options = {"keep": None} | options
     made = Job(Path("in.csv"), Path("out.csv"), Csv, ("text",), **options)  # type: ignore[arg-type]
     made.check()
     return made
@@ -261,7 +262,7 @@ def test_an_old_release_is_not_taken_for_the_new_one(
 def test_a_file_is_not_privatized_onto_itself(out: str) -> None:
     Path("link").symlink_to("in.csv")
     Path("in.csv").write_text(rows(3))
-    job = Job(Path("in.csv"), Path(out), Csv, ("text",), overwrite=True)
+    job = Job(Path("in.csv"), Path(out), Csv, ("text",), None, overwrite=True)
     with pytest.raises(RaptError, match="one file twice"):
         job.check()
     with pytest.raises(RaptError, match="one file twice"):

@@ -42,6 +42,7 @@ def write(name: str, texts: list[str]) -> None:
 
 
 def given(out: str = "out", **options: object) -> Job:
+    options = {"keep": None} | options
     made = Job(Path("in"), Path(out), Parquet, ("text",), **options)  # type: ignore[arg-type]
     made.check()
     return made
@@ -86,7 +87,7 @@ def test_it_equals_its_files_one_by_one(seeded: TextPrivatizer) -> None:
             patch.setattr(
                 seeded, "release", lambda t, *names, name=name, **_: released(t, name, *names)
             )
-            Job(Path("in") / name, Path("alone") / name, Parquet, ("text",)).run(seeded)
+            Job(Path("in") / name, Path("alone") / name, Parquet, ("text",), None).run(seeded)
         assert (Path("alone") / name).read_bytes() == content()[name]
 
 

@@ -48,7 +48,7 @@ def test_the_statement_says_what_is_released_as_it_is(
     content = statement(pct2t, ["text"], counted())
     assert content["columns"] == ["id"]
     assert content["spacing"] == "single spaces"
-    assert "Columns that were not named are released as they are." in content["not_covered"]
+    assert "Columns released as they are: id." in content["not_covered"]
     assert any("are replaced by placeholders" in gap for gap in content["not_covered"])
     kept = make(eta=1, categories=FOUR, keep_identifiers=True, keep_spacing=True)
     content = statement(kept, ["text"], Counts())

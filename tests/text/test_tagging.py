@@ -57,3 +57,26 @@ def test_what_spacy_stores_of_a_text_goes_with_it(tagger: Tagger) -> None:
     rows = [" ".join(f"new{row}x{i}" for i in range(50)) for row in range(200)]
     assert [len(tagged.words) for tagged in tagger.texts(rows)] == [50] * 200
     assert len(strings) - before < 100  # tags and features, but none of the 10,000 words
+
+
+SIGNS = [*"%+|_/~=&#*:;,.\\^<>{}[]()", '":"', "•", "→", "::", "--", "/-/", "_|_"]
+WORDS = [("alice", "nairobi", "diabetes"), ("Judy", "Bob", "HIV"), ("user", "Heidi", "london")]
+AROUND = ["{}", "We met {} there.", '{{"name":"{}","city":"paris"}}', '<p class="{}">text</p>']
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_no_joined_words_stay_whole(tagger: Tagger, around: str) -> None:
+    """Each part is a word of its own with the tag of one, or belongs to an identifier."""
+    joins = [sign.join(words) for words in WORDS for sign in SIGNS]
+    joins += [f"{sign}{word}{sign}" for _, word, _ in WORDS for sign in SIGNS]
+    for part in tagger.texts(around.format(join) for join in joins):
+        for word, tag, identifier in zip(part.words, part.pos, part.identifiers, strict=True):
+            if any(map(str.isalpha, word)) and not identifier:
+                assert word.replace("'", "").isalpha()
+                assert tag not in ("PUNCT", "SYM", "SPACE")
+
+
+def test_what_is_one_word_with_signs_stays_one(tagger: Tagger) -> None:
+    words = ["U.S.", "e.g.", "o'clock", "O'Neill", "n't", "'s", ":)", "3.5", "10:30", "..."]
+    (tagged,) = tagger.texts([" ".join(words)])
+    assert tagged.words == words

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.language import Language
 
-from rapt.text.identifiers import KINDS, kinds
+from rapt.text.detectors import FORMS
+from rapt.text.detectors import marked as kinds
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +72,7 @@ def test_any_text_has_a_kind_or_none_for_each_token(nlp: Language, text: str) ->
     doc = nlp.make_doc(text)
     found = kinds(doc)
     assert len(found) == len(doc)
-    assert set(found) <= {None, *KINDS}
+    assert set(found) <= {None, *FORMS.kinds}
     for token, kind in zip(doc, found, strict=True):
         if re.search(r"\d", token.text):
             assert kind
@@ -79,7 +80,7 @@ def test_any_text_has_a_kind_or_none_for_each_token(nlp: Language, text: str) ->
 
 @pytest.mark.parametrize("unit", ["x", "@", "a.", "x@", "://", "www.", "a://", "-", "é"])
 def test_patterns_take_linear_time(nlp: Language, unit: str) -> None:
-    from rapt.text.identifiers import _PATTERNS
+    from rapt.text.detectors import _PATTERNS
 
     text = unit * (200_000 // len(unit))
     start = time.perf_counter()
