@@ -185,9 +185,9 @@ def test_no_stage_of_dvc_repro_runs_beside_a_flow_nor_a_flow_beside_a_stage(
         out, error = refused.communicate()
         assert (refused.returncode, out) == (2, "")
         assert error == (
-            f".rapt/flow.lock: got a flow that runs in this workspace (pid {os.getpid()}), expected "
-            "none beside dvc repro: both would work on the same cells. Wait for it, or stop it by "
-            "Ctrl-C.\n"
+            f".rapt/flow.lock: got a flow that runs in this workspace (pid {os.getpid()}), "
+            "expected none beside dvc repro: both would work on the same cells. Wait for it, or "
+            "stop it by Ctrl-C.\n"
         )
         assert ours.communicate("\n") == ("at work\n", "")
     at_work = stage(tmp_path)
