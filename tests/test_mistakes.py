@@ -174,7 +174,7 @@ MISTAKES = {
     "unknown key": (
         edit("\nchannel:", "\nchanel:"),
         CHECK,
-        "params.yaml: got 'chanel', expected one of attacks, …. Did you mean 'channel'?",
+        "params.yaml: got 'chanel', expected one of allow_weak, …. Did you mean 'channel'?",
     ),
     "unknown mechanism": (
         edit("t2t: {mechanism: t2t}", "t2t: {mechanism: tt2}"),

@@ -1,35 +1,28 @@
-"""The tagged text that a release was made from, and an independent release of a sample of it."""
+"""The tagged text that a release was made from, and the words that its mechanism makes of it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
-import numpy as np
 import pyarrow as pa
 
 from rapt import paths
 from rapt.param_types import Protect
 from rapt.privacy import seeded
-from rapt.privacy.privatizer import Privatizer, Released, Words
-from rapt.privacy.replay import Values, measures
+from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.streams import stream
 from rapt.text.mentions import PROTECTED
 from rapt.text.tagged import Tagged
 from rapt.utils import files
 
 SPLITS = ("train", "test")
-# Protected words of each split that are replayed, at most. 4,000 words of both splits suffice to
-# detect a replaced share that is 6 percentage points too low.
-REPLAYED = 2000
 
 
 @dataclass
 class Originals:
-    """A task's tagged splits, and an independent release of a sample of them.
+    """A task's tagged splits, and a mechanism for them.
 
     Attributes:
         privatizer: of the mechanism at its η.
@@ -74,46 +67,13 @@ class Originals:
             for split, tagged in self.tagged.items()
         }
 
-    @cached_property
-    def sample(self) -> dict[str, list[int]]:
-        """The rows of each split that are replayed."""
-        return {split: self._sample(split, texts) for split, texts in self.texts.items()}
-
-    def _sample(self, split: str, texts: Sequence[Words]) -> list[int]:
-        words = [sum(text.drawn) for text in texts]
-        return _sample(words, stream(self.seed, self.task, split, "gate-sample"))
-
-    @cached_property
-    def sampled(self) -> list[Words]:
-        """The texts of the sample."""
-        return [self.texts[split][row] for split, rows in self.sample.items() for row in rows]
-
-    @cached_property
-    def replay(self) -> list[Released]:
-        """The release of the sample; it has no noise in common with any copy."""
+    def copy(self, k: int, split: str) -> list[Words]:
+        """Each text of a split with the random stream that seed k's copy takes."""
+        ids = self.tagged[split]["example_id"].to_pylist()
         return [
-            text
-            for split, rows in self.sample.items()
-            for text in seeded.release(
-                self.privatizer,
-                self.tagged[split]
-                .select(["example_id", *seeded.told(self.tagged[split])])
-                .take(rows),
-                *(self.task, split, "gate"),
-                seed=self.seed,
-            )
+            replace(text, stream=partial(stream, self.seed, k, self.task, example))
+            for text, example in zip(self.texts[split], ids, strict=True)
         ]
-
-    @cached_property
-    def replaced(self) -> list[bool]:
-        """Whether the replay replaced each protected word of the sample."""
-        words = [text.words for text in self.replay]
-        return list(chain.from_iterable(replaced_words(self.privatizer, self.sampled, words)))
-
-    @cached_property
-    def measures(self) -> dict[str, Values]:
-        """The values of the replay that releases are compared with."""
-        return measures(self.privatizer, self.sampled, self.replay)
 
 
 def originals(
@@ -129,21 +89,3 @@ def originals(
         protect: as in `Originals`.
     """
     return Originals(seeded.privatizer(embedding, *json.loads(law)), task, seed, protect)
-
-
-def replaced_words(
-    privatizer: Privatizer, texts: Sequence[Words], after: Sequence[Sequence[str]]
-) -> list[list[bool]]:
-    """Return for each protected word of each text whether it was replaced."""
-    flags = []
-    for text, released in zip(texts, after, strict=True):
-        each = zip(privatizer.replaced(text.words, released), text.drawn, strict=True)
-        flags.append([changed for changed, is_drawn in each if is_drawn])
-    return flags
-
-
-def _sample(words: Sequence[int], rng: np.random.Generator) -> list[int]:
-    """Draw random texts with at most REPLAYED words together, but at least one text."""
-    order = rng.permutation(len(words))
-    few = np.searchsorted(np.cumsum(np.asarray(words, np.int64)[order]), REPLAYED, side="right")
-    return sorted(order[: max(1, int(few))].tolist())

@@ -6,27 +6,21 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rapt.privacy.release_checks import Release, Replaced, Rows
+from rapt.privacy.release_checks import Release, Rows
 from rapt.results.gates import Finding, Part, report
 from rapt.utils import files
 from rapt.utils.progress import bar
 
-WORDS = "every word is one that the mechanism releases"
+MADE = "those that seed, mechanism and eta of params.yaml make of the text"
 # What each flag of rapt.privacy.release_checks says, and what is allowed.
 FLAGS = {
     "promised": ("the statement is that of params.yaml", "the same mechanism, eta and contents"),
-    "law": ("law of the outcomes", "that of an independent replay (false alarms: 1e-6 a seed)"),
     "drawn": ("plain tokens are public words", "those that params.yaml draws"),
     "in_order": ("same examples", "the same ids in the same order"),
-    "alike": ("words that share their noise", "the same word in their stead"),
-    "beside": ("spacing and segments", "those of the text"),
-    "as_many": ("same number of words", "as many as before"),
-    "released": (WORDS, "protected words from their own candidates, all others as before"),
-    "unchanged": (WORDS, "the words as before"),
-    "plain": ("plain words are privatized", "one for each plain token, from its own candidates"),
-    "sound": ("a vector for each word", "finite multiples of the mechanism's grid, in float32"),
-    "nearest": ("every word is the nearest to its vector", "the table's, found from it alone"),
-    "own": ("every vector is that of its word", "the word's own, on the grid"),
+    "beside": ("labels, segments and spacing", "those of the text"),
+    "words": ("words are made again", MADE),
+    "vectors": ("vectors are made again", MADE),
+    "plain": ("plain words are made again", "the sequence and the words that params.yaml makes"),
 }
 
 
@@ -43,23 +37,13 @@ def checked(
         _part("statement.json", release.facts()),
         Part("release", release.parts(), {"allowed": _contract(release)}),
     ]
-    parts += [_part(where, rows) for copy in release.copies for where, rows in copy.checks()]
-    shares: list[Replaced] = []
+    for copy in bar(release.copies, "make it again", len(release.copies)):
+        parts += [_part(where, rows) for where, rows in copy.checks()]
     sound = all(row[flag] for part in parts for row in part.rows for flag in part.flags)
-    if sound:  # word by word needs as many words
-        shares = [c.replaced() for c in bar(release.copies, "replay", len(release.copies))]
-        within = [s.replay.passed for s in shares]
-        rows = [{"example_id": f"seed-{k}", "within": each} for k, each in enumerate(within)]
-        parts += [Part("release", rows, {"within": _share(release, shares)})]
-        laws = [
-            {"example_id": f"seed-{k}: {law.name}", "law": law.passed}
-            for k, share in enumerate(shares)
-            for law in share.laws
-        ]
-        parts += [_part("release", laws)]
-    facts = {key: release.statement[key] for key in ("task", "method", "eta")}
+    facts = {key: release.promised[key] for key in ("task", "method", "eta")}
     facts["sha256"] = files.sha256(release.folder)
-    facts["replaced"] = [share.as_json(k) for k, share in enumerate(shares)]
+    # Word by word needs as many words.
+    facts["replaced"] = [copy.as_json() for copy in release.copies] if sound else []
     return report(validated(parts), gate="private", **facts)
 
 
@@ -74,11 +58,3 @@ def _part(where: str, rows: Rows) -> Part:
     return Part(
         where, rows, {flag: FLAGS[flag] for row in rows[:1] for flag in row if flag in FLAGS}
     )
-
-
-def _share(release: Release, shares: list[Replaced]) -> tuple[str, str]:
-    if release.is_original:
-        return "no word is replaced", "none at eta inf"
-    compared, words = sum(s.replay.words for s in shares), sum(s.words for s in shares)
-    allowed = f"as in an independent replay of {compared} of {words} protected words, within its "
-    return "replaced share", f"{allowed}interval (false alarms: 1e-6)"

@@ -200,16 +200,20 @@ class PlainTokens:
             int(self._stream(*names, example, "plain-sequence").integers(count)) for example in ids
         ]
 
-    def copies(self, ids: Sequence[str], *names: str | int) -> Iterator[list[str]]:
-        """Privatize each text's sequence anew: the sequence is public, the copy is not."""
-        return self.privatizer.privatize(
+    def texts(self, ids: Sequence[str], *names: str | int) -> list[Words]:
+        """Return each text's sequence with the random stream of its copy."""
+        return [
             Words(
                 self.words[sequence],
                 self.groups[sequence],
                 partial(self._stream, *names, example, "plain"),
             )
             for example, sequence in zip(ids, self.sequences(ids, *names), strict=True)
-        )
+        ]
+
+    def copies(self, ids: Sequence[str], *names: str | int) -> Iterator[list[str]]:
+        """Privatize each text's sequence anew: the sequence is public, the copy is not."""
+        return self.privatizer.privatize(self.texts(ids, *names))
 
 
 def plain_facts(privatizer: Privatizer, how: PlainTokensConfig | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import parent_process
+from pathlib import Path
 
 NO_TELEMETRY = {
     "DVC_NO_ANALYTICS": "1",
@@ -46,6 +47,37 @@ def die_with_parent(parent: int | None = None) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # the parent died before the call
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+@contextmanager
+def beside_no_flow(lock: Path) -> Iterator[None]:
+    """Keep flows away while a stage runs in the main workspace; the stages of flows run in others.
+
+    Args:
+        lock: the flow's, of which stages hold a share. The kernel releases it when they die.
+
+    Raises:
+        RaptError: a flow runs here.
+    """
+    import fcntl
+
+    from rapt.utils.errors import RaptError  # not above: `tethered` runs this file alone
+
+    home = os.environ.get("RAPT_HOME")
+    if home and Path(home).resolve() != Path().resolve():
+        yield
+        return
+    lock.parent.mkdir(exist_ok=True)
+    with lock.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RaptError(
+                f"{lock}: got a flow that runs in this workspace (pid {lock.read_text()}), "
+                "expected none beside dvc repro: both would work on the same cells. Wait for it, "
+                "or stop it by Ctrl-C."
+            ) from None
+        yield
 
 
 @contextmanager

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ from pipelines import checkout, slots
 from pipelines.graph import Stage
 from pipelines.schedule import Lease
 from rapt.utils.errors import RaptError
+from tests.conftest import ROOT
 from tests.pipelines.conftest import FILES, make
 
 
@@ -151,6 +155,52 @@ def test_a_slot_s_process_runs_its_stages_each_with_its_gpu_until_it_is_killed(
         assert here.reproduce(lease("cell@2-b", None)) is not None
         assert here.reproduce(lease("cell@1-a", None)) is None
     assert toy.names() == ["1-a", "1-b", "2-a", "2-b", "validate"]
+
+
+STAGE = """
+import sys
+from stages import run
+def main() -> None:
+    print("at work", flush=True)
+    sys.stdin.readline()
+run(main)
+"""
+
+
+def stage(root: Path, **environment: str) -> subprocess.Popen[str]:
+    """A stage that works in a folder until it is told to end."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    known = {name: value for name, value in os.environ.items() if name != "RAPT_HOME"}
+    known |= {"PYTHONPATH": str(ROOT)} | environment
+    return subprocess.Popen([sys.executable, "-c", STAGE], cwd=root, env=known, text=True, **pipes)
+
+
+def test_no_stage_of_dvc_repro_runs_beside_a_flow_nor_a_flow_beside_a_stage(
+    tmp_path: Path,
+) -> None:
+    slot = tmp_path / ".rapt/slots/0"
+    slot.mkdir(parents=True)
+    with slots.only_one(tmp_path):
+        refused, ours = stage(tmp_path), stage(slot, RAPT_HOME=str(tmp_path))
+        out, error = refused.communicate()
+        assert (refused.returncode, out) == (2, "")
+        assert error == (
+            f".rapt/flow.lock: got a flow that runs in this workspace (pid {os.getpid()}), "
+            "expected none beside dvc repro: both would work on the same cells. Wait for it, or "
+            "stop it by Ctrl-C.\n"
+        )
+        assert ours.communicate("\n") == ("at work\n", "")
+    at_work = stage(tmp_path)
+    assert at_work.stdout and at_work.stdout.readline() == "at work\n"
+    with (
+        pytest.raises(RaptError, match="got a stage that dvc repro runs"),
+        slots.only_one(tmp_path),
+    ):
+        pass
+    at_work.kill()  # the kernel releases its share
+    at_work.communicate()
+    with slots.only_one(tmp_path):
+        pass
 
 
 def lease(name: str, gpu: str | None) -> Lease:
