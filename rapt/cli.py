@@ -150,7 +150,8 @@ def privatize(
         goes_on = "starts anew" if "-" in (str(path), str(out)) else "goes on where it stopped"
         typer.echo(f"interrupted: the same command {goes_on}", err=True)
         raise typer.Exit(130) from None
-    typer.echo(summary(out, counts, seeded=seeded), err=True)
+    line = summary(out, counts, seeded=seeded, privatizer=privatizer.privatizer)
+    typer.echo(line, err=True)
 
 
 app.command(rich_help_panel=TEXT)(predict)

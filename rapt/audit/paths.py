@@ -148,16 +148,17 @@ class Paths:
             return _split(privatizer(self._texts))
 
         with watched() as searches, threadpool_limits(1, "blas"):
-            privatizer = self._opened(categories=("all",))
-            before = _forget(searches, privatizer)
+            privatizer = self._opened(categories=("all",), keep_identifiers=True)
+            _forget(searches, privatizer)
             released = release(privatizer)
         law = Law(self._corpus, ETA, tags)
-        return law, [released], [law.noise(before)]
+        return law, [released], [law.noise(searches)]
 
 
 def _forget(searches: list[Search], privatizer: TextPrivatizer) -> list[Search]:
     """The searches of a release: not those of its statement, nor what was asked before."""
     strength.replaced(privatizer.privatizer)  # which the statement asks, too
+    strength.replaced_names(privatizer.privatizer)
     for search in searches:
         search.asked.clear()
     return list(searches)

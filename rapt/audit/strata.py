@@ -138,7 +138,11 @@ class Law:
         number = np.array([CATEGORY.get(tag, CATEGORY["X"]) for tag in self.tags])
         groups = []
         for category in sorted({*CATEGORY.values()}):
-            rows = [any(CATEGORY.get(tag) == category for tag in tags) for tags in corpus.pos]
+            # A word that the tagger finds no part of speech for may become any.
+            is_any = category == CATEGORY["X"]
+            rows = [
+                is_any or any(CATEGORY.get(tag) == category for tag in tags) for tags in corpus.pos
+            ]
             groups.append((np.flatnonzero(number == category), np.flatnonzero(rows)))
         return groups
 

@@ -13,6 +13,7 @@ def ledger(
 ) -> None:
     """Show how many texts were released how often, and what they lost."""
     from rapt.release.ledger import Ledger
+    from rapt.release.sentences import MINIMUM
 
     known = Ledger()
     if reset:
@@ -21,5 +22,6 @@ def ledger(
     lost = f"{most:.4g} nats" if most < math.inf else "all, without a bound"
     typer.echo(
         f"{texts} texts in {releases} releases; one has lost {lost} in all, and been released "
-        f"{known.most_often()} times ({known.path})"
+        f"{known.most_often()} times ({known.path}). A text is counted by its words with noise, as "
+        f"is each of its sentences of {MINIMUM} or more of them"
     )

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from rapt import defaults
+from rapt.privacy import strength
 from rapt.privacy.categories import listed
+from rapt.privacy.privatizer import Privatizer
 from rapt.release.formats import FORMATS, STREAM, TEXT, format_name
 from rapt.release.job import FOLDER, Job
 from rapt.release.statement import Counts
@@ -76,8 +78,17 @@ def _parameter(given: str) -> tuple[str, float]:
     return name, int(number) if number.is_integer() else number
 
 
-def summary(out: Path, counts: Counts, *, seeded: bool) -> str:
-    """Summarize a release in one line; only for the user, as it reveals more than the release."""
+def summary(
+    out: Path, counts: Counts, *, seeded: bool, privatizer: Privatizer | None = None
+) -> str:
+    """Summarize a release in one line; only for the user, as it reveals more than the release.
+
+    Args:
+        out: where the release is.
+        counts: its counts.
+        seeded: whether its noise is.
+        privatizer: of the release, to say what several releases let an attacker read.
+    """
     noise, placeholders = counts.fates[NOISE], sum(counts.kinds(PLACEHOLDER).values())
     of_all = counts.replaced / counts.words if counts.words else 0.0
     share = f" ({counts.replaced / noise:.0%} became another: {of_all:.0%} of all)" if noise else ""
@@ -85,6 +96,7 @@ def summary(out: Path, counts: Counts, *, seeded: bool) -> str:
     again = (
         f" The ledger knows {counts.again} of the texts from earlier releases: losses add up. One "
         f"of them has now been released {counts.times:.3g} times ({counts.lost}; rapt ledger)."
+        f"{_read(privatizer, counts.times)}"
         if counts.again
         else ""
     )
@@ -97,6 +109,17 @@ def summary(out: Path, counts: Counts, *, seeded: bool) -> str:
         f"{placeholders} became placeholders, {counts.words - noise - placeholders} stand as they "
         f"were.{_names(counts.names)}{unchanged}{columns} What that means: "
         f"{where}{'.' + again if again else ''}"
+    )
+
+
+def _read(privatizer: Privatizer | None, times: float) -> str:
+    """Say what an attacker reads who has several releases of a text."""
+    if not privatizer or times < 2:
+        return ""
+    once, again = (strength.read_after(privatizer, n) for n in (1, int(times)))
+    return (
+        f" Of public text's protected words, whoever has {int(times)} such releases reads at least "
+        f"{again:.0%}; {once:.0%} of one."
     )
 
 

@@ -14,6 +14,7 @@ from pydantic import ConfigDict, TypeAdapter
 from rapt import __version__
 from rapt.privacy.statement import KINDS
 from rapt.privacy.statement import statement as of_privatizer
+from rapt.release.sentences import MINIMUM
 from rapt.release.text import (
     NAMES,
     NOISE,
@@ -157,6 +158,11 @@ def statement(privatizer: TextPrivatizer, columns: Sequence[str], counts: Counts
         )
     if privatizer.names == NUMBERED:
         gaps.append("Which names of a text are the same.")
+    gaps.append(
+        "The user's ledger counts how often a text was released, and each of its sentences of "
+        f"{MINIMUM} or more words with noise. It does not count a sentence that is less than half "
+        "of another text."
+    )
     if counts.others:
         gaps.append(f"Columns released as they are: {', '.join(sorted(counts.others))}.")
     return content

