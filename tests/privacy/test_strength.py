@@ -112,7 +112,7 @@ def test_a_very_large_eta_is_refused_and_the_one_that_is_named_passes(
 
 
 def test_what_is_always_replaced_can_still_be_read(minilm: EmbeddingTable) -> None:
-    """Vickrey's second-nearest word alone: several words may have the same, so not all are named."""
+    """Vickrey's second-nearest word alone; where several words share it, one is named."""
     at = Privatizer(table=minilm, mechanism=word_mechanism("vickrey", threshold=1.0), eta=1e6)
     assert strength.replaced(at).value > 0.95
     assert strength.read(at) > 0.5
