@@ -23,5 +23,6 @@ def ledger(
     typer.echo(
         f"{texts} texts in {releases} releases; one has lost {lost} in all, and been released "
         f"{known.most_often()} times ({known.path}). A text is counted by its words with noise, as "
-        f"is each of its sentences of {MINIMUM} or more of them"
+        f"is each of its sentences of {MINIMUM} or more of them. A sentence that is less than half "
+        "of another text is not counted there"
     )

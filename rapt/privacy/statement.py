@@ -281,8 +281,10 @@ def _of_written(facts: Mapping[str, Any]) -> list[str]:
 
 def is_weak(content: Mapping[str, Any]) -> bool:
     """Whether a statement is of a release that replaces hardly a word."""
-    replaced = content["strength"]
-    return replaced is not None and replaced["value"] < strength.ENOUGH
+    level = content["strength"]
+    return level is not None and (
+        level["value"] < strength.ENOUGH or level.get("read", 0.0) > strength.READ
+    )
 
 
 def _listing(counts: Mapping[str, int]) -> str:

@@ -79,13 +79,18 @@ def read(privatizer: Privatizer) -> float:
 
 @lru_cache(maxsize=4)
 def read_after(privatizer: Privatizer, times: int) -> float:
-    """The share that a Bayesian attacker names who sees each word released several times, at least.
+    """The share of words that a Bayesian attacker names who sees each released several times.
 
     He takes each released word's vector for the noisy one, whose density falls as exp(−η·distance),
-    and the public frequencies for his prior. At most MOST_TIMES releases are drawn.
+    and public frequencies for his prior. Of mechanisms with another noise others may read more. He
+    learns how many releases to use from half of the words, and the share is of the others.
+
+    Args:
+        privatizer: of the releases.
+        times: their number, of which at most MOST_TIMES are drawn.
     """
     table, candidates = privatizer.table, privatizer.candidates
-    rows = public_words(table.frequency[candidates], candidates, ATTACKED)
+    rows = public_words(table.frequency[candidates], candidates, 2 * ATTACKED)
     groups = privatizer.groups_of_rows(rows)
     words, prior = [table.words[row] for row in rows], prior_of(table.frequency)
     texts = (
@@ -93,7 +98,7 @@ def read_after(privatizer: Privatizer, times: int) -> float:
         for k in range(min(times, MOST_TIMES))
     )
     released = [table.rows(again) for again in privatizer.privatize(texts)]
-    named = np.zeros(len(released))  # by the first releases: he may leave the others out
+    named = np.zeros((len(released), len(rows)), np.bool_)  # by the first one, two, … releases
     for group in np.unique(groups):
         at, some = np.array(groups) == group, privatizer.rows_of(int(group))
         vectors = take(table.vectors, some)
@@ -103,8 +108,8 @@ def read_after(privatizer: Privatizer, times: int) -> float:
             seen = take(table.vectors, again[at])
             apart = squares - 2 * (seen @ vectors.T) + np.einsum("ij,ij->i", seen, seen)[:, None]
             score = score - privatizer.eta * np.sqrt(np.maximum(apart, 0))
-            named[k] += (some[score.argmax(axis=1)] == rows[at]).sum()
-    return max(float(named.max()) / len(rows), read(privatizer))
+            named[k, at] = some[score.argmax(axis=1)] == rows[at]
+    return float(named[named[:, ::2].mean(axis=1).argmax(), 1::2].mean())
 
 
 def _guesses(privatizer: Privatizer, group: int, released: Rows) -> Rows:

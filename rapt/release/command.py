@@ -11,6 +11,7 @@ from rapt import defaults
 from rapt.privacy import strength
 from rapt.privacy.categories import listed
 from rapt.privacy.privatizer import Privatizer
+from rapt.privacy.strength import MOST_TIMES
 from rapt.release.formats import FORMATS, STREAM, TEXT, format_name
 from rapt.release.job import FOLDER, Job
 from rapt.release.statement import Counts
@@ -118,8 +119,8 @@ def _read(privatizer: Privatizer | None, times: float) -> str:
         return ""
     once, again = (strength.read_after(privatizer, n) for n in (1, int(times)))
     return (
-        f" Of public text's protected words, whoever has {int(times)} such releases reads at least "
-        f"{again:.0%}; {once:.0%} of one."
+        f" Of public text's protected words, an attacker with {min(int(times), MOST_TIMES)} such "
+        f"releases reads about {again:.0%}, with one {once:.0%}."
     )
 
 

@@ -363,7 +363,13 @@ def _check(spent: Spent, budget: Budget | None) -> None:
         return
     if (spent.times if budget.in_releases else spent.most) <= budget.most * ROUNDING:
         return
-    lost = f"{spent.most:.4g} nats" if spent.most < math.inf else "no bound"
+    if spent.most == math.inf:
+        unit = "releases" if budget.in_releases else "nats"
+        raise OverBudget(
+            f"budget: got a text that a release lost without a bound, expected at most "
+            f"{budget.most:g} {unit} over all its releases. Leave that text out, or give no budget."
+        )
+    lost = f"{spent.most:.4g} nats"
     times = f"{spent.times:.3g} releases' worth at this eta"
     result = f"{times} ({lost})" if budget.in_releases else f"{lost} ({times})"
     unit = "releases' worth" if budget.in_releases else "nats"

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter
 
 from rapt import __version__
+from rapt.privacy import strength
 from rapt.privacy.statement import KINDS
 from rapt.privacy.statement import statement as of_privatizer
 from rapt.release.sentences import MINIMUM
@@ -144,6 +145,7 @@ def statement(privatizer: TextPrivatizer, columns: Sequence[str], counts: Counts
         language=privatizer.language or of_tagger(privatizer.tagger),
         privatized_columns=list(columns),
     )
+    content["strength"]["read"] = strength.read(privatizer.privatizer)
     gaps = content["not_covered"]
     if privatizer.categories and not privatizer.keep_identifiers:
         gaps.append(
