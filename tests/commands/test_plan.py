@@ -98,6 +98,7 @@ def test_presets_are_listed_with_what_they_cost_here(
     for speed, minutes in ((None, "-"), (SPEED, r"[\d.,]+ (min|h)")):
         monkeypatch.setattr("rapt.commands.plan.known", lambda speed=speed: speed)
         monkeypatch.setenv("COLUMNS", "70")
+        monkeypatch.setenv("LINES", "25")  # else Rich may take a terminal that is forced for 80
         listed()
         lines = capsys.readouterr().out.splitlines()
         assert max(map(len, lines)) <= 70
