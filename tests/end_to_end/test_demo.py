@@ -265,11 +265,11 @@ def strings(path: Path) -> set[str]:
 
 def test_an_appended_eta_runs_its_own_cells_alone(demo: Workspace) -> None:
     """Of the tweets, which are not tuned on: no cell of 75 is made again."""
-    demo.edit(lambda p: p["sweep"]["etas"].append(100))
-    attack = "infer@authorship-tweets-t2t-100"
+    demo.edit(lambda p: p["sweep"]["etas"].append(60))
+    attack = "infer@authorship-tweets-t2t-60"
     gates = {f"gate-private@{task}" for task in ("tweets",)}
-    released = {f"privatize@tweets-{method}-100" for method in ("t2t", "pct2t", "rapt")}
+    released = {f"privatize@tweets-{method}-60" for method in ("t2t", "pct2t", "rapt")}
     levels = "levels@minilm"  # which looks for levels among the etas
     assert demo.repro(attack, *gates) == {"validate", levels, attack, *gates, *released}
-    demo.edit(lambda p: p["sweep"]["etas"].remove(100))
+    demo.edit(lambda p: p["sweep"]["etas"].remove(60))
     assert demo.repro("infer") <= {"validate"}
