@@ -307,7 +307,7 @@ def test_a_killed_run_goes_on_and_repeats_nothing(folder: Path) -> None:
     Path("in.csv").write_text(rows(count))
     command = [sys.executable, "-c", PROGRAM, "privatize", "in.csv", "out.csv"]
     command += ["--eta", "0.1", "--categories", ",".join(FOUR), "--table", str(folder)]
-    command += ["--keep-map", "map.jsonl"]
+    command += ["--keep", "id", "--keep-map", "map.jsonl"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as run:
         deadline = time.monotonic() + 60
