@@ -203,13 +203,15 @@ class Slots:
         with suppress(CommandError):  # an entry is old and its outs are gone
             self._dvc(slot, "dvc checkout", "checkout", "--quiet")
         self._dvc(slot, "dvc repro", "repro")
+        # They are no edits: DVC removes a stage's outs before the stage sees that a flow runs.
+        outs = graph.uncached(self.root)
         edited = git(self.root, "diff", "--name-only", self.commit).splitlines()
-        if changed := edited + _untracked(self.root):
+        if changed := [name for name in edited if name not in outs] + _untracked(self.root):
             raise RaptError(
                 f"workspace: got changes while the flow ran ({_listed(changed)}), expected none. "
                 "What ran is in the cache, nothing else was touched. Start again."
             )
-        for name in [*graph.uncached(self.root), "dvc.lock"]:
+        for name in [*outs, "dvc.lock"]:
             with files.atomic(self.root / name) as scratch:
                 shutil.copyfile(slot.path / name, scratch)
         main = self._slot(self.root, {})

@@ -110,6 +110,23 @@ def test_an_edit_while_it_collects_is_seen(
     assert not (toy.root / "reports/metrics.json").exists()
 
 
+def test_an_out_that_dvc_repro_removed_beside_the_flow_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy = make(tmp_path, "")
+    monkeypatch.chdir(toy.root)
+    metrics = toy.root / "reports/metrics.json"
+    with slots.Slots(toy.root, 1) as here:
+        here.assemble()
+    content = metrics.read_bytes()
+    for command in (["add", "--force", "dvc.lock", str(metrics)], ["commit", "--quiet", "-m", "x"]):
+        subprocess.run(["git", *command], check=True)
+    with slots.Slots(toy.root, 1) as here:
+        metrics.unlink()
+        here.assemble()
+    assert metrics.read_bytes() == content
+
+
 def test_what_a_killed_dvc_left_in_a_slot_is_in_nobody_s_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
