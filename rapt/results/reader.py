@@ -143,7 +143,7 @@ class Results:
         """Return the share of protected words that a cell's release replaced, over the seeds."""
         gate = self.private_gates.get(release(factors))
         shares = [seed["share"] for seed in gate["replaced"]] if gate else []
-        return fmean(shares) if shares else None  # a gate that fails early replays nothing
+        return fmean(shares) if shares else None  # a gate that fails counts nothing
 
     def eta_found(self, factors: dict[str, str]) -> str | None:
         """Return the number of η of a cell's release at a level; None: params.yaml has it."""

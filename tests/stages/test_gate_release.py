@@ -100,14 +100,17 @@ def of_column(name: str) -> dict[str, list[Any]]:
 
 
 def raw(is_raw: Callable[[int, str], bool]) -> Callable[[], None]:
-    """Release some words as they are: those of a row, or those that are of a kind."""
+    """Release some protected words as they are: those of a row, or those that are of a kind."""
 
     def plant() -> None:
         for split, texts in of_column("words").items():
 
             def change(columns: dict[str, list[Any]], texts: list[list[str]] = texts) -> None:
                 columns["words"] = [
-                    [w if is_raw(row, w) else new for w, new in zip(*pair, strict=True)]
+                    [
+                        w if w in NOUNS + VERBS and is_raw(row, w) else new
+                        for w, new in zip(*pair, strict=True)
+                    ]
                     for row, pair in enumerate(zip(texts, columns["words"], strict=True))
                 ]
 
@@ -126,9 +129,10 @@ def turned(*names: str) -> Callable[[], None]:
 
 
 def one_noise() -> None:
-    """Release the copy of the first seed as that of the second."""
-    shutil.rmtree(RELEASE / "seed-1")
-    shutil.copytree(RELEASE / "seed-0", RELEASE / "seed-1")
+    """Release the words of the first seed as those of the second, too."""
+    for split in SPLITS:
+        words = files.read_parquet(RELEASE / f"seed-0/{split}.parquet")["words"].to_pylist()
+        spoil(lambda c, words=words: c.update(words=words), split)  # type: ignore[misc]
 
 
 def other_eta(eta: str) -> Callable[[], None]:
@@ -177,13 +181,17 @@ PLANTED: dict[str, tuple[Callable[[], None], str]] = {
     "the last rows raw": (raw(lambda row, _: row > 97), WORDS),
     "a rare word raw": (raw(lambda _, word: word == NOUNS[-1]), WORDS),
     "words of one category raw": (raw(lambda _, word: word in VERBS), WORDS),
-    "words that begin alike raw": (raw(lambda _, word: word.endswith("a")), WORDS),
+    "words that end alike raw": (raw(lambda _, word: word.endswith("a")), WORDS),
     "a table of neighbours": (neighbours, WORDS),
     "one noise for all seeds": (one_noise, WORDS),
     "a larger eta for one seed": (other_eta("4"), WORDS),
     "a hardly larger eta for one seed": (other_eta("2.2"), WORDS),
     "words shifted by a row": (turned("words"), WORDS),
     "labels shifted by a row": (turned("label"), "labels, segments and spacing"),
+    "two labels swapped": (
+        lambda: spoil(lambda c: c["label"].__setitem__(slice(2), c["label"][1::-1])),
+        "labels, segments and spacing",
+    ),
     "rows shifted": (turned("example_id", "words", "plain", "label"), "same examples"),
     "a segment of another text": (
         lambda: spoil(lambda c: c["segment"][3].__setitem__(0, 1)),
@@ -216,6 +224,7 @@ def test_a_planted_fault_is_stopped_by_a_sample(
 ) -> None:
     """Half of the texts are made again; of the others all words must be possible."""
     monkeypatch.setattr(release_checks, "AGAIN", 400)
+    monkeypatch.setattr(release_checks, "LEAST", 2)
     assert gate()["passed"]
     PLANTED[name][0]()
     with pytest.raises(RaptError, match=WORDS):
