@@ -8,7 +8,6 @@ from rapt import models, params, paths
 from rapt.data.config import FilesSource
 from rapt.data.prepare import Prepared, prepare
 from rapt.param_types import level
-from rapt.privacy.mechanisms import wordwise_mechanism
 from rapt.text import embeddings
 from rapt.utils.errors import RaptError
 
@@ -50,32 +49,20 @@ def prepared(name: str, p: params.Params) -> Prepared:
 
 def _weak_problems(p: params.Params) -> Iterator[str]:
     """Yield a line for each method whose largest η is weak; nothing before there is a table."""
-    from rapt.privacy import strength
-    from rapt.privacy.privatizer import Privatizer
-    from rapt.text.table import EmbeddingTable
+    from rapt.privacy import seeded, strength
 
-    folder = paths.table(p.embedding)
-    numbers = [float(eta) for eta in p.sweep.etas if level(eta) is None]
-    if p.allow_weak or not numbers or not (folder / "words.json").is_file():
+    etas = [eta for eta in p.sweep.etas if level(eta) is None]
+    if p.allow_weak or not etas or not (paths.table(p.embedding) / "words.json").is_file():
         return
-    table, seen = EmbeddingTable(folder), []
+    seen: list[object] = []  # methods may share mechanism and categories
     for name in p.sweep.methods:
-        method = p.methods[name]
-        if (law := (method.mechanism, method.categories)) in seen:
+        law = p.methods[name].mechanism, p.methods[name].categories
+        if law in seen:
             continue
         seen.append(law)
-        how = dict(method.mechanism)
-        mechanism = wordwise_mechanism(str(how.pop("type")), **how)
         try:
-            strength.check(
-                Privatizer(
-                    table=table,
-                    mechanism=mechanism,
-                    eta=max(numbers),
-                    categories=method.categories,
-                ),
-                "allow_weak: true",
-            )
+            largest = seeded.privatizer(p.embedding, *law, max(etas, key=float))
+            strength.check(largest, "allow_weak: true")
         except RaptError as error:
             yield f"sweep.etas, method {name}: {error}"
 

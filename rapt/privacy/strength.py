@@ -69,10 +69,10 @@ def read(privatizer: Privatizer) -> float:
     groups = privatizer.groups_of_rows(rows)
     words = Words([table.words[row] for row in rows], groups, lambda: stream(0, "attacked"))
     (released,) = privatizer.privatize([words])
-    after, of = table.rows(released), np.array(groups)
+    after, numbers = table.rows(released), np.array(groups)
     guesses = np.empty(len(rows), np.int64)
-    for group in np.unique(of):
-        at = of == group
+    for group in np.unique(numbers):
+        at = numbers == group
         guesses[at] = _guesses(privatizer, int(group), after[at])
     return float(np.mean(guesses == rows))
 

@@ -177,7 +177,7 @@ class Job:
                 self.map.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
                 yield
-            except Exception:
+            except Exception:  # whatever it is goes on: what is unfinished would block the next run
                 done = {path.name for path in self._parts.folder.rglob("*.json")}
                 if done <= {"manifest.json"}:  # nothing is
                     self._parts.remove()

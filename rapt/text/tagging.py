@@ -166,7 +166,7 @@ def read(doc: Doc, detectors: Sequence[Detector] = (FORMS,)) -> Tagged:
         doc: as spaCy made it.
         detectors: what marks identifiers.
     """
-    text, found = doc.text, marked(doc, detectors)  # spaCy joins a text anew each time
+    text, kinds = doc.text, marked(doc, detectors)  # spaCy joins a text anew each time
     kept = [token for token in doc if not token.is_space]
     ends = [token.idx + len(token) for token in kept]
     return Tagged(
@@ -176,5 +176,5 @@ def read(doc: Doc, detectors: Sequence[Detector] = (FORMS,)) -> Tagged:
             for token in kept
         ],
         [text[end : end + 1].isspace() for end in ends],
-        [found[token.i] for token in kept],
+        [kinds[token.i] for token in kept],
     )
