@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from spacy.language import Language
 
 from rapt.privacy.mechanisms import MECHANISMS, WordMechanism
 from rapt.release.command import prepared, summary
 from rapt.release.formats import FORMATS
 from rapt.release.text import NOISE, TextPrivatizer
+from rapt.text import tagging
+from rapt.text.tagging import load
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 
@@ -46,6 +50,21 @@ def every_category(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return copy
 
 
+@pytest.fixture(autouse=True)
+def one_tagger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Load each model once: it takes most of the time of a small release."""
+    monkeypatch.setattr(tagging, "load", loaded)
+
+
+@cache
+def _loaded(package: str, exclude: tuple[str, ...]) -> Language:
+    return load(package, exclude)
+
+
+def loaded(package: str, exclude: Sequence[str]) -> Language:
+    return _loaded(package, tuple(exclude))
+
+
 def write(path: Path, format: str) -> None:
     rows = [{"text": text, EXTRA: "1980", "stars": "5"} for text in TEXTS]
     if format == "parquet":
@@ -64,7 +83,9 @@ def write(path: Path, format: str) -> None:
 def test_conformance_of_every_release(
     name: str, scheme: str | None, every_category: Path, tmp_path: Path
 ) -> None:
-    for format in FORMATS:
+    # The linear program of so many words takes ten seconds each time.
+    formats = ["csv"] if (name, scheme) == ("imola", None) else FORMATS
+    for format in formats:
         path, out = tmp_path / f"in.{format}", tmp_path / f"out.{format}"
         write(path, format)
         job, privatizer = prepared(
