@@ -2,10 +2,12 @@
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from ruamel.yaml import YAML
 
 from rapt import params, presets
@@ -95,10 +97,10 @@ def test_a_preview_takes_a_file_and_says_the_time_here(
 def test_presets_are_listed_with_what_they_cost_here(
     workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    narrow = partial(Console, width=70, height=25)  # in any worker, whatever its environment says
+    monkeypatch.setattr("rapt.commands.plan.Console", narrow)
     for speed, minutes in ((None, "-"), (SPEED, r"[\d.,]+ (min|h)")):
         monkeypatch.setattr("rapt.commands.plan.known", lambda speed=speed: speed)
-        monkeypatch.setenv("COLUMNS", "70")
-        monkeypatch.setenv("LINES", "25")  # else Rich may take a terminal that is forced for 80
         listed()
         lines = capsys.readouterr().out.splitlines()
         assert max(map(len, lines)) <= 70
