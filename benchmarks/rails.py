@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time
+from typing import Any
 from unittest.mock import patch
 
 from benchmarks.edge import TAGGER
@@ -46,8 +47,8 @@ def run(tables: Path) -> list[Figure]:
 
 def _privatize(path: Path, table: Path, numbers: Iterator[int]) -> None:
     """One release, as `rapt privatize` makes it after its start."""
-    options = dict.fromkeys(("format", "column", "keep", "keep_map", "seed", "categories"))
-    options |= dict.fromkeys(("parameter", "detector"))
+    none = ("format", "column", "keep", "keep_map", "seed", "categories", "parameter", "detector")
+    options: dict[str, Any] = dict.fromkeys(none)
     job, privatizer = prepared(
         path,
         path.with_name(f"released-{next(numbers)}.txt"),

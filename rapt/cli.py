@@ -23,6 +23,9 @@ from rapt.options import (
     AsJson,
     Budget,
     Categories,
+    Delimiter,
+    Encoding,
+    Header,
     Language,
     Mechanism,
     Table,
@@ -100,6 +103,9 @@ def privatize(
     keep_all: Annotated[
         bool, typer.Option("--keep-all", help="Release all other columns as they are.")
     ] = False,
+    header: Header = True,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
     keep_identifiers: Annotated[
         bool, typer.Option("--keep-identifiers", help="No placeholders for numbers, addresses, …")
     ] = False,
@@ -208,6 +214,9 @@ def init(
     attributes: Annotated[
         list[str] | None, typer.Option("--attribute", help="A private attribute's column.")
     ] = None,
+    header: Header = True,
+    delimiter: Delimiter = None,
+    encoding: Encoding = None,
     full: Annotated[
         bool, typer.Option("--full", help="All rows, and LoRA beside the cheap tuner.")
     ] = False,

@@ -54,6 +54,15 @@ Budget = Annotated[
         help="The most that a text may lose over all its releases: nats, or N releases like this.",
     ),
 ]
+Header = Annotated[
+    bool, typer.Option("--header/--no-header", help="Whether the first line names the columns.")
+]
+Delimiter = Annotated[
+    str | None, typer.Option(help="Between fields; else comma, semicolon, tab or pipe, as found.")
+]
+Encoding = Annotated[
+    str | None, typer.Option(help="As cp1252; else UTF-8, or as a byte order mark says.")
+]
 AllowWeak = Annotated[
     bool, typer.Option("--allow-weak", help="Release at an eta that replaces hardly a word.")
 ]

@@ -23,9 +23,10 @@ from rapt.audit.corpus import corpus
 from rapt.audit.laws import Check, Numbers, bits, coarse, forked, repeats
 from rapt.audit.power import REPEATS
 from rapt.audit.strata import Law, Search, watched
+from rapt.data.config import Format
+from rapt.data.read import TEXT
 from rapt.privacy import streams, strength
 from rapt.release import text as release_text
-from rapt.release.formats import FORMATS, TEXT
 from rapt.release.job import Job
 from rapt.release.spacy import NAME
 from rapt.release.text import AGAIN, TextPrivatizer
@@ -87,7 +88,7 @@ class Paths:
     def _file(self, privatizer: TextPrivatizer) -> list[list[str]]:
         path, out = self._folder / "in.txt", self._folder / "out.txt"
         path.write_text("".join(f"{text}\n" for text in self._texts))
-        Job(path, out, FORMATS["text"], (TEXT,), overwrite=True).run(privatizer)
+        Job(path, out, Format(type="text"), overwrite=True).run(privatizer)
         return _split(out.read_text().splitlines())
 
     def _files(self) -> Calls:
@@ -98,7 +99,7 @@ class Paths:
         path.mkdir()
         for name in "ab":
             pq.write_table(pa.table({TEXT: self._texts}), path / f"{name}.parquet")
-        job = Job(path, out, FORMATS["parquet"], (TEXT,))
+        job = Job(path, out, Format(type="parquet"))
         with job.opened(self._opened()):
             noise = forked(
                 lambda process: self._seen(

@@ -95,8 +95,10 @@ def _counted(
     Raises:
         RaptError: the file is not what it should be, or has no word.
     """
+    from rapt.data.read import TEXT
     from rapt.privacy.replacement import counted
-    from rapt.release.formats import FORMATS, STREAM, TEXT, format_name
+    from rapt.release.command import file_format
+    from rapt.release.formats import STREAM, format_name
     from rapt.release.job import FOLDER, Job
     from rapt.release.text import tagged_pieces
     from rapt.text.language import check, of_tagger
@@ -104,8 +106,8 @@ def _counted(
 
     if path != STREAM and not path.exists():
         raise RaptError(f"{path}: got no such file, expected a file or a folder.")
-    kind = FORMATS[FOLDER if path.is_dir() else format_name(path, STREAM, format)]
-    texts = Job(path, STREAM, kind, tuple(column or (TEXT,))).texts()
+    kind = FOLDER if path.is_dir() else format_name(path, STREAM, format)
+    texts = Job(path, STREAM, file_format(kind), tuple(column or (TEXT,))).texts()
     using = Tagger(tagger, tags=tags)
 
     def tagged() -> Iterator[tuple[list[str], list[str], list[str | None]]]:

@@ -10,6 +10,7 @@ from pydantic import (
     Field,
     FiniteFloat,
     PositiveInt,
+    field_validator,
     model_validator,
 )
 
@@ -73,6 +74,8 @@ class HubSource(Section):
 
 # The kind of a file, by its suffix.
 SUFFIXES = {
+    ".txt": "text",
+    ".text": "text",
     ".csv": "csv",
     ".tsv": "tsv",
     ".tab": "tsv",
@@ -86,12 +89,42 @@ SUFFIXES = {
 class Format(Section):
     """The format of a file that contains a table."""
 
-    type: Literal["csv", "tsv", "jsonl", "parquet"] = Field(description="kind of the file")
+    type: Literal["text", "csv", "tsv", "jsonl", "parquet"] = Field(
+        description="kind of the file; text: a document a line, in column text"
+    )
     names: list[str] | None = Field(
         None, description="of the columns; null: the first line names them"
     )
+    header: bool = Field(
+        True, description="whether the first line names the columns; else they are 1, 2, …"
+    )
+    delimiter: str | None = Field(
+        None, description="between fields, as ;; null: comma, semicolon, tab or pipe, as found"
+    )
+    encoding: str | None = Field(
+        None, description="as cp1252; null: UTF-8, or as the file's byte order mark says"
+    )
     skip_rows: int = Field(0, ge=0, description="lines left out after the header line")
     quoted: bool = Field(True, description="whether double quotes enclose fields")
+
+    @field_validator("delimiter")
+    @classmethod
+    def _one_character(cls, value: str | None) -> str | None:
+        value = {"\\t": "\t", "tab": "\t"}.get(value or "", value)
+        if value is not None and (len(value) != 1 or value in '"\r\n'):
+            raise problem(f"got {value!r}, expected one character, as ;, or tab.")
+        return value
+
+    @field_validator("encoding")
+    @classmethod
+    def _known(cls, value: str | None) -> str | None:
+        try:
+            "".encode(value or "utf-8")
+        except LookupError:
+            raise problem(
+                f"got {value!r}, expected the name of an encoding, as utf-8, utf-16, cp1252."
+            ) from None
+        return value
 
 
 class Label(Section):

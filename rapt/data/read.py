@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rapt.data.config import Format
-from rapt.utils.errors import RaptError, not_allowed
+from rapt.data.lines import Delimited, TextLines, without_halves
+from rapt.data.nested import is_missing as is_missing_value
+from rapt.utils.errors import RaptError, did_you_mean, not_allowed
 
-# Column by name. Values are what the format knows: strings alone for csv and tsv.
-Columns = Mapping[str, Sequence[Any] | pa.ChunkedArray]
-
+TEXT = "text"  # the name of the one column that lines of text have
 MISSING = {"", "nan", "null"}
-DELIMITERS = {"csv": ",", "tsv": "\t"}
+
+
+class Columns(dict[str, Sequence[Any] | pa.ChunkedArray]):
+    """Column by name. Values are what the format knows: strings alone for text, csv and tsv.
+
+    Attributes:
+        twice: names that several columns have; only the last of them is here.
+        halves: number of halves of surrogate pairs that became U+FFFD.
+    """
+
+    def __init__(self, columns: Mapping[str, Sequence[Any] | pa.ChunkedArray] | None = None):
+        super().__init__(columns or {})
+        self.twice = set[str]()
+        self.halves = 0
 
 
 def table(data: bytes, format: Format, where: str) -> Columns:
@@ -31,10 +43,14 @@ def table(data: bytes, format: Format, where: str) -> Columns:
     """
     if format.type == "parquet":
         columns = _parquet(data, where)
-    elif format.type == "jsonl":
-        columns = _jsonl(_text(data, where), where)
     else:
-        columns = _delimited(_text(data, where), format, where)
+        lines = TextLines(io.BytesIO(data), format.encoding, where)
+        if format.type == "jsonl":
+            columns = _jsonl(lines, where)
+        elif format.type == "text":
+            columns = Columns({TEXT: [line.rstrip("\r\n") for line in lines]})
+        else:
+            columns = _delimited(lines, format, where)
     if not columns or not len(next(iter(columns.values()))):
         raise RaptError(f"{where}: got no rows, expected one or more.")
     return columns
@@ -46,10 +62,12 @@ def strings(columns: Columns, name: str, key: str, where: str) -> list[str | Non
     Raises:
         RaptError: There is no such column (`key` of params.yaml names it), or it holds lists.
     """
-    values = column(columns, name, key, where)
-    if any(isinstance(value, list | tuple | dict | bytes) for value in values):
+    values = [_as_text(value) for value in column(columns, name, key, where)]
+    if any(isinstance(value, list | tuple | dict) for value in values):
         raise RaptError(f"{where}: {key}: got lists in column {name!r}, expected text or numbers.")
-    return [None if _is_null(value) else str(value) for value in values]
+    if any(isinstance(value, bytes) for value in values):
+        raise RaptError(f"{where}: {key}: got bytes in column {name!r}, expected UTF-8.")
+    return [None if is_missing_value(value) else str(value) for value in values]
 
 
 def word_lists(columns: Columns, name: str, key: str, where: str) -> list[list[str] | None]:
@@ -68,25 +86,26 @@ def word_lists(columns: Columns, name: str, key: str, where: str) -> list[list[s
     return [value if value is None else list(value) for value in values]
 
 
-def missing_column(key: str, name: str, columns: list[str]) -> str:
+def missing_column(key: str, name: str, columns: Sequence[str]) -> str:
     """The line for a column that is not there.
 
-    Where the first line does not read like column names it may be the first row of data, which no
-    message may show.
+    The first line of a file without a header is its first row, which no message may show. So
+    columns are listed only if all read like names.
     """
-    if is_header(columns):
-        return not_allowed(key, name, columns)
+    named = [column for column in columns if column]
+    if all(map(reads_like_a_name, named)):
+        return not_allowed(key, name, named)
+    nearest = get_close_matches(name, [c for c in named if reads_like_a_name(c)], n=1, cutoff=0.4)
     return (
-        f"{key}: got {name!r} and a first line that does not read like column names (not shown: "
-        "it may be text), expected short names. Name the columns in the task's format."
+        f"{key}: got {name!r}, expected one of the {len(columns)} columns that the first line "
+        "names (not shown: it may be text). If it is no header, give --no-header (header: false "
+        f"in the task's format).{did_you_mean(nearest)}"
     )
 
 
-def is_header(names: Sequence[str]) -> bool:
-    """Whether names read like column names: short, few words, no sentence, none twice."""
-    return len(set(names)) == len(names) and all(
-        len(name) <= 32 and len(name.split()) <= 3 and re.match(r"[^\W\d]", name) for name in names
-    )
+def reads_like_a_name(name: str) -> bool:
+    """Whether a text reads like the name of a column: short, few words, no sentence."""
+    return len(name) <= 32 and len(name.split()) <= 3 and bool(re.match(r"[^\W\d]", name))
 
 
 def column(columns: Columns, name: str, key: str, where: str) -> Sequence[Any]:
@@ -97,6 +116,8 @@ def column(columns: Columns, name: str, key: str, where: str) -> Sequence[Any]:
     """
     if name not in columns:
         raise RaptError(f"{where}: {missing_column(key, name, list(columns))}")
+    if name in columns.twice:
+        raise RaptError(f"{where}: {key}: got two columns {name!r}, expected one. Rename one.")
     found = columns[name]
     return found.to_pylist() if isinstance(found, pa.ChunkedArray) else found
 
@@ -112,75 +133,75 @@ def is_missing(value: str | None) -> bool:
     return value is None or value.strip().lower() in MISSING
 
 
-def _is_null(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def _text(data: bytes, where: str) -> str:
+def _as_text(value: Any) -> Any:
+    """Decode bytes, as which Spark and ClickHouse write text; keep others, and what is no text."""
     try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise RaptError(
-            f"{where}: got a file that is not UTF-8 at byte {error.start}, expected UTF-8. "
-            "Save it as UTF-8."
-        ) from None
+        return value.decode() if isinstance(value, bytes) else value
+    except UnicodeDecodeError:
+        return value
 
 
 def _parquet(data: bytes, where: str) -> Columns:
     try:
-        read = pq.read_table(pa.BufferReader(data))
+        table = pq.read_table(pa.BufferReader(data))
     except (pa.ArrowException, OSError):
         raise RaptError(
             f"{where}: got another format or a broken file, expected Parquet."
         ) from None
-    return {name: read[name] for name in read.column_names}
+    columns = Columns(dict(zip(table.column_names, table.columns, strict=True)))
+    columns.twice = {name for name in columns if table.column_names.count(name) > 1}
+    return columns
 
 
-def _jsonl(text: str, where: str) -> Columns:
-    rows = []
-    for number, line in enumerate(io.StringIO(text), start=1):
+def _jsonl(lines: Iterable[str], where: str) -> Columns:
+    columns = Columns()
+
+    def whole(value: Any) -> Any:
+        """Return a value without halves of surrogate pairs, and count them."""
+        if isinstance(value, list):
+            return [whole(inner) for inner in value]
+        if not isinstance(value, str):
+            return value
+        value, halves = without_halves(value)
+        columns.halves += halves
+        return value
+
+    rows = [row for _, _, row in objects(lines, where)]
+    for name in dict.fromkeys(name for row in rows for name in row):
+        columns[name] = [whole(row.get(name)) for row in rows]
+    return columns
+
+
+def objects(lines: Iterable[str], where: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Yield each line of JSON that is not blank: its number, itself, and its object.
+
+    Raises:
+        RaptError: a line is no object; never with text of it.
+    """
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:  # whose messages may quote the line
+            at = f", column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
             raise RaptError(
-                f"{where}: line {number}, column {error.colno}: got what is not JSON "
-                f"({error.msg}), expected an object on each line."
+                f"{where}: line {number}{at}: got what is not JSON, expected an object on each "
+                "line."
             ) from None
-        if not isinstance(row, dict):
+        if not isinstance(value, dict):
             raise RaptError(
                 f"{where}: line {number}: got no JSON object, expected one on each line."
             )
-        rows.append(row)
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: [row.get(name) for row in rows] for name in names}
+        yield number, line, value
 
 
-def _delimited(text: str, format: Format, where: str) -> Columns:
-    reader = csv.reader(
-        io.StringIO(text, newline=""),
-        delimiter=DELIMITERS[format.type],
-        quoting=csv.QUOTE_MINIMAL if format.quoted else csv.QUOTE_NONE,
-        strict=True,
-    )
-    try:
-        lines = [(reader.line_num, row) for row in reader if row]
-    except csv.Error as error:
-        raise RaptError(
-            f"{where}: line {reader.line_num}: got {error}, expected {format.type}. Is `quoted` "
-            "right in the task's format?"
-        ) from None
-    names = format.names
-    if names is None:
-        names, lines = (lines[0][1], lines[1:]) if lines else ([], [])
-    if len(set(names)) < len(names):
-        raise RaptError(f"{where}: got two columns of one name, expected a name for each.")
-    lines = lines[format.skip_rows :]
-    for number, row in lines:
-        if len(row) != len(names):
-            raise RaptError(
-                f"{where}: line {number}: got {len(row)} fields, expected {len(names)}, one for "
-                "each column. Is `quoted` right in the task's format?"
-            )
-    return {name: [row[i] for _, row in lines] for i, name in enumerate(names)}
+def _delimited(lines: Iterable[str], format: Format, where: str) -> Columns:
+    file = Delimited(lines, format, where)
+    rows = [row for _, row in file.records(format.skip_rows)]
+    columns = Columns()
+    for place, name in enumerate(file.names):
+        if name in columns:
+            columns.twice.add(name)
+        columns[name] = [row[place] for row in rows]
+    return columns

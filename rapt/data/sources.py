@@ -84,9 +84,9 @@ def _from_hub(source: HubSource) -> Loaded:
         if theirs not in data:
             raise RaptError(f"{source.dataset}: {not_allowed(f'splits.{split}', theirs, data)}")
         table = data[theirs].with_format("arrow")[:]
-        columns = {
-            name: _tags(table[name], feature) for name, feature in data[theirs].features.items()
-        }
+        columns = read.Columns(
+            {name: _tags(table[name], feature) for name, feature in data[theirs].features.items()}
+        )
         splits[split] = Split(columns, f"{source.dataset}, split {theirs}")
     return Loaded(splits, source.model_dump())
 

@@ -7,12 +7,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from rapt import defaults
+from rapt.data.config import Format
+from rapt.data.read import TEXT
 from rapt.privacy import strength
 from rapt.privacy.categories import listed
 from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.strength import MOST_TIMES
-from rapt.release.formats import FORMATS, STREAM, TEXT, format_name
+from rapt.release.formats import STREAM, format_name
 from rapt.release.job import FOLDER, Job
 from rapt.release.statement import Counts
 from rapt.release.text import NOISE, PLACEHOLDER, TextPrivatizer
@@ -28,6 +32,9 @@ def prepared(
     column: Sequence[str] | None,
     keep: Sequence[str] | None,
     keep_all: bool,
+    header: bool = True,
+    delimiter: str | None = None,
+    encoding: str | None = None,
     keep_map: Path | None,
     overwrite: bool,
     table: Path | None,
@@ -50,11 +57,12 @@ def prepared(
         )
     if path.is_dir() and format not in (None, FOLDER):
         raise RaptError(f"{path}: got a folder, expected a file with format {format}.")
-    kind = FORMATS[FOLDER if path.is_dir() else format_name(path, out, format)]
+    kind = FOLDER if path.is_dir() else format_name(path, out, format)
+    table_format = file_format(kind, header=header, delimiter=delimiter, encoding=encoding)
     if keep and keep_all:
         raise RaptError("keep: got columns beside --keep-all, expected one of both.")
     kept = None if keep_all else tuple(listed(keep or ()) or ())
-    job = Job(path, out, kind, tuple(column or (TEXT,)), kept, keep_map, overwrite)
+    job = Job(path, out, table_format, tuple(column or (TEXT,)), kept, keep_map, overwrite)
     job.check()
     privatizer = TextPrivatizer(
         table=table or defaults.table(),
@@ -67,6 +75,25 @@ def prepared(
     # Before anything is written; what follows, or comes by a stream, is checked as it is read.
     privatizer.check([] if path == STREAM else list(islice(job.texts(), TEXTS)))
     return job, privatizer
+
+
+def file_format(kind: str, **options: Any) -> Format:
+    """Make the format of a file from the options of a command.
+
+    Raises:
+        RaptError: one is not allowed, or this kind of file has no such thing.
+    """
+    of_others = {"header", "delimiter"} if kind not in ("csv", "tsv") else set()
+    of_others |= {"encoding"} if kind == "parquet" else set()
+    for key in sorted(of_others):
+        if options.get(key) not in (None, True):
+            name = "no-header" if key == "header" else key
+            raise RaptError(f"--{name}: got it with format {kind}, expected it with csv or tsv.")
+    try:
+        return Format(type=kind, **options)  # type: ignore[arg-type]  # format_name's
+    except ValidationError as error:
+        problem = error.errors()[0]
+        raise RaptError(f"--{problem['loc'][0]}: {problem['msg']}") from None
 
 
 def _parameter(given: str) -> tuple[str, float]:
@@ -104,7 +131,10 @@ def summary(
     if seeded:
         again = " The ledger counts nothing, as the noise is seeded."
     unchanged = f" {counts.unchanged} texts came out unchanged." if counts.unchanged else ""
-    columns = f" Columns that leave as they are: {', '.join(sorted(counts.others)) or 'none'}."
+    halves = f" {counts.halves} halves of surrogate pairs became U+FFFD." if counts.halves else ""
+    columns = (
+        f"{halves} Columns that leave as they are: {', '.join(sorted(counts.others)) or 'none'}."
+    )
     return (
         f"{counts.documents} documents, {counts.words} words: {noise} got noise{share}, "
         f"{placeholders} became placeholders, {counts.words - noise - placeholders} stand as they "

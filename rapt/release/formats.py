@@ -12,27 +12,39 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rapt.data.config import SUFFIXES as OF_TABLES
-from rapt.data.read import missing_column
+from rapt.data.config import SUFFIXES, Format
+from rapt.data.lines import Delimited, TextLines, without_halves
+from rapt.data.nested import (
+    CONTENT,
+    EXPECTED,
+    NoText,
+    Span,
+    kept_members,
+    members,
+    text_spans,
+    texts_of,
+    with_texts,
+)
+from rapt.data.read import TEXT, missing_column, objects
 from rapt.utils.batches import by_size
 from rapt.utils.errors import RaptError, not_allowed, one_of
 
-Texts = Mapping[str, Sequence[str | None]]  # column -> its values, null where there is none
+T = TypeVar("T")
+# Column -> its texts, None where one is missing: of each row those that its value holds, in order.
+Texts = Mapping[str, Sequence[str | None]]
 
 CHUNK = 200_000  # characters (bytes, in Parquet) of the rows read at a time; a row may be longer
 ROW_GROUP = 64 << 20  # bytes of the rows that Parquet writes at a time
 ROWS = 256
 BOM = "\ufeff"
-SUFFIXES = {".txt": "text", ".text": "text", **OF_TABLES}
 STREAM = Path("-")  # the standard input, or output
-TEXT = "text"  # the name of the one column that lines of text have
 
 
 @dataclass(frozen=True)
@@ -41,30 +53,45 @@ class Chunk:
 
     Attributes:
         number: of the chunk, from 0.
+        size: number of rows.
         texts: what is to be privatized.
-        others: the names of the columns that pass as they are.
+        counts: column -> how many of its texts each row has: one, unless its value is a list.
+        others: the names of the columns that pass as they are, and of what passes of a chat.
+        halves: number of halves of surrogate pairs that became U+FFFD.
         encode: writes these rows with other texts, as a part of the new file.
     """
 
     number: int
+    size: int
     texts: Texts
+    counts: Mapping[str, Sequence[int]]
     others: frozenset[str]
+    halves: int
     encode: Callable[[Texts], bytes]
 
-    @property
-    def size(self) -> int:
-        """How many rows these are."""
-        return len(next(iter(self.texts.values())))
+    def documents(self, texts: Mapping[str, Sequence[T]]) -> Iterator[list[tuple[str, list[T]]]]:
+        """Yield for each row its columns, each with what `texts` has for the row's texts."""
+        places = {column: iter(values) for column, values in texts.items()}
+        for row in range(self.size):
+            yield [
+                (column, list(islice(values, self.counts[column][row])))
+                for column, values in places.items()
+            ]
 
 
-class Format(ABC):
+class TextFile(ABC):
     """A file of texts in one format, or a stream that can be read once (`-`, a pipe)."""
 
-    has_fixed_columns = True  # else a row may lack some that others have
-
-    def __init__(self, path: Path, columns: Sequence[str], keep: Sequence[str] | None = ()) -> None:
+    def __init__(
+        self,
+        path: Path,
+        columns: Sequence[str] = (TEXT,),
+        keep: Sequence[str] | None = (),
+        format: Format | None = None,
+    ) -> None:
         """Privatize `columns` of `path`; those to keep pass as they are, None: all others."""
         self.path, self.columns, self.keep = path, tuple(columns), keep
+        self.format = format or Format(type="text")
 
     @property
     def where(self) -> str:
@@ -95,68 +122,66 @@ class Format(ABC):
     def _error(self, problem: str) -> RaptError:
         return RaptError(f"{self.where}: {problem}")
 
-    def _check_columns(self, names: Sequence[str]) -> None:
-        if len(set(names)) < len(names):
-            raise self._error("got two columns of one name, expected a name for each. Rename one.")
-        for key, columns in (("column", self.columns), ("keep", self.keep or ())):
+    def _check_columns(self, names: Sequence[str], keep: Sequence[str] | None) -> None:
+        for key, columns in (("column", self.columns), ("keep", keep or ())):
             for column in columns:
-                if column not in names and (key == "column" or self.has_fixed_columns):
-                    raise self._error(missing_column(key, column, list(names)))
+                if column not in names:
+                    raise self._error(missing_column(key, column, names))
+                if names.count(column) > 1:
+                    raise self._error(
+                        f"{key}: got two columns {column!r}, expected one. Rename one."
+                    )
 
     def _is_kept(self, name: str) -> bool:
         return name in self.columns or self.keep is None or name in self.keep
 
-    def _others(self, names: Iterable[str]) -> frozenset[str]:
-        return frozenset(name for name in names if self._is_kept(name)) - {*self.columns}
+    def _others(self, names: Iterable[str]) -> set[str]:
+        return {name for name in names if self._is_kept(name)} - {*self.columns}
+
+    def _no_text(self, column: str, problem: NoText, line: int | None = None) -> RaptError:
+        at = f"line {line}: " if line else ""
+        return self._error(f"{at}got {problem} in column {column!r}, expected {EXPECTED}.")
 
 
-@dataclass(frozen=True)
-class Record:
-    """The values of a line, by name, and what ends it."""
+class Row(ABC):
+    """A record of a text file.
 
-    values: dict[str, Any]
-    end: str
+    Attributes:
+        texts: column -> its texts.
+        others: the names of what passes as it is.
+        halves: number of halves of surrogate pairs that became U+FFFD.
+        size: number of characters.
+    """
+
+    texts: dict[str, list[str | None]]
+    others: set[str]
+    halves = 0
+    size: int
+
+    @abstractmethod
+    def written(self, texts: Mapping[str, Sequence[str | None]]) -> str:
+        """Return the record with other texts, and its end."""
 
 
-class Records(Format):
-    """Lines that hold records, names with values. A BOM and the kind of line end stay."""
-
-    has_header = False
+class Records(TextFile):
+    """Lines that hold records. A byte order mark and the kind of line end stay."""
 
     def chunks(self) -> Iterator[Chunk]:
         """Read the records."""
-        lines = self._lines()
-        first = next(lines, None)
-        bom = BOM if first and first.startswith(BOM) else ""
-        records = self._records(chain([first.removeprefix(bom)], lines) if first else lines)
-        seen = dict[str, None]()
-        for number, rows in enumerate(by_size(records, _size, CHUNK)):
-            head = ""
-            if number == 0:
-                names, end = list(rows[0].values), rows[0].end
-                self._check_columns(names)
-                header = self._line({name: name for name in names if self._is_kept(name)})
-                head = bom + (header + end if self.has_header else "")
-            seen |= dict.fromkeys(name for row in rows for name in row.values)
-            yield Chunk(
-                number,
-                {column: [row.values.get(column) for row in rows] for column in self.columns},
-                self._others(name for row in rows for name in row.values),
-                partial(self._encode, head, rows),
-            )
-        for name in self.keep or ():
-            if seen and name not in seen:
-                raise self._error(missing_column("keep", name, list(seen)))
-
-    def _lines(self) -> Iterator[str]:
         with nullcontext(sys.stdin.buffer) if self.path == STREAM else self._opened() as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    yield line.decode()
-                except UnicodeDecodeError:
-                    raise self._error(
-                        f"line {number}: got another encoding, expected UTF-8. Save it as UTF-8."
-                    ) from None
+            lines = TextLines(file, self.format.encoding, self.where)
+            head, rows = self._records(iter(lines))
+            head = BOM * lines.has_bom + head
+            for number, some in enumerate(by_size(rows, lambda row: 1 + row.size, CHUNK)):
+                yield Chunk(
+                    number,
+                    len(some),
+                    {name: [*chain(*(row.texts[name] for row in some))] for name in self.columns},
+                    {name: [len(row.texts[name]) for row in some] for name in self.columns},
+                    frozenset().union(*(row.others for row in some)),
+                    sum(row.halves for row in some),
+                    partial(_encoded, head * (number == 0), some, self.columns),
+                )
 
     def _opened(self) -> BinaryIO:
         try:
@@ -165,116 +190,153 @@ class Records(Format):
             got = (error.strerror or "an error").lower()
             raise self._error(f"got {got}, expected a file to read.") from None
 
-    def _encode(self, head: str, rows: Sequence[Record], texts: Texts) -> bytes:
-        """The records, one for one; a value that is not there stays away."""
-        lines = [head]
-        for i, row in enumerate(rows):
-            new = {name: values[i] for name, values in texts.items() if name in row.values}
-            kept = {name: v for name, v in (row.values | new).items() if self._is_kept(name)}
-            lines.append(self._line(kept) + row.end)
-        # Half of a UTF-16 pair, which JSON can escape, is no UTF-8: it is escaped again.
-        return "".join(lines).encode(errors="backslashreplace")
-
     @abstractmethod
-    def _records(self, lines: Iterator[str]) -> Iterator[Record]:
-        """The records of these lines."""
+    def _records(self, lines: Iterator[str]) -> tuple[str, Iterator[Row]]:
+        """Return what stands before the records, and the records."""
 
-    @abstractmethod
-    def _line(self, values: dict[str, Any]) -> str:
-        """A record as text, without its line end."""
+
+def _encoded(head: str, rows: Sequence[Row], columns: Sequence[str], texts: Texts) -> bytes:
+    """The records, one for one."""
+    places = {column: iter(texts[column]) for column in columns}
+    lines = [head]
+    for row in rows:
+        new = {name: list(islice(places[name], len(row.texts[name]))) for name in columns}
+        lines.append(row.written(new))
+    return "".join(lines).encode()
+
+
+class Line(Row):
+    """A document a line."""
+
+    def __init__(self, line: str) -> None:
+        text = line.rstrip("\r\n")
+        self._end = line[len(text) :]
+        self.texts, self.others, self.size = {TEXT: [text]}, set(), len(text)
+
+    def written(self, texts: Mapping[str, Sequence[str | None]]) -> str:
+        """Return the line."""
+        return f"{texts[TEXT][0]}{self._end}"
 
 
 class Lines(Records):
     """A document a line."""
 
-    def _records(self, lines: Iterator[str]) -> Iterator[Record]:
+    def _records(self, lines: Iterator[str]) -> tuple[str, Iterator[Row]]:
         if self.columns != (TEXT,):
             raise RaptError(f"column: got {self.columns[0]!r}, expected none with format text.")
-        for line in lines:
-            text = line.rstrip("\r\n")
-            yield Record({TEXT: text}, line[len(text) :])
+        return "", map(Line, lines)
 
-    def _line(self, values: dict[str, Any]) -> str:
-        return str(values[TEXT])
+
+class Fields(Row):
+    """A record of a delimited file."""
+
+    def __init__(self, file: Csv, fields: list[str]) -> None:
+        self._file, self._fields = file, fields
+        self.texts = {name: [fields[place]] for name, place in file.places.items()}
+        self.others, self.size = file.others, sum(map(len, fields))
+
+    def written(self, texts: Mapping[str, Sequence[str | None]]) -> str:
+        """Return the fields that are released, in quotes where they need some."""
+        fields = list(self._fields)
+        for name, place in self._file.places.items():
+            fields[place] = texts[name][0] or ""
+        return self._file.line(fields)
 
 
 class Csv(Records):
-    """Separated by commas, with a header; double quotes enclose fields, also over several lines.
+    """Fields with a delimiter between them; see rapt.data.lines.Delimited."""
 
-    By the standard library, as no reader of pandas or pyarrow tells the line of what is wrong, or
-    refuses a stray quote.
-    """
+    def _records(self, lines: Iterator[str]) -> tuple[str, Iterator[Row]]:
+        self._source = source = Delimited(lines, self.format, self.where)
+        if not source.names:
+            return "", iter(())
+        self._check_columns(source.names, self.keep)
+        self.places = {name: source.names.index(name) for name in self.columns}
+        self._kept = [at for at, name in enumerate(source.names) if self._is_kept(name)]
+        self.others = self._others(source.names)
+        header = source.separator_line + (self.line(source.header) if source.header else "")
+        return header, (Fields(self, row) for _, row in source.records(self.format.skip_rows))
 
-    delimiter = ","
-    has_header = True
-
-    def _records(self, lines: Iterator[str]) -> Iterator[Record]:
-        csv.field_size_limit(sys.maxsize)
-        first = next(lines, "")
-        end = "\r\n" if first.endswith("\r\n") else "\n"
-        reader = csv.reader(chain([first], lines), delimiter=self.delimiter, strict=True)
-        try:
-            names = next(reader, [])
-            self._check_columns(names)
-            for record in reader:
-                if not record and len(names) > 1:
-                    continue  # a blank line is no record, but where an empty value looks like it
-                fields = record or [""]
-                if len(fields) != len(names):
-                    raise self._error(
-                        f"line {reader.line_num}: got {len(fields)} fields, expected {len(names)}, "
-                        "one for each column."
-                    )
-                yield Record(dict(zip(names, fields, strict=True)), end)
-        except csv.Error as error:
-            raise self._error(
-                f"line {reader.line_num}: got broken CSV ({error}), expected a row. See its quotes."
-            ) from None
-
-    def _line(self, values: dict[str, Any]) -> str:
+    def line(self, fields: Sequence[str]) -> str:
+        """Return a record of those of the fields that are released."""
         written = io.StringIO(newline="")
         # Quotes whatever holds a character of its line end, so both of them; then takes it off.
-        writer = csv.writer(written, delimiter=self.delimiter, lineterminator="\r\n")
-        writer.writerow(values.values())
-        return written.getvalue().removesuffix("\r\n")
+        writer = csv.writer(written, delimiter=self._source.delimiter, lineterminator="\r\n")
+        writer.writerow([fields[at] for at in self._kept])
+        return written.getvalue().removesuffix("\r\n") + self._source.end
 
 
-class Tsv(Csv):
-    """The same, separated by tabs."""
+class JsonObject(Row):
+    """An object of JSON, of which all that is not privatized keeps its source text."""
 
-    delimiter = "\t"
+    def __init__(self, file: Jsonl, number: int, line: str, value: dict[str, Any]) -> None:
+        self._line, self._end = line, line[len(line.rstrip("\r\n")) :] or "\n"
+        self._members = [span for span in members(line) if file.is_kept(span.name)]
+        self._spans: dict[str, list[tuple[int, int] | None]] = {}
+        self.texts, self.size = {}, sum(len(str(inner)) for inner in value.values())
+        self.others = {span.name for span in self._members} - {*file.columns}
+        for name in file.columns:
+            mine = [span for span in self._members if span.name == name]
+            try:
+                spans = [place for span in mine for place in text_spans(line, span)] or [None]
+            except NoText as problem:
+                raise file.no_text(name, problem, number) from None
+            self._spans[name] = spans
+            self.texts[name] = [self._text(place) for place in spans]
+            self.others |= {f"{name}.{kept}" for kept in kept_members(value.get(name))}
+
+    def _text(self, place: tuple[int, int] | None) -> str | None:
+        if place is None:
+            return None
+        text, halves = without_halves(json.loads(self._line[slice(*place)]))
+        self.halves += halves
+        return text
+
+    def written(self, texts: Mapping[str, Sequence[str | None]]) -> str:
+        """Return the members that are released."""
+        new = sorted(
+            (place, text)
+            for name, places in self._spans.items()
+            for place, text in zip(places, texts[name], strict=True)
+            if place
+        )
+        return f"{{{', '.join(self._with(new, span) for span in self._members)}}}{self._end}"
+
+    def _with(self, new: list[tuple[tuple[int, int], str | None]], span: Span) -> str:
+        parts, at = [], span.key
+        for (start, end), text in new:
+            if span.start <= start < span.end:
+                parts += [self._line[at:start], json.dumps(text, ensure_ascii=False)]
+                at = end
+        return "".join(parts) + self._line[at : span.end]
 
 
 class Jsonl(Records):
-    """A JSON object a line."""
+    """A JSON object a line, which may lack members that others have."""
 
-    has_fixed_columns = False
+    def _records(self, lines: Iterator[str]) -> tuple[str, Iterator[Row]]:
+        return "", self._objects(lines)
 
-    def _records(self, lines: Iterator[str]) -> Iterator[Record]:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                values = json.loads(line)
-            except (ValueError, RecursionError):  # whose messages may quote the line
-                raise self._error(
-                    f"line {number}: got what is not JSON, expected an object on each line."
-                ) from None
-            if not isinstance(values, dict):
-                raise self._error(f"line {number}: got no JSON object, expected one on each line.")
-            for column in self.columns:
-                if not isinstance(values.get(column), str | None):
-                    raise self._error(
-                        f"line {number}: got a {type(values[column]).__name__} in column "
-                        f"{column!r}, expected text or null."
-                    )
-            yield Record(values, "\r\n" if line.endswith("\r\n") else "\n")
+    def _objects(self, lines: Iterator[str]) -> Iterator[Row]:
+        names = dict[str, None]()
+        for number, line, value in objects(lines, self.where):
+            if not names and not self.is_file:  # whose end comes too late
+                self._check_columns(list(value), keep=())
+            names |= dict.fromkeys(value)
+            yield JsonObject(self, number, line, value)
+        if names:
+            self._check_columns(list(names), self.keep)
 
-    def _line(self, values: dict[str, Any]) -> str:
-        return json.dumps(values, ensure_ascii=False)
+    def is_kept(self, name: str) -> bool:
+        """Whether a member is released."""
+        return self._is_kept(name)
+
+    def no_text(self, column: str, problem: NoText, line: int) -> RaptError:
+        """Make the error of a value without texts."""
+        return self._no_text(column, problem, line)
 
 
-class Parquet(Format):
+class Parquet(TextFile):
     """Parquet: every column keeps its type; the file's own metadata is left behind."""
 
     def chunks(self) -> Iterator[Chunk]:
@@ -286,23 +348,42 @@ class Parquet(Format):
         try:
             with pq.ParquetFile(self.path, pre_buffer=False) as file:
                 schema = file.schema_arrow
-                self._check_columns(schema.names)
+                self._check_columns(schema.names, self.keep)
                 for name in self.columns:
-                    if not _is_text(schema.field(name).type):
-                        kind = schema.field(name).type
-                        raise self._error(f"got {kind} in column {name!r}, expected text.")
+                    kind = schema.field(name).type
+                    if not _holds_texts(kind):
+                        raise self._no_text(name, NoText(str(kind)))
                 names = [name for name in schema.names if self._is_kept(name)]
-                bare = pa.schema([_without_metadata(schema.field(name)) for name in names])
+                bare = pa.schema([_bare(schema.field(n), n in self.columns) for n in names])
                 batches = file.iter_batches(ROWS, columns=names)
                 groups = by_size(batches, lambda batch: 1 + batch.nbytes, CHUNK)
-                for number, group in enumerate(groups):
-                    table = pa.Table.from_batches(group).cast(bare)
-                    texts = {name: table[name].to_pylist() for name in self.columns}
-                    yield Chunk(number, texts, self._others(names), partial(_encode, table))
+                # A part file may have no rows, as Spark writes them.
+                for number, group in enumerate(groups if file.metadata.num_rows else [[]]):
+                    table = pa.Table.from_batches(group, pa.schema(map(schema.field, names)))
+                    yield self._chunk(number, table.cast(bare))
         except UnicodeDecodeError:
             raise self._error("got text that is not UTF-8, expected UTF-8.") from None
         except (pa.ArrowException, OSError):
             raise self._error("got another format or a broken file, expected Parquet.") from None
+
+    def _chunk(self, number: int, table: pa.Table) -> Chunk:
+        values = {name: table[name].to_pylist() for name in self.columns}
+        texts, others = dict[str, list[list[str | None]]](), self._others(table.column_names)
+        for name, of_rows in values.items():
+            try:
+                texts[name] = [texts_of(value) for value in of_rows]
+            except NoText as problem:
+                raise self._no_text(name, problem) from None
+            others |= {f"{name}.{kept}" for value in of_rows for kept in kept_members(value)}
+        return Chunk(
+            number,
+            len(table),
+            {name: [*chain(*of_rows)] for name, of_rows in texts.items()},
+            {name: [*map(len, of_rows)] for name, of_rows in texts.items()},
+            frozenset(others),
+            0,  # Parquet is UTF-8, which has no halves of surrogate pairs
+            partial(_encode, table, values),
+        )
 
     def join(self, parts: Iterable[Path], out: Path) -> None:
         """Write the rows of all parts in larger row groups."""
@@ -314,10 +395,10 @@ class Parquet(Format):
                 writer.write_table(pa.concat_tables(group))
 
 
-FORMATS: dict[str, type[Format]] = {
+FORMATS: dict[str, type[TextFile]] = {
     "text": Lines,
     "csv": Csv,
-    "tsv": Tsv,
+    "tsv": Csv,
     "jsonl": Jsonl,
     "parquet": Parquet,
 }
@@ -345,39 +426,64 @@ def format_name(path: Path, out: Path, given: str | None) -> str:
     return name
 
 
-def _size(row: Record) -> int:
-    return 1 + sum(len(str(value)) for value in row.values.values())
-
-
-def _encode(table: pa.Table, texts: Texts) -> bytes:
+def _encode(table: pa.Table, values: Mapping[str, list[Any]], texts: Texts) -> bytes:
     """The rows of a table with other texts, as a Parquet file of their own."""
-    for name, values in texts.items():
-        at = table.schema.get_field_index(name)
-        field = table.schema.field(at)
-        kind = field.type if _is_plain(field.type) else pa.string()
-        table = table.set_column(at, field.with_type(kind), pa.array(values, kind))
+    for name, new in texts.items():
+        at, field = table.schema.get_field_index(name), table.schema.field(name)
+        places = iter(new)
+        rows = [with_texts(value, places) for value in values[name]]
+        table = table.set_column(at, field, pa.array(rows, field.type))
     written = io.BytesIO()
     pq.write_table(table, written, compression="zstd")
     return written.getvalue()
 
 
-def _is_plain(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)
-
-
-def _is_text(kind: pa.DataType) -> bool:
+def _holds_texts(kind: pa.DataType) -> bool:
+    """Whether a type is of texts, of lists of them, or of chats."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    return _is_plain(kind) or pa.types.is_string_view(kind)
+    if _is_list(kind):
+        inner = kind.value_type
+        if pa.types.is_struct(inner):
+            fields = [field for field in inner if field.name in CONTENT]
+            return bool(fields) and all(_holds_texts(field.type) for field in fields)
+        return _holds_texts(inner)
+    return pa.types.is_null(kind) or any(
+        test(kind)
+        for test in (
+            pa.types.is_string,
+            pa.types.is_large_string,
+            pa.types.is_string_view,
+            pa.types.is_binary,
+            pa.types.is_large_binary,
+            pa.types.is_binary_view,
+        )
+    )
 
 
-def _without_metadata(field: pa.Field) -> pa.Field:
-    """A field without what a writer may have noted at it and its children."""
-    kind = field.type
+def _is_list(kind: pa.DataType) -> bool:
+    return (
+        pa.types.is_list(kind)
+        or pa.types.is_large_list(kind)
+        or pa.types.is_list_view(kind)
+        or pa.types.is_large_list_view(kind)
+    )
+
+
+def _bare(field: pa.Field, is_text: bool = False) -> pa.Field:
+    """A field without what a writer may have noted at it and its children.
+
+    Views become what they view. A dictionary of text becomes text, as new texts are not in it.
+    """
+    kind = field.type.value_type if is_text and pa.types.is_dictionary(field.type) else field.type
     if pa.types.is_struct(kind):
-        kind = pa.struct([_without_metadata(child) for child in kind])
-    elif pa.types.is_large_list(kind):
-        kind = pa.large_list(_without_metadata(kind.value_field))
-    elif pa.types.is_list(kind):
-        kind = pa.list_(_without_metadata(kind.value_field))
+        kind = pa.struct([_bare(child) for child in kind])
+    elif pa.types.is_large_list(kind) or pa.types.is_large_list_view(kind):
+        kind = pa.large_list(_bare(kind.value_field))
+    elif _is_list(kind):
+        kind = pa.list_(_bare(kind.value_field))
+    elif pa.types.is_string_view(kind):
+        kind = pa.string()
+    elif pa.types.is_binary_view(kind):
+        kind = pa.binary()
     return pa.field(field.name, kind, field.nullable)

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -19,8 +19,10 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
 from rapt import __version__
+from rapt.data.config import SUFFIXES, Format
+from rapt.data.read import TEXT
 from rapt.privacy.statement import plain_words
-from rapt.release.formats import STREAM, SUFFIXES, Chunk, Format
+from rapt.release.formats import FORMATS, STREAM, Chunk, TextFile
 from rapt.release.ledger import Account, OverBudget
 from rapt.release.parts import PRIVATE, Parts, beside
 from rapt.release.statement import Counts, statement
@@ -69,8 +71,8 @@ class Job:
 
     path: Path
     out: Path
-    format: type[Format]
-    columns: tuple[str, ...]
+    format: Format
+    columns: tuple[str, ...] = (TEXT,)
     keep: tuple[str, ...] | None = ()
     map: Path | None = None
     overwrite: bool = False
@@ -116,8 +118,9 @@ class Job:
         self._check_overwriting()
         if self.is_folder:
             for name in self.names:
-                if not any(self._source(name).chunks()):
-                    raise RaptError(f"{self.path / name}: got no rows, expected one or more.")
+                next(self._source(name).chunks())
+            if not self._documents():
+                raise RaptError(f"{self.path}: got no rows in its files, expected one or more.")
 
     def _check_overwriting(self) -> None:
         places = [] if self.out == STREAM or self._is_moved() else [self.out]
@@ -235,7 +238,7 @@ class Job:
             return sum(pq.read_metadata(self.path / name).num_rows for name in self.names)
         return self._read(self._source(self.path.name))
 
-    def _read(self, source: Format) -> int | None:
+    def _read(self, source: TextFile) -> int | None:
         """Read a file to its end before its first word is privatized.
 
         So an error in its last line does not show up after hours.
@@ -243,8 +246,12 @@ class Job:
         if not source.is_file:
             return None
         documents = sum(chunk.size for chunk in source.chunks())
-        _check_rows(source, documents)
+        self._check_rows(source, documents)
         return documents
+
+    def _check_rows(self, source: TextFile, documents: int) -> None:
+        if not (documents or self.is_folder):  # one of many files may have no rows
+            raise RaptError(f"{source.where}: got no rows, expected one or more.")
 
     def _release(self, name: str, privatizer: TextPrivatizer, progress: Progress) -> Counts:
         """Privatize a file in parts, write its digest and counts, then join the parts."""
@@ -259,7 +266,7 @@ class Job:
                     parts.add(chunk.number, *made)
                 documents += chunk.size
                 progress(chunk.size, is_done)
-            _check_rows(source, documents)
+            self._check_rows(source, documents)
             if self._sha256(name) != digest:
                 raise RaptError(
                     f"{source.where}: got changes while it was read, expected none. Try again."
@@ -287,7 +294,7 @@ class Job:
                 sys.stdout.buffer.flush()
                 total.update(counts)
                 progress(chunk.size, False)
-        _check_rows(source, total.documents)
+        self._check_rows(source, total.documents)
         sys.stderr.write(plain_words(statement(privatizer, self.columns, total)))
         return total
 
@@ -303,10 +310,11 @@ class Job:
             for column, texts in chunk.texts.items()
         }
         spent = account.spent
-        counts = Counts(others=set(chunk.others), again=spent.again)
+        counts = Counts(others=set(chunk.others), again=spent.again, halves=chunk.halves)
         counts.nats, counts.times = spent.most, spent.times
-        for document in zip(*released.values(), strict=True):
-            counts.add(document)
+        documents = [*chunk.documents(released)]
+        for document in documents:
+            counts.add([text for _, texts in document for text in texts])
         new = {
             column: [
                 None if before is None else joined(after, privatizer.keep_spacing)
@@ -314,7 +322,7 @@ class Job:
             ]
             for column, texts in released.items()
         }
-        map = _map_lines(released, start) if self.map else ""
+        map = _map_lines(documents, start) if self.map else ""
         return chunk.encode(new), map.encode(), counts
 
     def _settings(self, privatizer: TextPrivatizer) -> dict[str, object]:
@@ -325,7 +333,7 @@ class Job:
         return asdict(privatizer) | {
             "budget": None,  # a larger one lets a begun release go on
             "table": privatizer.privatizer.table.sha256,
-            "format": self.format.__name__,
+            "format": self.format.model_dump(),
             "columns": self.columns,
             "kept columns": None if self.keep is None else list(self.keep),
             "keep_map": self.map and str(self.map.resolve()),
@@ -346,9 +354,9 @@ class Job:
     def _done(self, name: str) -> Done:
         return DONE.validate_json(self._note(name).read_bytes())
 
-    def _source(self, name: str) -> Format:
+    def _source(self, name: str) -> TextFile:
         path = self.path / name if self.is_folder else self.path
-        return self.format(path, self.columns, self.keep)
+        return FORMATS[self.format.type](path, self.columns, self.keep, self.format)
 
     def _sha256(self, name: str) -> str | None:
         source = self._source(name)
@@ -385,11 +393,6 @@ def _removed_if_refused(parts: Parts) -> Iterator[None]:
         raise
 
 
-def _check_rows(source: Format, documents: int) -> None:
-    if not documents:
-        raise RaptError(f"{source.where}: got no rows, expected one or more.")
-
-
 def _check_parquet(folder: Path, names: Iterable[str]) -> None:
     for name in names:
         path = folder / name
@@ -408,18 +411,15 @@ def write_statement(out: Path, content: dict[str, Any]) -> None:
     write_bytes(beside(out, ".privacy.txt"), [plain_words(content).encode()])
 
 
-def _map_lines(released: Mapping[str, list[list[Word]]], start: int) -> str:
+def _map_lines(documents: Sequence[Sequence[tuple[str, list[list[Word]]]]], start: int) -> str:
     """Return the map that restores the originals: a line of JSON for each changed word."""
     lines = [
-        {
-            "document": document,
-            "column": column,
-            "word": place,
-            "original": word.original,
-            "released": word.released,
-        }
-        for column, texts in released.items()
-        for document, text in enumerate(texts, start)
+        {"document": number, "column": column}
+        | ({"text": at} if len(texts) > 1 else {})
+        | {"word": place, "original": word.original, "released": word.released}
+        for number, document in enumerate(documents, start)
+        for column, texts in document
+        for at, text in enumerate(texts)
         for place, word in enumerate(text)
         if word.original != word.released
     ]

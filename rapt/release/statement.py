@@ -47,6 +47,7 @@ class Counts:
         names: number of proper nouns by what became of them. `kept` counts those that came out as
             they were despite their noise; it is not for the statement.
         others: names of the columns that are released unchanged.
+        halves: halves of surrogate pairs that became U+FFFD; not for the statement.
         again: texts that were in another release before; not for the statement.
         nats: the most that one text has lost over all its releases; not for the statement.
         times: the same in releases like this one; not for the statement.
@@ -59,6 +60,7 @@ class Counts:
     unchanged: int = 0
     names: Counter[str] = field(default_factory=Counter)
     others: set[str] = field(default_factory=set)
+    halves: int = 0
     again: int = 0
     nats: float = 0.0
     times: float = 0.0
@@ -92,6 +94,7 @@ class Counts:
         self.unchanged += other.unchanged
         self.names += other.names
         self.others |= other.others
+        self.halves += other.halves
         self.again += other.again
         self.nats = max(self.nats, other.nats)
         self.times = max(self.times, other.times)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from spacy.tokens import Doc
 
+from rapt.data.nested import EXPECTED, NoText, texts_of, with_texts
 from rapt.privacy import strength
 from rapt.privacy.categories import VERBATIM, Scheme, expanded
 from rapt.privacy.mechanisms import word_mechanism
@@ -177,22 +178,24 @@ class TextPrivatizer:
         """Whether parts of speech decide what becomes of a word."""
         return self.categories is not None or len(self._detectors) > 1
 
-    def __call__(self, texts: Iterable[str | None]) -> list[str | None]:
-        """Privatize texts one for one; null stays null, and a text without words is empty."""
+    def __call__(self, texts: Iterable[Any]) -> list[Any]:
+        """Privatize texts one for one; a missing one stays, and one without words is empty.
+
+        A value may also be a list of texts, or a chat: of each message its content is privatized.
+        """
         if isinstance(texts, str):
             raise RaptError("texts: got one string, expected a list of strings.")
-        texts = list(texts)
-        for at, text in enumerate(texts):
-            if not isinstance(text, str | None):
-                got = "nan" if text != text else type(text).__name__
+        values, raw = list(texts), list[str | None]()
+        for at, value in enumerate(values):
+            try:
+                raw += texts_of(value)
+            except NoText as problem:
                 raise RaptError(
-                    f"texts: got {got} at place {at}, expected a string, or None for a missing one."
-                )
-        released = self.release([text or "" for text in texts])
-        return [
-            None if text is None else joined(after, self.keep_spacing)
-            for text, after in zip(texts, released, strict=True)
-        ]
+                    f"texts: got {problem} at place {at}, expected {EXPECTED}."
+                ) from None
+        released = self.release([text or "" for text in raw])
+        new = (joined(words, self.keep_spacing) for words in released)
+        return [with_texts(value, new) for value in values]
 
     def mapper(self, columns: Sequence[str] = ("text",)) -> Mapper:
         """Return a function for `datasets.Dataset.map(…, batched=True)` that privatizes columns."""

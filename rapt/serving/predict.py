@@ -145,15 +145,17 @@ def _echo_written(sent: Text, received: str, text: str, json: bool, show: bool) 
 
 def _texts(given: str) -> list[str]:
     """Return the given texts: a text itself, or the lines of a file."""
-    from rapt.release.formats import STREAM, SUFFIXES, TEXT, Lines
+    from rapt.data.config import SUFFIXES
+    from rapt.data.read import TEXT
+    from rapt.release.formats import STREAM, Lines
 
     texts = [given]
     if given == str(STREAM) or os.path.isfile(given):
-        lines = Lines(Path(given), (TEXT,))
+        lines = Lines(Path(given))
         texts = [text or "" for chunk in lines.chunks() for text in chunk.texts[TEXT]]
         if not texts:
             raise RaptError(f"{lines.where}: got no lines, expected one or more.")
-    elif Path(given).suffix in SUFFIXES and not any(c.isspace() for c in given):
+    elif Path(given).suffix.lower() in SUFFIXES and not any(c.isspace() for c in given):
         raise RaptError(f"{given}: got no such file, expected a file of texts.")
     try:
         "".join(texts).encode()

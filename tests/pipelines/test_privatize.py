@@ -21,7 +21,7 @@ from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
 
 from pipelines import privatize
 from rapt import cli
-from rapt.release.formats import Parquet
+from rapt.data.config import Format
 from rapt.release.job import Job
 from rapt.release.text import TextPrivatizer
 from rapt.text.table import EmbeddingTable
@@ -90,7 +90,7 @@ def work(tmp_path: Path, prefect_home: Path, table: EmbeddingTable) -> Work:
 
 def one_process(work: Work, out: str = "one") -> dict[str, bytes]:
     folder = work.root / out
-    job = Job(work.root / "in", folder, Parquet, ("text",))
+    job = Job(work.root / "in", folder, Format(type="parquet"), ("text",))
     job.check()
     job.run(TextPrivatizer(table=work.table.folder, eta=1, insecure_seed=3))
     return content(folder)
@@ -169,7 +169,7 @@ def test_an_error_that_quotes_the_text_is_named_without_it(
     tmp_path: Path, server: str, table: EmbeddingTable, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a.parquet").touch()
-    failing = Failing(tmp_path, tmp_path / "out", Parquet, ("text",))
+    failing = Failing(tmp_path, tmp_path / "out", Format(type="parquet"), ("text",))
     privatizer = TextPrivatizer(table=table.folder, eta=1)
     with pytest.raises(RaptError, match="got 1 of 1 files that failed"):
         privatize.release(failing, privatizer, privatize.task_runner(1, None))

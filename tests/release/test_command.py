@@ -223,7 +223,10 @@ def test_outside_a_project_the_table_is_the_user_s(
 
 def test_a_stream_that_ends_early_leaves_no_release(rapt: Rapt) -> None:
     done = rapt("-", "out.txt", "--eta", "1", stdin=b"fine\nZanzibar \xff\n")
-    assert done.error == "stdin: line 2: got another encoding, expected UTF-8. Save it as UTF-8."
+    assert done.error == (
+        "stdin: line 2: got another encoding, expected UTF-8. Save it as UTF-8, or set encoding as "
+        "'cp1252' (--encoding, or encoding in the task's format)."
+    )
     assert not Path("out.txt").exists()
     assert rapt("-", "out.txt", "--eta", "1", stdin=b"fine\nBob\n").error == ""
     assert len(Path("out.txt").read_text().splitlines()) == 2

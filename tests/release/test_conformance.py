@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from spacy.language import Language
 
+from rapt.data.config import Format
 from rapt.privacy.mechanisms import MECHANISMS, WordMechanism
 from rapt.release.command import prepared, summary
 from rapt.release.formats import FORMATS
@@ -182,17 +183,43 @@ def test_names_become_placeholders(
         TextPrivatizer(names="placeholders", **options)
 
 
-@pytest.mark.parametrize("value", [b"text", 7, ["text"], float("nan"), np.float64("nan"), {}])
+@pytest.mark.parametrize("value", [b"\xff", 7, [7], {}, {"content": "text"}, [{"role": "user"}]])
 def test_what_is_no_text_is_one_line(make: Callable[..., TextPrivatizer], value: object) -> None:
     mapper = make(eta=1.0).mapper()
-    with pytest.raises(RaptError, match=r"^texts: got \w+ at place 1, expected a string, or None"):
+    with pytest.raises(RaptError, match=r"^texts: got .+ at place 1, expected text, null, a list"):
         mapper({"text": ["one", value]})
 
 
+def test_a_column_may_hold_lists_chats_bytes_and_nothing(
+    make: Callable[..., TextPrivatizer],
+) -> None:
+    part = {"type": "text", "text": "Paris"}
+    chat = [{"role": "user", "content": "Bob"}, {"role": "assistant", "content": [part]}]
+    values = [
+        "Bob",
+        None,
+        float("nan"),
+        ["Bob", None, "Paris"],
+        chat,
+        b"Bob",
+        np.array(["Bob"]),
+        [],
+    ]
+    released = make(eta=0.1, insecure_seed=1).mapper(["x"])({"x": values, "id": [1]})
+    assert released["id"] == [1]
+    text, none, nan, texts, (user, assistant), raw, array, empty = released["x"]
+    assert none is None and nan != nan and empty == []
+    assert (user["role"], assistant["role"]) == ("user", "assistant")
+    assert assistant["content"][0]["type"] == "text"
+    new = [text, texts[0], texts[2], user["content"], assistant["content"][0]["text"], *array]
+    assert len(texts) == 3 and texts[1] is None and isinstance(raw, bytes)
+    assert all(isinstance(one, str) and one not in ("Bob", "Paris", "") for one in new)
+
+
 def test_a_column_to_keep_must_be_there(tmp_path: Path) -> None:
-    for format in ("csv", "tsv", "jsonl", "parquet"):
-        path = tmp_path / f"in.{format}"
-        write(path, format)
-        reader = FORMATS[format](path, ("text",), ("star",))
+    for name in ("csv", "tsv", "jsonl", "parquet"):
+        path, format = tmp_path / f"in.{name}", Format.model_validate({"type": name})
+        write(path, name)
+        reader = FORMATS[name](path, ("text",), ("star",), format)
         with pytest.raises(RaptError, match=r"keep: got 'star', expected one of .*'stars'"):
             list(reader.chunks())

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from rapt.data.config import Format
 from rapt.release import formats
-from rapt.release.formats import STREAM, Csv, Lines
+from rapt.release.formats import STREAM
 from rapt.release.job import Job
 from rapt.release.parts import Parts
 from rapt.release.text import TextPrivatizer
@@ -42,7 +43,7 @@ def rows(count: int) -> str:
 def given(count: int = 20, **options: object) -> Job:
     Path("in.csv").write_text(rows(count))
     options = {"keep": None} | options
-    made = Job(Path("in.csv"), Path("out.csv"), Csv, ("text",), **options)  # type: ignore[arg-type]
+    made = Job(Path("in.csv"), Path("out.csv"), Format(type="csv"), ("text",), **options)  # type: ignore[arg-type]
     made.check()
     return made
 
@@ -262,7 +263,7 @@ def test_an_old_release_is_not_taken_for_the_new_one(
 def test_a_file_is_not_privatized_onto_itself(out: str) -> None:
     Path("link").symlink_to("in.csv")
     Path("in.csv").write_text(rows(3))
-    job = Job(Path("in.csv"), Path(out), Csv, ("text",), None, overwrite=True)
+    job = Job(Path("in.csv"), Path(out), Format(type="csv"), ("text",), None, overwrite=True)
     with pytest.raises(RaptError, match="one file twice"):
         job.check()
     with pytest.raises(RaptError, match="one file twice"):
@@ -274,7 +275,7 @@ def test_a_file_is_not_privatized_onto_itself(out: str) -> None:
 def test_an_empty_file_is_refused_and_leaves_nothing(content: str, pct2t: TextPrivatizer) -> None:
     Path("in.csv").write_text(content)
     with pytest.raises(RaptError, match=r"^in.csv: "):
-        Job(Path("in.csv"), Path("out.csv"), Csv, ("text",)).run(pct2t)
+        Job(Path("in.csv"), Path("out.csv"), Format(type="csv"), ("text",)).run(pct2t)
     assert left() == {"in.csv"}
 
 
@@ -289,7 +290,7 @@ def test_a_bad_last_line_shows_before_any_word_is_privatized(pct2t: TextPrivatiz
 
 def test_a_missing_file_is_one_line() -> None:
     with pytest.raises(RaptError, match=r"^in.txt: got no such file"):
-        Job(Path("in.txt"), STREAM, Lines, ("text",)).check()
+        Job(Path("in.txt"), STREAM, Format(type="text"), ("text",)).check()
 
 
 PROGRAM = """

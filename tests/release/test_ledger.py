@@ -17,9 +17,9 @@ import pytest
 import spacy
 from datasets import Dataset
 
+from rapt.data.config import Format
 from rapt.release import formats
 from rapt.release import ledger as module
-from rapt.release.formats import FORMATS
 from rapt.release.job import Job
 from rapt.release.ledger import Ledger, OverBudget, checked
 from rapt.release.parts import Parts
@@ -330,7 +330,7 @@ def test_every_spelling_of_a_text_has_its_account(
 def job(tmp_path: Path) -> Job:
     path = tmp_path / "in.txt"
     path.write_text(f"{SECRET}\n\nvery slow\n")
-    return Job(path, tmp_path / "out.txt", FORMATS["text"], ("text",))
+    return Job(path, tmp_path / "out.txt", Format(type="text"), ("text",))
 
 
 def test_a_release_counts_its_texts_and_the_statement_says_nothing_of_it(

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from rapt.release.formats import FORMATS
+from rapt.data.config import Format
 from rapt.release.job import Job
 from rapt.release.ledger import Ledger
 from rapt.release.preview import shown
@@ -15,7 +15,7 @@ from tests.release.conftest import FOUR
 def job(tmp_path: Path) -> Job:
     path = tmp_path / "in.txt"
     path.write_text("Bob met Alice at 7, very slow and very unbelievabubble.\n" * 2)
-    return Job(path, tmp_path / "out.txt", FORMATS["text"], ("text",))
+    return Job(path, tmp_path / "out.txt", Format(type="text"), ("text",))
 
 
 def test_it_counts_what_would_stay_and_writes_nothing(
