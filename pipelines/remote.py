@@ -13,6 +13,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
@@ -269,7 +270,7 @@ def refuse_tracked_text(root: Path, experiment: params.Params) -> None:
     """See that git tracks no task's own files, as the workers fetch what it tracks."""
     for name, task in experiment.tasks.items():
         if isinstance(task.source, FilesSource):
-            for given in task.source.files.values():
+            for given in chain.from_iterable(map(task.source.parts, task.source.files)):
                 path = (root / given).resolve()
                 if path.is_relative_to(root) and git(root, "ls-files", "--", f":(literal){path}"):
                     raise RaptError(

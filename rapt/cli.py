@@ -214,6 +214,17 @@ def init(
     attributes: Annotated[
         list[str] | None, typer.Option("--attribute", help="A private attribute's column.")
     ] = None,
+    authors: Annotated[
+        list[str] | None,
+        typer.Option(help="Column that tells authors apart: none is in both splits. Repeatable."),
+    ] = None,
+    min_class: Annotated[
+        int, typer.Option(help="Classes with fewer training rows are left out.", min=0)
+    ] = 0,
+    label_case: Annotated[
+        str | None,
+        typer.Option(help="Of classes that differ in it alone: fold makes one of them, or keep."),
+    ] = None,
     header: Header = True,
     delimiter: Delimiter = None,
     encoding: Encoding = None,

@@ -51,10 +51,11 @@ def texts_in(column: str, name: str, low: int, high: int) -> list[Rule]:
     """Expect texts in a column, none missing or empty, each of `low` to `high` characters."""
     blank = gxe.ExpectColumnValuesToMatchRegex(column=column, regex=r"\S")
     long = gxe.ExpectColumnValueLengthsToBeBetween(column=column, min_value=low, max_value=high)
+    keys = " (gate.min_characters, gate.max_characters; a task's cut_words cuts texts)"
     return [
         there(column, name),
         Rule(f"{name} are not empty", "not only white space", blank),
-        Rule(f"{name} have the right length", f"{low} to {high} characters", long),
+        Rule(f"{name} have the right length", f"{low} to {high} characters{keys}", long),
     ]
 
 

@@ -39,7 +39,7 @@ def _rules(task: Task, gate: Gate, split: str) -> list[Rule]:
     length = gate.min_characters, gate.max_characters
     enough = gxe.ExpectTableRowCountToBeBetween(min_value=gate.min_rows)
     unique = gxe.ExpectColumnValuesToBeUnique(column="example_id")
-    rules = [Rule("enough rows", f"at least {gate.min_rows}", enough)]
+    rules = [Rule("enough rows", f"at least {gate.min_rows} (gate.min_rows)", enough)]
     rules += [Rule("example ids are unique", "each once", unique)]
     rules += texts_in("text", "texts", *length)
     rules += texts_in("text_pair", "second texts", *length) if task.text_pair else []
@@ -50,7 +50,8 @@ def _rules(task: Task, gate: Gate, split: str) -> list[Rule]:
         last = len(task.label.names) - 1
         rules += in_set("label", "labels", range(last + 1), f"0 to {last}")
     for name, attribute in (task.attributes or {}).items():
-        rules += _attribute_rules(f"attribute_{name}", f"{name} values", attribute)
+        of_values = _attribute_rules(f"attribute_{name}", f"{name} values", attribute)
+        rules += of_values[1:] if task.label else of_values  # a labelled row may have no value
     if task.choices:
         rules.append(there("choices", "choices"))
     if task.entities:

@@ -6,6 +6,7 @@ from functools import cache
 from rapt import params, paths
 from rapt.attacks.base import Inference, Release
 from rapt.attacks.scores import attribute_scores, intervals, majority, successes
+from rapt.data.attributes import with_values
 from rapt.grid import released
 from rapt.privacy import seeded
 from rapt.privacy.privatizer import Privatizer
@@ -28,9 +29,11 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     cell = cells.Cell("infer", f"{attack}-{task}-{name}", factors)
     table = EmbeddingTable(paths.table(embedding))
     tagged = {s: files.read_parquet(paths.tagged(task) / f"{s}.parquet") for s in ("train", "test")}
+    names = list(p.tasks[task].attributes or {})
+    valued = {split: with_values(rows, names) for split, rows in tagged.items()}
+    tagged = {split: rows.take(valued[split]) for split, rows in tagged.items()}
     known, truth = (
-        {name: rows[f"attribute_{name}"].to_pylist() for name in p.tasks[task].attributes or {}}
-        for rows in tagged.values()
+        {name: rows[f"attribute_{name}"].to_pylist() for name in names} for rows in tagged.values()
     )
     columns = tagged["test"].column_names
     authors = tagged["test"]["author"].to_numpy() if "author" in columns else None
@@ -52,7 +55,8 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     scores = []
     for k in bar(range(p.seeds), attack, p.seeds):
         own, victims = (
-            Release.read(paths.seed(release, k) / f"{split}.parquet") for split in tagged
+            Release.read(paths.seed(release, k) / f"{split}.parquet").only(rows)
+            for split, rows in valued.items()
         )
         guesses = how.guesses(table, replace(own, anew=anew), known, victims, p.seed + k)
         scores.append(attribute_scores(truth, guesses, authors))

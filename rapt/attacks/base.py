@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -133,6 +133,16 @@ class Release:
         """Collect what a privatizer has released."""
         words, vectors = zip(*texts, strict=True)
         return cls(words, None if vectors[0] is None else np.concatenate(vectors))
+
+    def only(self, rows: Iterable[int]) -> Release:
+        """Return the release of some of the texts."""
+        rows = list(rows)
+        words, vectors = [self.words[row] for row in rows], None
+        if self.vectors is not None:
+            ends = np.cumsum([len(text) for text in self.words])
+            parts = np.split(self.vectors, ends[:-1])
+            vectors = np.concatenate([parts[row] for row in rows])
+        return replace(self, words=words, vectors=vectors, noise=None)
 
     def seen(self, table: EmbeddingTable) -> tuple[Vectors, NDArray[np.int64]]:
         """Return vectors (k, d), and for each of the n words the row of its vector, (n,)."""

@@ -95,9 +95,8 @@ def _counted(
     Raises:
         RaptError: the file is not what it should be, or has no word.
     """
-    from rapt.data.read import TEXT
+    from rapt.data.read import TEXT, file_format
     from rapt.privacy.replacement import counted
-    from rapt.release.command import file_format
     from rapt.release.formats import STREAM, format_name
     from rapt.release.job import FOLDER, Job
     from rapt.release.text import tagged_pieces

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from rapt import models, params, paths
@@ -31,8 +32,14 @@ def check() -> params.Params:
     return p
 
 
-def prepared(name: str, p: params.Params) -> Prepared:
-    """Prepare a task's examples and check that each split has the rows that the gate requires.
+def prepared(name: str, p: params.Params, least_class: int = 2) -> Prepared:
+    """Prepare a task's examples, and check that there are enough of each split and of each class.
+
+    Args:
+        name: the task's.
+        p: params.yaml.
+        least_class: training rows that each class needs if the task is tuned on; cross-validation
+            needs two.
 
     Raises:
         RaptError: one line, which never contains text of the data.
@@ -43,6 +50,17 @@ def prepared(name: str, p: params.Params) -> Prepared:
             raise RaptError(
                 f"gate.min_rows: got {count} rows of tasks.{name} to {split}, expected at least "
                 f"{p.gate.min_rows}. Add rows, or lower it in params.yaml."
+            )
+    task = p.tasks[name]
+    if task.label and task.kind == "classify" and name in p.sweep.train:
+        counts = Counter(found.tables["train"]["label"].to_pylist())
+        rows = {class_: counts[number] for number, class_ in enumerate(task.label.names)}
+        if few := sorted((count, class_) for class_, count in rows.items() if count < least_class):
+            raise RaptError(
+                f"tasks.{name}.label: got {len(few)} classes of fewer than {least_class} training "
+                f"rows ({few[0][1]!r} has {few[0][0]} of {counts.total()}), expected {least_class} "
+                "of each. Leave such classes out (rapt init --min-class N, or exclude), or raise "
+                "rows.train."
             )
     return found
 

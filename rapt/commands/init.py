@@ -2,47 +2,44 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import re
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from textwrap import indent
 from typing import Any
 
 from ruamel.yaml import YAML, YAMLError
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from slugify import slugify
 
 from rapt import params, presets
 from rapt.commands.check import prepared
-from rapt.data import read
-from rapt.data.config import SUFFIXES, Format, Gate
+from rapt.data.config import Gate
+from rapt.data.examples import segments
+from rapt.data.inspection import LABEL, LEAST_OF_A_CLASS, UserTable, find
+from rapt.data.prepare import Prepared, prepare
+from rapt.data.read import missing_column
 from rapt.paths import PARAMS
 from rapt.utils import files
 from rapt.utils.errors import RaptError, not_allowed
 
-# The columns that are read where no others are named.
-TEXT, LABEL = "text", "label"
-# Names of a folder's evaluation split, the most likely first.
-EVALUATIONS = ["test", "validation", "valid", "dev"]
-# A column with more distinct values than this does not hold classes.
-MOST_VALUES = 20
-# Values of an attribute in a smaller share of the rows are left out.
-RARE = 0.01
+TEXT = "text"  # the column that is read where no other is named
 # Share of a single file's rows in the evaluation split.
 TEST_SHARE = 0.2
-# Rows of each split for a first result.
-SAMPLE = 400
+# Rows of each split for a first result: fewer of long texts, more of many classes.
+SAMPLE, SAMPLE_WORDS, SAMPLE_OF_A_CLASS = 400, 40_000, 20
+# Words of a text of which the template's model reads no more, as a word has a token or more.
+READ_WORDS = 128
 # What --full adds to the first result: LoRA, at the template's η.
 FULL = {"tuners: []": "tuners: [lora]", "tune_at: []": "tune_at: [75]"}
 # The preset that replaces an unedited params.yaml, and its task, which the new one replaces.
 TEMPLATE, ITS_TASK = "quick", "movies"
+CASES = ("fold", "keep")
 # The attack on attributes.
 ATTACK = "authorship"
-EXCEL = (".xlsx", ".xls", ".xlsm", ".ods")
 
 
 def task_block(
@@ -53,6 +50,12 @@ def task_block(
     text_pair: str | None = None,
     label: str | None = None,
     attributes: Sequence[str] | None = None,
+    authors: Sequence[str] | None = None,
+    min_class: int = 0,
+    label_case: str | None = None,
+    header: bool = True,
+    delimiter: str | None = None,
+    encoding: str | None = None,
     full: bool = False,
 ) -> str:
     """Inspect a file, or a folder of train and test files, and add it to params.yaml as a task.
@@ -80,9 +83,22 @@ def task_block(
             f"tasks.{name}: got {name!r}, expected lower-case letters, digits and single hyphens. "
             f"Did you mean {valid!r}?"
         )
-    table = _Table(_find(path))
+    if label_case not in (None, *CASES):
+        raise RaptError(not_allowed("--label-case", label_case, CASES))
+    options = {"header": header, "delimiter": delimiter, "encoding": encoding}
+    table = UserTable(find(path), options)
     label = label or (LABEL if LABEL in table.names else None)
-    task = _source(table) + _columns(table, text or TEXT, text_pair, label, attributes or ())
+    columns, said = _columns(
+        table,
+        text,
+        text_pair,
+        label,
+        attributes or (),
+        authors or (),
+        min_class=min_class,
+        label_case=label_case,
+    )
+    task = _source(table) + columns
 
     def made(full: bool, alone: bool) -> tuple[str, params.Params, dict[str, Any]]:
         """Make the new text, its params, and the summary of the task's rows."""
@@ -97,170 +113,136 @@ def task_block(
             return new, params.validate(YAML(typ="safe").load(new))
 
         least = (Gate() if alone else params.load(PARAMS).gate).min_rows
-        test = _test_rows(table, least, full) if table.is_divided else None
-        summary = prepared(name, entered(_rows({"test": test} if test else {}))[1]).summary
-        there = summary["rows"]
-        sample = {} if full else {split: SAMPLE for split, n in there.items() if n > SAMPLE}
+        test = None
+        if table.is_divided or authors:
+            one = entered(_rows({"test": 1}))[1]
+            test = _test_rows(prepare(name, one.tasks[name], one.seed), table.where, least, full)
+        undrawn = entered(_rows({"test": test} if test else {}))[1]
+        found = prepared(name, undrawn, LEAST_OF_A_CLASS)
+        there = found.summary["rows"]
+        most = _sample(found)
+        sample = {} if full else {split: most for split, n in there.items() if n > most}
         if test:
-            sample["test"] = test
-        return *entered(_rows(sample, there["train"])), summary
+            sample["test"] = min(test, sample.get("test", test))
+        return *entered(_rows(sample, there["train"])), found.summary
 
     own = False
     if f"\n  {name}:\n" in content:
         with suppress(RaptError):  # it asks for more rows than there are, and so wrote nothing
             own = any(content == made(before, True)[0] for before in (False, True))
     new, p, summary = made(full, alone=own or preset is not None)
+    prepared(name, p, LEAST_OF_A_CLASS)
     with files.atomic(PARAMS) as scratch:
         scratch.write_text(new, encoding="utf-8")
-    return "\n".join([_changed(name, p, preset, own), *_lines(name, p, summary, full)])
+    return "\n".join([_changed(name, p, preset, own), *_lines(name, p, summary, said, full)])
 
 
-class _Table:
-    """The user's rows, from all files."""
-
-    def __init__(self, paths: dict[str, Path]) -> None:
-        self.paths = paths
-        first = next(iter(paths.values()))
-        data = {split: _bytes(path) for split, path in paths.items()}
-        self.sha256 = {split: hashlib.sha256(d).hexdigest() for split, d in data.items()}
-        self.format = _format(first)
-        self.where = str(first)
-        self.splits = [read.table(data[s], self.format, str(paths[s])) for s in paths]
-        self.names = list(self.splits[0])
-        if self.format.type in read.DELIMITERS and not read.is_header(self.names):
-            raise RaptError(
-                f"{self.where}: got a first line that does not read like column names (not shown: "
-                "it may be text), expected short names. Put them there."
-            )
-        self.rows = len(self.values(self.names[0], "column"))
-        self.is_divided = "all" in paths
-
-    def values(self, column: str, key: str) -> list[str | None]:
-        """Return one column of all files; `key` names the column's role in errors."""
-        return [v for s in self.splits for v in read.strings(s, column, key, self.where)]
-
-    def classes(self, column: str, key: str, *, least: float = 0) -> list[str]:
-        """Return the values of a column of classes in more than a share `least` of the rows."""
-        values = self.values(column, key)
-        counts = Counter(value for value in values if value and not read.is_missing(value))
-        common = [value for value, count in counts.items() if count > least * self.rows]
-        if not 2 <= len(common) <= MOST_VALUES:
-            hint = (
-                "Group them first."
-                if common[2:]
-                else "Add rows with others, or name another column."
-            )
-            raise RaptError(
-                f"{self.where}: {key}: got {len(common)} different values in column {column!r}, "
-                f"expected 2 to {MOST_VALUES}. {hint}"
-            )
-        return sorted(common, key=_by_number)
+def _sample(found: Prepared) -> int:
+    """Return the rows of a split for a first result."""
+    train = found.tables["train"]
+    texts = list(chain.from_iterable(segments(train)))
+    words = sum(len(text.split()) for text in texts) / len(train)
+    classes = len(set(train["label"].to_pylist()))
+    return max(min(SAMPLE, int(SAMPLE_WORDS / words)), SAMPLE_OF_A_CLASS * classes)
 
 
-def _find(path: Path) -> dict[str, Path]:
-    """Return the files of a task: `all`, or a folder's `train` and `test`."""
-    if not path.is_dir():
-        return {"all": path}
-    found = {p.stem: p for p in sorted(path.iterdir()) if p.suffix in SUFFIXES}
-    evaluations = [found[stem] for stem in EVALUATIONS if stem in found]
-    if "train" not in found or not evaluations:
-        raise RaptError(
-            f"{path}: got no train and test files in it, expected train and one of "
-            f"{', '.join(EVALUATIONS)}, ending in {', '.join(SUFFIXES)}. Rename them."
-        )
-    labelled = (p for p in evaluations if not _is_hidden(p))
-    return {"train": found["train"], "test": next(labelled, evaluations[0])}
-
-
-def _is_hidden(path: Path) -> bool:
-    """Whether a split's labels are withheld: -1, as in the test splits of GLUE."""
-    table = _Table({"test": path})
-    return LABEL in table.names and set(table.values(LABEL, "label")) == {"-1"}
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise RaptError(f"{path}: got {error.strerror}, expected a file with rows.") from None
-
-
-def _format(path: Path) -> Format:
-    if path.suffix.lower() in EXCEL:
-        raise RaptError(
-            f"{path}: got a spreadsheet, expected {', '.join(SUFFIXES)}. Save it as CSV (UTF-8)."
-        )
-    if path.suffix.lower() not in SUFFIXES:
-        raise RaptError(not_allowed(str(path), path.suffix, SUFFIXES))
-    kind: Any = SUFFIXES[path.suffix.lower()]
-    return Format(type=kind)
-
-
-def _by_number(value: str) -> tuple[float, str]:
-    try:
-        return float(value), value
-    except ValueError:
-        return float("inf"), value
-
-
-def _name(text: str, where: str) -> str:
-    """Turn a text into a name that params.yaml allows."""
-    name = "-".join(re.findall(r"[a-z0-9]+", text.casefold()))
+def _name(text: str, key: str) -> str:
+    """Turn a text of any script into a name that params.yaml allows."""
+    name = slugify(text)
     if not name:
-        raise RaptError(
-            f"{where}: got nothing to make a name of, expected letters a to z or digits."
-        )
+        raise RaptError(f"{key}: got nothing to make a name of, expected letters or digits.")
     return name
 
 
-def _test_rows(table: _Table, least: int, full: bool) -> int:
-    """Return the number of evaluation rows of a single file."""
-    if table.rows < 2 * least:
+def _test_rows(every: Prepared, where: str, least: int, full: bool) -> int:
+    """Return the number of evaluation rows of rows that are divided here."""
+    rows = sum(every.summary["rows"].values()) + every.summary["dropped"]["not drawn"]
+    if rows < 2 * least:
+        dropped = ", ".join(f"{n} {why}" for why, n in every.summary["dropped"].items() if n)
         raise RaptError(
-            f"gate.min_rows: got {table.rows} rows in {table.where}, expected at least "
-            f"{2 * least}, {least} for each split. Add rows, or lower it in params.yaml."
+            f"gate.min_rows: got {rows} rows in {where}{f' ({dropped})' if dropped else ''}, "
+            f"expected at least {2 * least}, {least} for each split. Add rows, or lower it in "
+            "params.yaml."
         )
-    share = max(least, int(TEST_SHARE * table.rows))
+    share = max(least, int(TEST_SHARE * rows))
     return share if full else min(SAMPLE, share)
 
 
-def _source(table: _Table) -> str:
+def _source(table: UserTable) -> str:
     """Format where the task's rows are: paths relative to the workspace, unless absolute."""
-    paths = {
-        split: path if path.is_absolute() else Path(os.path.relpath(path))
-        for split, path in table.paths.items()
-    }
     lines = ["source:", "  type: files", "  files:"]
-    lines += [f"    {split}: {_quoted(path.as_posix())}" for split, path in paths.items()]
+    for split, parts in table.paths.items():
+        paths = [(p if p.is_absolute() else Path(os.path.relpath(p))).as_posix() for p in parts]
+        lines.append(f"    {split}: {_quoted(paths if paths[1:] else paths[0])}")
     lines += ["  sha256:", *(f"    {split}: {sha256}" for split, sha256 in table.sha256.items())]
-    return "\n".join([*lines, f"format: {{type: {table.format.type}}}\n"])
+    format = table.format.model_dump(exclude_defaults=True)
+    return "\n".join([*lines, f"format: {_quoted(format)}\n"])
 
 
 def _columns(
-    table: _Table,
-    text: str,
+    table: UserTable,
+    text: str | None,
     text_pair: str | None,
     label: str | None,
     attributes: Sequence[str],
-) -> str:
-    """Format the task's columns that differ from the defaults."""
-    for key, column in (("text", text), ("text_pair", text_pair)):
-        if column:
-            table.values(column, key)  # stops where there is no such column
-    lines = [f"text: {_quoted(text)}"] if text != TEXT else []
+    authors: Sequence[str],
+    *,
+    min_class: int,
+    label_case: str | None,
+) -> tuple[str, list[str]]:
+    """Format the task's columns that differ from the defaults, and say what they leave out."""
+    if text is None and TEXT not in table.names:
+        line = missing_column("--text", TEXT, table.names).partition(" Did you mean")[0]
+        raise RaptError(f"{table.where}: {line} Name the column of the texts with --text.")
+    text = text or TEXT
+    texts = table.values(text, "text")  # stops where there is no such column
+    lines, said = [f"text: {_quoted(text)}"] if text != TEXT else [], []
     if text_pair:
+        texts += table.values(text_pair, "text_pair")
         lines.append(f"text_pair: {_quoted(text_pair)}")
+    longer = sum(len((one or "").split()) > READ_WORDS for one in texts)
+    if longer:
+        lines += [
+            "# A text is cut after so many words: the model reads no more.",
+            f"cut_words: {READ_WORDS}",
+        ]
+        said.append(
+            f"{longer} texts are cut after {READ_WORDS} words, as the model reads no more "
+            f"(cut_words)."
+        )
     if label:
+        names, others = table.classes(label, least=min_class, case=label_case)
         lines.append("# Names of the classes, in the order of their numbers.")
-        names = _quoted(table.classes(label, "label"))
-        lines.append(f"label: {{column: {_quoted(label)}, names: {names}}}")
+        folded = ", fold_case: true" if label_case == "fold" else ""
+        lines.append(f"label: {{column: {_quoted(label)}, names: {_quoted(names)}{folded}}}")
+        spaced = sum((v or "") != (v or "").strip() for v in table.values(label, "label"))
+        if spaced:
+            said.append(f"White space around {spaced} labels does not count.")
+        if others:
+            lines += [
+                "# Classes that are left out.",
+                f"exclude: {{{_quoted(label)}: {_quoted(others)}}}",
+            ]
+            said.append(f"{len(others)} classes of fewer than {min_class} rows are left out.")
     if attributes:
-        lines += ["# Rows with another value are dropped and counted.", "attributes:"]
+        what = "An attacker infers" if label else "Rows with another value are dropped and counted:"
+        lines += [f"# {what} these.", "attributes:"]
     for column in attributes:
-        values = _quoted(table.classes(column, "attribute", least=RARE))
-        how = f"{{type: values, column: {_quoted(column)}, values: {values}}}"
-        lines.append(f"  {_name(column, column)}: {how}")
-    return "".join(f"{line}\n" for line in lines)
+        table.values(column, "attribute")
+        targets, left = table.attribute(column)
+        lines.append(f"  {_name(column, '--attribute')}: {_quoted(targets)}")
+        said.append(f"An attacker infers {column}: {left}.")
+    for column in authors:
+        table.values(column, "authors")
+    if authors:
+        lines += ["# None of them is in both splits.", f"authors: {_quoted(list(authors))}"]
+    elif several := table.repeated([text, text_pair or "", label or "", *attributes]):
+        shown = ", ".join(f"{name} ({count} values)" for name, count in several.items())
+        said.append(
+            f"Values repeat in {shown}: if one tells authors apart, add --authors NAME, or the "
+            "evaluation texts are of authors whose other texts are tuned on."
+        )
+    return "".join(f"{line}\n" for line in lines), said
 
 
 def _rows(rows: dict[str, int], there: int = 0) -> str:
@@ -272,7 +254,7 @@ def _rows(rows: dict[str, int], there: int = 0) -> str:
     return f"# {sample if 'train' in rows else 'Of the rows of one file.'}\nrows: {{{drawn}}}\n"
 
 
-def _quoted(value: str | list[str]) -> str:
+def _quoted(value: Any) -> str:
     """Quote, so that every YAML reader keeps strings: "1", "no", "True"."""
     return json.dumps(value, ensure_ascii=False)
 
@@ -294,7 +276,9 @@ def _changed(name: str, p: params.Params, preset: str | None, own: bool) -> str:
     )
 
 
-def _lines(name: str, p: params.Params, summary: dict[str, Any], full: bool) -> list[str]:
+def _lines(
+    name: str, p: params.Params, summary: dict[str, Any], said: list[str], full: bool
+) -> list[str]:
     """Describe what is read, what runs of it, and the next command."""
     task, there = p.tasks[name], summary["rows"]
     taken = ", ".join(
@@ -308,8 +292,11 @@ def _lines(name: str, p: params.Params, summary: dict[str, Any], full: bool) -> 
     tuners = " and ".join([*p.sweep.tuners, *p.sweep.probes])
     tuned = f"; tuned with {tuners}" if task.label else ""
     first = "" if full else "A first result: "
+    if halves := summary.get("halves"):
+        said = [*said, f"{halves} halves of surrogate pairs became U+FFFD."]
     return [
         f"It reads {', '.join(columns)}." + (f" Left out: {dropped}." if dropped else ""),
+        *said,
         f"{first}{taken}{tuned}.",
         *([] if full else ["In full: the same command with --full."]),
         "Next: make repro, or dvc repro. How long it takes: rapt plan.",

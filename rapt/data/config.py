@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     Field,
     FiniteFloat,
     PositiveInt,
+    StringConstraints,
     field_validator,
     model_validator,
 )
@@ -17,6 +18,8 @@ from pydantic import (
 from rapt.param_types import Kind, Name, Protect, Section, Sha256, problem, unique
 
 Column = Annotated[str, Field(description="name of a column")]
+# White space around a value of a column does not count.
+Stripped = Annotated[str, StringConstraints(strip_whitespace=True)]
 
 
 class PackageSource(Section):
@@ -40,7 +43,7 @@ class PackageSource(Section):
 Split = Literal["train", "test", "all"]
 
 
-def _whole(splits: dict[str, str]) -> dict[str, str]:
+def _whole(splits: dict[str, Any]) -> dict[str, Any]:
     if set(splits) not in ({"train", "test"}, {"all"}):
         raise problem(
             f"got {', '.join(splits) or 'nothing'}, expected train and test, or all alone."
@@ -52,12 +55,17 @@ class FilesSource(Section):
     """Local files: `train` and `test`, or one file `all` that is split at random."""
 
     type: Literal["files"]
-    files: Annotated[dict[Split, str], AfterValidator(_whole)] = Field(
-        description="split: path of its file"
-    )
+    files: Annotated[
+        dict[Split, str | Annotated[list[str], Field(min_length=1)]], AfterValidator(_whole)
+    ] = Field(description="split: path of its file, or paths of its parts, in order")
     sha256: dict[Split, Sha256] | None = Field(
-        None, description="split: sha256 of its file; null: not checked"
+        None, description="split: sha256 of its file, or of its parts joined; null: not checked"
     )
+
+    def parts(self, split: str) -> list[str]:
+        """The paths of a split."""
+        paths = self.files[split]  # type: ignore[index]
+        return [paths] if isinstance(paths, str) else paths
 
 
 class HubSource(Section):
@@ -128,14 +136,17 @@ class Format(Section):
 
 
 class Label(Section):
-    """The class to predict."""
+    """The class to predict. White space around a class does not count."""
 
     column: Column
     names: Annotated[
-        list[str],
+        list[Stripped],
         Field(min_length=2, description="of the classes, in the order of their numbers"),
         AfterValidator(unique),
     ]
+    fold_case: bool = Field(
+        False, description="whether classes that differ in upper and lower case alone are one"
+    )
     threshold: float | None = Field(
         None,
         description="of a numeric rating: below is the first class, above the second, equal "
@@ -149,13 +160,15 @@ class Label(Section):
         return self
 
 
+# A task without a label is only attacked: it drops rows without a value. One with a label tunes on
+# them, and the attack leaves them out.
 class Values(Section):
-    """A private attribute with one of these values; rows with other values are dropped."""
+    """A private attribute with one of these values."""
 
     type: Literal["values"]
     column: Column
     values: Annotated[
-        list[str], Field(min_length=2, description="of the attribute"), AfterValidator(unique)
+        list[Stripped], Field(min_length=2, description="of the attribute"), AfterValidator(unique)
     ]
 
 
@@ -164,8 +177,8 @@ class Bins(Section):
 
     type: Literal["bins"]
     column: Column
-    least: FiniteFloat = Field(description="smaller numbers are dropped")
-    most: FiniteFloat = Field(description="larger numbers are dropped")
+    least: FiniteFloat = Field(description="smaller numbers are no value")
+    most: FiniteFloat = Field(description="larger numbers are no value")
     count: Annotated[int, Field(ge=2)] | None = Field(None, description="of bins; or give edges")
     edges: Annotated[list[FiniteFloat], Field(min_length=1)] | None = Field(
         None, description="between the bins, ascending; or give count"
@@ -192,7 +205,7 @@ class MostFrequent(Section):
 
     type: Literal["most-frequent"]
     column: Column
-    count: int = Field(ge=2, description="of values; rows with another are dropped")
+    count: int = Field(ge=2, description="of values; another is no value")
 
 
 Attribute = Annotated[Values | Bins | MostFrequent, Field(discriminator="type")]
@@ -251,8 +264,11 @@ class Task(Section):
     authors: Annotated[list[str], Field(min_length=1), AfterValidator(unique)] | None = Field(
         None, description="columns that tell authors apart: none is then in both splits"
     )
-    exclude: dict[str, list[str]] | None = Field(
+    exclude: dict[str, list[Stripped]] | None = Field(
         None, description="rows left out: column, then its values"
+    )
+    cut_words: PositiveInt | None = Field(
+        None, description="of a text, counted between spaces: the rest is cut off; null: any"
     )
     max_words: PositiveInt | None = Field(
         None, description="of a row, counted between spaces: longer rows are left out; null: any"
@@ -266,6 +282,9 @@ class Task(Section):
         given = [name for name in ("entities", "text_pair", "choices") if getattr(self, name)]
         if len(given) > 1:
             raise problem(f"got {' and '.join(given)}, expected one of them.")
+        if self.cut_words and (self.entities or self.kind != "classify"):
+            got = "entities" if self.entities else f"kind {self.kind}"
+            raise problem(f"got cut_words with {got}, expected it with whole texts to classify.")
         if (self.kind == "choose") != bool(self.choices):
             has = "with" if self.choices else "without"
             raise problem(

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,8 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
     frequent, and rows not drawn. The draw depends only on the seed, the task's name and the rows.
     It is the same on every machine, and a smaller sample is a part of a larger one.
 
+    A task with a label keeps the rows without a value of an attribute: the attack leaves them out.
+
     Rows that are divided here are divided after the most frequent values are known. Only then are
     the training rows that are in both splits dropped. The most frequent values are therefore
     counted over distinct texts, of which a copy remains however the rows are divided.
@@ -60,10 +63,11 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
         RaptError: One line, which never contains text of the data.
     """
     loaded = sources.load(task)
-    rows = _Rows(_frame(name, task, loaded))
+    halves = sum(split.columns.halves for split in loaded.splits.values())
+    rows = _Rows(_frame(name, task, loaded), is_labelled=task.label is not None)
     read_rows = len(rows.frame)
     for column, values in (task.exclude or {}).items():
-        rows.drop(rows.frame[f"exclude {column}"].isin(values), "excluded")
+        rows.drop(rows.frame[f"exclude {column}"].map(_stripped).isin(values), "excluded")
     if task.label:
         _label(rows, task.label, f"tasks.{name}.label")
     _attributes(rows, task)
@@ -74,6 +78,7 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
             f"tasks.{name}.text: got no letter or digit in {len(rows.frame)} texts, expected "
             "words. Name the column that holds them."
         )
+    shortened = _cut(rows, task.cut_words) if task.cut_words else {}
     lengths = _each(rows.frame, lambda texts: [len(text.split()) for text in texts])
     rows.drop(lengths.map(min) == 0, "empty text")
     if task.max_words:
@@ -96,7 +101,9 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
     edges = _edges(rows.frame[rows.frame["split"] == "train"], name, task)
     return Prepared(
         {split: _table(frame, split, task, edges) for split, frame in drawn.items()},
-        {"read": read_rows, "dropped": rows.dropped, "rows": counts, "source": loaded.origin},
+        {"read": read_rows, "dropped": rows.dropped, "rows": counts, "source": loaded.origin}
+        | shortened
+        | {key: n for key, n in {"halves": halves, "lacking": rows.lacking}.items() if n},
     )
 
 
@@ -118,9 +125,10 @@ def identity(parts: Sequence[str]) -> str:
 class _Rows:
     """The remaining rows, and the number of dropped ones by reason."""
 
-    def __init__(self, frame: pd.DataFrame) -> None:
-        self.frame = frame
+    def __init__(self, frame: pd.DataFrame, *, is_labelled: bool) -> None:
+        self.frame, self.is_labelled = frame, is_labelled
         self.dropped: dict[str, int] = {}
+        self.lacking: dict[str, int] = {}
 
     def drop(self, mask: pd.Series, reason: str) -> None:
         self.dropped[reason] = self.dropped.get(reason, 0) + int(mask.sum())
@@ -128,7 +136,16 @@ class _Rows:
 
     def keep(self, column: str, values: Iterable[str]) -> None:
         others = ~self.frame[column].isin(set(values))
-        self.drop(others, f"another value of {column.replace('_', ' ', 1)}")
+        self.without_value(column, others, f"another value of {column.replace('_', ' ', 1)}")
+
+    def without_value(self, column: str, mask: pd.Series, reason: str) -> None:
+        """Drop rows without a value of an attribute; where rows are labelled, only the value."""
+        if not self.is_labelled:
+            self.drop(mask, reason)
+            return
+        self.lacking[reason] = self.lacking.get(reason, 0) + int(mask.sum())
+        values = self.frame[column].astype(object).mask(mask, None)
+        self.frame = self.frame.assign(**{column: values})
 
 
 def _frame(name: str, task: Task, loaded: sources.Loaded) -> pd.DataFrame:
@@ -206,15 +223,17 @@ def _attributes(rows: _Rows, task: Task) -> None:
     """Drop the rows without a valid value of an attribute, and parse numbers to be binned."""
     for attribute, how in (task.attributes or {}).items():
         column = f"attribute_{attribute}"
+        rows.frame = rows.frame.assign(**{column: rows.frame[column].map(_stripped)})
         if isinstance(how, Values):
             rows.keep(column, how.values)
         elif isinstance(how, Bins):
             numbers = rows.frame[column].map(attributes.number).astype(float)  # None becomes NaN
             rows.frame = rows.frame.assign(**{column: numbers})
-            rows.drop(numbers.isna(), f"attribute {attribute}: no number")
-            plausible = rows.frame[column].between(how.least, how.most)
+            rows.without_value(column, numbers.isna(), f"attribute {attribute}: no number")
+            numbers = numbers[rows.frame.index]
+            outside = numbers.notna() & ~numbers.between(how.least, how.most)
             limits = f"{how.least:.15g} to {how.most:.15g}"
-            rows.drop(~plausible, f"attribute {attribute}: outside {limits}")
+            rows.without_value(column, outside, f"attribute {attribute}: outside {limits}")
 
 
 def _most_frequent(rows: _Rows, name: str, task: Task) -> None:
@@ -231,7 +250,7 @@ def _edges(train: pd.DataFrame, name: str, task: Task) -> dict[str, list[float]]
     """Compute each binned attribute's edges from all training rows, drawn or not."""
     return {
         attribute: attributes.edges(
-            train[f"attribute_{attribute}"], how, f"tasks.{name}.attributes.{attribute}"
+            train[f"attribute_{attribute}"].dropna(), how, f"tasks.{name}.attributes.{attribute}"
         )
         for attribute, how in (task.attributes or {}).items()
         if isinstance(how, Bins)
@@ -240,7 +259,7 @@ def _edges(train: pd.DataFrame, name: str, task: Task) -> dict[str, list[float]]
 
 def _label(rows: _Rows, label: Label, key: str) -> None:
     """Turn the label column into class numbers."""
-    values = rows.frame["label"]
+    values = rows.frame["label"].map(partial(_class, label))
     if label.threshold is not None:
         ratings = values.map(_number).astype(float)  # None becomes NaN
         if bad := int(ratings.isna().sum()):
@@ -251,14 +270,15 @@ def _label(rows: _Rows, label: Label, key: str) -> None:
         rows.frame = rows.frame.assign(label=(ratings > label.threshold).astype("int64"))
         rows.drop(ratings == label.threshold, "rating equal to the threshold")
         return
-    lacking = values.map(read.is_missing) & ~values.isin(label.names)
+    names = [_class(label, name) or name for name in label.names]
+    lacking = values.map(read.is_missing) & ~values.isin(names)
     if bad_rows := rows.frame["row"][lacking].to_list():
         raise RaptError(
             f"{key}.column: got no class in {len(bad_rows)} of {len(values)} rows (of the file's, "
             f"{', '.join(map(str, bad_rows[:5]))}{', …' if len(bad_rows) > 5 else ''}), expected "
             "one in each. Fill them in, or delete these rows."
         )
-    rows.frame = rows.frame.assign(label=_classes(values, label.names, key))
+    rows.frame = rows.frame.assign(label=_classes(values, names, key))
 
 
 def _classes(values: pd.Series, names: list[str], key: str) -> pd.Series:
@@ -276,6 +296,27 @@ def _classes(values: pd.Series, names: list[str], key: str) -> pd.Series:
             "exclude."
         )
     return values.map(classes).astype("int64")
+
+
+def _class(label: Label, value: str | None) -> str | None:
+    value = _stripped(value)
+    return value.casefold() if value and label.fold_case else value
+
+
+def _stripped(value: str | None) -> str | None:
+    return value and value.strip()
+
+
+def _cut(rows: _Rows, words: int) -> dict[str, int]:
+    """Cut texts after so many words; count the texts that were longer."""
+    first, cut = re.compile(rf"\s*(?:\S+\s+){{{words - 1}}}\S+(?=\s+\S)"), 0
+    for column in ("text", "text_pair"):
+        texts = rows.frame[column].to_list()
+        begins = [first.match(text or "") for text in texts]
+        cut += sum(map(bool, begins))
+        short = [begin[0] if begin else text for begin, text in zip(begins, texts, strict=True)]
+        rows.frame = rows.frame.assign(**{column: short})
+    return {"cut": cut}
 
 
 def _number(value: str | None) -> float | None:
@@ -395,8 +436,10 @@ def _table(frame: pd.DataFrame, split: str, task: Task, edges: dict[str, list[fl
     for attribute in task.attributes or {}:
         values = frame[f"attribute_{attribute}"]
         if attribute in edges:
-            values = attributes.binned(values, edges[attribute])
-        columns[f"attribute_{attribute}"] = pa.array(values, pa.string())
+            known = values.dropna()
+            bins = attributes.binned(known, edges[attribute])
+            values = pd.Series(bins, known.index, dtype=object).reindex(values.index)
+        columns[f"attribute_{attribute}"] = pa.array(values, pa.string(), from_pandas=True)
     if task.authors:
         columns["author"] = pa.array(_authors(frame, task), pa.int64())
     return pa.table(columns)

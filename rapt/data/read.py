@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import ValidationError
 
 from rapt.data.config import Format
 from rapt.data.lines import Delimited, TextLines, without_halves
@@ -41,6 +42,37 @@ def table(data: bytes, format: Format, where: str) -> Columns:
     Raises:
         RaptError: Not UTF-8, not this format, ragged, or no rows; never with text of the file.
     """
+    return tables({where: data}, format)
+
+
+def tables(parts: Mapping[str, bytes], format: Format) -> Columns:
+    """Read the parts of a table, by the names that errors have for them, as `table` does.
+
+    A part may have no rows, as Spark writes them. Columns are those of the first part with rows.
+    """
+    read = {where: _read(data, format, where) for where, data in parts.items()}
+    read = {where: columns for where, columns in read.items() if _rows(columns)}
+    if not read:
+        raise RaptError(f"{next(iter(parts))}: got no rows, expected one or more.")
+    where, joined = next(iter(read.items()))
+    for other, columns in list(read.items())[1:]:
+        if set(columns) != set(joined):
+            raise RaptError(f"{other}: got other columns than {where}, expected the same.")
+        joined.halves += columns.halves
+        for name, values in columns.items():
+            joined[name] = [*_values(joined[name]), *_values(values)]
+    return joined
+
+
+def _rows(columns: Columns) -> int:
+    return len(next(iter(columns.values()), []))
+
+
+def _values(values: Sequence[Any] | pa.ChunkedArray) -> Sequence[Any]:
+    return values.to_pylist() if isinstance(values, pa.ChunkedArray) else values
+
+
+def _read(data: bytes, format: Format, where: str) -> Columns:
     if format.type == "parquet":
         columns = _parquet(data, where)
     else:
@@ -51,9 +83,26 @@ def table(data: bytes, format: Format, where: str) -> Columns:
             columns = Columns({TEXT: [line.rstrip("\r\n") for line in lines]})
         else:
             columns = _delimited(lines, format, where)
-    if not columns or not len(next(iter(columns.values()))):
-        raise RaptError(f"{where}: got no rows, expected one or more.")
     return columns
+
+
+def file_format(kind: str, **options: Any) -> Format:
+    """Make the format of a file from the options of a command: header, delimiter, encoding.
+
+    Raises:
+        RaptError: one is not allowed, or this kind of file has no such thing.
+    """
+    of_others = {"header", "delimiter"} if kind not in ("csv", "tsv") else set()
+    of_others |= {"encoding"} if kind == "parquet" else set()
+    for key in sorted(of_others):
+        if options.get(key) not in (None, True):
+            name = "no-header" if key == "header" else key
+            raise RaptError(f"--{name}: got it with format {kind}, expected it with csv or tsv.")
+    try:
+        return Format(type=kind, **options)  # type: ignore[arg-type]  # format_name's
+    except ValidationError as error:
+        problem = error.errors()[0]
+        raise RaptError(f"--{problem['loc'][0]}: {problem['msg']}") from None
 
 
 def strings(columns: Columns, name: str, key: str, where: str) -> list[str | None]:
@@ -118,8 +167,7 @@ def column(columns: Columns, name: str, key: str, where: str) -> Sequence[Any]:
         raise RaptError(f"{where}: {missing_column(key, name, list(columns))}")
     if name in columns.twice:
         raise RaptError(f"{where}: {key}: got two columns {name!r}, expected one. Rename one.")
-    found = columns[name]
-    return found.to_pylist() if isinstance(found, pa.ChunkedArray) else found
+    return _values(columns[name])
 
 
 def _is_words(value: Any) -> bool:

@@ -51,30 +51,30 @@ def _from_package(source: PackageSource, format: Format) -> Loaded:
 
 
 def _from_files(source: FilesSource, format: Format) -> Loaded:
-    data = {split: _local(source, split, path) for split, path in source.files.items()}
-    splits: dict[str, Split] = {
-        split: Split(read.table(data[split], format, path), path)
-        for split, path in source.files.items()
-    }
-    hashes = {split: fetch.sha256(content) for split, content in data.items()}
+    splits: dict[str, Split] = {}
+    hashes: dict[str, str] = {}
+    for split in source.files:
+        paths = source.parts(split)
+        data = {path: _local(path) for path in paths}
+        hashes[split] = fetch.sha256(b"".join(data.values()))
+        expected = (source.sha256 or {}).get(split)
+        if expected and hashes[split] != expected:
+            raise RaptError(
+                f"{', '.join(paths)}: got sha256 {hashes[split]}, expected {expected}. It changed "
+                f"since it was entered: restore it, or correct sha256.{split} of its task."
+            )
+        splits[split] = Split(read.tables(data, format), paths[0])
     return Loaded(splits, {**source.model_dump(), "sha256": hashes})
 
 
-def _local(source: FilesSource, split: Any, path: str) -> bytes:
-    """Read a local file, relative to the main workspace, and check its sha256 if given."""
+def _local(path: str) -> bytes:
+    """Read a local file, relative to the main workspace."""
     try:
-        data = (files.home() / path).read_bytes()
+        return (files.home() / path).read_bytes()
     except OSError as error:
         raise RaptError(
             f"{path}: got {error.strerror}, expected a file. Paths start at {files.home()}."
         ) from None
-    expected = (source.sha256 or {}).get(split)
-    if expected and (found := fetch.sha256(data)) != expected:
-        raise RaptError(
-            f"{path}: got sha256 {found}, expected {expected}. It changed since it was entered: "
-            f"restore it, or correct sha256.{split} of its task."
-        )
-    return data
 
 
 def _from_hub(source: HubSource) -> Loaded:

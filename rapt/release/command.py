@@ -7,11 +7,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from rapt import defaults
-from rapt.data.config import Format
-from rapt.data.read import TEXT
+from rapt.data.read import TEXT, file_format
 from rapt.privacy import strength
 from rapt.privacy.categories import listed
 from rapt.privacy.privatizer import Privatizer
@@ -75,25 +72,6 @@ def prepared(
     # Before anything is written; what follows, or comes by a stream, is checked as it is read.
     privatizer.check([] if path == STREAM else list(islice(job.texts(), TEXTS)))
     return job, privatizer
-
-
-def file_format(kind: str, **options: Any) -> Format:
-    """Make the format of a file from the options of a command.
-
-    Raises:
-        RaptError: one is not allowed, or this kind of file has no such thing.
-    """
-    of_others = {"header", "delimiter"} if kind not in ("csv", "tsv") else set()
-    of_others |= {"encoding"} if kind == "parquet" else set()
-    for key in sorted(of_others):
-        if options.get(key) not in (None, True):
-            name = "no-header" if key == "header" else key
-            raise RaptError(f"--{name}: got it with format {kind}, expected it with csv or tsv.")
-    try:
-        return Format(type=kind, **options)  # type: ignore[arg-type]  # format_name's
-    except ValidationError as error:
-        problem = error.errors()[0]
-        raise RaptError(f"--{problem['loc'][0]}: {problem['msg']}") from None
 
 
 def _parameter(given: str) -> tuple[str, float]:

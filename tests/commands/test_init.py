@@ -190,11 +190,11 @@ def test_too_few_rows_name_their_key(texts: int) -> None:
 @pytest.mark.parametrize(
     ("name", "lines", "line"),
     [
-        ("a.csv", ["5,secret words", "4,other words"], "does not read like column names"),
+        ("a.csv", ["5,secret words", "4,other words"], r"not shown.* give --no-header"),
         (
             "a.csv",
             ["x,y", "secret,1"],
-            r"a\.csv: text: got 'text', expected one of x, y",
+            r"a\.csv: --text: got 'text', expected one of x, y\. Name the column of the texts wi",
         ),
         ("a.doc", ["secret"], "got '.doc', expected one of .csv, .jsonl"),
     ],
@@ -236,3 +236,124 @@ def test_folders_of_real_data(shared: Path, folder: str, how: dict, columns: tup
     assert task.label
     assert (task.text, task.text_pair, task.label.names) == columns
     assert (task.rows.train, task.rows.test) == (400, 400)
+
+
+def split_names(task: str) -> dict[str, object]:
+    return dict(load().tasks[task].source.files)  # type: ignore[union-attr]
+
+
+def test_names_of_any_script_become_names_here() -> None:
+    lines = [f"слова {i},{i % 2}" for i in range(200)]
+    task_block(write("отзывы.csv", "text,возраст", *lines), attributes=["возраст"])
+    assert list(load().tasks) == ["otzyvy"]
+    assert list(load().tasks["otzyvy"].attributes or {}) == ["vozrast"]
+
+
+def test_files_of_a_hub_and_upper_case_suffixes() -> None:
+    Path("hub").mkdir()
+    for name, start in {"train-00000-of-00002": 0, "train-00001-of-00002": 60, "TEST": 200}.items():
+        lines = [f"words {i},{i % 2}" for i in range(start, start + 60)]
+        write(f"hub/{name}.CSV", "text,label", *lines)
+    said = task_block("hub")
+    parts = ["hub/train-00000-of-00002.CSV", "hub/train-00001-of-00002.CSV"]
+    assert split_names("hub") == {"train": parts, "test": "hub/TEST.CSV"}
+    assert "120 of 120 rows to train, 60 of 60 rows to test" in said
+    Path(parts[0]).unlink()
+    with pytest.raises(RaptError, match=r"got 1 files of this split, expected 2\."):
+        task_block("hub", name="other")
+
+
+def labelled(*labels: str, rows: int = 400) -> str:
+    lines = [f"words {i},{labels[i % len(labels)]}" for i in range(rows)]
+    return write("a.csv", "text,label", *lines)
+
+
+def test_white_space_around_classes_does_not_count_and_case_is_asked_for() -> None:
+    said = task_block(labelled("good", "good ", "bad", "good\xa0"))
+    assert load().tasks["a"].label.names == ["bad", "good"]  # type: ignore[union-attr]
+    assert "White space around 200 labels does not count." in said
+    path = labelled("good", "Good", "bad")
+    with pytest.raises(RaptError, match=r"2 classes .* case alone, expected others\. Give"):
+        task_block(path, name="b")
+    task_block(path, name="b", label_case="keep")
+    Path("params.yaml").write_text((ROOT / "params.yaml").read_text())
+    task_block(path, name="c", label_case="fold")
+    assert load().tasks["c"].label.names == ["bad", "good"]  # type: ignore[union-attr]
+    check()
+    with pytest.raises(RaptError, match=r"--label-case: got 'fod', .* Did you mean 'fold'"):
+        task_block(path, name="d", label_case="fod")
+
+
+def test_a_rare_class_is_found_at_once() -> None:
+    lines = [f"words {i},{'rare' if i < 3 else i % 2}" for i in range(300)]
+    path = write("a.csv", "text,label", *lines)
+    with pytest.raises(
+        RaptError, match=r"got 1 classes of fewer than 5 training rows \('rare' has"
+    ):
+        task_block(path)
+    said = task_block(path, min_class=10)
+    assert "1 classes of fewer than 10 rows are left out." in said
+    assert "Left out: 3 excluded" in said
+    assert load().tasks["a"].label.names == ["0", "1"]  # type: ignore[union-attr]
+
+
+def test_a_class_that_only_the_test_split_has_is_found_at_once() -> None:
+    Path("two").mkdir()
+    for split, classes in {"train": 2, "test": 3}.items():
+        lines = [f"{split} {i},{i % classes}" for i in range(90)]
+        write(f"two/{split}.csv", "text,label", *lines)
+    with pytest.raises(RaptError, match=r"\('2' has 0 of 90\), expected 5 of each"):
+        task_block("two")
+    task_block("two", min_class=1 + 4)
+    assert load().tasks["two"].exclude == {"label": ["2"]}
+
+
+def test_many_classes_are_taken_where_rows_allow_them() -> None:
+    path = labelled(*(f"c{i}" for i in range(38)), rows=1_900)
+    task_block(path)
+    task = load().tasks["a"]
+    assert len(task.label.names) == 38  # type: ignore[union-attr]
+    assert task.rows.train == 760
+
+
+def test_attributes_of_every_kind_have_targets() -> None:
+    jobs = ["cook" if i % 2 else "smith" if i % 51 else f"j{i}" for i in range(1_400)]
+    lines = [f"words {i},{i % 2},a{i % 700},{20 + i % 40},{job}" for i, job in enumerate(jobs)]
+    path = write("a.csv", "text,label,author,age,job", *lines)
+    said = task_block(path, attributes=["author", "age", "job"])
+    targets = load().tasks["a"].attributes or {}
+    assert [one.type for one in targets.values()] == ["most-frequent", "bins", "values"]
+    assert "An attacker infers author: its 10 most frequent values" in said
+    assert "An attacker infers age: numbers in 5 bins." in said
+    assert "An attacker infers job: its 2 values, not the rarer 14 of 14 rows." in said
+
+
+def test_long_texts_are_cut_and_the_sample_is_smaller() -> None:
+    lines = [f"{f'w{i} ' * 300},{i % 2}" for i in range(1_000)]
+    said = task_block(write("a.csv", "text,label", *lines))
+    task = load().tasks["a"]
+    assert task.cut_words == 128
+    assert task.rows.train == 312  # 40,000 words
+    assert "1000 texts are cut after 128 words, as the model reads no more (cut_words)." in said
+
+
+def test_columns_that_may_name_authors_are_told_and_taken() -> None:
+    lines = [f"words {i},who{i // 5},{i % 2}" for i in range(500)]
+    path = write("a.csv", "text,author,label", *lines)
+    assert "Values repeat in author (100 values): if one tells authors apart, add" in task_block(
+        path
+    )
+    said = task_block(path, name="b", authors=["author"])
+    assert "Values repeat" not in said
+    assert load().tasks["b"].authors == ["author"]
+    assert (load().tasks["b"].rows.test or 0) >= 100
+
+
+def test_a_file_without_a_header_and_with_another_delimiter_and_encoding() -> None:
+    Path("a.csv").write_bytes(
+        "".join(f"Wörter {i}^{i}^{i % 2}\n" for i in range(200)).encode("cp1252")
+    )
+    options = {"header": False, "delimiter": "^", "encoding": "cp1252"}
+    task_block("a.csv", text="1", label="3", **options)  # type: ignore[arg-type]
+    format = load().tasks["a"].format
+    assert format and (format.header, format.delimiter, format.encoding) == tuple(options.values())

@@ -5,6 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from rapt.data.attributes import with_values
 from rapt.data.prepare import identity, normalized, prepare
 from rapt.utils.errors import RaptError
 from tests.data.conftest import EVALUATION, age_bins, label, make_task, texts, write
@@ -59,12 +60,62 @@ def test_every_row_is_kept_or_counted() -> None:
     assert summary["dropped"] == {
         "excluded": 1,
         "rating equal to the threshold": 1,
-        "another value of attribute author": 1,
         "empty text": 1,
         EVALUATION: 1,
-        "not drawn": 1,
+        "not drawn": 2,
     }
+    assert summary["lacking"] == {"another value of attribute author": 1}
     assert summary["rows"] == {"train": 2, "test": 2}
+
+
+@pytest.mark.parametrize("is_labelled", [True, False])
+def test_an_attack_never_takes_a_row_from_a_task_that_is_tuned(is_labelled: bool) -> None:
+    lines = [f"t {i},{i % 2},{'xyz'[i % 3]},{i if i % 4 else 'none'}" for i in range(24)]
+    write("a.csv", ["text,y,who,age", *lines])
+    task = make_task(
+        {"all": "a.csv"},
+        label=label("y", "0", "1") if is_labelled else None,
+        attributes={
+            "who": {"type": "values", "column": "who", "values": ["x", "y"]},
+            "age": {"type": "bins", "column": "age", "least": 2, "most": 20, "count": 2},
+        },
+    )
+    prepared = prepare("a", task, 0)
+    rows = [row for table in prepared.tables.values() for row in table.to_pylist()]
+    expected = {
+        (i, "xy"[i % 3] if i % 3 < 2 else None, 2 <= i <= 20 and i % 4 > 0) for i in range(24)
+    }
+    if not is_labelled:
+        expected = {one for one in expected if one[1] and one[2]}
+    assert {
+        (int(row["text"][2:]), row["attribute_who"], row["attribute_age"] is not None)
+        for row in rows
+    } == expected
+    table = pa.concat_tables(prepared.tables.values())
+    assert len(with_values(table, ["who", "age"])) == sum(bool(w and a) for _, w, a in expected)
+
+
+def test_white_space_and_case_make_no_class() -> None:
+    lines = [f"t {i},{good}" for i, good in enumerate(["good", "good ", "Good", "good\xa0", "bad"])]
+    write("a.csv", ["text,y", *lines])
+    for fold in (True, False):
+        how = label("y", "bad", "good") | {"fold_case": fold}
+        task = make_task({"all": "a.csv"}, label=how)
+        if fold:
+            tables = prepare("a", task, 0).tables.values()
+            assert sorted(n for t in tables for n in t["label"].to_pylist()) == [0, 1, 1, 1, 1]
+        else:
+            with pytest.raises(RaptError, match="got a value not shown in 1 of 5 rows"):
+                prepare("a", task, 0)
+
+
+def test_long_texts_are_cut_and_counted() -> None:
+    lines = [f"{'word ' * length}{i}" for i, length in enumerate([0, 1, 2, 3, 9])]
+    write("a.csv", ["text", *lines])
+    prepared = prepare("a", make_task({"all": "a.csv"}, cut_words=3), 0)
+    texts = {t for table in prepared.tables.values() for t in table["text"].to_pylist()}
+    assert texts == {"0", "word 1", "word word 2", "word word word"}
+    assert prepared.summary["cut"] == 2
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_no_author_and_no_text_is_in_both_splits(
             f"{t},{u},{p},{u}|{p}" for u, p, t, s in [*rows, ("", "", "last", split)] if s == split
         ]
         write(f"{split}.csv", ["text,user,place,both", *lines])
-    everyone = sorted({f"{user}|{place}" for user, place, _, _ in rows} | {"-", "--"})
+    everyone = sorted({f"{user}|{place}".strip() for user, place, _, _ in rows} | {"-", "--"})
     task = make_task(
         {"train": "train.csv", "test": "test.csv"},
         attributes={"both": {"type": "values", "column": "both", "values": everyone}},
