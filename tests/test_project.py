@@ -79,7 +79,8 @@ def test_the_wheel_works_alone(table: EmbeddingTable, tmp_path: Path) -> None:
 
     work.mkdir()
     (work / "in.csv").write_text("id,text\n1,nouna verba\n")
-    run("privatize", "in.csv", "out.csv", "--eta", "1", "--table", table.folder)
+    eta = ("--eta", "1", "--table", table.folder)
+    run("privatize", "in.csv", "out.csv", *eta, "--keep", "id")
     private = (work / "out.csv").read_text()
     assert private.startswith("id,text\n1,")
     assert set(private.split(",")[-1].split()) <= set(table.words)

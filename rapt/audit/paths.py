@@ -158,8 +158,8 @@ class Paths:
 
 def _forget(searches: list[Search], privatizer: TextPrivatizer) -> list[Search]:
     """The searches of a release: not those of its statement, nor what was asked before."""
-    strength.replaced(privatizer.privatizer)  # which the statement asks, too
-    strength.replaced_names(privatizer.privatizer)
+    for asked in (strength.replaced, strength.replaced_names, strength.read):  # by the statement
+        asked(privatizer.privatizer)
     for search in searches:
         search.asked.clear()
     return list(searches)
