@@ -6,7 +6,7 @@ from functools import cache
 from rapt import params, paths
 from rapt.attacks.base import Inference, Release
 from rapt.attacks.scores import attribute_scores, intervals, majority, successes
-from rapt.data.attributes import with_values
+from rapt.attacks.tagged_texts import with_values
 from rapt.grid import released
 from rapt.privacy import seeded
 from rapt.privacy.privatizer import Privatizer

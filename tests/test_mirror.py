@@ -22,6 +22,10 @@ ELSEWHERE = {
     "rapt/commands/clean.py": "tests/test_cli.py",
     "rapt/options.py": "tests/test_cli.py",
     "rapt/commands/try_.py": "tests/serving/test_trial_browser.py",
+    "rapt/data/inspection.py": "tests/commands/test_init.py",
+    # Both readers of files read what people bring.
+    "rapt/data/lines.py": "tests/data/test_readers.py",
+    "rapt/data/nested.py": "tests/data/test_readers.py",
     "rapt/serving/loopback.py": "tests/serving/test_server.py",
     "rapt/serving/repeater.py": "tests/serving/test_predict.py",
     "rapt/tuning/train_tfidf.py": "tests/tuning/test_tfidf.py",

@@ -39,7 +39,10 @@ NO_CLASS = (
     ".label.column: got no class in 2 of 200 rows (of the file's, 5, 10), expected one in each. "
     "Fill them in, or delete these rows."
 )
-NOT_UTF_8 = "my.csv: got a file that is not UTF-8 at byte 14, expected UTF-8. Save it as UTF-8."
+NOT_UTF_8 = (
+    "my.csv: line 2: got another encoding, expected UTF-8. Save it as UTF-8, or set encoding as "
+    "'cp1252' (--encoding, or encoding in the task's format)."
+)
 
 
 @pytest.fixture(autouse=True)
@@ -258,8 +261,8 @@ MISTAKES = {
     "xlsx": (
         lambda _: write("my.xlsx", "secret"),
         ("init", "my.xlsx"),
-        "my.xlsx: got a spreadsheet, expected .csv, .tsv, .tab, .jsonl, .ndjson, .parquet, .pq. "
-        "Save it as CSV (UTF-8).",
+        "my.xlsx: got a spreadsheet, expected .txt, .text, .csv, .tsv, .tab, .jsonl, .ndjson, "
+        ".parquet, .pq. Save it as CSV (UTF-8).",
     ),
     "CSV changed since init": (
         changed,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from rapt.attacks.inversion_scores import Victims
 from rapt.privacy import seeded
@@ -33,6 +35,17 @@ def public(privatizer: Privatizer, tagged: pa.Table, attacked: pa.Table) -> list
     theirs = set(map(tuple, spelled(privatizer, attacked)))
     is_new = [tuple(text) not in theirs for text in spelled(privatizer, tagged)]
     return list(_texts(privatizer, tagged.filter(pa.array(is_new))))
+
+
+def with_values(rows: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
+    """Return the places of the texts that have a value of each attribute.
+
+    A task with a label keeps the others, as it is tuned on them.
+    """
+    valued = np.ones(len(rows), bool)
+    for name in names:
+        valued &= rows[f"attribute_{name}"].is_valid().to_numpy()
+    return np.flatnonzero(valued)
 
 
 def _texts(privatizer: Privatizer, tagged: pa.Table) -> Iterator[Words]:

@@ -21,7 +21,7 @@ from rapt.data.config import Gate
 from rapt.data.examples import segments
 from rapt.data.inspection import LABEL, LEAST_OF_A_CLASS, UserTable, find
 from rapt.data.prepare import Prepared, prepare
-from rapt.data.read import missing_column
+from rapt.data.read import shown_columns
 from rapt.paths import PARAMS
 from rapt.utils import files
 from rapt.utils.errors import RaptError, not_allowed
@@ -192,8 +192,10 @@ def _columns(
 ) -> tuple[str, list[str]]:
     """Format the task's columns that differ from the defaults, and say what they leave out."""
     if text is None and TEXT not in table.names:
-        line = missing_column("--text", TEXT, table.names).partition(" Did you mean")[0]
-        raise RaptError(f"{table.where}: {line} Name the column of the texts with --text.")
+        raise RaptError(
+            f"{table.where}: --text: got none, and no column {TEXT!r}, expected "
+            f"{shown_columns(table.names)}. Name the column of the texts with --text."
+        )
     text = text or TEXT
     texts = table.values(text, "text")  # stops where there is no such column
     lines, said = [f"text: {_quoted(text)}"] if text != TEXT else [], []

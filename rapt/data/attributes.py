@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from rapt.data.config import Bins, MostFrequent
 from rapt.utils.errors import RaptError
@@ -21,14 +19,6 @@ def number(value: str | None) -> float | None:
     """The one number in what people typed ('37years', '45.0', ',30'), None of none or several."""
     found = NUMBER.findall(value or "")
     return float(found[0]) if len(found) == 1 else None
-
-
-def with_values(rows: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
-    """The places of the rows of data/tagged that have a value of each attribute."""
-    valued = np.ones(len(rows), bool)
-    for name in names:
-        valued &= rows[f"attribute_{name}"].is_valid().to_numpy()
-    return np.flatnonzero(valued)
 
 
 def most_frequent(values: Iterable[str | None], how: MostFrequent, key: str) -> set[str]:

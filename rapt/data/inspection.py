@@ -1,4 +1,4 @@
-"""What a user's table holds: its files, its classes, its attributes, and columns of authors."""
+"""A user's table: its files, its classes, its attributes, and columns that may name authors."""
 
 from __future__ import annotations
 

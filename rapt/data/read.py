@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
+from rapt import param_errors
 from rapt.data.config import Format
 from rapt.data.lines import Delimited, TextLines, without_halves
 from rapt.data.nested import is_missing as is_missing_value
-from rapt.utils.errors import RaptError, did_you_mean, not_allowed
+from rapt.utils.errors import RaptError, did_you_mean, one_of
 
 TEXT = "text"  # the name of the one column that lines of text have
 MISSING = {"", "nan", "null"}
@@ -98,11 +99,11 @@ def file_format(kind: str, **options: Any) -> Format:
         if options.get(key) not in (None, True):
             name = "no-header" if key == "header" else key
             raise RaptError(f"--{name}: got it with format {kind}, expected it with csv or tsv.")
+    content = {"type": kind, **options}
     try:
-        return Format(type=kind, **options)  # type: ignore[arg-type]  # format_name's
+        return Format.model_validate(content)
     except ValidationError as error:
-        problem = error.errors()[0]
-        raise RaptError(f"--{problem['loc'][0]}: {problem['msg']}") from None
+        raise RaptError("\n".join(param_errors.lines(error, content, Format))) from None
 
 
 def strings(columns: Columns, name: str, key: str, where: str) -> list[str | None]:
@@ -136,19 +137,23 @@ def word_lists(columns: Columns, name: str, key: str, where: str) -> list[list[s
 
 
 def missing_column(key: str, name: str, columns: Sequence[str]) -> str:
-    """The line for a column that is not there.
+    """The line for a column that is not there, with the nearest of those that are."""
+    near = get_close_matches(name, filter(reads_like_a_name, columns), n=1, cutoff=0.4)
+    return f"{key}: got {name!r}, expected {shown_columns(columns)}.{did_you_mean(near)}"
+
+
+def shown_columns(columns: Sequence[str]) -> str:
+    """The columns of a file as a message may show them.
 
     The first line of a file without a header is its first row, which no message may show. So
     columns are listed only if all read like names.
     """
     named = [column for column in columns if column]
     if all(map(reads_like_a_name, named)):
-        return not_allowed(key, name, named)
-    nearest = get_close_matches(name, [c for c in named if reads_like_a_name(c)], n=1, cutoff=0.4)
+        return one_of(named)
     return (
-        f"{key}: got {name!r}, expected one of the {len(columns)} columns that the first line "
-        "names (not shown: it may be text). If it is no header, give --no-header (header: false "
-        f"in the task's format).{did_you_mean(nearest)}"
+        f"one of the {len(columns)} columns that the first line names (not shown: it may be text; "
+        "for a file without a header give --no-header)"
     )
 
 

@@ -194,7 +194,7 @@ def test_too_few_rows_name_their_key(texts: int) -> None:
         (
             "a.csv",
             ["x,y", "secret,1"],
-            r"a\.csv: --text: got 'text', expected one of x, y\. Name the column of the texts wi",
+            r"a\.csv: --text: got none, and no column 'text', expected one of x, y\. Name the col",
         ),
         ("a.doc", ["secret"], "got '.doc', expected one of .csv, .jsonl"),
     ],

@@ -137,7 +137,7 @@ def test_a_ledger_that_cannot_be_used_refuses_a_release(
 
 
 @pytest.mark.parametrize(
-    ("text", "out"), [("\n \t \n", "out.txt"), ("\u200b\u202e\ufeff\n\0\n", "-")]
+    ("text", "out"), [("\n \t \n", "out.txt"), ("\u200b\u202e\ufeff\n\x01\n", "-")]
 )
 def test_texts_without_a_word_cost_nothing(text: str, out: str, rapt: Rapt, folder: Path) -> None:
     Path("in.txt").write_text(text)

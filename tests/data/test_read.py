@@ -97,7 +97,7 @@ def test_a_first_line_of_data_is_not_shown(first_line: list[str]) -> None:
     with pytest.raises(RaptError) as error:
         read.strings(read.Columns({name: ["x"] for name in first_line}), "text", "text", "f")
     assert SECRET not in str(error.value)
-    assert "(not shown: it may be text)" in str(error.value)
+    assert "(not shown: it may be text;" in str(error.value)
 
 
 def test_a_column_of_lists_is_refused() -> None:

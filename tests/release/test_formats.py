@@ -219,7 +219,7 @@ def test_other_columns_can_be_dropped(tmp_path: Path, name: str) -> None:
         (
             "csv",
             b"I went to Zanzibar on monday,1\nb,2\n",
-            "first line names (not shown: it may be text)",
+            "first line names (not shown: it may be text;",
         ),
         ("csv", b"text,text\nZanzibar,b\n", "column: got two columns 'text', expected one"),
         ("csv", b"text,b\nfine,1\nZanzibar\n", "line 3: got 1 fields, expected 2, "),

@@ -32,6 +32,17 @@ def put(column: str, value: Any) -> Callable[[list[dict[str, Any]]], None]:
     return change
 
 
+def test_only_a_row_of_a_task_that_is_tuned_may_lack_an_attribute(workspace: Workspace) -> None:
+    for changes in ({}, {"label": None}):
+        workspace(**changes)
+        download.main("mine")
+        damage("train", put("attribute_author", None))
+        if not changes:
+            gate.main()
+    with pytest.raises(RaptError, match=r"author values are there: got 1 of 50 rows that fail"):
+        gate.main()
+
+
 def test_good_data_pass_and_equal_runs_give_equal_bytes(workspace: Workspace) -> None:
     workspace()
     download.main("mine")
@@ -58,7 +69,6 @@ def test_good_data_pass_and_equal_runs_give_equal_bytes(workspace: Workspace) ->
         (put("label", 2), "labels are of the set", ["train-000007"]),
         (put("label", None), "labels are there", ["train-000007"]),
         (put("attribute_author", "secret"), "author values are of the set", ["train-000007"]),
-        (put("attribute_author", None), "author values are there", ["train-000007"]),
         (put("example_id", "train-000003"), "example ids are unique", ["train-000003"] * 2),
         (lambda rows: rows.__delitem__(slice(9, None)), "enough rows", []),
     ],
