@@ -22,6 +22,8 @@ LABEL = "label"  # the column that is read where no other is named
 MOST_VALUES = 20
 # Values of an attribute in a smaller share of the rows are no targets.
 RARE = 0.01
+# A column holds numbers if this share of its values are: the others are no value.
+NUMERIC = 0.95
 BINS, FREQUENT = 5, 10
 LEAST_OF_A_CLASS = 5  # training rows
 EXCEL = (".xlsx", ".xls", ".xlsm", ".ods")
@@ -198,15 +200,10 @@ def _is_hidden(paths: list[Path]) -> bool:
 
 def _bins(column: str, counts: Counter[str]) -> Bins | None:
     """Return bins of a column of numbers, None if it holds something else."""
-    numbers = []
-    for value, n in counts.items():
-        try:
-            numbers += [float(value)] * n
-        except ValueError:
-            return None
-    least, most = min(numbers), max(numbers)
-    if not isfinite(most - least):
+    numbers = [float(value) for value in counts.elements() if _is_number(value)]
+    if len(numbers) < NUMERIC * counts.total():
         return None
+    least, most = min(numbers), max(numbers)
     for count in range(BINS, 1, -1):
         bins = Bins(type="bins", column=column, least=least, most=most, count=count)
         try:
@@ -215,6 +212,13 @@ def _bins(column: str, counts: Counter[str]) -> Bins | None:
             continue
         return bins
     return None
+
+
+def _is_number(value: str) -> bool:
+    try:
+        return isfinite(float(value))
+    except ValueError:
+        return False
 
 
 def _tidy(value: str | None, case: str | None) -> str:

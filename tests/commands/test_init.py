@@ -318,7 +318,10 @@ def test_many_classes_are_taken_where_rows_allow_them() -> None:
 
 def test_attributes_of_every_kind_have_targets() -> None:
     jobs = ["cook" if i % 2 else "smith" if i % 51 else f"j{i}" for i in range(1_400)]
-    lines = [f"words {i},{i % 2},a{i % 700},{20 + i % 40},{job}" for i, job in enumerate(jobs)]
+    lines = [
+        f"words {i},{i % 2},a{i % 700},{20 + i % 40 if i % 99 else '?'},{job}"
+        for i, job in enumerate(jobs)
+    ]
     path = write("a.csv", "text,label,author,age,job", *lines)
     said = task_block(path, attributes=["author", "age", "job"])
     targets = load().tasks["a"].attributes or {}
