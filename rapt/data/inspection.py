@@ -164,17 +164,22 @@ class UserTable:
 def find(path: Path) -> dict[str, list[Path]]:
     """Return the files of a task: `all`, or a folder's `train` and `test`, each in its parts.
 
+    Files of other names are the parts of one table, as Spark writes them.
+
     Raises:
-        RaptError: the folder does not hold them, or not all their parts.
+        RaptError: the folder holds only one split, no file, or not all parts.
     """
     if not path.is_dir():
         return {"all": [path]}
     splits: dict[str, list[Path]] = {}
-    for file in sorted(path.iterdir()):
-        named = _SPLIT.fullmatch(file.stem)
-        if named and file.suffix.lower() in SUFFIXES:
+    files = [file for file in sorted(path.iterdir()) if not file.name.startswith((".", "_"))]
+    files = [file for file in files if file.suffix.lower() in SUFFIXES]
+    for file in files:
+        if named := _SPLIT.fullmatch(file.stem):
             splits.setdefault(named["split"].lower(), []).append(file)
     evaluations = [splits[name] for name in EVALUATIONS if name in splits]
+    if files and not evaluations and "train" not in splits:
+        return {"all": files}
     if "train" not in splits or not evaluations:
         raise RaptError(
             f"{path}: got no train and test files in it, expected train and one of "
