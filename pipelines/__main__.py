@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from pipelines import cache, graph
+from pipelines.checkout import git
 from pipelines.progress import console, show
 from pipelines.slots import INTERRUPTED, CommandError, Slots, Stopped, only_one, snapshot
 from rapt.commands import check
@@ -20,7 +21,7 @@ from rapt.utils.errors import RaptError, disk_errors
 
 
 def main(
-    slots: Annotated[int, typer.Option(min=1, help="Stages side by side here.")] = process.cores(),
+    slots: Annotated[int, typer.Option(min=1, help="Stages side by side here.")] = process.slots(),
     pool: Annotated[
         str | None, typer.Option(help="Prefect work pool for the provider's stages; else here.")
     ] = None,
@@ -57,6 +58,13 @@ def start(slots: int, pool: str | None, repository: str | None) -> None:
         here = Slots(root, slots)
     reproduce.start(plan, here, lambda: finish(experiment))
     console.print(f"{len(plan)} stages run, everything is up to date")
+    # Code, params and metrics are the commit's: the lock alone is not.
+    if git(root, "diff", "--relative", "--name-only", "HEAD", check=False) == "dvc.lock":
+        console.print(
+            "dvc.lock changed: this processor rounds the last digits of some outs otherwise than "
+            "the one that wrote it. The metrics are equal. To keep the old one: git checkout "
+            "dvc.lock"
+        )
 
 
 def finish(experiment: Params) -> None:

@@ -8,6 +8,7 @@ unprotected releases stay here. The results are the same bytes as those of `dvc 
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import uuid
@@ -59,14 +60,14 @@ class Desk:
         root, cache = slots.root, slots.cache
         self._home = {"RAPT_HOME": str(root)}
         self._logs = root / paths.LOGS
-        self._path = root / paths.STATE / "slots/desk"
         self._needs = needs
         self._sent: dict[str, Lock | None] = {}
         self._guard = threading.Lock()
-        worktree(root, self._path, slots.commit, cache)
+        self._path = worktree(root, root / paths.STATE / "slots/desk", slots.commit, cache)
         if (own := root / ".dvc/config.local").exists():  # the remote's credentials may be there
             shutil.copy(own, self._path / ".dvc/config.local")
-            self._execute("desk", *DVC, "config", "--local", "cache.dir", str(cache))
+            relative = os.path.relpath(cache, (self._path / ".dvc").resolve())
+            self._execute("desk", *DVC, "config", "--local", "cache.dir", relative)
 
     def send(self, stage: str) -> Lock | None:
         """Push what a stage needs.

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
+from ruamel.yaml.tokens import AliasToken, AnchorToken
 
 from rapt import grid, params, presets
 from rapt.param_types import level
@@ -62,6 +63,13 @@ def test_a_preset_leaves_out_what_nothing_names(name: str) -> None:
     assert set(p.tuners) == named | offered
     used = {*p.sweep.methods, *p.sweep.channels, *(s.method for s in studies)}
     assert set(p.methods) == used | also
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_edit_of_a_preset_changes_one_place(name: str) -> None:
+    """No anchors: `dvc exp run -S` edits the text, and what names it would change or stay."""
+    tokens = YAML().scan(presets.text(name))
+    assert not any(isinstance(token, AnchorToken | AliasToken) for token in tokens)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -17,6 +17,7 @@ OF_DISK = {
     errno.EROFS: PERMISSION,
     errno.ENOSPC: ROOM,
     errno.EDQUOT: ROOM,
+    errno.ENOLCK: "a disk with file locks, which some network disks lack. Choose another",
 }
 
 

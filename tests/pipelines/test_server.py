@@ -10,7 +10,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.context import use_profile
+from prefect.settings import PREFECT_API_URL, Profile, temporary_settings
 
 from pipelines import server
 from tests.conftest import ROOT
@@ -50,3 +51,12 @@ def test_an_address_that_nobody_answers_is_not_used(
     server.ADDRESS.parent.mkdir()
     server.ADDRESS.write_text("http://127.0.0.1:9/api")  # of a server that was killed
     assert server._of_project() is None
+
+
+def test_a_profile_s_server_is_for_pools_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = Profile(name="cloud", settings={PREFECT_API_URL: "http://127.0.0.1:9/api"})
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    with use_profile(profile):
+        assert (server._is_named(pool=False), server._is_named(pool=True)) == (False, True)
+        monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:8/api")
+        assert server._is_named(pool=False)
