@@ -288,7 +288,7 @@ def most_tokens(model: PreTrainedModel | PeftModel, *, written: bool = False) ->
         return None
     # A prefix takes the decoder's positions, virtual tokens take the encoder's.
     taken = virtual_tokens(model)
-    if translates(model) and written != _is_prefix(model):
+    if translates(model) and written != has_prefix(model):
         taken = 0
     return max(0, int(positions) - first_position(_bare(model)) - taken)
 
@@ -367,11 +367,12 @@ def activations(model: PreTrainedModel | PeftModel, batch: Batch) -> Tensor:
 
 def of_virtual_tokens(model: PreTrainedModel | PeftModel) -> int:
     """Return how many of a text's `activations` are those of virtual tokens: the first."""
-    is_prefix = _is_prefix(model)
+    is_prefix = has_prefix(model)
     return 0 if is_prefix or not translates(model) else virtual_tokens(model)
 
 
-def _is_prefix(model: Any) -> bool:
+def has_prefix(model: PreTrainedModel | PeftModel) -> bool:
+    """Return whether a prefix stands before a text, in every layer."""
     tuner = model.active_peft_config if isinstance(model, PeftModel) else None
     return tuner is not None and tuner.peft_type == PeftType.PREFIX_TUNING
 
@@ -389,7 +390,7 @@ def with_virtual_tokens(model: PeftModel, batch: Batch) -> tuple[Tensor, Tensor]
 
 def has_virtual_tokens(model: PreTrainedModel | PeftModel) -> bool:
     """Return whether virtual tokens stand before a text; a prefix is none of its tokens."""
-    return virtual_tokens(model) > 0 and not _is_prefix(model)
+    return virtual_tokens(model) > 0 and not has_prefix(model)
 
 
 def translated(model: PreTrainedModel | PeftModel, states: Tensor, batch: Batch) -> Tensor:
@@ -403,7 +404,7 @@ def translated(model: PreTrainedModel | PeftModel, states: Tensor, batch: Batch)
     base: Any = model.get_base_model() if isinstance(model, PeftModel) else model
     count = of_virtual_tokens(model)
     learned: Any = model
-    prefix = {"past_key_values": learned.get_prompt(len(states))} if _is_prefix(model) else {}
+    prefix = {"past_key_values": learned.get_prompt(len(states))} if has_prefix(model) else {}
     found = base(
         encoder_outputs=BaseModelOutput(states.to(base.dtype)),
         attention_mask=_before(batch.attention, 1, count),
@@ -433,13 +434,13 @@ def _forward(model: Any, bare: Any, inputs: dict[str, Any]) -> Tensor:
     """
     if getattr(model.config, "type_vocab_size", None) in (None, 0, 1):
         del inputs["token_type_ids"]
-    count, of_decoder = virtual_tokens(model), translates(model) and _is_prefix(model)
+    count, of_decoder = virtual_tokens(model), translates(model) and has_prefix(model)
     if not count or of_decoder:
         return bare(**inputs).last_hidden_state.float()
     rows = len(inputs["attention_mask"])
     inputs["attention_mask"] = _before(inputs["attention_mask"], 1, count)
     learned: Any = model.get_prompt(rows)
-    if _is_prefix(model):
+    if has_prefix(model):
         first = first_position(bare)
         if first and "inputs_embeds" in inputs:  # RoBERTa counts a prefix before tokens alone
             start, length = first + count, inputs["inputs_embeds"].shape[1]

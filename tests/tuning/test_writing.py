@@ -20,7 +20,7 @@ from rapt.serving.protocol import Text
 from rapt.tuning.backbones import load_model, load_tokenizer, translated
 from rapt.tuning.config import Decoding, Reconstruction, Run, TrainConfig, Tuner
 from rapt.tuning.inputs import NO_PLAIN, Split, collate
-from rapt.tuning.model import Writer, load
+from rapt.tuning.model import Writer, adapt, load
 from rapt.tuning.train import train_seeds
 from rapt.tuning.writing import read_split, tokenized, write
 from rapt.utils import files
@@ -300,6 +300,29 @@ def test_beams_find_a_likelier_text_and_sizes_change_nothing(writers: dict[str, 
 
     greedy = Decoding(beams=1, max_new_tokens=6)
     assert likelihood(with_texts(beams)) >= likelihood(with_texts(greedy)) - 1e-3
+
+
+def test_a_prefix_writes_the_same_in_batches_of_any_size(writers: dict[str, Path]) -> None:
+    """A window of 8 places: with padding in it, it would see less of the prefix."""
+    tokenizer, model = (
+        load_tokenizer(writers["mistral"]),
+        load_model(writers["mistral"], writes=True),
+    )
+    model.config.sliding_window = 8
+    adapted = adapt(model, ALL["prefix-tuning"])
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for weights in adapted.parameters():
+            weights.copy_(weights * 5 if weights.ndim > 1 else weights)
+            if weights.requires_grad:
+                weights.normal_(std=2)
+    counts = (1, 12, 3, 20, 7, 2, 15, 3)
+    words = [[("film", "so", "bad")[(at * at) % 3] for at in range(count)] for count in counts]
+    rows = [words, [[0] * len(w) for w in words], [[True] * len(w) for w in words]]
+    split = tokenized(dict(zip(COLUMNS, rows, strict=True)), tokenizer, 60)
+    writer = Writer(adapted).eval()
+    found = [write(writer, split, tokenizer, GREEDY, size)[0] for size in (1, 8)]
+    assert found[0] == found[1]
 
 
 def test_a_penalty_of_repetition_does_not_count_the_source(writers: dict[str, Path]) -> None:
