@@ -78,6 +78,12 @@ def _language_model(
     """Make a language model; of a causal one the head's output must be its logits."""
     kind = config.model_type
     if config.is_encoder_decoder and type(config) in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING:
+        if getattr(config, "decoder_start_token_id", None) is None:
+            raise RaptError(
+                f"the backbone: got {kind} without decoder_start_token_id in its config.json, "
+                "expected the token that begins what its decoder writes. Add it: T5's is that of "
+                "padding."
+            )
         return load(AutoModelForSeq2SeqLM)
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         raise RaptError(

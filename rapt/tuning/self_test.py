@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import torch
-from peft import PeftModel
+from typing import Any
 
-from rapt.tuning.backbones import reads_alone, translated, translates
+import torch
+
+from rapt.tuning.backbones import reads_alone, translated, translates, virtual_tokens
 from rapt.tuning.inputs import Split, collate
 from rapt.tuning.model import Classifier
 from rapt.utils.device import out_of_memory
@@ -60,8 +61,9 @@ def _check(model: Classifier, pad: int, longest: int) -> None:
         if isinstance(error, RuntimeError) and out_of_memory(error):
             raise
         line = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        if isinstance(model.backbone, PeftModel) and reads_alone(model.backbone, batch):
-            tuner = model.backbone.active_peft_config.peft_type.value.lower().replace("_", "-")
+        adapted: Any = model.backbone
+        if virtual_tokens(adapted) and reads_alone(adapted, batch):
+            tuner = adapted.active_peft_config.peft_type.value.lower().replace("_", "-")
             others = ", ".join(name for name in FOR_MOST if name != tuner)
             raise RaptError(
                 f"tuner: got {tuner} for {kind}, which fails with it ({line}), expected one of "

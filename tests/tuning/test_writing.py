@@ -200,6 +200,17 @@ def test_an_encoder_reads_the_source_and_a_decoder_the_text(translators: dict[st
     assert split.targets[1] == []
 
 
+def test_a_decoder_without_a_token_to_begin_with_is_one_line(
+    translators: dict[str, Path], tmp_path: Path
+) -> None:
+    shutil.copytree(translators["t5"], tmp_path, dirs_exist_ok=True)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["decoder_start_token_id"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(RaptError, match="^the backbone: got t5 without decoder_start_token_id in "):
+        load_model(tmp_path, writes=True)
+
+
 def test_a_letter_is_not_translated(
     translators: dict[str, Path], to_write: Callable[[Path, Tuner], Run], questions: Path
 ) -> None:
