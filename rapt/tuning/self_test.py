@@ -61,6 +61,12 @@ def _check(model: Classifier, pad: int, longest: int) -> None:
         if isinstance(error, RuntimeError) and out_of_memory(error):
             raise
         line = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        if longest > LONG:
+            _check(model, pad, LONG)  # which tells what fails, if not the length
+            raise RaptError(
+                f"train.max_tokens: got texts of up to {longest} tokens, on which {kind} fails "
+                f"({line}), expected shorter ones. Lower it."
+            ) from error
         adapted: Any = model.backbone
         if virtual_tokens(adapted) and reads_alone(adapted, batch):
             tuner = adapted.active_peft_config.peft_type.value.lower().replace("_", "-")

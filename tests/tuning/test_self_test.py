@@ -138,6 +138,17 @@ def test_a_model_whose_attention_changes_with_length_is_refused(tmp_path: Path) 
         self_test.check(Classifier(model, 2), 1, longest=200)
 
 
+def test_a_model_that_fails_on_long_texts_alone_is_one_line() -> None:
+    """LED names its positions otherwise, so that no limit is known."""
+    shape = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "attention_window": 8}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    few = {"vocab_size": 16, "max_encoder_position_embeddings": 64}
+    encoder: Any = hf.LEDModel(hf.LEDConfig(**shape, **heads, **few)).get_encoder()
+    line = r"^train\.max_tokens: got texts of up to 99 tokens, on which led fails \(IndexError: "
+    with pytest.raises(RaptError, match=line):
+        self_test.check(Classifier(encoder, 2), 1, longest=99)
+
+
 def test_a_tokenizer_that_does_not_fit_its_model_is_one_line(
     folders: dict[str, Path], tmp_path: Path
 ) -> None:
