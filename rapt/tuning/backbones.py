@@ -319,8 +319,10 @@ def state_size(model: PreTrainedModel | PeftModel) -> int:
 
 def reads_alone(model: PreTrainedModel | PeftModel, batch: Batch) -> bool:
     """Return whether the backbone reads a batch of tokens without virtual tokens or a prefix."""
+    base: Any = model.get_base_model() if isinstance(model, PeftModel) else model
+    written = {"labels": batch.targets} if translates(base) else {}
     try:
-        _bare(model)(input_ids=batch.tokens, attention_mask=batch.attention)
+        base(input_ids=batch.tokens, attention_mask=batch.attention, **written)
     except Exception:  # as each foreign model fails in its own way
         return False
     return True
