@@ -246,8 +246,8 @@ def doubt(rows: Sequence[Privacy]) -> str | None:
 
 
 def _targets(results: Results, cell: Cell) -> list[Target]:
-    if cell.plan.kind in TARGETS:
-        return [TARGETS[cell.plan.kind]]
+    if cell.plan.kind != "infer":  # a cell that attacks nothing has no target
+        return [TARGETS[cell.plan.kind]] if cell.plan.kind in TARGETS else []
     return [
         Target(name, f"accuracy_{name}", f"empirical_privacy_{name}", f"majority_{name}")
         for name in results.params.tasks[cell.factors["task"]].attributes or {}

@@ -24,6 +24,17 @@ class RaptError(Exception):
     """An error that the user can fix; its one-line message never contains text of a data set."""
 
 
+def described(error: Exception) -> str:
+    """Describe any error in one line: a `RaptError` by its message, others by class and message.
+
+    The message alone may be a bare name, as that of a KeyError is.
+    """
+    line = " ".join(str(error).split())
+    if isinstance(error, RaptError):
+        return line
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__
+
+
 def one_of(allowed: Iterable[str]) -> str:
     """Format the allowed names as they follow `expected` in a message."""
     names = sorted(allowed)

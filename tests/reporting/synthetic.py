@@ -342,6 +342,13 @@ def recognize_entities(content: dict[str, Any]) -> None:
     content["sweep"].update(recognize=["movies", "tweets"])
 
 
+def add_attribute(content: dict[str, Any]) -> None:
+    """Give the tuned task a private attribute, as `rapt init --attribute` does."""
+    attribute = {"type": "values", "column": "id", "values": ["1", "2"]}
+    content["tasks"]["movies"]["attributes"] = {"author": attribute}
+    content["sweep"]["infer"].append("movies")
+
+
 def denoise_t2t(content: dict[str, Any]) -> None:
     """Have what is released by t2t read by a denoiser, too."""
     content["sweep"].update(channels=["t2t"], denoisers=["posterior-mean"])
