@@ -54,6 +54,7 @@ def _levels(results: Results) -> Iterator[dict[str, Any]]:
                     "accuracy": row.accuracy,
                     "against_local": row.against_local,
                     "local": row.local,
+                    "to_beat": row.to_beat,
                     "clean": clean.accuracy if clean else None,
                     "attack": attack.attack if attack else None,
                     "recovered": attack.attack_accuracy if attack else None,
@@ -69,7 +70,7 @@ def print_results(params: Params) -> None:
         clean = _value(grid.clean, "accuracy") if grid.clean else "not planned"
         told = (
             f"baseline {span(row.majority for row in grid.every)}; nothing sent "
-            f"{percent(grid.first.local)}; clean text, unprotected {clean}"
+            f"{percent(grid.first.to_beat)}; clean text, unprotected {clean}"
         )
         if grid.first.chance is not None:
             told += f", exact match {percent(grid.clean.exact_match)}" if grid.clean else ""

@@ -67,10 +67,11 @@ class Utility(Tuned):
     exact_match: float | None
     # Of questions with choices: the share that is right by chance.
     chance: float | None
-    # The accuracy of sending nothing, and how far this row is above it, text by text.
+    # The local model's, which sends nothing.
     local: float | None
     local_low: float | None
     local_high: float | None
+    # How far this row is above `to_beat`, text by text.
     over_local: float | None
     over_local_low: float | None
     over_local_high: float | None
@@ -83,6 +84,14 @@ class Utility(Tuned):
     def label(self) -> str:
         """The method, with the denoiser and the local model if there are any."""
         return label(self.method, self.denoiser, LOCAL if self.with_local else None)
+
+    @property
+    def to_beat(self) -> float | None:
+        """The accuracy of sending nothing: the local model's, or more by the most frequent class.
+
+        None: no local model has run.
+        """
+        return None if self.local is None else max(self.local, self.majority or 0.0)
 
     @property
     def against_local(self) -> str | None:
@@ -194,7 +203,9 @@ def _set_against(
 ) -> tuple[Utility, Over | None]:
     if own is None or local is None or len(local.examples) < 2:
         return row, None
-    over = own.right.astype(np.float64) - local.right
+    guessed = local.labels == np.bincount(local.labels).argmax()
+    reference = local.right if local.right.mean() >= local.majority else guessed
+    over = own.right.astype(np.float64) - reference
     return replace(row, over_local=float(over.mean())), over
 
 

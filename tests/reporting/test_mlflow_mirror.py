@@ -375,6 +375,8 @@ def test_a_run_says_how_far_it_is_above_sending_nothing(experiment: Params) -> N
     _, children = runs()
     found = children["movies-minilm-lora-pct2t-75"].data.metrics
     assert found["over_local"] == pytest.approx(0.3)
-    assert found["local/accuracy"] == pytest.approx(0.9)
-    assert "local/accuracy" not in children["movies-minilm-lora-clean"].data.metrics
+    assert found["combined/accuracy"] == pytest.approx(0.9)
+    alone = children["movies"].data.metrics["accuracy"]
+    assert found["local/accuracy"] == found["to_beat"] == alone
+    assert "combined/accuracy" not in children["movies-minilm-lora-clean"].data.metrics
     assert children["movies"].info.run_name == "local-movies"
