@@ -77,8 +77,8 @@ def _read(release: Utility, attacks: Sequence[Privacy]) -> str:
     said = f" {attack.attack} reads {percent(attack.attack_accuracy)}{NBSP}% of its protected words"
     # The bound is the channel's: an attack without one may be what finds the leak.
     most = min((row.accuracy_ceiling for row in own if row.accuracy_ceiling), default=None)
-    left = attack.empirical_privacy_high
-    if most is None or left is None or 1 - left <= most:
+    least = attack.attack_accuracy_low
+    if most is None or least is None or least <= most:
         return f"{said}."
     return (
         f"{said}, and single words tell {percent(most)}{NBSP}% at most. Do not send it before you "

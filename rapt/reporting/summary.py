@@ -85,10 +85,10 @@ def print_results(params: Params) -> None:
     for group, cells in by_task(results).items():
         _print_written(console, group, [row for row, _ in cells])
     for grid in tables.grids(privacy):
-        told = f"baseline {span(row.majority for row in grid.every)}, attack on clean text "
+        told = f"baseline {span(row.majority for row in grid.every)}, clean text "
         told += percent(grid.first.clean_accuracy) + (f"; {grid.doubt}" if grid.doubt else "")
-        title = f"{attack_text(*grid.group)}: empirical privacy, % ({told})"
-        _print(console, title, grid, "empirical_privacy")
+        title = f"{attack_text(*grid.group)}, {tables.LEARNED[grid.first.kind]}, % ({told})"
+        _print(console, title, grid, "attack_accuracy")
     if missing := results.missing():
         console.print(
             f"{count(len(missing), 'cell')} not run yet; the first: {missing[0].plan.command}",

@@ -427,10 +427,10 @@ def test_membership_has_a_table_for_each_adapter(
     assert "too few for 1 %" not in text
     for tuner in ("lora", "prefix"):
         title = f"loss on movies · minilm · {tuner}: membership"
-        assert f"{title} : empirical privacy" in text
+        assert f"{title} , told from others (AUC), %" in text
     print_results(attacked)
     shown = " ".join(capsys.readouterr().out.split())
-    assert "loss on movies · minilm · prefix: membership: empirical privacy" in shown
+    assert "loss on movies · minilm · prefix: membership, told from others (AUC), % (" in shown
 
 
 def test_no_denoiser_leaves_no_trace_in_the_page(whole: Params) -> None:
