@@ -59,7 +59,7 @@ def advice(rows: Sequence[Utility], attacks: Sequence[Privacy], more: str = "") 
 
 
 def _alone(row: Utility) -> str:
-    """Say what is reached where nothing is sent."""
+    """State the accuracy of sending nothing."""
     if row.local == row.to_beat:
         return f"A local model reaches {percent(row.local)}{NBSP}%"
     return (
