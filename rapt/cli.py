@@ -46,7 +46,7 @@ app = typer.Typer(
 TEXT, EXPERIMENT = "Your text", "An experiment"
 PROVIDER, INSIDE = "A provider", "Look inside"
 # What rapt[tune] installs; any other package that is not here comes with rapt[pipeline].
-TUNE = ("fastapi", "peft", "seqeval", "sklearn", "torch", "transformers", "uvicorn")
+TUNE = ("peft", "seqeval", "sklearn", "torch", "transformers")
 
 
 def _print_json(content: Any) -> None:
