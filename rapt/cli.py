@@ -372,11 +372,14 @@ app.command(rich_help_panel=INSIDE)(mechanisms)
 
 
 @app.command(rich_help_panel=INSIDE)
-def attacks() -> None:
+def attacks(json: AsJson = False) -> None:
     """List the attacks: what each attacker knows, and its parameters."""
-    from rapt.attacks.show import print_attacks
+    from rapt.attacks import show
 
-    print_attacks()
+    if json:
+        _print_json(show.as_json())
+    else:
+        show.print_attacks()
 
 
 app.command(rich_help_panel=INSIDE)(audit)
