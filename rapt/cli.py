@@ -31,7 +31,7 @@ from rapt.options import (
 )
 from rapt.paths import MINILM, STATE, TAGGER
 from rapt.serving.predict import predict
-from rapt.utils.errors import RaptError, disk_errors
+from rapt.utils.errors import RaptError, check_place, disk_errors
 from rapt.utils.process import no_telemetry, without
 
 # Commands import what they need when they run: `rapt --help` takes no longer than Typer does.
@@ -78,11 +78,13 @@ def privatize(
     ],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The same, privatized; - is stdout.")],
     eta: Annotated[
-        float,
+        float | None,
         typer.Option(
-            parser=parsed_eta, metavar="FLOAT", help="Privacy parameter: smaller is more private."
+            parser=parsed_eta,
+            metavar="FLOAT",
+            help="Privacy parameter: smaller is more private. Required; see rapt calibrate.",
         ),
-    ],
+    ] = None,
     categories: Categories = None,
     mechanism: Mechanism = None,
     parameter: Annotated[
@@ -183,6 +185,7 @@ def make_table(
     elif out.exists():
         raise RaptError(f"OUT: got {str(out)!r}, expected a folder that does not exist yet.")
     else:
+        check_place("OUT", out)
         table_cache.make(model, tagger, out, language)
     typer.echo(out)
 

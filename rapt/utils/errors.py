@@ -55,8 +55,21 @@ def did_you_mean(nearest: Sequence[str]) -> str:
 
 def wrong_eta(got: object) -> str:
     """Format the message, after the key, for a privacy parameter that is not a number above 0."""
-    shown = f"{got:g}" if isinstance(got, float) else repr(got)
+    shown = f"{got:g}" if isinstance(got, float) else "none" if got is None else repr(got)
     return f"got {shown}, expected a number above 0, as 75 or 62.5. Find one by rapt calibrate."
+
+
+def check_place(key: str, path: Path) -> None:
+    """Refuse a path in a folder that does not exist: a typo would make folders.
+
+    Raises:
+        RaptError: the option, the path, and its folder.
+    """
+    if not path.parent.is_dir():
+        raise RaptError(
+            f"{key}: got {str(path)!r}, expected a path in a folder that exists. Make "
+            f"{path.parent}, or correct the path."
+        )
 
 
 @contextmanager
