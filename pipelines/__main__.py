@@ -17,7 +17,7 @@ from pipelines.slots import INTERRUPTED, CommandError, Slots, Stopped, only_one,
 from rapt.commands import check
 from rapt.params import Params
 from rapt.utils import process
-from rapt.utils.errors import RaptError, disk_errors
+from rapt.utils.errors import RaptError, described, disk_errors
 
 
 def main(
@@ -72,13 +72,13 @@ def finish(experiment: Params) -> None:
     from pipelines import artifacts  # here, as a flow that is up to date needs no Prefect
 
     run_in_mlflow = mirror(experiment)
-    with _optional("Prefect's pages are not filled in"):
+    with _optional("Prefect's pages are not filled in", "the next rapt flow"):
         artifacts.results(experiment, run_in_mlflow)
 
 
 def mirror(experiment: Params) -> str | None:
     """Update MLflow if it lacks something; return its page below MLflow's address, if it did."""
-    with _optional("MLflow is not up to date"):
+    with _optional("MLflow is not up to date", "rapt sync"):
         from rapt.reporting import mlflow_mirror
 
         if not mlflow_mirror.is_synced(experiment):  # which mostly needs no MLflow
@@ -87,12 +87,12 @@ def mirror(experiment: Params) -> str | None:
 
 
 @contextmanager
-def _optional(warning: str) -> Iterator[None]:
+def _optional(warning: str, again: str) -> Iterator[None]:
     """Turn an error into a warning, as no result depends on this step."""
     try:
         yield
     except Exception as error:
-        console.print(f"warning: {warning}: {' '.join(str(error).split())}")
+        console.print(f"warning: {warning} ({described(error)}); {again} tries again.")
 
 
 def told(start: Callable[[], None]) -> None:

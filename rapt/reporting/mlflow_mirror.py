@@ -194,8 +194,9 @@ def _metrics(
     for score in results.of(SCORE, **cell.factors) if cell.plan.kind in TUNED else ():
         found |= _summary("", score.content.metrics if score.content else {})
     for row, _ in utility_table.utility_of(results, cell) if has_accuracy else ():
-        prefix = f"{LOCAL}/" if row.with_local else ""
+        prefix = "combined/" if row.with_local else ""
         found |= {f"{prefix}{name}": getattr(row, name) for name in ("accuracy", "over_local")}
+        found |= {f"{LOCAL}/accuracy": row.local, "to_beat": row.to_beat}
     found |= {"replaced_share": results.replaced(cell.factors), "seconds": seconds}
     single = [(name, value, 0) for name, value in sorted(found.items()) if value is not None]
     curves = [
