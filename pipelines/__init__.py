@@ -1,7 +1,7 @@
 """Prefect flows: the DVC graph, in parallel."""
 
+import getpass
 import os
-from contextlib import suppress
 from pathlib import Path
 
 from rapt.paths import STATE
@@ -14,14 +14,13 @@ no_telemetry()
 os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
 os.environ.setdefault("PREFECT_LOGGING_TO_API_ENABLED", "false")
 
-
-def _has_prefect_home() -> bool:
-    """Whether Prefect can keep its database in the user's home."""
-    with suppress(RuntimeError):  # no home, as of a container's user without an entry in passwd
-        folder = Path.home() / ".prefect"
-        return os.access(folder if folder.exists() else folder.parent, os.W_OK)
-    return False
-
-
-if not _has_prefect_home():
+# A user of a container may have no home, or none to write to, and no name. Prefect asks for all.
+if not os.environ.get("HOME"):
+    os.environ.pop("HOME", None)  # an empty one is not looked up
+if not os.access(os.path.expanduser("~"), os.W_OK):
+    os.environ["HOME"] = str(Path(STATE, "home").absolute())
     os.environ.setdefault("PREFECT_HOME", str(Path(STATE, "prefect").absolute()))
+try:
+    getpass.getuser()
+except (KeyError, OSError):
+    os.environ["USER"] = "rapt"

@@ -198,6 +198,24 @@ def started_by(flow: subprocess.Popen[str], toy: Toy) -> list[int]:
     return children
 
 
+NOBODY = "import pwd\ndef nobody(user): raise KeyError(user)\npwd.getpwuid = nobody\n"
+
+
+@pytest.mark.parametrize("home", [None, ""])
+def test_a_user_without_name_and_home_runs_a_flow(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, home: str | None
+) -> None:
+    """As in `docker run -u 54321 -e HOME=`."""
+    (toy.root / "sitecustomize.py").write_text(NOBODY)
+    monkeypatch.setenv("PYTHONPATH", str(toy.root))
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("HOME") if home is None else monkeypatch.setenv("HOME", home)
+    done = toy.flow()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert toy.names() == EVERY_STAGE
+
+
 def test_a_flow_in_hard_places(
     tmp_path: Path, expected: dict[str, str], prefect_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
