@@ -19,12 +19,27 @@ NO_TELEMETRY = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
 }
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PR_SET_PDEATHSIG = 1
 
 
 def no_telemetry() -> None:
     """Switch off every tool's analytics for this process and its children."""
     os.environ.update(NO_TELEMETRY)
+
+
+def no_proxy_on_loopback() -> None:
+    """Have this process and its children reach servers on this machine without a proxy.
+
+    Another machine's proxy cannot reach them, and would read what is said to them. The names of
+    the environment's own NO_PROXY stay. Python reads the spelling in lower case first, other
+    programs only one of both.
+    """
+    names = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    hosts = [name.strip() for name in names.split(",") if name.strip()]
+    if "*" not in hosts:  # which means every host, for Python only where it stands alone
+        hosts += [host for host in LOOPBACK if host not in hosts]
+    os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(hosts)
 
 
 def tethered(*command: str) -> list[str]:

@@ -7,11 +7,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from urllib.request import proxy_bypass
 
 import psutil
 import pytest
 
-from rapt.utils.process import tethered, without
+from rapt.utils.process import no_proxy_on_loopback, tethered, without
 from tests.conftest import ROOT
 
 SLOW_TO_START = """
@@ -70,3 +71,26 @@ def test_an_optional_import_fails_only_within() -> None:
     with without("wave"):
         import wave as again  # it is there already
     assert again is wave
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, "127.0.0.1,localhost,::1"),
+        ({"NO_PROXY": "corp.example, localhost"}, "corp.example,localhost,127.0.0.1,::1"),
+        ({"no_proxy": "a.example", "NO_PROXY": "b.example"}, "a.example,127.0.0.1,localhost,::1"),
+        ({"NO_PROXY": "*"}, "*"),
+    ],
+)
+def test_loopback_needs_no_proxy(
+    monkeypatch: pytest.MonkeyPatch, before: dict[str, str], after: str
+) -> None:
+    # By monkeypatch, which takes back what the function sets.
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(name, before.get(name, ""))
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    for _ in range(2):  # again in a child
+        no_proxy_on_loopback()
+        assert os.environ["no_proxy"] == os.environ["NO_PROXY"] == after
+    assert proxy_bypass("127.0.0.1:4200")
+    assert bool(proxy_bypass("elsewhere.example")) == (after == "*")
