@@ -33,6 +33,7 @@ from pipelines.checkout import DVC, git, worktree
 from pipelines.heartbeat import Heartbeat
 from pipelines.progress import console
 from pipelines.schedule import Lease
+from pipelines.server import no_answer
 from pipelines.slots import CommandError, Slots, Stays, Stopped
 from pipelines.worker import DVC_API, PAUSES, execute, patiently
 from rapt import params, paths
@@ -311,10 +312,7 @@ def _look(pool: str) -> None:
                 f"pool: got {pool!r}, expected one with a deployment. Try: prefect deploy --all"
             ) from None
         except httpx.HTTPError:
-            raise RaptError(
-                f"PREFECT_API_URL: got no answer at {PREFECT_API_URL.value()}, expected a Prefect "
-                "server there. Try: prefect server start"
-            ) from None
+            raise RaptError(no_answer()) from None
     if not any(worker.status == "ONLINE" for worker in workers):
         console.print(f"warning: no worker serves {pool!r}: prefect worker start --pool {pool}")
 

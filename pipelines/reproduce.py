@@ -49,7 +49,8 @@ retried = task(
 
 def start(plan: graph.Plan, slots: Slots, finish: Callable[[], None]) -> None:
     """Run the stages of `plan`, collect what they made, and `finish`, as a Prefect flow."""
-    begun = server.begin()  # its seconds pass while the slots are made
+    shared = slots.ahead > 0  # with the workers of a pool
+    begun = server.begin(shared=shared)  # its seconds pass while the slots are made
     runner = ThreadPoolTaskRunner(max_workers=slots.count + slots.ahead)  # type: ignore[var-annotated]
 
     @flow(name="reproduce", task_runner=runner)  # type: ignore[arg-type]
@@ -60,7 +61,7 @@ def start(plan: graph.Plan, slots: Slots, finish: Callable[[], None]) -> None:
             _run(Schedule(plan, slots.count, gpus(), durations, elsewhere=slots.ahead), slots)
         finish()
 
-    with server.needed(), slots, server.running(begun):
+    with server.needed(), slots, server.running(begun, shared=shared):
         if slots.damaged:
             console.print(f"warning: {slots.damaged} damaged in DVC's cache: removed, made again")
         reproduce()

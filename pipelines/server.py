@@ -14,6 +14,7 @@ from typing import Annotated
 
 import httpx
 import typer
+from prefect import get_client
 from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from rapt.paths import STATE
@@ -30,13 +31,16 @@ FEW_RETRIES = 1  # a server on this machine that is gone stays gone
 
 
 @contextmanager
-def running(begun: Begun | None = None) -> Iterator[None]:
-    """Use the server that PREFECT_API_URL names, or this project's, else one for this flow alone.
+def running(begun: Begun | None = None, *, shared: bool = False) -> Iterator[None]:
+    """Use the server that is named, or this project's, else one for this flow alone.
+
+    The variable PREFECT_API_URL names it. Prefect's profile does so only where `shared`, for a
+    flow with workers on other machines: else it may name a service for other work of the user.
 
     Prefect would start one by itself, but that one outlives a killed flow. And Ctrl-C in the
     terminal ends it before the flow, which then waits minutes for it.
     """
-    if PREFECT_API_URL.value():
+    if _is_named(shared):
         yield
         return
     address = _of_project() or _wait(*(begun or _begin()))
@@ -44,9 +48,9 @@ def running(begun: Begun | None = None) -> Iterator[None]:
         yield
 
 
-def begin() -> Begun | None:
+def begin(*, shared: bool = False) -> Begun | None:
     """Begin to start a server for this flow alone, unless there is one that it will use."""
-    return None if PREFECT_API_URL.value() or _of_project() else _begin()
+    return None if _is_named(shared) or _of_project() else _begin()
 
 
 @contextmanager
@@ -59,6 +63,28 @@ def needed() -> Iterator[None]:
             "prefect: got no answer of its server any more, expected one. Finished stages are in "
             "the cache. Start again."
         ) from error
+
+
+def _is_named(shared: bool) -> bool:
+    """Whether a server is named, and answers.
+
+    Raises:
+        RaptError: it does not answer.
+    """
+    if not (PREFECT_API_URL.value() if shared else os.environ.get(PREFECT_API_URL.name)):
+        return False
+    with get_client(sync_client=True) as client:
+        if client.api_healthcheck():
+            raise RaptError(no_answer())
+    return True
+
+
+def no_answer() -> str:
+    """Format the message for a server that is named and does not answer."""
+    return (
+        f"PREFECT_API_URL: got no answer at {PREFECT_API_URL.value()}, expected a Prefect server "
+        "there. Try: prefect server start"
+    )
 
 
 def _of_project() -> str | None:
