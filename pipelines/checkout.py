@@ -46,9 +46,13 @@ def worktree(root: Path, path: Path, commit: str, cache: Path) -> None:
 
 
 def use_cache(path: Path, cache: Path) -> None:
-    """Have DVC in the checkout `path` use `cache`."""
+    """Have DVC in the checkout `path` use `cache`, by a link where it lies elsewhere."""
+    link = path / ".dvc/cache"
+    if link != cache:  # whose path could hold what DVC's configuration takes for its syntax
+        cache.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(cache, target_is_directory=True)
     # Links save copies. DVC removes a stage's outs before it runs, so no write goes through one.
-    local = f"[cache]\n    dir = {cache}\n    type = reflink,hardlink,copy\n"
+    local = "[cache]\n    dir = cache\n    type = reflink,hardlink,copy\n"
     (path / ".dvc/config.local").write_text(local)
 
 

@@ -67,7 +67,7 @@ class Desk:
         worktree(root, self._path, slots.commit, cache)
         if (own := root / ".dvc/config.local").exists():  # the remote's credentials may be there
             shutil.copy(own, self._path / ".dvc/config.local")
-            self._execute("desk", *DVC, "config", "--local", "cache.dir", str(cache))
+            self._execute("desk", *DVC, "config", "--local", "cache.dir", ".dvc/cache")
 
     def send(self, stage: str) -> Lock | None:
         """Push what a stage needs.
