@@ -71,6 +71,10 @@ def test_a_preset_is_one_page(name: str) -> None:
     assert lines[1] == f"# {presets.summary(name)}"
     assert len(lines) <= (120 if name == "demo" else 100)
     assert max(map(len, lines)) <= 120
+    # `dvc exp run -S` would edit one of the places that an anchor fills, and leave the others.
+    assert not any(
+        event.anchor for event in YAML().parse(presets.text(name)) if hasattr(event, "anchor")
+    )
 
 
 @pytest.mark.parametrize("name", ["paper-nlu-bert", "paper-nlu-qwen", "paper-t5"])
