@@ -13,6 +13,8 @@ from rapt.utils.errors import RaptError
 DVC = (sys.executable, "-m", "dvc")
 # `python` in the stages' commands is the interpreter that runs this.
 PATH = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
+# Parts of git's messages where there is no commit to run.
+NO_COMMIT = ("not a git repository", "do not have the initial commit")
 _IDENTITY = {
     f"GIT_{role}_{field}": value
     for role in ("AUTHOR", "COMMITTER")
@@ -22,15 +24,23 @@ _IDENTITY = {
 
 def git(root: Path, *arguments: str, check: bool = True) -> str:
     """Run git in `root` and return its output; where it failed, an error if `check` is set."""
-    # Without hooks: that of `dvc install` would check everything out into a new worktree.
-    done = subprocess.run(
-        ["git", "-c", f"core.hooksPath={os.devnull}", *arguments],
-        cwd=root,
-        env=os.environ | _IDENTITY,
-        capture_output=True,
-        text=True,
-    )
+    try:
+        # Without hooks: that of `dvc install` would check everything out into a new worktree.
+        done = subprocess.run(
+            ["git", "-c", f"core.hooksPath={os.devnull}", *arguments],
+            cwd=root,
+            env=os.environ | _IDENTITY | {"LC_ALL": "C"},
+            capture_output=True,
+            text=True,
+        )
+    except FileNotFoundError:
+        raise RaptError("git: got none, expected it installed: a flow runs from it.") from None
     if check and done.returncode:
+        if any(words in done.stderr for words in NO_COMMIT):
+            raise RaptError(
+                f"{root}: got no git repository with a commit, expected one, as each stage of a "
+                "flow runs in a checkout of it. Next: git init; git add -A; git commit -m Begin"
+            )
         raise RaptError(
             f"git {arguments[0]}: got an error, expected none. Its message: "
             f"{' '.join(done.stderr.split())}"
@@ -38,8 +48,18 @@ def git(root: Path, *arguments: str, check: bool = True) -> str:
     return done.stdout.strip()
 
 
+def tree(root: Path, commit: str) -> str:
+    """Name the project's files in a commit; the project may lie below the top of its repository."""
+    return f"{commit}:{git(root, 'rev-parse', '--show-prefix').rstrip('/')}"
+
+
 def worktree(root: Path, path: Path, commit: str, cache: Path) -> None:
-    """Make `path` a worktree of the project at `root`, at `commit`, where DVC uses `cache`."""
+    """Make `path` a worktree of the project at `root`, at `commit`, where DVC uses `cache`.
+
+    Of a project below the top of its repository, it holds the project's files alone.
+    """
+    if not (files := tree(root, commit)).endswith(":"):
+        commit = git(root, "commit-tree", files, "-m", "rapt", "-m", commit)
     git(root, "worktree", "add", "--detach", "--force", "--force", str(path), commit)
     use_cache(path, cache)
     forget_lost(path / "dvc.lock", cache)

@@ -29,7 +29,7 @@ from prefect.states import Cancelling, Crashed
 from ruamel.yaml import YAML
 
 from pipelines import dvc_api, graph
-from pipelines.checkout import DVC, git, worktree
+from pipelines.checkout import DVC, git, tree, worktree
 from pipelines.heartbeat import Heartbeat
 from pipelines.progress import console
 from pipelines.schedule import Lease
@@ -241,7 +241,7 @@ def published(root: Path, commit: str, repository: str) -> Iterator[str]:
     record = root / paths.STATE / "published.json"
     if record.exists():  # by a flow that was killed
         _retract(root, **files.read_json(record))
-    own = git(root, "commit-tree", f"{commit}^{{tree}}", "-m", f"rapt {uuid.uuid4()}", "-m", commit)
+    own = git(root, "commit-tree", tree(root, commit), "-m", f"rapt {uuid.uuid4()}", "-m", commit)
     where = {"repository": repository, "commit": own}
     files.write_json(record, where)
     git(root, "push", "--quiet", repository, f"{own}:refs/rapt/{own}")

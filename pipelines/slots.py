@@ -205,7 +205,7 @@ class Slots:
         self._dvc(slot, "dvc repro", "repro")
         # They are no edits: DVC removes a stage's outs before the stage sees that a flow runs.
         outs = graph.uncached(self.root)
-        edited = git(self.root, "diff", "--name-only", self.commit).splitlines()
+        edited = git(self.root, "diff", "--relative", "--name-only", self.commit).splitlines()
         if changed := [name for name in edited if name not in outs] + _untracked(self.root):
             raise RaptError(
                 f"workspace: got changes while the flow ran ({_listed(changed)}), expected none. "
@@ -241,7 +241,8 @@ class Slots:
         """Create a slot on a worktree of the snapshot."""
         path = self._folder / name
         worktree(self.root, path, self.commit, self.cache)
-        return self._slot(path, environment(path, self.root))
+        variables = environment(path, self.root) | {"RAPT_COMMIT": self.commit}
+        return self._slot(path, variables)
 
     def _slot(self, path: Path, variables: dict[str, str]) -> Slot:
         with self._unless_stopped():

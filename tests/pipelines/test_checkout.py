@@ -28,12 +28,35 @@ def test_a_worktree_has_the_commit_and_the_projects_cache(tmp_path: Path) -> Non
         shutil.rmtree(path)
 
 
-def test_what_git_says_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(
-        RaptError, match=r"^git rev-parse: got .* Its message: fatal: not a git repository[^\n]*$"
-    ):
+def test_a_worktree_of_a_project_in_a_larger_repository_has_its_files_alone(tmp_path: Path) -> None:
+    top, path, cache = tmp_path / "top", tmp_path / "slot", tmp_path / "cache"
+    root = top / "in/here"
+    (root / ".dvc").mkdir(parents=True)
+    (root / ".dvc/config").touch()
+    (top / "other").touch()
+    checkout.git(top, "init", "-q")
+    checkout.git(top, "add", ".")
+    checkout.git(top, "commit", "-qm", "Begin")
+    commit = checkout.git(root, "rev-parse", "HEAD")
+    checkout.worktree(root, path, commit, cache)
+    assert sorted(one.name for one in path.iterdir()) == [".dvc", ".git"]
+    assert checkout.git(path, "log", "-1", "--format=%b") == commit
+    assert checkout.tree(root, commit) == f"{commit}:in/here"
+
+
+def test_what_git_says_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without = r"^[^\n]*: got no git repository with a commit, expected one[^\n]*$"
+    with pytest.raises(RaptError, match=without):
         checkout.git(tmp_path, "rev-parse", "HEAD")
     assert checkout.git(tmp_path, "rev-parse", "HEAD", check=False) == ""
+    checkout.git(tmp_path, "init", "-q")
+    with pytest.raises(RaptError, match=without):
+        checkout.git(tmp_path, "stash", "create")
+    with pytest.raises(RaptError, match=r"^git show: got .* Its message: fatal: [^\n]*$"):
+        checkout.git(tmp_path, "show", "nothing")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RaptError, match=r"^git: got none, expected it installed"):
+        checkout.git(tmp_path, "status")
 
 
 def test_a_checkouts_code_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
