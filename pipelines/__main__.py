@@ -11,16 +11,17 @@ from typing import Annotated
 import typer
 
 from pipelines import cache, graph
+from pipelines.checkout import git
 from pipelines.progress import console, show
 from pipelines.slots import INTERRUPTED, CommandError, Slots, Stopped, only_one, snapshot
 from rapt.commands import check
 from rapt.params import Params
 from rapt.utils import process
-from rapt.utils.errors import RaptError, disk_errors
+from rapt.utils.errors import RaptError, described, disk_errors
 
 
 def main(
-    slots: Annotated[int, typer.Option(min=1, help="Stages side by side here.")] = process.cores(),
+    slots: Annotated[int, typer.Option(min=1, help="Stages side by side here.")] = process.slots(),
     pool: Annotated[
         str | None, typer.Option(help="Prefect work pool for the provider's stages; else here.")
     ] = None,
@@ -57,6 +58,13 @@ def start(slots: int, pool: str | None, repository: str | None) -> None:
         here = Slots(root, slots)
     reproduce.start(plan, here, lambda: finish(experiment))
     console.print(f"{len(plan)} stages run, everything is up to date")
+    # Code, params and metrics are the commit's: the lock alone is not.
+    if git(root, "diff", "--relative", "--name-only", "HEAD", check=False) == "dvc.lock":
+        console.print(
+            "dvc.lock changed: this processor rounds the last digits of some outs otherwise than "
+            "the one that wrote it. The metrics are equal. To keep the old one: git checkout "
+            "dvc.lock"
+        )
 
 
 def finish(experiment: Params) -> None:
@@ -64,13 +72,13 @@ def finish(experiment: Params) -> None:
     from pipelines import artifacts  # here, as a flow that is up to date needs no Prefect
 
     run_in_mlflow = mirror(experiment)
-    with _optional("Prefect's pages are not filled in"):
+    with _optional("Prefect's pages are not filled in", "the next rapt flow"):
         artifacts.results(experiment, run_in_mlflow)
 
 
 def mirror(experiment: Params) -> str | None:
     """Update MLflow if it lacks something; return its page below MLflow's address, if it did."""
-    with _optional("MLflow is not up to date"):
+    with _optional("MLflow is not up to date", "rapt sync"):
         from rapt.reporting import mlflow_mirror
 
         if not mlflow_mirror.is_synced(experiment):  # which mostly needs no MLflow
@@ -79,12 +87,12 @@ def mirror(experiment: Params) -> str | None:
 
 
 @contextmanager
-def _optional(warning: str) -> Iterator[None]:
+def _optional(warning: str, again: str) -> Iterator[None]:
     """Turn an error into a warning, as no result depends on this step."""
     try:
         yield
     except Exception as error:
-        console.print(f"warning: {warning}: {' '.join(str(error).split())}")
+        console.print(f"warning: {warning} ({described(error)}); {again} tries again.")
 
 
 def told(start: Callable[[], None]) -> None:

@@ -7,14 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+from configobj import ConfigObj
+
 from pipelines.cache import forget_lost
 from rapt.utils.errors import RaptError
 
 DVC = (sys.executable, "-m", "dvc")
 # `python` in the stages' commands is the interpreter that runs this.
 PATH = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
-# Parts of git's messages where there is no commit to run.
-NO_COMMIT = ("not a git repository", "do not have the initial commit")
+INSTEAD = (
+    "A flow's stages run in checkouts of it. Next: git init, git add, git commit; or run dvc "
+    "repro, one stage at a time."
+)
 _IDENTITY = {
     f"GIT_{role}_{field}": value
     for role in ("AUTHOR", "COMMITTER")
@@ -24,23 +28,20 @@ _IDENTITY = {
 
 def git(root: Path, *arguments: str, check: bool = True) -> str:
     """Run git in `root` and return its output; where it failed, an error if `check` is set."""
+    # Without hooks: that of `dvc install` would check everything out into a new worktree.
     try:
-        # Without hooks: that of `dvc install` would check everything out into a new worktree.
         done = subprocess.run(
             ["git", "-c", f"core.hooksPath={os.devnull}", *arguments],
             cwd=root,
-            env=os.environ | _IDENTITY | {"LC_ALL": "C"},
+            env=os.environ | _IDENTITY,
             capture_output=True,
             text=True,
         )
     except FileNotFoundError:
-        raise RaptError("git: got none, expected it installed: a flow runs from it.") from None
+        raise RaptError(f"git: got no such program, expected it. {INSTEAD}") from None
+    if check and "not a git repository" in done.stderr:
+        raise RaptError(f"git: got no repository at {root}, expected one. {INSTEAD}")
     if check and done.returncode:
-        if any(words in done.stderr for words in NO_COMMIT):
-            raise RaptError(
-                f"{root}: got no git repository with a commit, expected one, as each stage of a "
-                "flow runs in a checkout of it. Next: git init; git add -A; git commit -m Begin"
-            )
         raise RaptError(
             f"git {arguments[0]}: got an error, expected none. Its message: "
             f"{' '.join(done.stderr.split())}"
@@ -48,32 +49,45 @@ def git(root: Path, *arguments: str, check: bool = True) -> str:
     return done.stdout.strip()
 
 
-def tree(root: Path, commit: str) -> str:
-    """Name the project's files in a commit; the project may lie below the top of its repository."""
-    return f"{commit}:{git(root, 'rev-parse', '--show-prefix').rstrip('/')}"
+def head(root: Path) -> str:
+    """Return the last commit.
 
-
-def worktree(root: Path, path: Path, commit: str, cache: Path) -> None:
-    """Make `path` a worktree of the project at `root`, at `commit`, where DVC uses `cache`.
-
-    Of a project below the top of its repository, it holds the project's files alone.
+    Raises:
+        RaptError: there is none.
     """
-    if not (files := tree(root, commit)).endswith(":"):
-        commit = git(root, "commit-tree", files, "-m", "rapt", "-m", commit)
+    if commit := git(root, "rev-parse", "--verify", "--quiet", "HEAD", check=False):
+        return commit
+    git(root, "rev-parse", "--git-dir")  # says if there is no repository
+    raise RaptError(f"git: got no commit in {root}, expected one. {INSTEAD}")
+
+
+def worktree(root: Path, path: Path, commit: str, cache: Path) -> Path:
+    """Make `path` a worktree of the repository at `commit`, where DVC uses `cache`.
+
+    Returns:
+        the project's folder in it: the project at `root` may lie below the top of its repository.
+    """
     git(root, "worktree", "add", "--detach", "--force", "--force", str(path), commit)
-    use_cache(path, cache)
-    forget_lost(path / "dvc.lock", cache)
+    project = path / git(root, "rev-parse", "--show-prefix")
+    if not (project / ".dvc").is_dir():
+        raise RaptError(
+            f"git: got no .dvc of {root} in its commit, expected what dvc init made. Next: git add "
+            ".dvc, then git commit."
+        )
+    use_cache(project, cache)
+    forget_lost(project / "dvc.lock", cache)
+    return project
 
 
 def use_cache(path: Path, cache: Path) -> None:
-    """Have DVC in the checkout `path` use `cache`, by a link where it lies elsewhere."""
-    link = path / ".dvc/cache"
-    if link != cache:  # whose path could hold what DVC's configuration takes for its syntax
-        cache.mkdir(parents=True, exist_ok=True)
-        link.symlink_to(cache, target_is_directory=True)
+    """Have DVC in the checkout `path` use `cache`."""
+    config = ConfigObj(encoding="utf-8")
+    # Relative, as DVC fills in what looks like a variable: the project's path may have a %(name)s.
+    relative = os.path.relpath(cache.resolve(), (path / ".dvc").resolve())
     # Links save copies. DVC removes a stage's outs before it runs, so no write goes through one.
-    local = "[cache]\n    dir = cache\n    type = reflink,hardlink,copy\n"
-    (path / ".dvc/config.local").write_text(local)
+    config["cache"] = {"dir": relative, "type": ["reflink", "hardlink", "copy"]}
+    with (path / ".dvc/config.local").open("wb") as file:
+        config.write(file)
 
 
 def environment(folder: Path, home: Path) -> dict[str, str]:

@@ -151,7 +151,7 @@ def start(workers: int, scheduler: str | None, **given: Any) -> str:
     with ExitStack() as stack:
         stack.enter_context(job.opened(privatizer))
         with _console().status("starting Prefect"):
-            stack.enter_context(server.running(shared=scheduler is not None))
+            stack.enter_context(server.running())
         release(job, privatizer, runner)
         seeded = privatizer.insecure_seed is not None
         return command.summary(job.out, job.finish(privatizer), seeded=seeded)

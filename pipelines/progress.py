@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from rich.console import Console
@@ -20,6 +21,18 @@ def show_end(schedule: Schedule, name: str, outcome: str) -> None:
     left = remaining_text(schedule.remaining()) if ended < total else ""
     columns = [count, name.replace("@", " ", 1), outcome, left]
     console.print("  ".join(filter(None, columns)), markup=False)
+
+
+def show_running(schedule: Schedule) -> None:
+    """Print what runs, for how long, and the remaining time, where no stage ends for a while."""
+    now = time.monotonic()
+    running = [
+        f"{name.replace('@', ' ', 1)} {span(now - started)}"
+        for name, (_, started) in schedule.running.items()
+    ]
+    if running:
+        columns = [f"running: {', '.join(running)}", remaining_text(schedule.remaining())]
+        console.print("  ".join(filter(None, columns)), markup=False)
 
 
 def remaining_text(remaining: Remaining) -> str:

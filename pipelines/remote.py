@@ -8,6 +8,7 @@ unprotected releases stay here. The results are the same bytes as those of `dvc 
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import uuid
@@ -29,11 +30,10 @@ from prefect.states import Cancelling, Crashed
 from ruamel.yaml import YAML
 
 from pipelines import dvc_api, graph
-from pipelines.checkout import DVC, git, tree, worktree
+from pipelines.checkout import DVC, git, worktree
 from pipelines.heartbeat import Heartbeat
 from pipelines.progress import console
 from pipelines.schedule import Lease
-from pipelines.server import no_answer
 from pipelines.slots import CommandError, Slots, Stays, Stopped
 from pipelines.worker import DVC_API, PAUSES, execute, patiently
 from rapt import params, paths
@@ -60,14 +60,14 @@ class Desk:
         root, cache = slots.root, slots.cache
         self._home = {"RAPT_HOME": str(root)}
         self._logs = root / paths.LOGS
-        self._path = root / paths.STATE / "slots/desk"
         self._needs = needs
         self._sent: dict[str, Lock | None] = {}
         self._guard = threading.Lock()
-        worktree(root, self._path, slots.commit, cache)
+        self._path = worktree(root, root / paths.STATE / "slots/desk", slots.commit, cache)
         if (own := root / ".dvc/config.local").exists():  # the remote's credentials may be there
             shutil.copy(own, self._path / ".dvc/config.local")
-            self._execute("desk", *DVC, "config", "--local", "cache.dir", ".dvc/cache")
+            relative = os.path.relpath(cache, (self._path / ".dvc").resolve())
+            self._execute("desk", *DVC, "config", "--local", "cache.dir", relative)
 
     def send(self, stage: str) -> Lock | None:
         """Push what a stage needs.
@@ -241,7 +241,7 @@ def published(root: Path, commit: str, repository: str) -> Iterator[str]:
     record = root / paths.STATE / "published.json"
     if record.exists():  # by a flow that was killed
         _retract(root, **files.read_json(record))
-    own = git(root, "commit-tree", tree(root, commit), "-m", f"rapt {uuid.uuid4()}", "-m", commit)
+    own = git(root, "commit-tree", f"{commit}^{{tree}}", "-m", f"rapt {uuid.uuid4()}", "-m", commit)
     where = {"repository": repository, "commit": own}
     files.write_json(record, where)
     git(root, "push", "--quiet", repository, f"{own}:refs/rapt/{own}")
@@ -312,7 +312,10 @@ def _look(pool: str) -> None:
                 f"pool: got {pool!r}, expected one with a deployment. Try: prefect deploy --all"
             ) from None
         except httpx.HTTPError:
-            raise RaptError(no_answer()) from None
+            raise RaptError(
+                f"PREFECT_API_URL: got no answer at {PREFECT_API_URL.value()}, expected a Prefect "
+                "server there. Try: prefect server start"
+            ) from None
     if not any(worker.status == "ONLINE" for worker in workers):
         console.print(f"warning: no worker serves {pool!r}: prefect worker start --pool {pool}")
 

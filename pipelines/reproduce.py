@@ -23,12 +23,14 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from pipelines import graph, server
 from pipelines.artifacts import Bar
-from pipelines.progress import console, show, show_end, span
+from pipelines.progress import console, show, show_end, show_running, span
 from pipelines.schedule import Durations, Lease, Schedule
 from pipelines.slots import BACKOFF, CommandError, Slots, Stays, Stopped, gpus
 from rapt.utils.errors import RaptError
 
 CTRL_C = "Ctrl-C"
+# Seconds without the end of a stage, after which a line says what runs.
+QUIET = 60.0
 # Of a stage: the seconds that it ran, None if it came from the cache, or that it may not leave.
 Outcome = float | None | Literal["stays"]
 
@@ -49,8 +51,8 @@ retried = task(
 
 def start(plan: graph.Plan, slots: Slots, finish: Callable[[], None]) -> None:
     """Run the stages of `plan`, collect what they made, and `finish`, as a Prefect flow."""
-    shared = slots.ahead > 0  # with the workers of a pool
-    begun = server.begin(shared=shared)  # its seconds pass while the slots are made
+    pool = slots.ahead > 0
+    begun = server.begin(pool=pool)  # its seconds pass while the slots are made
     runner = ThreadPoolTaskRunner(max_workers=slots.count + slots.ahead)  # type: ignore[var-annotated]
 
     @flow(name="reproduce", task_runner=runner)  # type: ignore[arg-type]
@@ -61,7 +63,7 @@ def start(plan: graph.Plan, slots: Slots, finish: Callable[[], None]) -> None:
             _run(Schedule(plan, slots.count, gpus(), durations, elsewhere=slots.ahead), slots)
         finish()
 
-    with server.needed(), slots, server.running(begun, shared=shared):
+    with server.needed(), slots, server.running(begun, pool=pool):
         if slots.damaged:
             console.print(f"warning: {slots.damaged} damaged in DVC's cache: removed, made again")
         reproduce()
@@ -106,7 +108,7 @@ class _Events:
 
     def next(self) -> str:
         """Wait for a future to end and return its name; Ctrl-C stops what it has to meanwhile."""
-        while (heard := self._heard.get()) == CTRL_C:
+        while (heard := self._wait()) == CTRL_C:
             self.interrupts += 1
             self._schedule.stop()
             if self.interrupts > 1:
@@ -115,6 +117,14 @@ class _Events:
                 console.print("waiting for what runs; Ctrl-C again stops it")
                 self._slots.finish()
         return heard
+
+    def _wait(self) -> str:
+        """Wait for an event, and say each minute what runs."""
+        while True:
+            try:
+                return self._heard.get(timeout=QUIET)
+            except queue.Empty:
+                show_running(self._schedule)
 
 
 def _run_stages(schedule: Schedule, slots: Slots, events: _Events) -> None:

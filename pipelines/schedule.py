@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
+from itertools import chain
 from pathlib import Path
 from statistics import median
 
@@ -19,7 +20,11 @@ EXPECTED: dict[str, float] = files.read_json(Path(__file__).with_name("seconds.j
 
 
 class Durations:
-    """How long each stage took when it last ran."""
+    """How long each stage took when it last ran, and how long others took now beside that.
+
+    What ran before may have been other rows: texts of three times as many words take every stage
+    that reads them three times as long. So each estimate is multiplied by the pace of this flow.
+    """
 
     def __init__(self, root: Path) -> None:
         """Read what earlier flows measured."""
@@ -27,9 +32,12 @@ class Durations:
         self._seconds: dict[str, float] = {}
         if self._path.exists():
             self._seconds = files.read_json(self._path)
+        self._earlier, self._paces = dict(self._seconds), dict[str, list[tuple[float, float]]]()
 
     def add(self, stage: Stage, seconds: float) -> None:
         """Record how long `stage` took, wherever it ran."""
+        if expected := self._before(stage):
+            self._paces.setdefault(stage.kind, []).append((seconds, expected))
         self._seconds[stage.name] = round(seconds, 1)
 
     def save(self) -> None:
@@ -37,12 +45,29 @@ class Durations:
         files.write_json(self._path, self._seconds)
 
     def of(self, stage: Stage) -> float | None:
-        """Estimate seconds: the last run's, else its kind's median, else EXPECTED, else None."""
-        if stage.name in self._seconds:
+        """Estimate seconds: those before, at the pace of its kind in this flow, or of all that ran.
+
+        None: no stage of its kind has ever run.
+        """
+        if stage.name in self._seconds.keys() - self._earlier.keys():
             return self._seconds[stage.name]
-        start = f"{stage.kind}@"
-        of_kind = [s for name, s in self._seconds.items() if name.startswith(start)]
-        return median(of_kind) if of_kind else EXPECTED.get(stage.kind)
+        before = self._before(stage)
+        if before is None:
+            return _of_kind(stage, self._seconds)
+        paces = self._paces.get(stage.kind) or list(chain(*self._paces.values()))
+        taken, expected = (sum(values) for values in zip(*paces, strict=True)) if paces else (1, 1)
+        return before * taken / expected
+
+    def _before(self, stage: Stage) -> float | None:
+        """Return the seconds of the last flow, else its kind's median there, else EXPECTED."""
+        last = self._earlier.get(stage.name) or _of_kind(stage, self._earlier)
+        return EXPECTED.get(stage.kind) if last is None else last
+
+
+def _of_kind(stage: Stage, seconds: Mapping[str, float]) -> float | None:
+    """Return the median over the stages of the same kind; None: there is none."""
+    of_kind = [s for name, s in seconds.items() if name.startswith(f"{stage.kind}@")]
+    return median(of_kind) if of_kind else None
 
 
 @dataclass(frozen=True)
@@ -56,7 +81,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class Remaining:
-    """Remaining seconds; `at_least` if some stages have no known duration or run elsewhere."""
+    """Remaining seconds; `at_least` if a stage is elsewhere, overran, or of unknown duration."""
 
     seconds: float
     at_least: bool
@@ -148,22 +173,25 @@ class Schedule:
         lost = self.done | self.skipped | set(self.failed)
         left = {name: self._seconds(s) for name, s in self.plan.items() if name not in lost}
         for name, (_, started) in self.running.items():
-            left[name] = max(0.0, left[name] - (now - started))
-        chain: dict[str, float] = {}
+            left[name] -= now - started
+        overran = any(left[name] < 0 for name in self.running)
+        left = {name: max(0.0, seconds) for name, seconds in left.items()}
+        chains: dict[str, float] = {}
         for name in TopologicalSorter({n: self.plan[n].upstream for n in left}).static_order():
             if name in left:
-                before = [chain[up] for up in self.plan[name].upstream if up in chain]
-                chain[name] = left[name] + max(before, default=0.0)
+                before = [chains[up] for up in self.plan[name].upstream if up in chains]
+                chains[name] = left[name] + max(before, default=0.0)
         rest = [self.plan[name] for name in left]
         here = sum(left[stage.name] for stage in rest if not self._leaves(stage))
         on_gpus = sum(left[stage.name] for stage in rest if self._wants(stage))
         return Remaining(
             max(
-                max(chain.values(), default=0.0),
+                max(chains.values(), default=0.0),
                 here / self._slots,
                 on_gpus / max(1, len(self._gpus)),
             ),
-            at_least=any(self._leaves(stage) or self.durations.of(stage) is None for stage in rest),
+            at_least=overran
+            or any(self._leaves(stage) or self.durations.of(stage) is None for stage in rest),
         )
 
     def _leaves(self, stage: Stage) -> bool:

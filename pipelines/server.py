@@ -14,8 +14,14 @@ from typing import Annotated
 
 import httpx
 import typer
-from prefect import get_client
-from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+from prefect.context import get_settings_context
+from prefect.settings import (
+    PREFECT_API_AUTH_STRING,
+    PREFECT_API_KEY,
+    PREFECT_API_URL,
+    PREFECT_CLIENT_MAX_RETRIES,
+    temporary_settings,
+)
 
 from rapt.paths import STATE
 from rapt.utils import files
@@ -27,30 +33,40 @@ SECONDS_TO_STOP = 5
 
 Begun = tuple[subprocess.Popen[bytes], int]  # a server that is starting, and its port
 ADDRESS = STATE / "prefect.url"  # of the server that `make prefect` keeps for this project
+# A profile may name a database that is gone.
+NO_PROFILE = {"PREFECT_PROFILES_PATH": os.devnull}
 FEW_RETRIES = 1  # a server on this machine that is gone stays gone
 
 
 @contextmanager
-def running(begun: Begun | None = None, *, shared: bool = False) -> Iterator[None]:
-    """Use the server that is named, or this project's, else one for this flow alone.
+def running(begun: Begun | None = None, *, pool: bool = False) -> Iterator[None]:
+    """Use the server that PREFECT_API_URL names, or this project's, else one for this flow alone.
 
-    The variable PREFECT_API_URL names it. Prefect's profile does so only where `shared`, for a
-    flow with workers on other machines: else it may name a service for other work of the user.
-
-    Prefect would start one by itself, but that one outlives a killed flow. And Ctrl-C in the
-    terminal ends it before the flow, which then waits minutes for it.
+    A Prefect profile names the server of the user's pools. A flow without a pool does not use it:
+    it may be gone, or others may read it. Prefect would start one by itself, but that one outlives
+    a killed flow. And Ctrl-C in the terminal ends it before the flow, which then waits minutes.
     """
-    if _is_named(shared):
+    if _is_named(pool):
         yield
         return
     address = _of_project() or _wait(*(begun or _begin()))
-    with temporary_settings({PREFECT_API_URL: address, PREFECT_CLIENT_MAX_RETRIES: FEW_RETRIES}):
+    with temporary_settings(
+        {PREFECT_API_URL: address, PREFECT_CLIENT_MAX_RETRIES: FEW_RETRIES},
+        restore_defaults={PREFECT_API_KEY, PREFECT_API_AUTH_STRING},  # of a profile's server
+    ):
         yield
 
 
-def begin(*, shared: bool = False) -> Begun | None:
+def begin(*, pool: bool = False) -> Begun | None:
     """Begin to start a server for this flow alone, unless there is one that it will use."""
-    return None if _is_named(shared) or _of_project() else _begin()
+    return None if _is_named(pool) or _of_project() else _begin()
+
+
+def _is_named(pool: bool) -> bool:
+    """Whether a server is named: by PREFECT_API_URL, or for a flow on a pool by a profile."""
+    by_profile = PREFECT_API_URL in get_settings_context().profile.settings
+    ours = pool or not by_profile or "PREFECT_API_URL" in os.environ
+    return ours and bool(PREFECT_API_URL.value())
 
 
 @contextmanager
@@ -63,28 +79,6 @@ def needed() -> Iterator[None]:
             "prefect: got no answer of its server any more, expected one. Finished stages are in "
             "the cache. Start again."
         ) from error
-
-
-def _is_named(shared: bool) -> bool:
-    """Whether a server is named, and answers.
-
-    Raises:
-        RaptError: it does not answer.
-    """
-    if not (PREFECT_API_URL.value() if shared else os.environ.get(PREFECT_API_URL.name)):
-        return False
-    with get_client(sync_client=True) as client:
-        if client.api_healthcheck():
-            raise RaptError(no_answer())
-    return True
-
-
-def no_answer() -> str:
-    """Format the message for a server that is named and does not answer."""
-    return (
-        f"PREFECT_API_URL: got no answer at {PREFECT_API_URL.value()}, expected a Prefect server "
-        "there. Try: prefect server start"
-    )
 
 
 def _of_project() -> str | None:
@@ -127,7 +121,7 @@ def _start(port: int, *options: str) -> subprocess.Popen[bytes]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        env=os.environ | {"PREFECT_SERVER_LOGGING_LEVEL": "ERROR"},
+        env=os.environ | {"PREFECT_SERVER_LOGGING_LEVEL": "ERROR"} | NO_PROFILE,
     )
 
 

@@ -27,7 +27,7 @@ from typing import Self
 
 from pipelines import dvc_api, graph
 from pipelines.cache import remove_damaged
-from pipelines.checkout import PATH, environment, forget_others, git, worktree
+from pipelines.checkout import PATH, environment, forget_others, git, head, worktree
 from pipelines.schedule import Lease
 from rapt import paths
 from rapt.utils import files, process
@@ -195,7 +195,7 @@ class Slots:
 
     def assemble(self) -> None:
         """Reproduce everything in one more slot, then take over what it wrote, dvc.lock too."""
-        locks = [str(path) for path in self._folder.glob("*/dvc.lock")]
+        locks = [str(slot.path / "dvc.lock") for slot in self._slots]
         slot = self._worktree("all")
         # `dvc repro` alone would read and write all of dvc.lock, half a second and more, for each
         # stage whose entry is missing, or whose outs are.
@@ -239,10 +239,8 @@ class Slots:
 
     def _worktree(self, name: str) -> Slot:
         """Create a slot on a worktree of the snapshot."""
-        path = self._folder / name
-        worktree(self.root, path, self.commit, self.cache)
-        variables = environment(path, self.root) | {"RAPT_COMMIT": self.commit}
-        return self._slot(path, variables)
+        project = worktree(self.root, self._folder / name, self.commit, self.cache)
+        return self._slot(project, environment(project, self.root))
 
     def _slot(self, path: Path, variables: dict[str, str]) -> Slot:
         with self._unless_stopped():
@@ -285,7 +283,8 @@ def snapshot(root: Path) -> str:
         )
     # Otherwise `stash create` fails silently where a file was edited and restored.
     git(root, "update-index", "-q", "--refresh", check=False)
-    return git(root, "stash", "create") or git(root, "rev-parse", "HEAD")
+    commit = head(root)
+    return git(root, "stash", "create") or commit
 
 
 def _untracked(root: Path) -> list[str]:

@@ -34,7 +34,7 @@ from rapt.options import (
 )
 from rapt.paths import MINILM, STATE, TAGGER
 from rapt.serving.predict import predict
-from rapt.utils.errors import RaptError, disk_errors
+from rapt.utils.errors import RaptError, check_place, disk_errors
 from rapt.utils.process import no_telemetry, without
 
 # Commands import what they need when they run: `rapt --help` takes no longer than Typer does.
@@ -49,7 +49,7 @@ app = typer.Typer(
 TEXT, EXPERIMENT = "Your text", "An experiment"
 PROVIDER, INSIDE = "A provider", "Look inside"
 # What rapt[tune] installs; any other package that is not here comes with rapt[pipeline].
-TUNE = ("fastapi", "peft", "seqeval", "sklearn", "torch", "transformers", "uvicorn")
+TUNE = ("peft", "seqeval", "sklearn", "torch", "transformers")
 
 
 def _print_json(content: Any) -> None:
@@ -81,11 +81,13 @@ def privatize(
     ],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The same, privatized; - is stdout.")],
     eta: Annotated[
-        float,
+        float | None,
         typer.Option(
-            parser=parsed_eta, metavar="FLOAT", help="Privacy parameter: smaller is more private."
+            parser=parsed_eta,
+            metavar="FLOAT",
+            help="Privacy parameter: smaller is more private. Required; see rapt calibrate.",
         ),
-    ],
+    ] = None,
     categories: Categories = None,
     mechanism: Mechanism = None,
     parameter: Annotated[
@@ -189,6 +191,7 @@ def make_table(
     elif out.exists():
         raise RaptError(f"OUT: got {str(out)!r}, expected a folder that does not exist yet.")
     else:
+        check_place("OUT", out)
         table_cache.make(model, tagger, out, language)
     typer.echo(out)
 
@@ -392,11 +395,14 @@ app.command(rich_help_panel=INSIDE)(mechanisms)
 
 
 @app.command(rich_help_panel=INSIDE)
-def attacks() -> None:
+def attacks(json: AsJson = False) -> None:
     """List the attacks: what each attacker knows, and its parameters."""
-    from rapt.attacks.show import print_attacks
+    from rapt.attacks import show
 
-    print_attacks()
+    if json:
+        _print_json(show.as_json())
+    else:
+        show.print_attacks()
 
 
 app.command(rich_help_panel=INSIDE)(audit)

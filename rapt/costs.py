@@ -307,7 +307,13 @@ class Estimate:
         draws = (channel.frequent + (channel.sampled or table.vocabulary)) * channel.draws
         draws += channel.by_frequency
         draws *= len(sweep.embeddings) * len(sweep.channels) * len(sweep.etas)
-        search = (self.words() + draws) * 2 * CANDIDATES * table.vocabulary * table.width
+        search = (
+            (self.words() + self._checked() + draws)
+            * 2
+            * CANDIDATES
+            * table.vocabulary
+            * table.width
+        )
         return Work(self.stages(), search, sum(map(self.flops, self.tuned)))
 
     def stages(self) -> int:
@@ -325,6 +331,14 @@ class Estimate:
     def words(self) -> float:
         """Count the words of all releases that get noise."""
         return sum(words for _, eta, _, words in self._releases() if not is_unprotected(eta))
+
+    def _checked(self) -> float:
+        """Count the words that the gates make again, which search for as many neighbours."""
+        from rapt.privacy.release_checks import AGAIN
+
+        releases = [words for _, eta, _, words in self._releases() if not is_unprotected(eta)]
+        most = 2 * AGAIN * self.params.seeds  # of the two splits
+        return sum(words if isnan(words) else min(words, most) for words in releases)
 
     def releases(self) -> float:
         """Estimate the bytes of all releases."""

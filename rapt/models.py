@@ -102,14 +102,28 @@ def config(folder: Path) -> PretrainedConfig:
 
 
 def tokenizer(folder: Path, **how: Any) -> PreTrainedTokenizerBase:
-    """A model's tokenizer, unless it needs code of its own."""
+    """A model's tokenizer.
+
+    Raises:
+        RaptError: it needs code of its own, or its files do not fit each other.
+    """
     from transformers import AutoTokenizer
 
     quiet()
-    with _no_code(folder):
-        found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            folder, trust_remote_code=False, **how
-        )
+    try:
+        with _no_code(folder):
+            found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+                folder, trust_remote_code=False, **how
+            )
+    except RaptError:
+        raise
+    except Exception as error:  # Tokenizers raises a bare Exception, each class something else
+        line = " ".join(str(error).split())
+        raise RaptError(
+            f"model {folder}: got a tokenizer that cannot be loaded ({type(error).__name__}: "
+            f"{line}), expected a tokenizer.json that fits its tokenizer_config.json and the "
+            "model_type of config.json. Copy the tokenizer's files of the same model."
+        ) from error
     return found
 
 

@@ -16,7 +16,14 @@ from rapt.utils.errors import not_allowed, one_of
 def lines(error: ValidationError, content: Any, root: type[BaseModel]) -> list[str]:
     """Format each problem of content that is no valid `root` as a line, without duplicates."""
     found = [line for problem in error.errors() for line in _lines(problem, content, root)]
-    return list(dict.fromkeys(found))
+    # A key that is missing, and stands there under a wrong name, is one mistake.
+    near = [re.fullmatch(r"(.+?): got .* Did you mean '(.+)'\?", line) for line in found]
+    meant = {f"{m[1]}.{m[2]}".removeprefix("params.yaml.") for m in near if m}
+    return [
+        line
+        for line in dict.fromkeys(found)
+        if ": missing, " not in line or line.partition(":")[0] not in meant
+    ]
 
 
 def _lines(problem: Mapping[str, Any], content: Any, root: type[BaseModel]) -> list[str]:

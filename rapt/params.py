@@ -241,9 +241,14 @@ class Params(Section):
 
     def _reference_problems(self) -> Iterable[str]:
         """Every name that stands for an entry elsewhere must stand there, and fit its use."""
-        unknown = [name for name in self.sweep.tasks if name not in self.tasks]
-        if unknown:  # what follows would only repeat it
-            yield from (not_allowed("sweep.tasks", name, self.tasks) for name in unknown)
+        unknown = [
+            not_allowed(f"sweep.{field}", name, getattr(self, field))
+            for field in ("tasks", "methods", "embeddings")
+            for name in getattr(self.sweep, field)
+            if name not in getattr(self, field)
+        ]
+        if unknown:  # what follows would repeat it, and advise the typo to the lists that read it
+            yield from unknown
             return
         swept = {name: self.tasks[name] for name in self.sweep.tasks}
         labelled = [name for name, task in swept.items() if task.label]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 import tempfile
 from importlib.util import find_spec
@@ -25,7 +24,7 @@ WHEEL, WHEEL_SHA256 = (
 
 def folder() -> Path:
     """The user's cache folder; each table in it can be removed, and is then made again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rapt"
+    return files.of_user("XDG_CACHE_HOME", ".cache") / "rapt"
 
 
 def cached_table(model: str = MINILM, tagger: str = TAGGER, language: str | None = None) -> Path:

@@ -5,6 +5,7 @@ import sys
 from rapt import params
 from rapt.reporting import mlflow_mirror, writer
 from rapt.results import reader
+from rapt.utils.errors import described
 from stages import run
 
 
@@ -17,9 +18,10 @@ def main() -> None:
     try:
         mlflow_mirror.sync(p)
     except Exception as error:  # the mirror is no part of the result
-        reason = " ".join(str(error).split())
         print(
-            f"warning: MLflow is not up to date ({reason}); rapt sync repairs it", file=sys.stderr
+            f"warning: MLflow is not up to date ({described(error)}). The report is complete; "
+            "rapt sync tries again.",
+            file=sys.stderr,
         )
 
 

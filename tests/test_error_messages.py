@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rapt.data.prepare import prepare
-from rapt.utils.errors import RaptError, not_allowed, wrong_eta
+from rapt.utils.errors import RaptError, described, not_allowed, wrong_eta
 from tests.conftest import ROOT
 from tests.data.conftest import label, make_task
 
@@ -30,6 +30,16 @@ OTHERS = ("Another flow is already running in this workspace",)
 HELPERS = ("not_allowed", "wrong_eta", "missing_column")
 KEYED = re.compile(r"(?!got )[^:]+: (.*: )?got ")
 SECRET = "confidential"
+# Classes whose message is a sentence, or that is only searched.
+WORDED = {
+    "CommandError",
+    "DvcException",
+    "OSError",
+    "RaptError",
+    "ValueError",
+    "csv.Error",
+    "sqlite3.Error",
+}
 Site = tuple[str, str, str]  # path and line, what is called, the message
 
 
@@ -60,6 +70,42 @@ def test_every_message_is_one_line_with_what_was_got_and_what_is_expected() -> N
 def test_messages_made_by_a_function_have_the_form_too() -> None:
     for message in (not_allowed("key", "x", ["y"]), "key: " + wrong_eta("x")):
         assert message.startswith("key: got 'x', expected ")
+
+
+def test_no_message_is_a_bare_exception_text() -> None:
+    """That of a KeyError is a mere name, so any class but those named here is shown with it."""
+    shown = [
+        (f"{path}:{handler.lineno}", ast.unparse(ast.Module(handler.body, [])))
+        for path, tree in modules()
+        for handler in ast.walk(tree)
+        if isinstance(handler, ast.ExceptHandler) and handler.name and not caught(handler) <= WORDED
+    ]
+    bare = [
+        where
+        for where, body in shown
+        if re.search(r"str\(error\)|\{error[}!]|print\(error", body) and "type(error)" not in body
+    ]
+    assert len(shown) > 10, "it walks handlers"
+    assert bare == []
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (KeyError("attack"), "KeyError: 'attack'"),
+        (OSError("disk\nfull"), "OSError: disk full"),
+        (AssertionError(), "AssertionError"),
+        (RaptError("key: got 1, expected 2."), "key: got 1, expected 2."),
+    ],
+)
+def test_an_error_is_described_by_its_class_and_message(error: Exception, line: str) -> None:
+    assert described(error) == line
+
+
+def caught(handler: ast.ExceptHandler) -> set[str]:
+    """The classes that a handler catches."""
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return {ast.unparse(kind) for kind in kinds if kind}
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:

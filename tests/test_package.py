@@ -70,6 +70,7 @@ def test_importing_the_package_imports_nothing_else() -> None:
         "rapt.privacy.calibration",
         "rapt.release.command",
         "rapt.serving.repeater",
+        "rapt.serving.trial",
         "rapt.text.embeddings",
     ],
 )

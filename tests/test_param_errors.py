@@ -461,3 +461,18 @@ def test_a_section_of_another_type_is_one_problem_of_that_key(section: str, valu
             section.split(".")[0] in line or "sweep" in line or "studies" in line
             for line in str(error).split("\n")
         )
+
+
+@pytest.mark.parametrize(
+    ("edit", "line"),
+    [
+        (lambda c: c["sweep"].update(methods=["t2tt", "pct2t"]), "sweep.methods: got 't2tt', .*"),
+        (lambda c: c["methods"].update(t2tt=c["methods"].pop("t2t")), "sweep.methods: got 't2t'.*"),
+        (lambda c: c["sweep"].update(tunrs=c["sweep"].pop("tuners")), "sweep: got 'tunrs', .*"),
+        (lambda c: c.update(embeding=c.pop("embedding")), "params.yaml: got 'embeding', .*"),
+    ],
+)
+def test_one_typo_is_one_line_that_does_not_advise_it(edit: Edit, line: str) -> None:
+    """The lists that read a misspelled one advised its typo."""
+    (got,) = lines(edit)
+    assert re.fullmatch(line, got)

@@ -119,6 +119,24 @@ def over_texts(
     return Effect(float(np.mean([setting.mean() for setting in every])), parts)
 
 
+def jointly(effects: Sequence[Effect]) -> list[tuple[tuple[float, float] | None, float]]:
+    """Test each of a family of effects against 0, by Holm's correction.
+
+    Returns:
+        for each its interval, and its adjusted p-value. The interval has the level at which Holm's
+        correction tests the effect: it leaves out 0 exactly where the p-value is at most
+        FALSE_ALARMS.
+    """
+    alone = [2 * min(effect.above(0), effect.below(0)) for effect in effects]
+    return [
+        (
+            effect.interval(1 - FALSE_ALARMS * (p / joint if 0 < joint < 1 else 1 / len(effects))),
+            float(joint),
+        )
+        for effect, p, joint in zip(effects, alone, holm(alone), strict=True)
+    ]
+
+
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     """Adjust p-values for being a family, whatever their dependence (Holm, 1979).
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -14,20 +16,29 @@ from rapt.attacks.ner import Ner
 def print_attacks() -> None:
     """Print what every attack is, what its attacker knows, and its parameters."""
     console = Console(highlight=False)
-    for name, kind in ATTACKS.items():
-        console.print(f"[bold]{name}[/] {(kind.__doc__ or '').splitlines()[0]}")
-        console.print(Padding(_facts(kind), (0, 0, 1, 2)))
+    for attack in as_json():
+        grid = Table.grid(padding=(0, 2))
+        for fact in ("source", "knows", "listed in"):
+            grid.add_row(fact, attack[fact.replace(" ", "_")])
+        for name, description in attack["parameters"].items():
+            grid.add_row(name, description)
+        console.print(f"[bold]{attack['name']}[/] {attack['summary']}")
+        console.print(Padding(grid, (0, 0, 1, 2)))
 
 
-def _facts(kind: type[Attack]) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_row("source", kind.source)
-    grid.add_row("knows", kind.attacker_knowledge)
-    grid.add_row("listed in", f"sweep.{_list(kind)}")
-    for name, field in kind.model_fields.items():
-        if name != "type":
-            grid.add_row(name, field.description)
-    return grid
+def as_json() -> list[dict[str, Any]]:
+    """Return the same for programs."""
+    return [
+        {
+            "name": name,
+            "summary": (kind.__doc__ or "").splitlines()[0],
+            "source": kind.source,
+            "knows": kind.attacker_knowledge,
+            "listed_in": f"sweep.{_list(kind)}",
+            "parameters": {n: f.description for n, f in kind.model_fields.items() if n != "type"},
+        }
+        for name, kind in ATTACKS.items()
+    ]
 
 
 def _list(kind: type[Attack]) -> str:

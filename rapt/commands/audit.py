@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Column, Table
 
+from rapt.options import AsJson
+
 if TYPE_CHECKING:
     from rapt.audit import Audit, Finding, Verdict
     from rapt.privacy.mechanisms import Mechanism
@@ -146,14 +148,41 @@ def as_json(audit: Audit) -> dict[str, Any]:
     }
 
 
-def mechanisms() -> None:
+def mechanisms(json: AsJson = False) -> None:
     """List the mechanisms: what holds for each, what does not, and its parameters."""
     from rapt.privacy.mechanisms import MECHANISMS
 
+    if json:
+        shown = [_mechanism(name, kind()) for name, kind in MECHANISMS.items()]
+        typer.echo(json_format.dumps(shown, indent=1, ensure_ascii=False))
+        return
     console = Console(highlight=False)
     for name, kind in MECHANISMS.items():
         console.print(f"[bold]{name}[/] {(kind.__doc__ or '').splitlines()[0]}")
         console.print(Padding(_facts(kind), (0, 0, 1, 2)))
+
+
+def _mechanism(name: str, mechanism: Mechanism) -> dict[str, Any]:
+    """Return a mechanism's facts; those of a guarantee are null where there is none."""
+    claim, holds = mechanism.claim, bool(mechanism.claim.proof)
+    return {
+        "name": name,
+        "summary": (mechanism.__doc__ or "").splitlines()[0],
+        "source": mechanism.source,
+        "releases": "vectors" if mechanism.releases_vectors else "words",
+        "categories": mechanism.categories,
+        "law": claim.law("eta") if holds else None,
+        "metric": mechanism.metric if holds else None,
+        "unit": claim.unit if holds else None,
+        "delta": claim.delta if holds else None,
+        "conditions": list(claim.conditions),
+        "proof": list(claim.places),
+        "caveat": claim.caveat or None,
+        "parameters": {
+            field.name: {"default": field.default, "help": field.metadata.get("help", "")}
+            for field in fields(mechanism)
+        },
+    }
 
 
 def _facts(kind: type[Mechanism]) -> Table:

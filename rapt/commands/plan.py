@@ -18,7 +18,9 @@ from rapt import params, presets
 from rapt.costs import Estimate
 from rapt.grid import KINDS, PlannedCell
 from rapt.params import Params
+from rapt.paths import STATE
 from rapt.speed import Speed, known, measured
+from rapt.utils import files
 from rapt.utils.device import has_gpu
 from rapt.utils.errors import RaptError, not_allowed
 from rapt.utils.process import cores
@@ -113,11 +115,27 @@ def _times(estimate: Estimate, speed: Speed) -> list[float]:
     A cell's seeds run in parallel, in processes of a core each; on a GPU one after the other.
     """
     work, lanes = estimate.work(), min(cores(), estimate.params.seeds)
+    pace = _pace(estimate, speed)
     return [
-        speed.start * (work.stages * STARTED / lanes + len(estimate.tuned)),
-        work.search / speed.product / lanes,
-        work.tuning / speed.of(estimate.width) / (1 if has_gpu() else lanes),
+        pace * speed.start * (work.stages * STARTED / lanes + len(estimate.tuned)),
+        pace * work.search / speed.product / lanes,
+        pace * work.tuning / speed.of(estimate.width) / (1 if has_gpu() else lanes),
     ]
+
+
+def _pace(estimate: Estimate, speed: Speed) -> float:
+    """Return how many times as long as estimated the cells took that were tuned here before.
+
+    A flow gives each a core: its seeds ran one after the other.
+    """
+    path = files.home() / STATE / "seconds.json"
+    took = files.read_json(path) if path.is_file() else {}
+    ran = [cell for cell in estimate.tuned if f"{cell.stage}@{cell.key}" in took]
+    flops = sum(map(estimate.flops, ran))
+    if not ran or isnan(flops):
+        return 1.0
+    expected = speed.start * len(ran) + flops / speed.of(estimate.width)
+    return float(sum(took[f"{cell.stage}@{cell.key}"] for cell in ran)) / expected
 
 
 def _as_json(estimate: Estimate, gpu: float, speed: Speed) -> dict[str, Any]:

@@ -22,6 +22,8 @@ LABEL = "label"  # the column that is read where no other is named
 MOST_VALUES = 20
 # Values of an attribute in a smaller share of the rows are no targets.
 RARE = 0.01
+# A column holds numbers if this share of its values are: the others are no value.
+NUMERIC = 0.95
 BINS, FREQUENT = 5, 10
 LEAST_OF_A_CLASS = 5  # training rows
 EXCEL = (".xlsx", ".xls", ".xlsm", ".ods")
@@ -162,17 +164,22 @@ class UserTable:
 def find(path: Path) -> dict[str, list[Path]]:
     """Return the files of a task: `all`, or a folder's `train` and `test`, each in its parts.
 
+    Files of other names are the parts of one table, as Spark writes them.
+
     Raises:
-        RaptError: the folder does not hold them, or not all their parts.
+        RaptError: the folder holds only one split, no file, or not all parts.
     """
     if not path.is_dir():
         return {"all": [path]}
     splits: dict[str, list[Path]] = {}
-    for file in sorted(path.iterdir()):
-        named = _SPLIT.fullmatch(file.stem)
-        if named and file.suffix.lower() in SUFFIXES:
+    files = [file for file in sorted(path.iterdir()) if not file.name.startswith((".", "_"))]
+    files = [file for file in files if file.suffix.lower() in SUFFIXES]
+    for file in files:
+        if named := _SPLIT.fullmatch(file.stem):
             splits.setdefault(named["split"].lower(), []).append(file)
     evaluations = [splits[name] for name in EVALUATIONS if name in splits]
+    if files and not evaluations and "train" not in splits:
+        return {"all": files}
     if "train" not in splits or not evaluations:
         raise RaptError(
             f"{path}: got no train and test files in it, expected train and one of "
@@ -198,15 +205,10 @@ def _is_hidden(paths: list[Path]) -> bool:
 
 def _bins(column: str, counts: Counter[str]) -> Bins | None:
     """Return bins of a column of numbers, None if it holds something else."""
-    numbers = []
-    for value, n in counts.items():
-        try:
-            numbers += [float(value)] * n
-        except ValueError:
-            return None
-    least, most = min(numbers), max(numbers)
-    if not isfinite(most - least):
+    numbers = [float(value) for value in counts.elements() if _is_number(value)]
+    if len(numbers) < NUMERIC * counts.total():
         return None
+    least, most = min(numbers), max(numbers)
     for count in range(BINS, 1, -1):
         bins = Bins(type="bins", column=column, least=least, most=most, count=count)
         try:
@@ -215,6 +217,13 @@ def _bins(column: str, counts: Counter[str]) -> Bins | None:
             continue
         return bins
     return None
+
+
+def _is_number(value: str) -> bool:
+    try:
+        return isfinite(float(value))
+    except ValueError:
+        return False
 
 
 def _tidy(value: str | None, case: str | None) -> str:

@@ -99,7 +99,7 @@ def file_format(kind: str, **options: Any) -> Format:
         if options.get(key) not in (None, True):
             name = "no-header" if key == "header" else key
             raise RaptError(f"--{name}: got it with format {kind}, expected it with csv or tsv.")
-    content = {"type": kind, **options}
+    content = {"type": kind} | {key: one for key, one in options.items() if one is not None}
     try:
         return Format.model_validate(content)
     except ValidationError as error:

@@ -13,7 +13,12 @@ WITHIN, BETWEEN = " | ", " && "
 
 def source(triples: Sequence[str]) -> str:
     """Return the triples of a source as one line."""
-    return BETWEEN.join(triple.replace("_", " ").replace('"', "") for triple in triples)
+    return BETWEEN.join(map(spelled, triples))
+
+
+def spelled(triple: str) -> str:
+    """Return a triple, or several, with spaces for underscores and without double quotes."""
+    return triple.replace("_", " ").replace('"', "")
 
 
 def words_alone(source: str) -> str:

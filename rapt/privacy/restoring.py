@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rapt.text.mentions import FUNCTION, entities
@@ -24,8 +25,9 @@ class Map:
     """The originals of each entity of a source, and of each of its words.
 
     Attributes:
-        originals: for each released form, in lower case, the originals that it may stand for. Whole
-            entities come first, then single words, each in the order of the source.
+        originals: for each released form, in lower case and each word with the space after it, the
+            originals that it may stand for. Whole entities come first, then single words, each in
+            the order of the source.
     """
 
     def __init__(self, source: Tagged, released: Sequence[str]) -> None:
@@ -40,15 +42,15 @@ class Map:
         in_clear = {word.lower() for at, word in enumerate(source.words) if at not in inside}
         for span in spans:
             if len(span) > 1 or says_much(released[span.start], source.pos[span.start]):
-                self._add(released[span.start : span.stop], _joined(source, span))
+                spaced = [released[at] + " " * source.space_after[at] for at in span]
+                self._add([*spaced[:-1], released[span.stop - 1]], _joined(source, span))
         for at in sorted(inside):
             word = released[at]
             if says_much(word, source.pos[at]) and word.lower() not in in_clear:
                 self._add([word], source.words[at])
         forms = sorted(self.originals, key=lambda form: (len(form), len("".join(form))))
         self._forms = forms[::-1]
-        spaced = (r"\s*".join(map(re.escape, form)) for form in self._forms)
-        each = (f"({pattern})" for pattern in spaced)
+        each = (f"({_pattern(form)})" for form in self._forms)
         # At each place the first pattern that matches is taken: the longest.
         self._pattern = re.compile(rf"(?<!\w)(?:{'|'.join(each)})(?!\w)", re.IGNORECASE)
 
@@ -72,6 +74,19 @@ class Map:
     def _original(self, match: re.Match[str]) -> str:
         assert match.lastindex
         return self.originals[self._forms[match.lastindex - 1]][0]
+
+
+def _pattern(form: Sequence[str]) -> str:
+    """Return the pattern of a form: words apart as in the source, signs at any distance.
+
+    So `the me` is not found in `theme`, but `rome , italy` in `Rome, Italy`.
+    """
+    pattern = re.escape(form[0].strip())
+    for before, after in pairwise(form):
+        of_words = before.strip()[-1].isalnum() and after[0].isalnum()
+        gap = r"\s*" if not of_words else r"\s+" if before.endswith(" ") else ""
+        pattern += gap + re.escape(after.strip())
+    return pattern
 
 
 def says_much(released: str, pos: str) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,14 @@ from rapt.release.job import FOLDER, Job
 from rapt.release.statement import Counts
 from rapt.release.text import NOISE, PLACEHOLDER, TextPrivatizer
 from rapt.text.language import TEXTS
-from rapt.utils.errors import RaptError
+from rapt.utils.errors import RaptError, check_place, wrong_eta
 
 
 def prepared(
     path: Path,
     out: Path,
     *,
+    eta: float | None,
     format: str | None,
     column: Sequence[str] | None,
     keep: Sequence[str] | None,
@@ -47,6 +49,8 @@ def prepared(
     Raises:
         RaptError: an option is not allowed.
     """
+    if eta is None:
+        raise RaptError(f"--eta: {wrong_eta(None)}")
     if seed is not None:
         raise RaptError(
             "seed: got one, expected none, as whoever knows it can repeat the noise and undo the "
@@ -59,9 +63,14 @@ def prepared(
     if keep and keep_all:
         raise RaptError("keep: got columns beside --keep-all, expected one of both.")
     kept = None if keep_all else tuple(listed(keep or ()) or ())
+    for key, place in (("OUT", out), ("--keep-map", keep_map)):
+        if place and place != STREAM:
+            check_place(key, place)
     job = Job(path, out, table_format, tuple(column or (TEXT,)), kept, keep_map, overwrite)
-    job.check()
+    with _naming_the_option(column):
+        job.check()
     privatizer = TextPrivatizer(
+        eta=eta,
         table=table or defaults.table(),
         tagger=tagger or defaults.tagger(),
         categories=listed(categories or ()),
@@ -70,8 +79,21 @@ def prepared(
         **options,
     )
     # Before anything is written; what follows, or comes by a stream, is checked as it is read.
-    privatizer.check([] if path == STREAM else list(islice(job.texts(), TEXTS)))
+    with _naming_the_option(column):
+        first = [] if path == STREAM else list(islice(job.texts(), TEXTS))
+    privatizer.check(first)
     return job, privatizer
+
+
+@contextmanager
+def _naming_the_option(column: Sequence[str] | None) -> Iterator[None]:
+    """Name --column where nobody named a column, and there is none called text."""
+    try:
+        yield
+    except RaptError as error:
+        if not column and f"column: got {TEXT!r}" in str(error):
+            error.args = (f"{error} Name yours by --column.",)
+        raise
 
 
 def _parameter(given: str) -> tuple[str, float]:

@@ -27,6 +27,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from rapt.release.sentences import Counted, Unit
+from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.files import write_bytes
 
@@ -113,8 +114,7 @@ class Ledger:
 
     def __init__(self, folder: Path | None = None) -> None:
         """Name its files; they are made with the first loss."""
-        home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
-        self.folder = folder or Path(home) / "rapt"
+        self.folder = folder or files.of_user("XDG_DATA_HOME", ".local/share") / "rapt"
         self.path = self.folder / "ledger.sqlite"
         self._key = self.folder / "ledger.key"
 

@@ -31,6 +31,8 @@ PAGE_FONT = "system-ui, sans-serif"
 WIDTH, HEIGHT = 440, 240
 SMALL_WIDTH, SMALL_HEIGHT = 330, 150
 # Pixels of a PNG for each unit of the SVG.
+# Points nearer to each other than this, in percentage points, are drawn this far apart.
+COVERS, ASIDE = 1.0, 1.8
 PNG_SCALE = 1.6
 # Labels of the points, on a different side for each series, as points may be close.
 SIDES = ((-10, 11), (13, -4), (0, -12), (-14, -5), (0, 14), (12, 11))
@@ -322,12 +324,21 @@ def _pointed(figure: Figure, looks: Mapping[str, Look]) -> dict[str, Any]:
 
 
 def _points(figure: Figure, names: Sequence[str]) -> list[Row]:
-    """Return the rows of some series, in order; on equal steps they stand side by side."""
+    """Return the rows of some series, in order; on equal steps they stand side by side.
+
+    So do points that would cover each other, as of two methods with the same release.
+    """
     shift = min(0.06, 0.5 / len(names)) if figure.x.steps and figure.joined else 0.0
-    values = []
-    for order, row in enumerate(row for row in figure.rows if row["series"] in names):
+    values: list[Row] = []
+    rows = [row for row in figure.rows if row["series"] in names]
+    for order, row in enumerate(rows):
         place = names.index(row["series"]) - (len(names) - 1) / 2
-        values.append({**row, "x": round(row["x"] + shift * place, 4), "order": order})
+        x = row["x"] + shift * place
+        if figure.x.domain:
+            x += ASIDE * sum(
+                max(abs(row[end] - other[end]) for end in "xy") < COVERS for other in rows[:order]
+            )
+        values.append({**row, "x": round(x, 4), "order": order})
     return values
 
 

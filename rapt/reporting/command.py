@@ -11,7 +11,7 @@ from rapt.reporting.page import render
 from rapt.reporting.papers import papers
 from rapt.results import reader
 from rapt.utils import files
-from rapt.utils.errors import RaptError
+from rapt.utils.errors import RaptError, check_place
 
 # Before it the stamp goes: after the page's last section.
 END = "</main>"
@@ -24,12 +24,14 @@ def report(out: Path) -> str:
         Where it lies, for the user.
 
     Raises:
-        RaptError: `out` is DVC's.
+        RaptError: `out` is DVC's, or in no folder that exists.
     """
     if Path("reports").resolve() in out.resolve().parents:
         raise RaptError(
             f"{out}: got a path in reports, expected one outside it, as `dvc repro report` owns it."
         )
+    if out.parent != paths.STATE:
+        check_place("OUT", out)
     results = reader.load(params.load())
     benchmarks = files.read_json(paths.BENCHMARKS) if paths.BENCHMARKS.is_file() else None
     tables = {table.name: table for table in papers(results, benchmarks)}

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.analysis.effects import FALSE_ALARMS, Effect, holm, over_seeds, over_texts
+from rapt.analysis.effects import FALSE_ALARMS, Effect, jointly, over_seeds, over_texts
 from rapt.analysis.intervals import CONFIDENCE, difference
 from rapt.grid import ATTACKED, sorted_etas
 from rapt.reporting import tables
@@ -96,6 +96,9 @@ class Difference(Tuned):
     # Its own 95 % confidence interval.
     low: float | None
     high: float | None
+    # An interval that leaves out 0 where the verdict is not `undecided`.
+    joint_low: float | None
+    joint_high: float | None
     seeds: int
     texts: int | None
     # Of no difference, by Holm's correction for all rows of the table.
@@ -163,15 +166,20 @@ def differences_of(results: Results, pairs: Sequence[tuple[str, str]]) -> list[D
         own, other = (ran.get((*group, eta, name)) for name in (method, against))
         if own and other and (compared := compare([Pair("", own, other)])):
             found.append(((*group, eta, method, against), compared))
-    adjusted = holm([2 * min(c.effect.above(0), c.effect.below(0)) for _, c in found])
-    return [_difference(*row, float(p)) for row, p in zip(found, adjusted, strict=True)]
+    joint = jointly([compared.effect for _, compared in found])
+    return [_difference(*row, *tested) for row, tested in zip(found, joint, strict=True)]
 
 
 def _difference(
-    factors: tuple[str, str, str, str, str, str], compared: Comparison, p: float
+    factors: tuple[str, str, str, str, str, str],
+    compared: Comparison,
+    joint: tuple[float, float] | None,
+    p: float,
 ) -> Difference:
     mean, (low, high) = compared.effect.mean, compared.effect.interval() or (None, None)
     verdict: Verdict = "undecided"
     if p <= FALSE_ALARMS:
         verdict = "higher" if mean > 0 else "lower"
-    return Difference(*factors, mean, low, high, compared.seeds, compared.texts, p, verdict)
+    joint_low, joint_high = joint or (None, None)
+    paired = compared.seeds, compared.texts
+    return Difference(*factors, mean, low, high, joint_low, joint_high, *paired, p, verdict)

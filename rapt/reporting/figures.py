@@ -24,7 +24,7 @@ NOTHING_SENT = "nothing sent (local model)"
 LEVELS = {CLEAN_TEXT: SOLID, NOTHING_SENT: DASHED, MAJORITY: DOTTED, NOTHING: DOTTED}
 ACCURACY = Axis("accuracy, %", ".1f")
 # Whole, so that attacks compare.
-PRIVACY = Axis("empirical privacy, %", ".1f", domain=(-4, 104))
+LEARNED = Axis("", ".1f", domain=(-4, 104))
 # With fewer settings there is no curve, and the table beside says it all.
 FEWEST_SETTINGS = 3
 
@@ -80,9 +80,9 @@ def decisions(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterato
 
 
 def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterator[Figure]:
-    """Draw accuracy against empirical privacy, for each tuned group and each attack on it.
+    """Draw accuracy against what each attack learns, for each tuned group.
 
-    A denoised cell has the privacy of its release, but not that of the adapter without denoising.
+    A denoised cell is attacked as its release is, but not that of the adapter without denoising.
     """
     looks = looks_of(utility_table.labels(utility))
     for group in tables.groups(utility):
@@ -94,7 +94,7 @@ def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterat
                 {
                     **at_eta(u.label, u.eta),
                     "text": u.eta,
-                    **_measured("x", p, "empirical_privacy"),
+                    **_measured("x", p, "attack_accuracy"),
                     **_measured("y", u, "accuracy"),
                 }
                 for label in looks
@@ -110,13 +110,17 @@ def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterat
                 section="trade-off",
                 name="pareto-" + "-".join([*group, name, slug(task), slug(target)]),
                 title=group_text(group),
-                caption=f"{group_text(group)} against {attack_text(*attack)}. Up and to the right "
+                caption=f"{group_text(group)} against {attack_text(*attack)}. Up and to the left "
                 "is better; every point is one η, its bars 95 % intervals over texts and seeds."
                 f"{unproven(tables.doubt(every))}",
-                spoken="Accuracy against empirical privacy",
+                spoken="Accuracy against what the attack learns",
                 rows=[*rows, *_levels(utility_table.clean(utility, group), tuned[0])],
                 looks=looks | LEVELS,
-                x=replace(PRIVACY, title=f"{PRIVACY.title}\n({name}: {target})", spoken=True),
+                x=replace(
+                    LEARNED,
+                    title=f"{target} {tables.LEARNED[every[0].kind]}, %\n({name})",
+                    spoken=True,
+                ),
                 y=ACCURACY,
                 menu=(group_text(group), attack_text(*attack)),
             )
@@ -153,7 +157,7 @@ def accuracies(utility: Sequence[Utility]) -> Iterator[Figure]:
 
 
 def privacies(privacy: Sequence[Privacy]) -> Iterator[Figure]:
-    """Draw empirical privacy over η, for each attack and target."""
+    """Draw over η what each attack learns of its target."""
     methods = list(dict.fromkeys(row.method for row in privacy if not row.unprotected))
     for group in tables.groups(privacy):
         every = [row for row in privacy if row.group == group]
@@ -166,28 +170,28 @@ def privacies(privacy: Sequence[Privacy]) -> Iterator[Figure]:
             {
                 **at_eta(row.method, row.eta),
                 "x": etas.index(row.eta),
-                **_measured("y", row, "empirical_privacy"),
+                **_measured("y", row, "attack_accuracy"),
             }
             for row in sorted(own, key=lambda row: order(row.eta))
         ]
         for row in drawn:
             if row.unprotected:
-                rows.append({"series": CLEAN_TEXT} | _measured("y", row, "empirical_privacy"))
+                rows.append({"series": CLEAN_TEXT} | _measured("y", row, "attack_accuracy"))
         # An inversion's baseline differs by method, as the words that they protect do.
         baselines = sorted({row.majority for row in own if row.majority is not None})
-        rows += [{"series": NOTHING} | _share("y", 1 - baseline) for baseline in baselines]
+        rows += [{"series": NOTHING} | _share("y", baseline) for baseline in baselines]
         yield Figure(
             section="privacy",
             name="privacy-" + "-".join(map(slug, group)),
             title=attack_text(*group),
-            caption=f"Empirical privacy by η, {attack_text(*group)}, with 95 % intervals over "
+            caption=f"What the attack learns by η, {attack_text(*group)}, with 95 % intervals over "
             "texts and seeds. Dotted: the baseline, an attack that always answers the most "
             f"frequent class.{unproven(tables.doubt(every))}",
-            spoken="Empirical privacy by η",
+            spoken="What the attack learns by η",
             rows=rows,
             looks=looks_of(methods) | LEVELS,
             x=Axis("η", steps=etas),
-            y=PRIVACY,
+            y=replace(LEARNED, title=f"{group[2]} {tables.LEARNED[every[0].kind]}, %"),
             menu=(group[1], attack_text(*group)),
         )
 

@@ -111,7 +111,6 @@ def _entry(
     attack = tables.strongest(tables.on_words(row, attacks))
     alike = ("infer", row.method, row.eta)
     inference = tables.strongest(a for a in attacks if (a.kind, a.method, a.eta) == alike)
-    (low, high), (inferred_low, inferred_high) = _interval(attack), _interval(inference)
     return Entry(
         **{name: getattr(row, name) for name in shared},
         level=row.eta,
@@ -123,18 +122,10 @@ def _entry(
         against_local=row.against_local,
         attack=attack.attack if attack else None,
         recovered=attack.attack_accuracy if attack else None,
-        recovered_low=low,
-        recovered_high=high,
+        recovered_low=attack.attack_accuracy_low if attack else None,
+        recovered_high=attack.attack_accuracy_high if attack else None,
         attribute=f"{inference.target} of {inference.task}" if inference else None,
         inferred=inference.attack_accuracy if inference else None,
-        inferred_low=inferred_low,
-        inferred_high=inferred_high,
+        inferred_low=inference.attack_accuracy_low if inference else None,
+        inferred_high=inference.attack_accuracy_high if inference else None,
     )
-
-
-def _interval(attack: tables.Privacy | None) -> tuple[float | None, float | None]:
-    """Turn the interval of the empirical privacy into that of the attack's accuracy."""
-    if attack is None or attack.empirical_privacy_low is None:
-        return None, None
-    assert attack.empirical_privacy_high is not None
-    return 1 - attack.empirical_privacy_high, 1 - attack.empirical_privacy_low

@@ -18,7 +18,6 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from filelock import FileLock
 
@@ -195,8 +194,9 @@ def _metrics(
     for score in results.of(SCORE, **cell.factors) if cell.plan.kind in TUNED else ():
         found |= _summary("", score.content.metrics if score.content else {})
     for row, _ in utility_table.utility_of(results, cell) if has_accuracy else ():
-        prefix = f"{LOCAL}/" if row.with_local else ""
+        prefix = "combined/" if row.with_local else ""
         found |= {f"{prefix}{name}": getattr(row, name) for name in ("accuracy", "over_local")}
+        found |= {f"{LOCAL}/accuracy": row.local, "to_beat": row.to_beat}
     found |= {"replaced_share": results.replaced(cell.factors), "seconds": seconds}
     single = [(name, value, 0) for name, value in sorted(found.items()) if value is not None]
     curves = [
@@ -265,7 +265,7 @@ def store() -> Iterator[MlflowClient]:
 
         for name in ("mlflow", "alembic"):
             logging.getLogger(name).setLevel(logging.ERROR)
-        uri = f"sqlite:///{quote(str(home))}/mlflow.db"
+        uri = f"sqlite:///{home}/mlflow.db"
         yield MlflowClient(tracking_uri=uri, registry_uri=uri)
 
 

@@ -17,25 +17,27 @@ def headline(results: Results) -> list[tuple[str, str]]:
     tuned = [row for row in utility(results) if row.on_grid and row.accuracy is not None]
     attacks = [row for row in tables.privacy(results) if row.attack_accuracy is not None]
     lines = {
-        "Advice": advice(tuned, attacks),
+        "Advice": advice(tuned, attacks, _more_rows(results)),
         "What ran": _what_ran(results),
         "State": _state(results),
     }
     return [(heading, line) for heading, line in lines.items() if line]
 
 
-def advice(rows: Sequence[Utility], attacks: Sequence[Privacy]) -> str:
+def advice(rows: Sequence[Utility], attacks: Sequence[Privacy], more: str = "") -> str:
     """Say whether a release is worth sending; empty where sending nothing has not been measured.
 
     Args:
         rows: of the grid, with results.
         attacks: with results.
+        more: what to do where the rows are too few to tell.
     """
     measured = [row for row in rows if row.against_local]
     known = [row for row in measured if row.task == measured[0].task]
     if not known:
         return ""
-    alone = f"A local model reaches {percent(known[0].local)}{NBSP}% with nothing sent."
+    first, clean = known[0], next((row for row in known if row.unprotected), None)
+    alone = f"{_alone(first)} with nothing sent."
     released = [row for row in known if not row.unprotected]
     paying = [row for row in released if row.against_local == "better"]
     if paying:
@@ -44,9 +46,26 @@ def advice(rows: Sequence[Utility], attacks: Sequence[Privacy]) -> str:
             f"A release pays: {best.label} at {eta_text(best.eta)} with {best.tuner} reaches "
             f"{percent(best.accuracy)}{NBSP}%. {alone}{_read(best, attacks)}"
         )
-    if not any(row.against_local == "better" for row in known if row.unprotected):
+    lows = [first.local_low, clean.accuracy_low if clean else None]
+    if not any(low and low > (first.majority or 0) for low in lows):
+        provider = f" nor the provider on clean text ({percent(clean.accuracy)})" if clean else ""
+        return (
+            f"Too few rows to tell: neither a local model ({percent(first.local)}){provider} is "
+            f"surely above the most frequent class ({percent(first.majority)}). {more}"
+        )
+    if clean is None or clean.against_local != "better":
         return f"Send nothing. {alone} The provider is not surely better, even on clean text."
     return f"Send none of these releases. {alone} None is surely better."
+
+
+def _alone(row: Utility) -> str:
+    """State the accuracy of sending nothing."""
+    if row.local == row.to_beat:
+        return f"A local model reaches {percent(row.local)}{NBSP}%"
+    return (
+        f"The most frequent class is right in {percent(row.majority)}{NBSP}% and a local model in "
+        f"{percent(row.local)}{NBSP}%,"
+    )
 
 
 def _read(release: Utility, attacks: Sequence[Privacy]) -> str:
@@ -58,8 +77,8 @@ def _read(release: Utility, attacks: Sequence[Privacy]) -> str:
     said = f" {attack.attack} reads {percent(attack.attack_accuracy)}{NBSP}% of its protected words"
     # The bound is the channel's: an attack without one may be what finds the leak.
     most = min((row.accuracy_ceiling for row in own if row.accuracy_ceiling), default=None)
-    left = attack.empirical_privacy_high
-    if most is None or left is None or 1 - left <= most:
+    least = attack.attack_accuracy_low
+    if most is None or least is None or least <= most:
         return f"{said}."
     return (
         f"{said}, and single words tell {percent(most)}{NBSP}% at most. Do not send it before you "
@@ -82,15 +101,30 @@ def _what_ran(results: Results) -> str:
 
 def _sampled(results: Results) -> str:
     """Say which part of each task's rows this is, and whether the cheap tuner alone was tuned."""
-    drawn = []
-    for task, gate in results.raw_gates.items():
-        if gate and (others := gate["dropped"].get("not drawn", 0)):
-            rows = sum(gate["rows"].values())
-            drawn.append(f"{rows:,} of the {rows + others:,} of {task}")
+    drawn = [f"{n:,} of the {of:,} of {task}" for task, (n, of) in _drawn(results).items()]
     sweep = results.params.sweep
     cheap = sweep.train and sweep.probes and not sweep.tuners
     said = f" A sample of the rows: {listing(drawn)}." if drawn else ""
     return said + (" Only the cheap tuner ran." if cheap else "")
+
+
+def _drawn(results: Results) -> dict[str, tuple[int, int]]:
+    """Return the rows that ran, and all rows, of each task of which a sample ran."""
+    found = {}
+    for task, gate in results.raw_gates.items():
+        if gate and (others := gate["dropped"].get("not drawn", 0)):
+            rows = sum(gate["rows"].values())
+            found[task] = rows, rows + others
+    return found
+
+
+def _more_rows(results: Results) -> str:
+    """Say where more rows are to be had."""
+    train = results.params.sweep.train
+    drawn = [f"{n:,} of {of:,}" for task, (n, of) in _drawn(results).items() if task in train[:1]]
+    if not drawn:
+        return "Label more rows."
+    return f"{drawn[0]} rows ran: `rapt init … --full` takes all, and `rapt plan` says how long."
 
 
 def _state(results: Results) -> str:

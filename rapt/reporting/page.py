@@ -54,21 +54,20 @@ class Overview:
     @property
     def knowledge(self) -> dict[str, str]:
         """The attacker's knowledge beside the release, by attack, for attacks with results."""
-        ran = [row for row in self._all if row.empirical_privacy is not None]
+        ran = [row for row in self._all if row.attack_accuracy is not None]
         return {
             row.attack: row.attacker_knowledge + (f"; {row.given}" if row.given else "")
             for row in ran
         }
 
     def clean(self, group: tuple[str, str, str]) -> float | None:
-        """Return an attack's empirical privacy on clean text; None: it has not run there."""
-        found = next(row.clean_accuracy for row in self._all if row.group == group)
-        return None if found is None else 1 - found
+        """Return an attack's accuracy on clean text; None: it has not run there."""
+        return next(row.clean_accuracy for row in self._all if row.group == group)
 
-    def privacy(self, group: tuple[str, str, str], method: str, eta: str) -> float | None:
-        """Return an attack's empirical privacy; None: it has not run, or is not in the sweep."""
+    def accuracy(self, group: tuple[str, str, str], method: str, eta: str) -> float | None:
+        """Return an attack's accuracy; None: it has not run, or is not in the sweep."""
         row = self._rows.get((group, method, eta))
-        return row.empirical_privacy if row else None
+        return row.attack_accuracy if row else None
 
     def strongest(self, group: tuple[str, str, str], method: str, eta: str) -> bool:
         """Whether it counts, and no other attack on the same target is surely stronger."""
@@ -111,6 +110,7 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         written=by_task(results),
         signature=signature() if results.of(SCORE) else "",
         overview=Overview(privacy),
+        learned=tables.LEARNED,
         privacy=tables.grids([row for row in privacy if not row.unprotected]),
         differences=differences(results),
         **{name: rows(results) for name, (rows, _) in word_tables.STATISTICS.items()},

@@ -54,6 +54,7 @@ def _levels(results: Results) -> Iterator[dict[str, Any]]:
                     "accuracy": row.accuracy,
                     "against_local": row.against_local,
                     "local": row.local,
+                    "to_beat": row.to_beat,
                     "clean": clean.accuracy if clean else None,
                     "attack": attack.attack if attack else None,
                     "recovered": attack.attack_accuracy if attack else None,
@@ -69,7 +70,7 @@ def print_results(params: Params) -> None:
         clean = _value(grid.clean, "accuracy") if grid.clean else "not planned"
         told = (
             f"baseline {span(row.majority for row in grid.every)}; nothing sent "
-            f"{percent(grid.first.local)}; clean text, unprotected {clean}"
+            f"{percent(grid.first.to_beat)}; clean text, unprotected {clean}"
         )
         if grid.first.chance is not None:
             told += f", exact match {percent(grid.clean.exact_match)}" if grid.clean else ""
@@ -84,10 +85,10 @@ def print_results(params: Params) -> None:
     for group, cells in by_task(results).items():
         _print_written(console, group, [row for row, _ in cells])
     for grid in tables.grids(privacy):
-        told = f"baseline {span(row.majority for row in grid.every)}, attack on clean text "
+        told = f"baseline {span(row.majority for row in grid.every)}, clean text "
         told += percent(grid.first.clean_accuracy) + (f"; {grid.doubt}" if grid.doubt else "")
-        title = f"{attack_text(*grid.group)}: empirical privacy, % ({told})"
-        _print(console, title, grid, "empirical_privacy")
+        title = f"{attack_text(*grid.group)}, {tables.LEARNED[grid.first.kind]}, % ({told})"
+        _print(console, title, grid, "attack_accuracy")
     if missing := results.missing():
         console.print(
             f"{count(len(missing), 'cell')} not run yet; the first: {missing[0].plan.command}",
@@ -96,6 +97,8 @@ def print_results(params: Params) -> None:
         )
     where = paths.REPORT.resolve() if paths.REPORT.is_file() else "not there yet: dvc repro report"
     console.print(f"Report: {where}", soft_wrap=True, highlight=False)
+    if said := dict(headline(results)).get("Advice"):  # last, as it is what the run is for
+        console.print(f"Advice: {said}", soft_wrap=True, highlight=False, markup=False)
 
 
 def _print(console: Console, title: str, grid: tables.Grid, value: str) -> None:

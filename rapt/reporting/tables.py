@@ -101,6 +101,16 @@ class Privacy:
         return self.kind == "infer" or self.task == row.task
 
     @property
+    def attack_accuracy_low(self) -> float | None:
+        """The lower end of the accuracy's interval; None: it has none."""
+        return None if self.empirical_privacy_high is None else 1 - self.empirical_privacy_high
+
+    @property
+    def attack_accuracy_high(self) -> float | None:
+        """The upper end."""
+        return None if self.empirical_privacy_low is None else 1 - self.empirical_privacy_low
+
+    @property
     def unprotected(self) -> bool:
         """Whether the words are the originals."""
         return is_unprotected(self.eta)
@@ -116,6 +126,13 @@ class Privacy:
         return self.given is None and self.doubt is None
 
 
+# What the accuracy of each kind is called where it is shown.
+LEARNED = {
+    "invert": "recovered",
+    "infer": "inferred",
+    "recognize": "recognized (F1)",
+    "membership": "told from others (AUC)",
+}
 PRIVACY = tuple(name for name in Privacy.__annotations__ if name != "texts")
 
 
@@ -246,8 +263,8 @@ def doubt(rows: Sequence[Privacy]) -> str | None:
 
 
 def _targets(results: Results, cell: Cell) -> list[Target]:
-    if cell.plan.kind in TARGETS:
-        return [TARGETS[cell.plan.kind]]
+    if cell.plan.kind != "infer":  # a cell that attacks nothing has no target
+        return [TARGETS[cell.plan.kind]] if cell.plan.kind in TARGETS else []
     return [
         Target(name, f"accuracy_{name}", f"empirical_privacy_{name}", f"majority_{name}")
         for name in results.params.tasks[cell.factors["task"]].attributes or {}

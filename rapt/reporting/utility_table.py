@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.analysis.effects import FALSE_ALARMS, holm, over_texts, pooled
+from rapt.analysis.effects import FALSE_ALARMS, jointly, over_texts, pooled
 from rapt.analysis.intervals import of_accuracy
 from rapt.baselines.combined import stacked
 from rapt.grid import LOCAL, TUNED, is_unprotected
@@ -20,7 +20,7 @@ from rapt.results.reader import Cell, Metric, Results, label
 
 # Of a confidence interval.
 ENDS = ("low", "high")
-OVER_LOCAL = ("over_local_low", "over_local_high", "over_local_p")
+OVER_LOCAL = ("over_local_low", "over_local_high", "joint_low", "joint_high", "over_local_p")
 Over = NDArray[np.float64]  # (seeds, texts)
 
 
@@ -67,13 +67,17 @@ class Utility(Tuned):
     exact_match: float | None
     # Of questions with choices: the share that is right by chance.
     chance: float | None
-    # The accuracy of sending nothing, and how far this row is above it, text by text.
+    # The local model's, which sends nothing.
     local: float | None
     local_low: float | None
     local_high: float | None
+    # How far this row is above `to_beat`, text by text.
     over_local: float | None
     over_local_low: float | None
     over_local_high: float | None
+    # An interval that leaves out 0 where the row is surely above or below.
+    joint_low: float | None
+    joint_high: float | None
     # Of no difference, corrected for all protected rows of a task, or all clean ones.
     over_local_p: float | None
     replaced_share: float | None
@@ -83,6 +87,14 @@ class Utility(Tuned):
     def label(self) -> str:
         """The method, with the denoiser and the local model if there are any."""
         return label(self.method, self.denoiser, LOCAL if self.with_local else None)
+
+    @property
+    def to_beat(self) -> float | None:
+        """The accuracy of sending nothing: the local model's, or more by the most frequent class.
+
+        None: no local model has run.
+        """
+        return None if self.local is None else max(self.local, self.majority or 0.0)
 
     @property
     def against_local(self) -> str | None:
@@ -135,10 +147,10 @@ def _against_local(rows: Sequence[Utility], family: Mapping[int, Over]) -> dict[
         at: over_texts([over[None]], seeds[rows[at].group, rows[at].with_local])
         for at, over in family.items()
     }
-    adjusted = holm([2 * min(e.above(0), e.below(0)) for e in effects.values()])
+    unknown = (None, None)
     return {
-        at: dict(zip(OVER_LOCAL, (*(effect.interval() or (None, None)), float(p)), strict=True))
-        for (at, effect), p in zip(effects.items(), adjusted, strict=True)
+        at: dict(zip(OVER_LOCAL, (*(e.interval() or unknown), *(joint or unknown), p), strict=True))
+        for (at, e), (joint, p) in zip(effects.items(), jointly([*effects.values()]), strict=True)
     }
 
 
@@ -170,6 +182,8 @@ def utility_of(results: Results, cell: Cell) -> Iterator[tuple[Utility, Over | N
         over_local=None,
         over_local_low=None,
         over_local_high=None,
+        joint_low=None,
+        joint_high=None,
         over_local_p=None,
         replaced_share=results.replaced(cell.factors),
         command=cell.plan.command,
@@ -194,7 +208,9 @@ def _set_against(
 ) -> tuple[Utility, Over | None]:
     if own is None or local is None or len(local.examples) < 2:
         return row, None
-    over = own.right.astype(np.float64) - local.right
+    guessed = local.labels == np.bincount(local.labels).argmax()
+    reference = local.right if local.right.mean() >= local.majority else guessed
+    over = own.right.astype(np.float64) - reference
     return replace(row, over_local=float(over.mean())), over
 
 

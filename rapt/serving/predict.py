@@ -77,9 +77,7 @@ def predict(
     texts = _texts(text)
     provider = opened(adapter)
     contract = provider.contract
-    segments = [
-        _segments(number, one, contract.segments) for number, one in enumerate(texts, start=1)
-    ]
+    segments = [_segments(number, one, contract) for number, one in enumerate(texts, start=1)]
     if release is not None:
         _hold(contract, release)
     elif is_url(adapter) and not as_told:
@@ -164,13 +162,20 @@ def _texts(given: str) -> list[str]:
     return texts
 
 
-def _segments(number: int, text: str, count: int) -> list[str]:
+def _segments(number: int, text: str, contract: Contract) -> list[str]:
+    from rapt.text.characters import visible
+
+    count = contract.segments
     segments = text.split("\t") if count > 1 else [text]
     if len(segments) != count:
         raise RaptError(
             f"text {number}: got {len(segments)} segments, expected {count} with a tab between "
             "them, as the adapter was tuned on."
         )
+    empty = [place for place, each in enumerate(segments) if not visible(each).strip()]
+    if empty and contract.kind == "choose":
+        what = f"choice {empty[0]}" if empty[0] else "question"
+        raise RaptError(f"text {number}: got no words as its {what}, expected some. Write it out.")
     return segments
 
 

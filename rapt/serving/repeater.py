@@ -168,6 +168,7 @@ class Repeater:
             return
         statement, most = self.contract.statement, counts.most
         scope = ", ".join(statement.categories or ["every word"])
+        scope += " of entities" * (statement.protect == "entities")
         kinds = counts.kinds(VERBATIM_KIND).items()
         verbatim = ", ".join(f"{count} {KINDS[name]}" for name, count in kinds if count)
         yield (
@@ -204,6 +205,7 @@ class Repeater:
     ) -> list[tuple[list[Word], Vectors]]:
         """Privatize sources of kind generate, and keep the maps of their entities."""
         protect = self.contract.statement.protect
+        sources = [triples.spelled(one) if triples.are_in(one) else one for one in sources]
         for number, source in enumerate(sources, start=1):
             if len(source) > PIECE:
                 raise RaptError(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from html.entities import html5
 from typing import TYPE_CHECKING, ClassVar
 
 from rapt.utils.errors import RaptError, not_allowed
@@ -27,8 +28,9 @@ _PATTERNS = {
     "url": re.compile(
         r"(?:(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*+://|\bwww\.)\S*[^\s.,;:!?'\")\]}>»]", re.IGNORECASE
     ),
-    "markup": re.compile(r"<[/!?]?[a-z][^<>]*>", re.IGNORECASE),
 }
+# Tags and comments of HTML and XML, and character references as &amp; and &#233;.
+_MARKUP = re.compile(r"<!--.*?-->|<[/!?]?[a-z][^<>]*>|&(?:#\d+|#x[\da-f]+|[a-z]\w*);", re.I | re.S)
 # Entities of spaCy's models that are no names of anybody or anything.
 _NO_NAMES = frozenset(
     {"CARDINAL", "DATE", "MONEY", "ORDINAL", "PERCENT", "QUANTITY", "TIME", "LANGUAGE"}
@@ -68,10 +70,19 @@ class Forms(Detector):
         for token in doc:
             if kind := _kind(token):
                 yield token.idx, token.idx + len(token), kind
-        text = doc.text
         for kind, pattern in _PATTERNS.items():
-            for match in pattern.finditer(text):
+            for match in pattern.finditer(doc.text):
                 yield *match.span(), kind
+        for start, end in markup(doc.text):
+            yield start, end, "markup"
+
+
+def markup(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the tags, comments and character references of a text start and end."""
+    for match in _MARKUP.finditer(text):
+        found = match[0]
+        if not found.startswith("&") or found[1] == "#" or found[1:] in html5:
+            yield match.span()
 
 
 class Names(Detector):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib import import_module
-from itertools import groupby
+from itertools import chain, groupby
 
 from spacy.language import Language
 from spacy.symbols import ORTH
 from spacy.tokens import Doc, Token
 
 from rapt.text.characters import visible
-from rapt.text.detectors import FORMS, Detector, marked
+from rapt.text.detectors import FORMS, Detector, marked, markup
 from rapt.text.language import of_tagger
 from rapt.text.tagged import Tagged
 from rapt.utils.batches import by_size
@@ -23,6 +24,7 @@ CHARACTERS = 100_000  # tagged at a time
 UNSEEN = "\ufffd"
 DOUBTFUL = frozenset({"PUNCT", "SYM", "SPACE", "X"})  # tags that say nothing of a word of letters
 REST = "X"
+_RUN = re.compile(r"\S{200}")  # longer ones of signs are cut
 CACHED = 1 << 14  # words whose tag out of context is kept at a time
 
 
@@ -97,7 +99,7 @@ class Tagger:
 
     def _visible(self, text: str) -> Doc:
         """Split a text into words as the model does, and those that are joined by signs there."""
-        doc = self._nlp.make_doc(visible(text))
+        doc = self._doc(visible(text))
         if not any(map(self._is_joined, doc)):
             return doc
         kinds = marked(doc)
@@ -106,6 +108,18 @@ class Tagger:
             is_joined = not kinds[token.i] and self._is_joined(token)
             words += _parts(token.text) if is_joined else [token.text]
             spaces += [False] * (len(words) - len(spaces) - 1) + [bool(token.whitespace_)]
+        return Doc(self._nlp.vocab, words=words, spaces=spaces)
+
+    def _doc(self, text: str) -> Doc:
+        """Split a text at its markup first, which is glued to words (`film.<br />The`)."""
+        pieces = list(_pieces(text))
+        if pieces in ([], [(text, False)]):
+            return self._nlp.make_doc(text)
+        words, spaces = list[str](), list[bool]()
+        for piece, is_markup in pieces:
+            tokens = () if is_markup else self._nlp.make_doc(piece)
+            words += [piece] if is_markup else [token.text for token in tokens]
+            spaces += [False] if is_markup else [bool(token.whitespace_) for token in tokens]
         return Doc(self._nlp.vocab, words=words, spaces=spaces)
 
     def _is_joined(self, token: Token) -> bool:
@@ -135,6 +149,24 @@ def load(package: str, exclude: Sequence[str]) -> Language:
             f"python -m spacy download {package}"
         ) from error
     return model
+
+
+def _pieces(text: str) -> Iterator[tuple[str, bool]]:
+    """Cut a text at its markup, and say of each piece whether it is markup.
+
+    A long run of signs, as of emoji, is cut too: spaCy's time grows with the square of its length.
+    """
+    start = 0
+    for begin, end in chain(markup(text), [(len(text), len(text))]):
+        for run in _RUN.finditer(text, start, begin):
+            if not run[0].isalnum():
+                yield text[start : run.end()], False
+                start = run.end()
+        if start < begin:
+            yield text[start:begin], False
+        if begin < end:
+            yield text[begin:end], True
+        start = end
 
 
 @lru_cache(CACHED)

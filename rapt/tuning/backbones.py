@@ -47,6 +47,7 @@ from rapt.utils.device import device
 from rapt.utils.errors import RaptError
 
 # A layer's projections to queries and values, as the models that PEFT does not know name them.
+MAMBA_PROJECTIONS = {"in_proj", "x_proj"}
 QUERIES_AND_VALUES = re.compile(r"(q|v|query|value)(_proj|_lin)?")
 
 
@@ -62,7 +63,12 @@ def bare_model(config: PretrainedConfig, load: Callable[[Any], PreTrainedModel])
     # There are classes of some encoders alone, as T5's.
     has_own = type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING
     model = _of_text(load(AutoModelForTextEncoding if has_own else AutoModel))
-    encoder: Any = model.get_encoder() if model.config.is_encoder_decoder else model
+    if has_own:
+        model.config.is_encoder_decoder = False  # UMT5's class leaves it true
+    if not model.config.is_encoder_decoder:
+        return model
+    encoder: Any = model.get_encoder()
+    encoder.place = "get_encoder()"
     return encoder
 
 
@@ -72,6 +78,12 @@ def _language_model(
     """Make a language model; of a causal one the head's output must be its logits."""
     kind = config.model_type
     if config.is_encoder_decoder and type(config) in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING:
+        if getattr(config, "decoder_start_token_id", None) is None:
+            raise RaptError(
+                f"the backbone: got {kind} without decoder_start_token_id in its config.json, "
+                "expected the token that begins what its decoder writes. Add it: T5's is that of "
+                "padding."
+            )
         return load(AutoModelForSeq2SeqLM)
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
         raise RaptError(
@@ -100,8 +112,10 @@ def _of_text(model: PreTrainedModel) -> PreTrainedModel:
     config, kind = model.config.get_text_config(), model.config.model_type
     if type(config) is type(model.config) or model.config.is_encoder_decoder:
         return model
-    inside = (part for part in model.modules() if isinstance(part, PreTrainedModel))
-    text = next((part for part in inside if type(part.config) is type(config)), None)
+    inside = (part for part in model.named_modules() if isinstance(part[1], PreTrainedModel))
+    place, text = next(
+        (part for part in inside if type(part[1].config) is type(config)), ("", None)
+    )
     if text is None or (writes(model) and type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING):
         raise RaptError(
             f"the backbone: got {kind}, whose language model Transformers does not know alone, "
@@ -113,6 +127,7 @@ def _of_text(model: PreTrainedModel) -> PreTrainedModel:
         setattr(whole, whole.base_model_prefix, text)
         whole.set_output_embeddings(model.get_output_embeddings())
         text = whole
+    text.place = place
     for name in {"hf_device_map", "is_loaded_in_4bit"} & set(vars(model)):
         setattr(text, name, getattr(model, name))
     return text
@@ -129,12 +144,16 @@ def translates(model: PreTrainedModel | PeftModel) -> bool:
     return writes(model) and bool(model.config.is_encoder_decoder)
 
 
-def lora_modules(model: PreTrainedModel) -> list[str] | str | None:
-    """Return the modules that LoRA adapts; None: PEFT's choice for this type of model."""
-    if model.config.model_type in TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING:
-        return None
+def lora_modules(model: PreTrainedModel) -> list[str] | str:
+    """Return the modules that LoRA adapts: PEFT's choice for this type of model, if it has them."""
     names = {name.rpartition(".")[2] for name, _ in model.named_modules()}
-    return sorted(filter(QUERIES_AND_VALUES.fullmatch, names)) or "all-linear"
+    chosen = TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING.get(model.config.model_type, [])
+    if names & set(chosen):
+        return list(chosen)
+    # Of all linear modules PEFT refuses some of Mamba's.
+    return sorted(filter(QUERIES_AND_VALUES.fullmatch, names)) or (
+        sorted(names & MAMBA_PROJECTIONS) or "all-linear"
+    )
 
 
 def first_position(model: PreTrainedModel) -> int:
@@ -271,11 +290,11 @@ def most_tokens(model: PreTrainedModel | PeftModel, *, written: bool = False) ->
     A model that translates has as many positions again for the text that is `written`.
     """
     positions = getattr(model.config, "max_position_embeddings", None)
-    if positions is None:
+    if positions is None or positions < 1:  # XLNet's is -1
         return None
     # A prefix takes the decoder's positions, virtual tokens take the encoder's.
     taken = virtual_tokens(model)
-    if translates(model) and written != _is_prefix(model):
+    if translates(model) and written != has_prefix(model):
         taken = 0
     return max(0, int(positions) - first_position(_bare(model)) - taken)
 
@@ -283,6 +302,30 @@ def most_tokens(model: PreTrainedModel | PeftModel, *, written: bool = False) ->
 def embedding_size(model: PreTrainedModel | PeftModel) -> int:
     """Return the dimension of a model's input embeddings."""
     return int(_bare(model).get_input_embeddings().weight.shape[1])
+
+
+def state_size(model: PreTrainedModel | PeftModel) -> int:
+    """Return the dimension of a model's last hidden state, which OPT-350m projects to another."""
+    hidden = int(model.config.hidden_size)
+    if embedding_size(model) == hidden:
+        return hidden
+    bare = _bare(model)
+    was_training = bare.training
+    with torch.no_grad():
+        states = bare.eval()(torch.tensor([[3, 4]], device=model.device)).last_hidden_state
+    bare.train(was_training)
+    return int(states.shape[-1])
+
+
+def reads_alone(model: PreTrainedModel | PeftModel, batch: Batch) -> bool:
+    """Return whether the backbone reads a batch of tokens without virtual tokens or a prefix."""
+    base: Any = model.get_base_model() if isinstance(model, PeftModel) else model
+    written = {"labels": batch.targets} if translates(base) else {}
+    try:
+        base(input_ids=batch.tokens, attention_mask=batch.attention, **written)
+    except Exception:  # as each foreign model fails in its own way
+        return False
+    return True
 
 
 def _bare(model: PreTrainedModel | PeftModel) -> Any:
@@ -332,11 +375,12 @@ def activations(model: PreTrainedModel | PeftModel, batch: Batch) -> Tensor:
 
 def of_virtual_tokens(model: PreTrainedModel | PeftModel) -> int:
     """Return how many of a text's `activations` are those of virtual tokens: the first."""
-    is_prefix = _is_prefix(model)
+    is_prefix = has_prefix(model)
     return 0 if is_prefix or not translates(model) else virtual_tokens(model)
 
 
-def _is_prefix(model: Any) -> bool:
+def has_prefix(model: PreTrainedModel | PeftModel) -> bool:
+    """Return whether a prefix stands before a text, in every layer."""
     tuner = model.active_peft_config if isinstance(model, PeftModel) else None
     return tuner is not None and tuner.peft_type == PeftType.PREFIX_TUNING
 
@@ -354,7 +398,7 @@ def with_virtual_tokens(model: PeftModel, batch: Batch) -> tuple[Tensor, Tensor]
 
 def has_virtual_tokens(model: PreTrainedModel | PeftModel) -> bool:
     """Return whether virtual tokens stand before a text; a prefix is none of its tokens."""
-    return virtual_tokens(model) > 0 and not _is_prefix(model)
+    return virtual_tokens(model) > 0 and not has_prefix(model)
 
 
 def translated(model: PreTrainedModel | PeftModel, states: Tensor, batch: Batch) -> Tensor:
@@ -368,7 +412,7 @@ def translated(model: PreTrainedModel | PeftModel, states: Tensor, batch: Batch)
     base: Any = model.get_base_model() if isinstance(model, PeftModel) else model
     count = of_virtual_tokens(model)
     learned: Any = model
-    prefix = {"past_key_values": learned.get_prompt(len(states))} if _is_prefix(model) else {}
+    prefix = {"past_key_values": learned.get_prompt(len(states))} if has_prefix(model) else {}
     found = base(
         encoder_outputs=BaseModelOutput(states.to(base.dtype)),
         attention_mask=_before(batch.attention, 1, count),
@@ -398,13 +442,13 @@ def _forward(model: Any, bare: Any, inputs: dict[str, Any]) -> Tensor:
     """
     if getattr(model.config, "type_vocab_size", None) in (None, 0, 1):
         del inputs["token_type_ids"]
-    count, of_decoder = virtual_tokens(model), translates(model) and _is_prefix(model)
+    count, of_decoder = virtual_tokens(model), translates(model) and has_prefix(model)
     if not count or of_decoder:
         return bare(**inputs).last_hidden_state.float()
     rows = len(inputs["attention_mask"])
     inputs["attention_mask"] = _before(inputs["attention_mask"], 1, count)
     learned: Any = model.get_prompt(rows)
-    if _is_prefix(model):
+    if has_prefix(model):
         first = first_position(bare)
         if first and "inputs_embeds" in inputs:  # RoBERTa counts a prefix before tokens alone
             start, length = first + count, inputs["inputs_embeds"].shape[1]

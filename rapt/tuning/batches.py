@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import TypeVar
 
 import torch
@@ -25,11 +26,13 @@ def shuffled(lengths: Sequence[int], size: int, generator: torch.Generator) -> I
         yield batches[i]
 
 
-def by_length(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
-    """Batches for prediction: every row once, longest first."""
+def by_length(lengths: Sequence[int], size: int, *, padded: bool = True) -> Iterator[list[int]]:
+    """Batches for prediction: every row once, longest first; those not padded have one length."""
     order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
-    for start in range(0, len(order), size):
-        yield order[start : start + size]
+    for _, group in groupby(order, lambda row: padded or lengths[row]):
+        rows = list(group)
+        for start in range(0, len(rows), size):
+            yield rows[start : start + size]
 
 
 def each_row(

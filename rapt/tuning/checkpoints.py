@@ -20,7 +20,7 @@ from torch import Tensor
 from rapt import paths
 from rapt.tuning.config import Run
 from rapt.utils import files
-from rapt.utils.errors import RaptError
+from rapt.utils.errors import RaptError, described
 
 SECONDS = 600  # between checkpoints within an epoch; there is one at the end of each, too
 
@@ -93,8 +93,8 @@ class Checkpoint:
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             raise RaptError(
                 f"{self._run.cell}, seed {self._run.k}: got a damaged checkpoint of {self.step()} "
-                f"({error}), expected a whole one. Remove it to train from the first step: "
-                f"{self.path}"
+                f"({described(error)}), expected a whole one. Remove it to train from the "
+                f"first step: {self.path}"
             ) from None
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from peft import (
@@ -47,6 +48,12 @@ from rapt.utils.errors import RaptError
 ADAPTER = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 HEAD = "head.safetensors"
+CARD = """This adapter is of a part of its backbone. PEFT loads it by this call alone:
+
+    {call}
+
+On the whole backbone PEFT finds no place for the weights, and takes fresh ones.
+"""
 # Metadata of the head of a frozen backbone, which tells it from one whose adapter is lost.
 FROZEN = {"backbone": "frozen"}
 
@@ -89,7 +96,14 @@ def adapt(backbone: PreTrainedModel, tuner: Tuner) -> PreTrainedModel | PeftMode
         return backbone.requires_grad_(False)
     if isinstance(tuner, OtherTuner):
         return tuner.adapt(backbone)
-    return get_peft_model(backbone, _peft_config(tuner, backbone))
+    try:
+        return get_peft_model(backbone, _peft_config(tuner, backbone))
+    except ValueError as error:
+        line = " ".join(str(error).split())
+        raise RaptError(
+            f"tuner: got {tuner.type} for {backbone.config.model_type}, which PEFT does not adapt "
+            f"so ({line}), expected another. Take full or linear-probe."
+        ) from error
 
 
 def _peft_config(tuner: Tuner, backbone: PreTrainedModel) -> PeftConfig:
@@ -99,7 +113,8 @@ def _peft_config(tuner: Tuner, backbone: PreTrainedModel) -> PeftConfig:
     shape = {
         "token_dim": backbones.embedding_size(backbone),
         "num_layers": config.num_hidden_layers,
-        "num_attention_heads": config.num_attention_heads,
+        # Only a prefix needs them, and Mamba has none.
+        "num_attention_heads": getattr(config, "num_attention_heads", 1),
     }
     translates = backbones.translates(backbone)
     if translates:
@@ -152,7 +167,7 @@ class Classifier(nn.Module):
         """Add a fresh head, in float32, to an adapted backbone that computes in `precision`."""
         super().__init__()
         self.backbone, self.precision = backbone, precision
-        self.head = nn.Linear(backbone.config.hidden_size, classes)
+        self.head = nn.Linear(backbones.state_size(backbone), classes)
 
     def activations(self, batch: Batch) -> Tensor:
         """Compute the last hidden states, float32 (batch, length, h)."""
@@ -301,6 +316,8 @@ def _save_adapter(adapted: PeftModel, folder: Path, backbone_name: str) -> None:
     # Embeddings are never resized here; PEFT would query the hub to find out.
     adapted.save_pretrained(str(folder), save_embedding_layers=False)
     (folder / "README.md").unlink()  # PEFT's blank model card
+    if call := _call(adapted, backbone_name):
+        (folder / "README.md").write_text(CARD.format(call=call))
     path = folder / ADAPTER
     config = json.loads(path.read_text())
     # PEFT writes sets in hash order, and this machine's folder.
@@ -308,6 +325,21 @@ def _save_adapter(adapted: PeftModel, folder: Path, backbone_name: str) -> None:
         config["target_modules"] = sorted(config["target_modules"])
     config["base_model_name_or_path"] = backbone_name
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+def _call(adapted: PeftModel, backbone_name: str) -> str | None:
+    """Return the call that loads an adapter of a part of a model; None: it is of a whole one."""
+    base: Any = adapted.get_base_model()
+    place, name = getattr(base, "place", None), json.dumps(backbone_name)
+    if place is None:
+        return None
+    if not backbones.writes(adapted):
+        return f"PeftModel.from_pretrained(AutoModel.from_pretrained({name}).{place}, FOLDER)"
+    if adapted.active_peft_config.is_prompt_learning:
+        return None
+    names = f"{{r'^{base.base_model_prefix}\\.': '{place}.'}}"
+    whole = f"AutoModelForCausalLM.from_pretrained({name})"
+    return f"PeftModel.from_pretrained({whole}, FOLDER, key_mapping={names})"
 
 
 def load(
@@ -339,7 +371,7 @@ def load(
     else:
         tuned = backbones.load_model(folder, writes=writes)
     if is_adapter:
-        tuned = PeftModel.from_pretrained(tuned, folder)
+        tuned = _with_adapter(tuned, folder)
     if writes:
         of_kind = Chooser(tuned, letters, precision) if letters else Writer(tuned, precision)
         return placed(of_kind.eval())
@@ -347,6 +379,19 @@ def load(
     model = Classifier(tuned, len(head["bias"]), precision)
     model.head.load_state_dict(head)
     return placed(model.eval())
+
+
+def _with_adapter(backbone: PreTrainedModel, folder: Path) -> PeftModel:
+    try:
+        with warnings.catch_warnings():
+            # PEFT leaves LoRA as it starts where a file has no weights for it.
+            warnings.filterwarnings("error", message="Found missing adapter keys")
+            return PeftModel.from_pretrained(backbone, folder)
+    except UserWarning:
+        raise RaptError(
+            f"adapter {folder}: got weights of other modules than {backbone.config.model_type} "
+            "has, expected those of its backbone. Tune it again."
+        ) from None
 
 
 def placed(model: Classifier) -> Classifier:

@@ -86,7 +86,9 @@ def _trained(
     _fits(run, splits, adapted, kind)
     model = _model(run, statement, adapted, tokenizer)
     trainer = Trainer(run, model, tokenizer.pad_token_id, sampler)
-    self_test.check(trainer.model, tokenizer.pad_token_id)
+    longest = max(run.train.max_tokens, *(max(split.lengths) for split in splits.values()))
+    room = most_tokens(adapted) or longest
+    self_test.check(trainer.model, tokenizer.pad_token_id, min(longest, room))
     if run.reconstruction and not isinstance(run.tuner, LinearProbe | Untuned):
         if run.denoising and run.denoising.type == "posterior-target":
             trainer.reconstruct(run.denoising.posterior, len(run.denoising.words))

@@ -22,7 +22,12 @@ from transformers import (
     RepetitionPenaltyLogitsProcessor,
 )
 
-from rapt.tuning.backbones import has_virtual_tokens, translates, with_virtual_tokens
+from rapt.tuning.backbones import (
+    has_prefix,
+    has_virtual_tokens,
+    translates,
+    with_virtual_tokens,
+)
 from rapt.tuning.batches import by_length, each_row
 from rapt.tuning.config import Decoding
 from rapt.tuning.inputs import NO_PLAIN, Split, as_spelled, collate, user_turn
@@ -155,7 +160,10 @@ def write(
         return _generated(model, split, rows, pad, end, decoding).cpu()
 
     model.eval()
-    batches = list(by_length(split.lengths, batch_size))
+    # A decoder's prefix stands before the padding on the left. Sliding windows and ALiBi, which
+    # measure distances in places, would then move it away from the text.
+    padded = translates(model.backbone) or not has_prefix(model.backbone)
+    batches = list(by_length(split.lengths, batch_size, padded=padded))
     tokens = each_row(bar(batches, "writing", len(batches)), one_batch, "decoding.beams")
     texts = [str(tokenizer.decode(one, skip_special_tokens=True)) for one in tokens]
     lines = [text.strip().partition("\n")[0].strip() for text in texts]

@@ -17,11 +17,23 @@ OF_DISK = {
     errno.EROFS: PERMISSION,
     errno.ENOSPC: ROOM,
     errno.EDQUOT: ROOM,
+    errno.ENOLCK: "a disk with file locks, which some network disks lack. Choose another",
 }
 
 
 class RaptError(Exception):
     """An error that the user can fix; its one-line message never contains text of a data set."""
+
+
+def described(error: Exception) -> str:
+    """Describe any error in one line: a `RaptError` by its message, others by class and message.
+
+    The message alone may be a bare name, as that of a KeyError is.
+    """
+    line = " ".join(str(error).split())
+    if isinstance(error, RaptError):
+        return line
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
 def one_of(allowed: Iterable[str]) -> str:
@@ -44,8 +56,21 @@ def did_you_mean(nearest: Sequence[str]) -> str:
 
 def wrong_eta(got: object) -> str:
     """Format the message, after the key, for a privacy parameter that is not a number above 0."""
-    shown = f"{got:g}" if isinstance(got, float) else repr(got)
+    shown = f"{got:g}" if isinstance(got, float) else "none" if got is None else repr(got)
     return f"got {shown}, expected a number above 0, as 75 or 62.5. Find one by rapt calibrate."
+
+
+def check_place(key: str, path: Path) -> None:
+    """Refuse a path in a folder that does not exist: a typo would make folders.
+
+    Raises:
+        RaptError: the option, the path, and its folder.
+    """
+    if not path.parent.is_dir():
+        raise RaptError(
+            f"{key}: got {str(path)!r}, expected a path in a folder that exists. Make "
+            f"{path.parent}, or correct the path."
+        )
 
 
 @contextmanager

@@ -8,16 +8,31 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rapt.paths import STATE
+from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
+
+
+def of_user(variable: str, below_home: str) -> Path:
+    """Return the folder that an XDG variable names, else a folder below the user's home.
+
+    Raises:
+        RaptError: there is neither, as for a container's user without an entry in passwd.
+    """
+    if given := os.environ.get(variable):
+        return Path(given)
+    with suppress(RuntimeError):
+        if os.environ.get("HOME") != "":
+            return Path.home() / below_home
+    raise RaptError(f"{variable}: got none and no home folder, expected a folder. Set {variable}.")
 
 
 def home() -> Path:

@@ -19,27 +19,21 @@ NO_TELEMETRY = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
 }
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PR_SET_PDEATHSIG = 1
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+CGROUPS, OWN_CGROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+STAGE_MEMORY = 3 << 29  # bytes that a stage which tunes a small model takes
 
 
 def no_telemetry() -> None:
-    """Switch off every tool's analytics for this process and its children."""
-    os.environ.update(NO_TELEMETRY)
+    """Switch off every tool's analytics for this process and its children, and loopback's proxy.
 
-
-def no_proxy_on_loopback() -> None:
-    """Have this process and its children reach servers on this machine without a proxy.
-
-    Another machine's proxy cannot reach them, and would read what is said to them. The names of
-    the environment's own NO_PROXY stay. Python reads the spelling in lower case first, other
-    programs only one of both.
+    What goes to a server of this machine, such as a flow's own, is nothing for a proxy to see.
     """
-    names = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
-    hosts = [name.strip() for name in names.split(",") if name.strip()]
-    if "*" not in hosts:  # which means every host, for Python only where it stands alone
-        hosts += [host for host in LOOPBACK if host not in hosts]
-    os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(hosts)
+    os.environ.update(NO_TELEMETRY)
+    for name in ("NO_PROXY", "no_proxy"):
+        direct = [one for one in os.environ.get(name, "").split(",") if one.strip()]
+        os.environ[name] = ",".join([*direct, *(one for one in LOOPBACK if one not in direct)])
 
 
 def tethered(*command: str) -> list[str]:
@@ -112,10 +106,61 @@ def without(package: str) -> Iterator[None]:
 
 
 def cores() -> int:
-    """Return the number of cores that this process may use."""
+    """Return the number of cores that this process may use, by affinity and a container's quota."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        count = len(os.sched_getaffinity(0))
+    else:
+        count = os.cpu_count() or 1
+    quota = min((q for group in _groups("cpu") for q in _quota(group)), default=count)
+    return max(1, min(count, int(quota)))
+
+
+def memory() -> int:
+    """Return the bytes of memory that this process may use, by the machine's and a container's."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([whole, *(limit for group in _groups("memory") for limit in _limit(group))])
+
+
+def slots() -> int:
+    """Return how many stages may run side by side: one a core, as far as memory goes."""
+    return max(1, min(cores(), memory() // STAGE_MEMORY))
+
+
+def _groups(controller: str) -> set[Path]:
+    """Return the folders of this process's control groups and of those around them.
+
+    Version 2 has one tree for all controllers, version 1 one for each.
+    """
+    groups = set[Path]()
+    lines = OWN_CGROUPS.read_text().splitlines() if OWN_CGROUPS.exists() else []
+    for _, controllers, path in (line.split(":", 2) for line in lines):
+        if controllers and controller not in controllers.split(","):
+            continue
+        tree = CGROUPS / controller if controllers else CGROUPS
+        # In a container the path may be the host's, where its own tree begins with its group.
+        group = tree / path.lstrip("/")
+        groups |= {tree, group, *(one for one in group.parents if tree in one.parents)}
+    return groups
+
+
+def _quota(group: Path) -> list[float]:
+    """Return a group's quota of cores, nothing if there is none."""
+    if one := _numbers(group / "cpu.max"):
+        return [one[0] / one[1]] if len(one) == 2 else []
+    quota, period = (_numbers(group / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
+    return [quota[0] / period[0]] if quota and period and quota[0] > 0 else []
+
+
+def _limit(group: Path) -> list[int]:
+    return _numbers(group / "memory.max") or _numbers(group / "memory.limit_in_bytes")
+
+
+def _numbers(path: Path) -> list[int]:
+    """Return the numbers in a file, without the word `max`; nothing if there is no such file."""
+    try:
+        return [int(word) for word in path.read_text().split() if word != "max"]
+    except (OSError, ValueError):
+        return []
 
 
 def workers(most: int) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rapt.utils.errors import RaptError
+from rapt.utils.errors import RaptError, described
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -44,8 +44,8 @@ class Registry(UserDict[str, Kind]):
             if inspect.isabstract(kind):
                 raise TypeError(f"it lacks {', '.join(sorted(kind.__abstractmethods__))}")
         except Exception as error:
-            why = " ".join(str(error).split()) or type(error).__name__
-            raise self._refused(entry, f"one that can be used ({why})") from error
+            line = f"one that can be used ({described(error)})"
+            raise self._refused(entry, line) from error
         return kind
 
     def __contains__(self, name: object) -> bool:

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, t
 
-from rapt.analysis.effects import Effect, holm, over_seeds, over_texts, pooled
+from rapt.analysis.effects import (
+    FALSE_ALARMS,
+    Effect,
+    holm,
+    jointly,
+    over_seeds,
+    over_texts,
+    pooled,
+)
 
 
 def test_the_interval_over_seeds_is_students() -> None:
@@ -96,3 +104,19 @@ def test_holm_multiplies_by_the_hypotheses_that_are_left() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.5, 0.9]) == pytest.approx([1, 1])
     assert holm([]).shape == (0,)
+
+
+def test_a_joint_interval_leaves_out_0_exactly_where_the_test_is_sure() -> None:
+    """A row is not `undecided` beside an interval on one side of 0, as -14.1 to -1.6 was."""
+    rng = np.random.default_rng(1)
+    beside = 0
+    for _ in range(200):
+        effects = [Effect(float(m), [(1e-3, 99)]) for m in rng.normal(0, 0.08, 6)]
+        for effect, (interval, p) in zip(effects, jointly(effects), strict=True):
+            assert interval
+            assert (interval[0] > 0 or interval[1] < 0) == (p <= FALSE_ALARMS)
+            low, high = effect.interval() or (0, 0)
+            assert interval[0] <= low and interval[1] >= high
+            beside += (low > 0 or high < 0) and p > FALSE_ALARMS
+    assert beside > 20
+    assert jointly([Effect(0.1, [])]) == [(None, 1.0)]

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -85,18 +86,24 @@ def test_the_command_audits_the_dimension_of_a_table(run: Callable, table, tmp_p
 
 
 def test_all_mechanisms_are_listed_with_their_parameters(run: Callable) -> None:
-    code, printed = run("mechanisms")
+    code, listed = run("mechanisms")
     assert code == 0
-    sections = {part.split()[0]: part for part in re.split(r"\n\s*\n", printed) if part.strip()}
+    sections = {part.split()[0]: part for part in re.split(r"\n\s*\n", listed) if part.strip()}
     for name, kind in MECHANISMS.items():
-        assert name in printed
-        assert kind.source in printed
+        assert name in listed
+        assert kind.source in listed
         claim, shown = kind.claim, " ".join(sections[name].split())
         assert ("no guarantee" in shown) == (not claim.proof)
         assert all(place in shown for place in claim.places)
         assert (claim.caveat or "") in shown
-    assert "beta = 0.001" in printed
-    assert "probability of a word beyond the truncation" in printed
+    code, printed = run("mechanisms", "--json")
+    told = {each["name"]: each for each in json.loads(printed)}
+    assert told.keys() == MECHANISMS.keys()
+    for name, kind in MECHANISMS.items():
+        assert (told[name]["law"] is None) == (not kind.claim.proof)
+        assert told[name]["parameters"].keys() == {field.name for field in fields(kind)}
+    assert "beta = 0.001" in listed
+    assert "probability of a word beyond the truncation" in listed
 
 
 def documented() -> Iterator[tuple[str, str]]:

@@ -1,6 +1,7 @@
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from rapt import params
@@ -258,6 +259,14 @@ def test_files_of_a_hub_and_upper_case_suffixes() -> None:
     parts = ["hub/train-00000-of-00002.CSV", "hub/train-00001-of-00002.CSV"]
     assert split_names("hub") == {"train": parts, "test": "hub/TEST.CSV"}
     assert "120 of 120 rows to train, 60 of 60 rows to test" in said
+    Path("spark").mkdir()
+    Path("spark/_SUCCESS").touch()
+    for part, rows in {"part-0-ab.snappy": 0, "part-1-ab.snappy": 150}.items():
+        texts = [f"words {i}" for i in range(rows)]
+        table = pa.table({"text": texts, "label": [i % 2 for i in range(rows)]})
+        files.write_parquet(Path(f"spark/{part}.parquet"), table)
+    task_block("spark", name="spark")
+    assert len(split_names("spark")["all"]) == 2  # type: ignore[arg-type]
     Path(parts[0]).unlink()
     with pytest.raises(RaptError, match=r"got 1 files of this split, expected 2\."):
         task_block("hub", name="other")
@@ -318,7 +327,10 @@ def test_many_classes_are_taken_where_rows_allow_them() -> None:
 
 def test_attributes_of_every_kind_have_targets() -> None:
     jobs = ["cook" if i % 2 else "smith" if i % 51 else f"j{i}" for i in range(1_400)]
-    lines = [f"words {i},{i % 2},a{i % 700},{20 + i % 40},{job}" for i, job in enumerate(jobs)]
+    lines = [
+        f"words {i},{i % 2},a{i % 700},{20 + i % 40 if i % 99 else '?'},{job}"
+        for i, job in enumerate(jobs)
+    ]
     path = write("a.csv", "text,label,author,age,job", *lines)
     said = task_block(path, attributes=["author", "age", "job"])
     targets = load().tasks["a"].attributes or {}

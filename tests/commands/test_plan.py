@@ -14,6 +14,7 @@ from rapt import params, presets
 from rapt.commands.plan import STARTED, listed, preview
 from rapt.costs import Estimate
 from rapt.speed import Speed
+from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.test_costs import FULL, H, experiment
 from tests.test_costs import workspace as workspace
@@ -92,6 +93,11 @@ def test_a_preview_takes_a_file_and_says_the_time_here(
     seconds = 40 * (work.stages * STARTED / 2 + 2) + work.search / 100e9 + work.tuning / 4e6
     assert f"\nAbout {seconds / 60:.2g} min on this CPU (2 cores), " in said(capsys, p)
     assert estimate.guessed == []
+    # Where cells have run here, at their pace.
+    (first, *_) = estimate.tuned
+    expected = 40 + estimate.flops(first) / 2e6
+    files.write_json(".rapt/seconds.json", {f"{first.stage}@{first.key}": 3 * expected})
+    assert f"\nAbout {3 * seconds / 60:.2g} min on this CPU (2 cores), " in said(capsys, p)
 
 
 def test_presets_are_listed_with_what_they_cost_here(

@@ -7,56 +7,47 @@ import shutil
 from pathlib import Path
 
 import pytest
+from dvc.config import Config
 
-from pipelines import checkout, graph
+from pipelines import checkout
 from rapt.utils.errors import RaptError
 
 
-def test_a_worktree_has_the_commit_and_the_projects_cache(tmp_path: Path) -> None:
-    folder = tmp_path / "a #b, %(c)s"  # which DVC's configuration takes for its syntax
-    root, path, cache = folder / "root", folder / "slot", folder / "cache"
+@pytest.mark.parametrize("below", ["", "a project, #1 %(x)s/of many"])
+def test_a_worktree_has_the_commit_and_the_projects_cache(tmp_path: Path, below: str) -> None:
+    top = tmp_path / "top"
+    root = top / below
+    path, cache = root / ".rapt/slots/0", root / ".dvc/cache"
     (root / ".dvc").mkdir(parents=True)
     (root / ".dvc/config").touch()
-    checkout.git(root, "init", "-q")
-    checkout.git(root, "add", ".")
-    checkout.git(root, "commit", "-qm", "Begin")
-    commit = checkout.git(root, "rev-parse", "HEAD")
-    for _ in range(2):  # again over what a killed flow left
-        checkout.worktree(root, path, commit, cache)
-        assert checkout.git(path, "rev-parse", "HEAD") == commit
-        assert graph.cache_dir(path) == cache
-        shutil.rmtree(path)
-
-
-def test_a_worktree_of_a_project_in_a_larger_repository_has_its_files_alone(tmp_path: Path) -> None:
-    top, path, cache = tmp_path / "top", tmp_path / "slot", tmp_path / "cache"
-    root = top / "in/here"
-    (root / ".dvc").mkdir(parents=True)
-    (root / ".dvc/config").touch()
-    (top / "other").touch()
+    (root / ".dvc/tmp").mkdir()
     checkout.git(top, "init", "-q")
     checkout.git(top, "add", ".")
     checkout.git(top, "commit", "-qm", "Begin")
-    commit = checkout.git(root, "rev-parse", "HEAD")
-    checkout.worktree(root, path, commit, cache)
-    assert sorted(one.name for one in path.iterdir()) == [".dvc", ".git"]
-    assert checkout.git(path, "log", "-1", "--format=%b") == commit
-    assert checkout.tree(root, commit) == f"{commit}:in/here"
+    commit = checkout.head(root)
+    for _ in range(2):  # again over what a killed flow left
+        project = checkout.worktree(root, path, commit, cache)
+        assert project == path / below
+        assert checkout.git(path, "rev-parse", "HEAD") == commit
+        config = Config(str(project / ".dvc"), validate=False)
+        assert Path(config["cache"]["dir"]).resolve() == cache
+        shutil.rmtree(path)
 
 
-def test_what_git_says_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    without = r"^[^\n]*: got no git repository with a commit, expected one[^\n]*$"
-    with pytest.raises(RaptError, match=without):
-        checkout.git(tmp_path, "rev-parse", "HEAD")
+def test_without_git_or_a_commit_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(RaptError, match=r"^git: got no repository at [^\n]* Next: git init, "):
+        checkout.head(tmp_path)
     assert checkout.git(tmp_path, "rev-parse", "HEAD", check=False) == ""
     checkout.git(tmp_path, "init", "-q")
-    with pytest.raises(RaptError, match=without):
-        checkout.git(tmp_path, "stash", "create")
-    with pytest.raises(RaptError, match=r"^git show: got .* Its message: fatal: [^\n]*$"):
-        checkout.git(tmp_path, "show", "nothing")
+    with pytest.raises(RaptError, match=r"^git: got no commit in [^\n]*$"):
+        checkout.head(tmp_path)
+    with pytest.raises(RaptError, match=r"^git checkout: got an error, [^\n]*pathspec[^\n]*$"):
+        checkout.git(tmp_path, "checkout", "nowhere")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RaptError, match=r"^git: got none, expected it installed"):
-        checkout.git(tmp_path, "status")
+    with pytest.raises(RaptError, match=r"^git: got no such program, expected it\."):
+        checkout.head(tmp_path)
 
 
 def test_a_checkouts_code_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

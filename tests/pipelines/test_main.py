@@ -47,4 +47,6 @@ def test_a_mirror_that_lacks_nothing_is_left_alone(
 
     monkeypatch.setattr(mlflow_mirror, "sync", fail)
     __main__.mirror(experiment)
-    assert capsys.readouterr().err == "warning: MLflow is not up to date: disk full\n"
+    assert capsys.readouterr().err == (
+        "warning: MLflow is not up to date (OSError: disk full); rapt sync tries again.\n"
+    )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.progress import show_end
+from pipelines.progress import show_end, show_running
 from pipelines.schedule import Lease, Schedule
 from tests.pipelines.test_schedule import durations, plan
 
@@ -27,3 +27,15 @@ def test_a_line_says_how_far_what_and_how_long(
         " 2 of 10  b  cached  about 4 min left",
         " 3 of 10  c  failed  about 4 min left",
     ]
+
+
+def test_a_quiet_flow_says_what_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schedule = Schedule(plan({"a@x": ""}), 1, [], durations(tmp_path, **{"a@x": 200}))
+    show_running(schedule)
+    schedule.next()
+    (at,) = (at for _, at in schedule.running.values())
+    monkeypatch.setattr("time.monotonic", lambda: at + 60)
+    show_running(schedule)
+    assert capsys.readouterr().err == "running: a x 60 s  about 2 min left\n"

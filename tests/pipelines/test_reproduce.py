@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.pipelines.conftest import Toy
+from tests.pipelines.conftest import Toy, make
 
 pytestmark = pytest.mark.slow
 
@@ -196,3 +196,38 @@ def started_by(flow: subprocess.Popen[str], toy: Toy) -> list[int]:
     waiting = {int(pid) for name, pid, _ in toy.ran() if name in ("1-a", "1-b")}
     assert waiting <= set(children)
     return children
+
+
+def test_a_flow_in_hard_places(
+    tmp_path: Path, expected: dict[str, str], prefect_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below the top of a linked worktree of a shallow clone, whose path DVC's config could misread.
+
+    The environment has a proxy and a Prefect profile whose servers are gone, and no home.
+    """
+    made = make(tmp_path / "made/sub", "")
+    shutil.move(made.root / ".git", tmp_path / "made/.git")
+    (tmp_path / "made/README").touch()
+    Toy(tmp_path / "made", "").commit()
+    clone = tmp_path / "a clone, #1 %(x)s"
+    origin = f"file://{tmp_path}/made"
+    for command in (
+        ["git", "clone", "-q", "--depth", "1", origin, str(clone)],
+        ["git", "-C", str(clone), "worktree", "add", "-q", str(clone / "linked")],
+    ):
+        subprocess.run(command, check=True)
+    toy = Toy(clone / "linked/sub", "", prefect_home)
+    (toy.root / ".rapt").mkdir()
+    (prefect_home / "profiles.toml").write_text(
+        'active = "cloud"\n[profiles.cloud]\nPREFECT_API_URL = "http://127.0.0.1:9/api"\n'
+    )
+    for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.setenv("HOME", "/proc/none")
+    for name in ("NO_PROXY", "no_proxy", "PREFECT_API_URL"):
+        monkeypatch.delenv(name, raising=False)
+    done = toy.flow()
+    (prefect_home / "profiles.toml").unlink()
+    assert not done.returncode, done.stdout + done.stderr
+    assert toy.outcome() == expected
+    assert toy.leftovers()[1:] == []  # the linked worktree itself is one

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.context import use_profile
+from prefect.settings import PREFECT_API_URL, Profile, temporary_settings
 
 from pipelines import server
-from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
-from tests.pipelines.conftest import Toy
 from tests.pipelines.test_reproduce import wait_until
 
 
@@ -54,39 +53,10 @@ def test_an_address_that_nobody_answers_is_not_used(
     assert server._of_project() is None
 
 
-PROFILES = """\
-active = "elsewhere"
-[profiles.elsewhere]
-PREFECT_API_URL = "http://127.0.0.1:9/api"
-PREFECT_API_KEY = "pnu_key"
-"""
-
-
-@pytest.mark.slow
-def test_a_flow_has_its_own_server_whatever_profile_and_proxy_are_around(
-    toy: Toy, expected: dict[str, str], prefect_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    profiles = toy.root / ".rapt/profiles.toml"
-    profiles.write_text(PROFILES)
-    monkeypatch.setenv("PREFECT_PROFILES_PATH", str(profiles))
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # nothing listens there
-    monkeypatch.delenv("no_proxy", raising=False)
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    done = toy.without_server(prefect_home).flow()
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert toy.outcome() == expected
-
-
-def test_a_profile_names_the_server_of_several_machines_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_profile_s_server_is_for_pools_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = Profile(name="cloud", settings={PREFECT_API_URL: "http://127.0.0.1:9/api"})
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    message = r"^PREFECT_API_URL: got no answer at http://127\.0\.0\.1:9/api, expected a Prefect"
-    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
-        assert not server._is_named(shared=False)
-        with pytest.raises(RaptError, match=message):
-            server.begin(shared=True)
-        monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
-        with pytest.raises(RaptError, match=message):
-            server.begin()
+    with use_profile(profile):
+        assert (server._is_named(pool=False), server._is_named(pool=True)) == (False, True)
+        monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:8/api")
+        assert server._is_named(pool=False)

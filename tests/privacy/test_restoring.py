@@ -28,9 +28,10 @@ SOURCE = [
 SOURCE[SOURCE.index("&&") : SOURCE.index("&&") + 1] = ["&", "&"]
 
 
-def of(released: dict[str, str], words: list[str] = SOURCE) -> Map:
+def of(released: dict[str, str], words: list[str] = SOURCE, glued: str = "") -> Map:
+    """Make the map of a source; no space follows the words that are in `glued`."""
     tags = ["PUNCT" if word == "," else "ADP" if word == "of" else "PROPN" for word in words]
-    source = Tagged(words, tags, [True] * len(words), [None] * len(words))
+    source = Tagged(words, tags, [word not in glued for word in words], [None] * len(words))
     return Map(source, [released.get(word, word) for word in words])
 
 
@@ -84,3 +85,29 @@ def test_short_words_and_words_in_clear_are_no_forms() -> None:
     secret = of({"Aarhus": "the", "Denmark": ".", "Airport": "runway"})
     assert secret.restore("He sees the long runway .") == "He sees the long runway ."
     assert secret.restore("the runway") == "Aarhus Airport"
+
+
+@pytest.mark.parametrize(
+    ("words", "glued", "text", "expected"),
+    [
+        # Of letters the space counts: a form is not found inside of another word.
+        (
+            ["Walt", "Disney"],
+            "",
+            "gregsoup theme Greg  Soup the me",
+            "gregsoup theme Walt Disney The Sea",
+        ),
+        (["Walt", "Disney"], "", "Greg  Soup", "Walt Disney"),
+        (["comics", "Character"], "comics", "a gregsoup.", "a comicsCharacter."),
+        (["comics", "Character"], "comics", "a greg soup.", "a comics Character."),
+        # Of signs it does not, and what was glued in the source is glued again.
+        (["Walt", "(", "Disney"], "Walt(", "greg (soup", "Walt(Disney"),
+        (["Walt", "(", "Disney"], "(", "greg(soup", "Walt (Disney"),
+    ],
+)
+def test_a_form_is_as_close_as_its_words(
+    words: list[str], glued: str, text: str, expected: str
+) -> None:
+    released = {words[0]: "greg", words[-1]: "soup", "The": "the", "Sea": "me"}
+    source = [*words, "|", "x", "|", "The", "Sea"]
+    assert of(released, source, glued).restore(text) == expected

@@ -128,7 +128,19 @@ def test_a_folder_of_parquet(rapt: Rapt) -> None:
         (["in.csv", "out.csv", "--eta", "inf"], "eta: got inf, expected a number above 0"),
         (["in.csv", "out.csv", "--eta", "1", "--seed", "7"], "whoever knows it can repeat"),
         (["in.csv", "out.csv", "--eta", "1", "--column", "rewiew"], "Did you mean 'review'?"),
-        (["in.csv", "out.csv", "--eta", "1"], "column: got 'text', expected review"),
+        (
+            ["in.csv", "out.csv", "--eta", "1"],
+            "column: got 'text', expected review. Name yours by --column.",
+        ),
+        (["in.csv", "out.csv"], "--eta: got none, expected a number above 0, as 75 or 62.5. Find "),
+        (
+            ["in.csv", "tpyo/out.csv", "--eta", "1", "--column", "review"],
+            "OUT: got 'tpyo/out.csv', expected a path in a folder that exists. Make tpyo, or ",
+        ),
+        (
+            ["in.csv", "out.csv", "--eta", "1", "--column", "review", "--keep-map", "tpyo/map"],
+            "--keep-map: got 'tpyo/map', expected a path in a folder that exists.",
+        ),
         (["in.csv", "in.csv", "--eta", "1"], "one file twice"),
         (
             ["no.csv", "out.csv", "--eta", "1"],

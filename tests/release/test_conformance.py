@@ -214,6 +214,8 @@ def test_a_column_may_hold_lists_chats_bytes_and_nothing(
     new = [text, texts[0], texts[2], user["content"], assistant["content"][0]["text"], *array]
     assert len(texts) == 3 and texts[1] is None and isinstance(raw, bytes)
     assert all(isinstance(one, str) and one not in ("Bob", "Paris", "") for one in new)
+    with pytest.raises(RaptError, match=r"^map: got single rows, expected batches"):
+        make(eta=0.1).mapper(["x"])({"x": chat})
 
 
 def test_a_column_to_keep_must_be_there(tmp_path: Path) -> None:

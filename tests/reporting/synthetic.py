@@ -107,8 +107,8 @@ def write_predictions(p: Params, rights: dict[str, float]) -> None:
         for split, count in (("train", 30), ("test", 400)):
             labels = np.arange(count) % 2
             hit = rng.permuted(np.tile(np.arange(count) < right * count, (seeds, 1)), axis=1)
-            said = np.where(hit, labels, 1 - labels)
-            logits = np.log(np.where(np.arange(2) == said[..., None], right, 1 - right))
+            said, sure = np.where(hit, labels, 1 - labels), max(right, 1 - right)
+            logits = np.log(np.where(np.arange(2) == said[..., None], sure, 1 - sure))
             names = [f"{split}-{i}" for i in range(count)]
             found[split] = Predictions(names, labels, logits)
         predictions.write(cell.predictions, found)
@@ -130,7 +130,7 @@ def break_attack(clean: PlannedCell) -> None:
 
 def _metric(cell: PlannedCell, values: list[float]) -> dict[str, float | int | None]:
     found = summary(values)
-    if cell.kind in (*ATTACKED, *TUNED, SCORE):
+    if cell.kind in (*ATTACKED, *TUNED, SCORE, LOCAL):
         found |= {"low": max(0.0, min(values) - 0.01), "high": min(1.0, max(values) + 0.01)}
     return found
 
@@ -340,6 +340,13 @@ def _examples(p: Params) -> dict[str, Any]:
 def recognize_entities(content: dict[str, Any]) -> None:
     """Have the entities of every task recognized."""
     content["sweep"].update(recognize=["movies", "tweets"])
+
+
+def add_attribute(content: dict[str, Any]) -> None:
+    """Give the tuned task a private attribute, as `rapt init --attribute` does."""
+    attribute = {"type": "values", "column": "id", "values": ["1", "2"]}
+    content["tasks"]["movies"]["attributes"] = {"author": attribute}
+    content["sweep"]["infer"].append("movies")
 
 
 def denoise_t2t(content: dict[str, Any]) -> None:

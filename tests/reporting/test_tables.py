@@ -77,6 +77,34 @@ def test_the_advice_says_which_world_it_is(experiment: Params, clean: float, exp
     assert said.startswith(expected)
 
 
+@pytest.mark.parametrize(
+    ("clean", "pct2t", "expected"),
+    [
+        (0.5, 0.45, "Too few rows to tell: neither a local model (45.0) nor the provider on "),
+        (0.9, 0.52, "Send none of these releases. The most frequent class is right in 51.0"),
+        (0.9, 0.75, "A release pays: pct2t"),
+    ],
+)
+def test_no_advice_is_below_guessing(
+    experiment: Params, clean: float, pct2t: float, expected: str
+) -> None:
+    """The local model is right less often than the most frequent class, which is to be beaten."""
+    shares = {"local": 0.45, "t2t": 0.45, "pct2t": pct2t, "rapt": 0.45, CLEAN: clean}
+    synthetic.write_predictions(experiment, shares)
+    for cell in plan(experiment):
+        if cell.kind in ("local", "train"):
+            mean = shares[cell.factors["method"]]
+            ends = {"low": mean - 0.05, "high": mean + 0.05}
+            synthetic.write_cell(cell, metrics={"accuracy": {"mean": mean, "sd": 0, "n": 2} | ends})
+    results = reader.load(experiment)
+    said = dict(headline(results))["Advice"]
+    assert said.startswith(expected), said
+    if said.startswith("Too few"):
+        assert "1,400 of 5,722 rows ran: `rapt init … --full` takes all" in said
+    row = next(r for r in utility_table.utility(results) if r.unprotected)
+    assert row.to_beat == 0.51 and row.over_local == pytest.approx(clean - 0.5)
+
+
 @pytest.mark.parametrize("attack", ["bayes", "nearest"])
 @pytest.mark.parametrize(("read", "leaks"), [(0.9, False), (0.98, True)])
 def test_the_advice_tells_a_leak(experiment: Params, read: float, leaks: bool, attack: str) -> None:
@@ -399,10 +427,10 @@ def test_membership_has_a_table_for_each_adapter(
     assert "too few for 1 %" not in text
     for tuner in ("lora", "prefix"):
         title = f"loss on movies · minilm · {tuner}: membership"
-        assert f"{title} : empirical privacy" in text
+        assert f"{title} , told from others (AUC), %" in text
     print_results(attacked)
     shown = " ".join(capsys.readouterr().out.split())
-    assert "loss on movies · minilm · prefix: membership: empirical privacy" in shown
+    assert "loss on movies · minilm · prefix: membership, told from others (AUC), % (" in shown
 
 
 def test_no_denoiser_leaves_no_trace_in_the_page(whole: Params) -> None:

@@ -57,6 +57,11 @@ def test_a_question_goes_to_the_provider_with_its_choices(asked: Path, rapt: Rap
         assert b'"segment":[0,1,2,3]' in served.received
         alone = rapt("--adapter", served.url, "film\tplot\tplot")
         assert alone.error.startswith("text 1: got 3 segments, expected 4 with a tab between them")
+        sent = served.received.count(b'"segment":')
+        for text, what in (("film\tplot\t \u200b\tfilm", "choice 2"), ("\tso\tso\tso", "question")):
+            line = f"text 1: got no words as its {what}, expected some. Write it out."
+            assert rapt("--adapter", served.url, text).error == line
+        assert served.received.count(b'"segment":') == sent == 1
     finally:
         served.stop()
 

@@ -83,6 +83,19 @@ def test_three_triples_go_and_come_back(
         assert name not in served.received
 
 
+def test_triples_in_webnlgs_own_spelling_are_read_as_in_tuning(
+    echo: tuple[Echo, Served], rapt: Rapt
+) -> None:
+    provider, served = echo
+    done = rapt("--adapter", served.url, 'Bob_Dylan | "has"_met | "Alice_Munro"')
+    assert done.error == ""
+    (text,) = provider.sent
+    assert text.words[2:6] == ["|", "has", "met", "|"]
+    assert len(text.words) == 8
+    assert not {"_", '"'} & set("".join(text.words))
+    assert " of entities): of 8 words " in done.said
+
+
 def test_a_served_model_and_a_local_one_write_the_same(writes: Path, rapt: Rapt) -> None:
     served = Served(Adapted(writes))
     try:

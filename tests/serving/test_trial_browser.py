@@ -69,6 +69,20 @@ def test_a_text_is_tried(opened: Page) -> None:
     opened.screenshot(path=SCREENSHOTS / f"try-{size['width']}.png", full_page=True)
 
 
+def test_long_words_are_not_cut_off(opened: Page) -> None:
+    """On a phone as well, where the guesses were out of sight."""
+    guesses = [["responsibilities", 0.5], ["accommodations", 0.2], ["transportation", 0.1]]
+    word = {"word": "responsibilities", "released": "internationally", "fate": "noise"}
+    share = {"value": 0.7, "low": 0.6, "high": 0.8}
+    word |= {"guesses": guesses, "sure": 0.5, "read": True}
+    said = {"eta": 50, "replaced": share, "released": "", "statement": "", "words": [word]}
+    opened.route("**/try", lambda route: route.fulfill(json=said))
+    opened.get_by_role("button", name="Try").click()
+    opened.locator("#result tbody tr").wait_for()
+    box = opened.locator("#result .scroll")
+    assert box.evaluate("box => box.scrollWidth - box.clientWidth") == 0
+
+
 def test_a_refusal_is_shown(opened: Page) -> None:
     opened.get_by_role("slider").fill("95")
     with opened.expect_response("**/try") as answer:

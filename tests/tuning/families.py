@@ -187,6 +187,32 @@ def t5(size: int) -> hf.PreTrainedModel:
     return hf.T5Model(hf.T5Config(vocab_size=size, **shape))
 
 
+def umt5(size: int) -> hf.PreTrainedModel:
+    shape = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 2}
+    return hf.UMT5Model(hf.UMT5Config(vocab_size=size, **shape))
+
+
+def xlnet(size: int) -> hf.PreTrainedModel:
+    """Its max_position_embeddings is -1."""
+    shape = {"d_model": 32, "n_layer": 2, "n_head": 2, "d_inner": 48}
+    return hf.XLNetModel(hf.XLNetConfig(vocab_size=size, **shape))
+
+
+def opt(size: int) -> hf.PreTrainedModel:
+    """As OPT-350m, whose last hidden state is narrower than its layers."""
+    shape = {"word_embed_proj_dim": 16, "ffn_dim": 48, "max_position_embeddings": POSITIONS}
+    return hf.OPTModel(hf.OPTConfig(vocab_size=size, do_layer_norm_before=False, **SIZE, **shape))
+
+
+def state_space(size: int) -> hf.PreTrainedModel:
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 4}
+    return hf.MambaModel(hf.MambaConfig(vocab_size=size, **shape))
+
+
+def falcon(size: int) -> hf.PreTrainedModel:
+    return hf.FalconModel(hf.FalconConfig(vocab_size=size, bos_token_id=0, eos_token_id=0, **SIZE))
+
+
 FAMILIES: dict[str, tuple[Callable[[], hf.PreTrainedTokenizerFast], Callable]] = {
     "bert": (
         lambda: word_pieces("[CLS]", "[SEP]", segments=True),
@@ -248,6 +274,17 @@ OTHERS: dict[str, tuple[Callable[[], hf.PreTrainedTokenizerFast], Callable]] = {
         lambda: word_pieces("[CLS]", "[SEP]", segments=True),
         encoder(hf.AlbertConfig, without_pooler(hf.AlbertModel), embedding_size=16),
     ),
+    # Heads under other names or none, LoRA's own modules, and what takes no prefix.
+    "mamba": (gpt2_tokenizer, state_space),
+    "mixtral": (
+        mistral_tokenizer,
+        decoder(hf.MixtralConfig, hf.MixtralModel, num_local_experts=2),
+    ),
+    "falcon": (gpt2_tokenizer, falcon),
+    "lfm2": (llama3_tokenizer, decoder(hf.Lfm2Config, hf.Lfm2Model, full_attn_idxs=[1])),
+    "opt": (roberta_tokenizer, opt),
+    "umt5": (t5_tokenizer, umt5),
+    "xlnet": (t5_tokenizer, xlnet),
     "bart": (
         roberta_tokenizer,
         lambda n: hf.BartModel(
@@ -291,6 +328,7 @@ TUNERS: dict[str, Tuner] = {
 def fits(family: str, tuner: str) -> bool:
     """Whether a family takes a tuner."""
     unfit = {"mpnet", "deberta-v2", "modernbert", "distilbert", "bart", "albert"}
+    unfit |= {"mamba", "falcon", "lfm2", "xlnet"}
     if tuner == "prefix-tuning":
         return family not in unfit
     return (family, tuner) != ("bart", "full")
@@ -406,9 +444,9 @@ def on_the_left(batch: Batch) -> Batch:
     return Batch(**moved, **kept)
 
 
-def adapted(folder: Path, tuner: str) -> Any:
+def adapted(folder: Path, tuner: str, writes: bool = False) -> Any:
     torch.manual_seed(1)
-    model = adapt(load_backbone(folder)[0], TUNERS[tuner]).eval()
+    model = adapt(load_backbone(folder, writes=writes)[0], TUNERS[tuner]).eval()
     for name, weights in model.named_parameters():
         if "lora_B" in name:  # zero at first
             torch.nn.init.normal_(weights)

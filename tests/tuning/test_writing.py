@@ -20,7 +20,7 @@ from rapt.serving.protocol import Text
 from rapt.tuning.backbones import load_model, load_tokenizer, translated
 from rapt.tuning.config import Decoding, Reconstruction, Run, TrainConfig, Tuner
 from rapt.tuning.inputs import NO_PLAIN, Split, collate
-from rapt.tuning.model import Writer, load
+from rapt.tuning.model import Writer, adapt, load
 from rapt.tuning.train import train_seeds
 from rapt.tuning.writing import read_split, tokenized, write
 from rapt.utils import files
@@ -200,6 +200,17 @@ def test_an_encoder_reads_the_source_and_a_decoder_the_text(translators: dict[st
     assert split.targets[1] == []
 
 
+def test_a_decoder_without_a_token_to_begin_with_is_one_line(
+    translators: dict[str, Path], tmp_path: Path
+) -> None:
+    shutil.copytree(translators["t5"], tmp_path, dirs_exist_ok=True)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["decoder_start_token_id"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(RaptError, match=r"^the backbone: got t5 without decoder_start_token_id"):
+        load_model(tmp_path, writes=True)
+
+
 def test_a_letter_is_not_translated(
     translators: dict[str, Path], to_write: Callable[[Path, Tuner], Run], questions: Path
 ) -> None:
@@ -300,6 +311,29 @@ def test_beams_find_a_likelier_text_and_sizes_change_nothing(writers: dict[str, 
 
     greedy = Decoding(beams=1, max_new_tokens=6)
     assert likelihood(with_texts(beams)) >= likelihood(with_texts(greedy)) - 1e-3
+
+
+def test_a_prefix_writes_the_same_in_batches_of_any_size(writers: dict[str, Path]) -> None:
+    """A window of 8 places: with padding in it, it would see less of the prefix."""
+    tokenizer, model = (
+        load_tokenizer(writers["mistral"]),
+        load_model(writers["mistral"], writes=True),
+    )
+    model.config.sliding_window = 8
+    adapted = adapt(model, ALL["prefix-tuning"])
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for weights in adapted.parameters():
+            weights.copy_(weights * 5 if weights.ndim > 1 else weights)
+            if weights.requires_grad:
+                weights.normal_(std=2)
+    counts = (1, 12, 3, 20, 7, 2, 15, 3)
+    words = [[("film", "so", "bad")[(at * at) % 3] for at in range(count)] for count in counts]
+    rows = [words, [[0] * len(w) for w in words], [[True] * len(w) for w in words]]
+    split = tokenized(dict(zip(COLUMNS, rows, strict=True)), tokenizer, 60)
+    writer = Writer(adapted).eval()
+    found = [write(writer, split, tokenizer, GREEDY, size)[0] for size in (1, 8)]
+    assert found[0] == found[1]
 
 
 def test_a_penalty_of_repetition_does_not_count_the_source(writers: dict[str, Path]) -> None:

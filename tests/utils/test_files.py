@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from rapt.utils import files
+from rapt.utils.errors import RaptError
 
 
 @pytest.fixture(autouse=True)
@@ -106,3 +107,21 @@ def test_what_a_killed_write_left_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "map.tmp").write_bytes(b"half")
     files.write_bytes(tmp_path / "map", [b"whole"])
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"map": b"whole"}
+
+
+@pytest.mark.parametrize("home", [None, ""])
+def test_without_a_home_a_folder_has_to_be_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str | None
+) -> None:
+    def no_entry(_: int) -> None:
+        raise KeyError
+
+    monkeypatch.setattr("pwd.getpwuid", no_entry)
+    monkeypatch.delenv("HOME", raising=False)
+    if home is not None:
+        monkeypatch.setenv("HOME", home)
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    with pytest.raises(RaptError, match=r"^XDG_DATA_HOME: got none and no home folder, expected"):
+        files.of_user("XDG_DATA_HOME", ".local/share")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert files.of_user("XDG_DATA_HOME", ".local/share") == tmp_path

@@ -7,12 +7,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from urllib.request import proxy_bypass
 
 import psutil
 import pytest
 
-from rapt.utils.process import no_proxy_on_loopback, tethered, without
+from rapt.utils import process
+from rapt.utils.process import tethered, without
 from tests.conftest import ROOT
 
 SLOW_TO_START = """
@@ -45,8 +45,8 @@ def test_a_process_of_a_pool_dies_though_its_parent_was_killed_before_it_had_beg
         assert family
         parent.kill()
     _, alive = psutil.wait_procs(family, timeout=60)
-    for process in alive:
-        process.kill()
+    for one in alive:
+        one.kill()
     assert not alive
 
 
@@ -74,23 +74,58 @@ def test_an_optional_import_fails_only_within() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("own", "files", "cores", "memory"),
     [
-        ({}, "127.0.0.1,localhost,::1"),
-        ({"NO_PROXY": "corp.example, localhost"}, "corp.example,localhost,127.0.0.1,::1"),
-        ({"no_proxy": "a.example", "NO_PROXY": "b.example"}, "a.example,127.0.0.1,localhost,::1"),
-        ({"NO_PROXY": "*"}, "*"),
+        ("0::/", {"cpu.max": "200000 100000", "memory.max": "2147483648"}, 2, 1 << 31),
+        ("0::/a/b", {"a/cpu.max": "150000 100000", "a/b/cpu.max": "max 100000"}, 1, None),
+        ("0::/../../host/path", {"cpu.max": "50000 100000", "memory.max": "max"}, 1, None),
+        ("0::/", {"cpu.max": "6400000 100000"}, 7, None),
+        (
+            "5:cpu,cpuacct:/docker/x\n4:memory:/docker/x",
+            {
+                "cpu/cpu.cfs_quota_us": "300000",
+                "cpu/cpu.cfs_period_us": "100000",
+                "memory/docker/x/memory.limit_in_bytes": "1073741824",
+            },
+            3,
+            1 << 30,
+        ),
+        ("5:cpu:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 7, None),
+        ("", {}, 7, None),
     ],
 )
-def test_loopback_needs_no_proxy(
-    monkeypatch: pytest.MonkeyPatch, before: dict[str, str], after: str
+def test_a_container_limits_cores_and_memory(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    own: str,
+    files: dict[str, str],
+    cores: int,
+    memory: int | None,
 ) -> None:
-    # By monkeypatch, which takes back what the function sets.
-    for name in ("no_proxy", "NO_PROXY"):
-        monkeypatch.setenv(name, before.get(name, ""))
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    for _ in range(2):  # again in a child
-        no_proxy_on_loopback()
-        assert os.environ["no_proxy"] == os.environ["NO_PROXY"] == after
-    assert proxy_bypass("127.0.0.1:4200")
-    assert bool(proxy_bypass("elsewhere.example")) == (after == "*")
+    for name, content in files.items():
+        path = tmp_path / "tree" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content + "\n")
+    (tmp_path / "own").write_text(own)
+    monkeypatch.setattr(process, "CGROUPS", tmp_path / "tree")
+    monkeypatch.setattr(process, "OWN_CGROUPS", tmp_path / "own")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(7)), raising=False)
+    assert process.cores() == cores
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert process.memory() == (memory or whole)
+    assert process.slots() == max(1, min(cores, (memory or whole) // process.STAGE_MEMORY))
+
+
+def test_loopback_goes_through_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    import httpx
+
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "example.org")
+    monkeypatch.delenv("no_proxy", raising=False)
+    process.no_telemetry()
+    process.no_telemetry()
+    assert os.environ["NO_PROXY"] == "example.org,127.0.0.1,localhost,::1"
+    with httpx.Client() as client:
+        for host in ("127.0.0.1", "localhost", "[::1]"):
+            assert client._transport_for_url(httpx.URL(f"http://{host}:4200")) is client._transport
+        assert client._transport_for_url(httpx.URL("http://example.com")) is not client._transport
