@@ -2,6 +2,7 @@
 
 import getpass
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from rapt.paths import STATE
@@ -14,13 +15,29 @@ no_telemetry()
 os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
 os.environ.setdefault("PREFECT_LOGGING_TO_API_ENABLED", "false")
 
-# A user of a container may have no home, or none to write to, and no name. Prefect asks for all.
-if not os.environ.get("HOME"):
-    os.environ.pop("HOME", None)  # an empty one is not looked up
-if not os.access(os.path.expanduser("~"), os.W_OK):
-    os.environ["HOME"] = str(Path(STATE, "home").absolute())
-    os.environ.setdefault("PREFECT_HOME", str(Path(STATE, "prefect").absolute()))
-try:
-    getpass.getuser()
-except (KeyError, OSError):
-    os.environ["USER"] = "rapt"
+
+def _home() -> Path | None:
+    """Return the user's home, None if there is none."""
+    with suppress(RuntimeError):
+        return Path.home() if os.environ.get("HOME") != "" else None
+    return None
+
+
+def _fill_in() -> None:
+    """Name what Prefect and DVC look for in the user's home and in passwd, and is not there.
+
+    A container's user may have neither, or a home that cannot be written.
+    """
+    state, home = STATE.absolute(), _home()
+    if home is None:
+        os.environ.setdefault("XDG_CONFIG_HOME", str(state / "config"))
+    prefect = home and home / ".prefect"
+    if not prefect or not os.access(prefect if prefect.exists() else prefect.parent, os.W_OK):
+        os.environ.setdefault("PREFECT_HOME", str(state / "prefect"))
+    try:
+        getpass.getuser()
+    except (KeyError, OSError):
+        os.environ["LOGNAME"] = str(os.getuid())
+
+
+_fill_in()

@@ -68,6 +68,7 @@ def test_what_is_lost_runs_once_though_it_comes_out_otherwise(toy: Toy, otherwis
     assert done.returncode == 0, done.stdout + done.stderr
     assert toy.names() == EVERY_STAGE
     assert (toy.root / "reports/cells/1-a.txt").read_text().endswith(f"first{otherwise}")
+    assert ("dvc.lock changed: this processor" in done.stderr) == bool(otherwise)
     assert "Updating lock" not in (toy.root / ".rapt/logs/dvc repro.log").read_text()
     assert "up to date" in toy.flow().stderr
 
