@@ -30,6 +30,7 @@ def _fill_in() -> None:
     """
     state, home = STATE.absolute(), _home()
     if home is None:
+        os.environ.setdefault("HOME", "")  # of which Prefect makes a path that it never uses
         os.environ.setdefault("XDG_CONFIG_HOME", str(state / "config"))
     prefect = home and home / ".prefect"
     if not prefect or not os.access(prefect if prefect.exists() else prefect.parent, os.W_OK):
