@@ -1,5 +1,6 @@
 """Prefect flows: the DVC graph, in parallel."""
 
+import getpass
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -15,13 +16,29 @@ os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
 os.environ.setdefault("PREFECT_LOGGING_TO_API_ENABLED", "false")
 
 
-def _has_prefect_home() -> bool:
-    """Whether Prefect can keep its database in the user's home."""
-    with suppress(RuntimeError):  # no home, as of a container's user without an entry in passwd
-        folder = Path.home() / ".prefect"
-        return os.access(folder if folder.exists() else folder.parent, os.W_OK)
-    return False
+def _home() -> Path | None:
+    """Return the user's home, None if there is none."""
+    with suppress(RuntimeError):
+        return Path.home() if os.environ.get("HOME") != "" else None
+    return None
 
 
-if not _has_prefect_home():
-    os.environ.setdefault("PREFECT_HOME", str(Path(STATE, "prefect").absolute()))
+def _fill_in() -> None:
+    """Name what Prefect and DVC look for in the user's home and in passwd, and is not there.
+
+    A container's user may have neither, or a home that cannot be written.
+    """
+    state, home = STATE.absolute(), _home()
+    if home is None:
+        os.environ.setdefault("HOME", "")  # of which Prefect makes a path that it never uses
+        os.environ.setdefault("XDG_CONFIG_HOME", str(state / "config"))
+    prefect = home and home / ".prefect"
+    if not prefect or not os.access(prefect if prefect.exists() else prefect.parent, os.W_OK):
+        os.environ.setdefault("PREFECT_HOME", str(state / "prefect"))
+    try:
+        getpass.getuser()
+    except (KeyError, OSError):
+        os.environ["LOGNAME"] = str(os.getuid())
+
+
+_fill_in()

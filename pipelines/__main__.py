@@ -58,8 +58,11 @@ def start(slots: int, pool: str | None, repository: str | None) -> None:
         here = Slots(root, slots)
     reproduce.start(plan, here, lambda: finish(experiment))
     console.print(f"{len(plan)} stages run, everything is up to date")
-    # Code, params and metrics are the commit's: the lock alone is not.
-    if git(root, "diff", "--relative", "--name-only", "HEAD", check=False) == "dvc.lock":
+    # Code, params and metrics are the commit's, and so is all that the stages started from.
+    edited = git(root, "diff", "--relative", "--name-only", "HEAD", check=False)
+    if edited == "dvc.lock" and cache.same_inputs(
+        git(root, "show", "HEAD:./dvc.lock"), (root / "dvc.lock").read_text()
+    ):
         console.print(
             "dvc.lock changed: this processor rounds the last digits of some outs otherwise than "
             "the one that wrote it. The metrics are equal. To keep the old one: git checkout "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -74,6 +74,31 @@ def forget_lost(lock: Path, cache: Path) -> None:
     if lost:
         with files.atomic(lock) as scratch:
             yaml.dump(content, scratch)
+
+
+def same_inputs(*locks: str) -> bool:
+    """Whether dvc.lock files differ at most in what stages made, not in what they started from."""
+    first, *others = map(_inputs, locks)
+    return all(other == first for other in others)
+
+
+def _inputs(lock: str) -> dict[str, Any]:
+    """Return each stage's command, params and those deps that no stage made."""
+    stages = (YAML(typ="safe").load(lock) or {}).get("stages", {})
+    outs = {PurePath(out["path"]) for entry in stages.values() for out in entry.get("outs", [])}
+    around = {folder for out in outs for folder in out.parents}
+
+    def is_made(path: PurePath) -> bool:
+        return path in around or not outs.isdisjoint([path, *path.parents])
+
+    return {
+        name: (
+            entry["cmd"],
+            entry.get("params"),
+            [dep for dep in entry.get("deps", []) if not is_made(PurePath(dep["path"]))],
+        )
+        for name, entry in stages.items()
+    }
 
 
 def _is_lost(out: dict[str, Any], workspace: Path, cache: Path) -> bool:

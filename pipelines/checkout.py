@@ -33,7 +33,7 @@ def git(root: Path, *arguments: str, check: bool = True) -> str:
         done = subprocess.run(
             ["git", "-c", f"core.hooksPath={os.devnull}", *arguments],
             cwd=root,
-            env=os.environ | _IDENTITY,
+            env=os.environ | _IDENTITY | {"LC_ALL": "C"},  # messages are compared below
             capture_output=True,
             text=True,
         )
@@ -47,6 +47,11 @@ def git(root: Path, *arguments: str, check: bool = True) -> str:
             f"{' '.join(done.stderr.split())}"
         )
     return done.stdout.strip()
+
+
+def tree(root: Path, commit: str) -> str:
+    """Name the project's files in a commit, though it lies below the top of its repository."""
+    return f"{commit}:{git(root, 'rev-parse', '--show-prefix').rstrip('/')}"
 
 
 def head(root: Path) -> str:

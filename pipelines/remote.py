@@ -30,10 +30,11 @@ from prefect.states import Cancelling, Crashed
 from ruamel.yaml import YAML
 
 from pipelines import dvc_api, graph
-from pipelines.checkout import DVC, git, worktree
+from pipelines.checkout import DVC, git, tree, worktree
 from pipelines.heartbeat import Heartbeat
 from pipelines.progress import console
 from pipelines.schedule import Lease
+from pipelines.server import no_answer
 from pipelines.slots import CommandError, Slots, Stays, Stopped
 from pipelines.worker import DVC_API, PAUSES, execute, patiently
 from rapt import params, paths
@@ -241,7 +242,7 @@ def published(root: Path, commit: str, repository: str) -> Iterator[str]:
     record = root / paths.STATE / "published.json"
     if record.exists():  # by a flow that was killed
         _retract(root, **files.read_json(record))
-    own = git(root, "commit-tree", f"{commit}^{{tree}}", "-m", f"rapt {uuid.uuid4()}", "-m", commit)
+    own = git(root, "commit-tree", tree(root, commit), "-m", f"rapt {uuid.uuid4()}", "-m", commit)
     where = {"repository": repository, "commit": own}
     files.write_json(record, where)
     git(root, "push", "--quiet", repository, f"{own}:refs/rapt/{own}")
@@ -312,10 +313,7 @@ def _look(pool: str) -> None:
                 f"pool: got {pool!r}, expected one with a deployment. Try: prefect deploy --all"
             ) from None
         except httpx.HTTPError:
-            raise RaptError(
-                f"PREFECT_API_URL: got no answer at {PREFECT_API_URL.value()}, expected a Prefect "
-                "server there. Try: prefect server start"
-            ) from None
+            raise RaptError(no_answer()) from None
     if not any(worker.status == "ONLINE" for worker in workers):
         console.print(f"warning: no worker serves {pool!r}: prefect worker start --pool {pool}")
 

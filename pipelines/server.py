@@ -14,6 +14,7 @@ from typing import Annotated
 
 import httpx
 import typer
+from prefect import get_client
 from prefect.context import get_settings_context
 from prefect.settings import (
     PREFECT_API_AUTH_STRING,
@@ -63,10 +64,27 @@ def begin(*, pool: bool = False) -> Begun | None:
 
 
 def _is_named(pool: bool) -> bool:
-    """Whether a server is named: by PREFECT_API_URL, or for a flow on a pool by a profile."""
+    """Whether a server is named: by PREFECT_API_URL, or for a flow on a pool by a profile.
+
+    Raises:
+        RaptError: it does not answer.
+    """
     by_profile = PREFECT_API_URL in get_settings_context().profile.settings
     ours = pool or not by_profile or "PREFECT_API_URL" in os.environ
-    return ours and bool(PREFECT_API_URL.value())
+    if not ours or not PREFECT_API_URL.value():
+        return False
+    with get_client(sync_client=True) as client:
+        if client.api_healthcheck():
+            raise RaptError(no_answer())
+    return True
+
+
+def no_answer() -> str:
+    """Format the message for a server that is named and does not answer."""
+    return (
+        f"PREFECT_API_URL: got no answer at {PREFECT_API_URL.value()}, expected a Prefect server "
+        "there. Try: prefect server start"
+    )
 
 
 @contextmanager

@@ -65,7 +65,7 @@ def make(model: str, tagger: str, out: Path, language: str | None = None) -> Non
     except OSError as error:
         raise RaptError(
             f"table: got {str(out)!r} ({error.strerror}), expected a folder that can be written. "
-            "Name another."
+            "Name another, or another cache by XDG_CACHE_HOME."
         ) from None
 
 

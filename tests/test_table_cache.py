@@ -92,3 +92,13 @@ def test_what_is_wrong_is_one_line(home: Path) -> None:
         RaptError, match=r"^table: got '.*/file/table' \(.*\), expected .* Name .*$"
     ):
         table_cache.make(table_cache.MINILM, table_cache.TAGGER, home / "file" / "table")
+
+
+def test_a_cache_that_cannot_be_written_says_what_names_another(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = families.make("bert", home / "bert")
+    (home / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "file"))
+    with pytest.raises(RaptError, match=r"Name another, or another cache by XDG_CACHE_HOME\.$"):
+        table_cache.cached_table(str(model))

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from filelock import FileLock
 
@@ -265,7 +266,7 @@ def store() -> Iterator[MlflowClient]:
 
         for name in ("mlflow", "alembic"):
             logging.getLogger(name).setLevel(logging.ERROR)
-        uri = f"sqlite:///{home}/mlflow.db"
+        uri = f"sqlite:///{quote(str(home))}/mlflow.db"
         yield MlflowClient(tracking_uri=uri, registry_uri=uri)
 
 

@@ -31,9 +31,12 @@ def no_telemetry() -> None:
     What goes to a server of this machine, such as a flow's own, is nothing for a proxy to see.
     """
     os.environ.update(NO_TELEMETRY)
-    for name in ("NO_PROXY", "no_proxy"):
-        direct = [one for one in os.environ.get(name, "").split(",") if one.strip()]
-        os.environ[name] = ",".join([*direct, *(one for one in LOOPBACK if one not in direct)])
+    # Python reads the name in lower case first: each gets the hosts of the other.
+    both = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    direct = [host.strip() for host in both.split(",") if host.strip()]
+    if "*" not in direct:  # every host, for Python only where it stands alone
+        direct += [host for host in LOOPBACK if host not in direct]
+    os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(direct)
 
 
 def tethered(*command: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from pipelines.cache import forget_lost, remove_damaged, remove_partial
+from pipelines.cache import forget_lost, remove_damaged, remove_partial, same_inputs
 
 
 def put(cache: Path, content: bytes, suffix: str = "") -> Path:
@@ -84,3 +84,32 @@ def test_only_the_command_of_what_is_lost_stays_in_the_lock(tmp_path: Path) -> N
     (tmp_path / "none").mkdir()
     forget_lost(tmp_path / "none/dvc.lock", cache)
     assert not list((tmp_path / "none").iterdir())
+
+
+LOCK = """\
+schema: '2.0'
+stages:
+  cell:
+    cmd: exec python -m stages.cell
+    deps:
+    - {path: stages/cell.py, md5: CODE}
+    - {path: data/raw/part, md5: MADE}
+    params: {params.yaml: {eta: 1}}
+    outs:
+    - {path: reports/cells/a.json, md5: MADE}
+  report:
+    cmd: exec python -m stages.report
+    deps:
+    - {path: reports/cells, md5: MADE}
+  download:
+    cmd: exec python -m stages.download
+    outs:
+    - {path: data/raw, md5: MADE}
+"""
+
+
+def test_other_outs_of_the_same_inputs_are_told_from_those_of_others() -> None:
+    assert same_inputs(LOCK, LOCK.replace("MADE", "made on another processor"))
+    for part, another in (("CODE", "x"), ("eta: 1", "eta: 2"), ("stages.report", "stages.other")):
+        assert not same_inputs(LOCK, LOCK.replace(part, another))
+    assert not same_inputs(LOCK, "")

@@ -28,6 +28,8 @@ def test_a_worktree_has_the_commit_and_the_projects_cache(tmp_path: Path, below:
     for _ in range(2):  # again over what a killed flow left
         project = checkout.worktree(root, path, commit, cache)
         assert project == path / below
+        published = checkout.tree(root, commit)  # without what lies around the project
+        assert checkout.git(root, "ls-tree", "--full-tree", "--name-only", published) == ".dvc"
         assert checkout.git(path, "rev-parse", "HEAD") == commit
         config = Config(str(project / ".dvc"), validate=False)
         assert Path(config["cache"]["dir"]).resolve() == cache

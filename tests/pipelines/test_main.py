@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -50,3 +53,33 @@ def test_a_mirror_that_lacks_nothing_is_left_alone(
     assert capsys.readouterr().err == (
         "warning: MLflow is not up to date (OSError: disk full); rapt sync tries again.\n"
     )
+
+
+NOBODY = """\
+import getpass, os, pwd
+
+def nobody(user):
+    raise KeyError(user)
+
+pwd.getpwuid = nobody
+import pipelines
+from dvc.dirs import global_config_dir
+
+print(getpass.getuser() == str(os.getuid()), global_config_dir(), os.environ["PREFECT_HOME"])
+"""
+
+
+@pytest.mark.parametrize("home", [{}, {"HOME": ""}])
+def test_a_user_without_a_home_and_an_entry_in_passwd_has_folders_of_the_project(
+    tmp_path: Path, home: dict[str, str]
+) -> None:
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)} | home
+    done = subprocess.run(
+        [sys.executable, "-c", NOBODY],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    state = tmp_path / ".rapt"
+    assert done.stdout.split() == ["True", f"{state}/config/dvc", f"{state}/prefect"], done.stderr

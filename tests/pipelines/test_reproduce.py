@@ -68,6 +68,7 @@ def test_what_is_lost_runs_once_though_it_comes_out_otherwise(toy: Toy, otherwis
     assert done.returncode == 0, done.stdout + done.stderr
     assert toy.names() == EVERY_STAGE
     assert (toy.root / "reports/cells/1-a.txt").read_text().endswith(f"first{otherwise}")
+    assert ("dvc.lock changed: this processor" in done.stderr) == bool(otherwise)
     assert "Updating lock" not in (toy.root / ".rapt/logs/dvc repro.log").read_text()
     assert "up to date" in toy.flow().stderr
 
@@ -196,6 +197,24 @@ def started_by(flow: subprocess.Popen[str], toy: Toy) -> list[int]:
     waiting = {int(pid) for name, pid, _ in toy.ran() if name in ("1-a", "1-b")}
     assert waiting <= set(children)
     return children
+
+
+NOBODY = "import pwd\ndef nobody(user): raise KeyError(user)\npwd.getpwuid = nobody\n"
+
+
+@pytest.mark.parametrize("home", [None, ""])
+def test_a_user_without_name_and_home_runs_a_flow(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, home: str | None
+) -> None:
+    """As in `docker run -u 54321 -e HOME=`."""
+    (toy.root / "sitecustomize.py").write_text(NOBODY)
+    monkeypatch.setenv("PYTHONPATH", str(toy.root))
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("HOME") if home is None else monkeypatch.setenv("HOME", home)
+    done = toy.flow()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert toy.names() == EVERY_STAGE
 
 
 def test_a_flow_in_hard_places(

@@ -14,6 +14,7 @@ from prefect.context import use_profile
 from prefect.settings import PREFECT_API_URL, Profile, temporary_settings
 
 from pipelines import server
+from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 from tests.pipelines.test_reproduce import wait_until
 
@@ -57,6 +58,9 @@ def test_a_profile_s_server_is_for_pools_alone(monkeypatch: pytest.MonkeyPatch) 
     profile = Profile(name="cloud", settings={PREFECT_API_URL: "http://127.0.0.1:9/api"})
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     with use_profile(profile):
-        assert (server._is_named(pool=False), server._is_named(pool=True)) == (False, True)
-        monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:8/api")
-        assert server._is_named(pool=False)
+        assert not server._is_named(pool=False)
+        for pool, named in ((True, {}), (False, {"PREFECT_API_URL": "http://127.0.0.1:9/api"})):
+            for name, value in named.items():
+                monkeypatch.setenv(name, value)
+            with pytest.raises(RaptError, match=r"^PREFECT_API_URL: got no answer at [^\n]*$"):
+                server.begin(pool=pool)

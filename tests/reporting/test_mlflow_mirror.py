@@ -243,15 +243,17 @@ def test_what_varies_is_shown_where_known(experiment: Params) -> None:
 def test_a_slot_logs_into_the_main_workspace(
     experiment: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slot = tmp_path / ".rapt/slot"
+    main = tmp_path / "#1? 50%20"  # which a database's address takes for its syntax
+    slot = main / ".rapt/slot"
     slot.mkdir(parents=True)
     monkeypatch.chdir(slot)
-    monkeypatch.setenv("RAPT_HOME", str(tmp_path))
+    monkeypatch.setenv("RAPT_HOME", str(main))
     synthetic.write(slot)
     mlflow_mirror.sync(experiment)
     assert set(runs()[1]) == expected(experiment)
     assert sorted(p.name for p in slot.iterdir()) == [".rapt", "data", "params.yaml", "reports"]
-    home = (tmp_path / "mlartifacts").as_uri()
+    assert (main / "mlflow.db").exists()
+    home = (main / "mlartifacts").as_uri()
     assert all(run.info.artifact_uri.startswith(home) for run in runs()[1].values())
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from urllib.request import proxy_bypass
 
 import psutil
 import pytest
@@ -116,15 +117,23 @@ def test_a_container_limits_cores_and_memory(
     assert process.slots() == max(1, min(cores, (memory or whole) // process.STAGE_MEMORY))
 
 
-def test_loopback_goes_through_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["NO_PROXY", "no_proxy"])
+def test_loopback_goes_through_no_proxy(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     import httpx
 
+    for other in ("NO_PROXY", "no_proxy"):  # empty, so that monkeypatch takes back what is set
+        monkeypatch.setenv(other, "")
+    monkeypatch.setenv(name, "*")
+    process.no_telemetry()
+    assert os.environ["NO_PROXY"] == os.environ["no_proxy"] == "*"
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    monkeypatch.setenv("NO_PROXY", "example.org")
-    monkeypatch.delenv("no_proxy", raising=False)
+    for other in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(other, "")
+    monkeypatch.setenv(name, "example.org")
     process.no_telemetry()
     process.no_telemetry()
     assert os.environ["NO_PROXY"] == "example.org,127.0.0.1,localhost,::1"
+    assert proxy_bypass("example.org")  # Python's own, which reads no_proxy first
     with httpx.Client() as client:
         for host in ("127.0.0.1", "localhost", "[::1]"):
             assert client._transport_for_url(httpx.URL(f"http://{host}:4200")) is client._transport
