@@ -80,7 +80,7 @@ def test_shells_complete_commands(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, extra in ("uvicorn", "tune"), ("mlflow", "pipeline"):
+    for module, extra in ("peft", "tune"), ("mlflow", "pipeline"):
         monkeypatch.setattr(cli, "app", lambda name=module: import_module(f"{name}.missing"))
         monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(SystemExit, match=rf"^{module}: .*pip install 'rapt\[{extra}\]'$"):

@@ -318,7 +318,8 @@ class Mapper:
         for column in self.columns:
             if column not in batch:
                 raise RaptError(not_allowed("columns", column, batch))
-            if isinstance(batch[column], str) or any(isinstance(v, dict) for v in batch[column]):
+            rows = batch[column]
+            if isinstance(rows, str) or (len(rows) and all(isinstance(row, dict) for row in rows)):
                 raise RaptError("map: got single rows, expected batches. Give batched=True.")
         return dict(batch) | {column: self.privatizer(batch[column]) for column in self.columns}
 
