@@ -36,6 +36,7 @@ PRIVATE = 0o600
 KEY_BYTES = 32
 SECONDS = 60.0  # to wait for another process
 ROUNDING = 1 + 1e-9
+AT_A_TIME = 500  # accounts in a query, whose parameters SQLite limits
 # A place in a release counts once, however often a killed run repeats it.
 TABLES = (
     "CREATE TABLE identity (key BLOB)",
@@ -405,37 +406,45 @@ def _measured(
         nats: the most that a word with noise loses in ours.
         texts: their accounts.
     """
-    known: dict[str, tuple[float, float]] = {}
+    every_text = list(texts)
+    accounts = {account for text in every_text for account, _ in text}
+    times = _times(database, ours, nats, sorted(accounts))
     spent = Spent()
-    marks = ", ".join("?" * len(ours))
-
-    def times(account: str) -> tuple[float, float]:
-        """How often an account was released, in releases like ours: in all, and in others."""
-        if account not in known:
-            rows = database.execute(
-                f"SELECT nats, SUM(copies), TOTAL(copies) FILTER (WHERE release NOT IN ({marks})) "
-                f"FROM losses JOIN places ON place = id WHERE account = ? AND ({COUNTED} "
-                f"OR release IN ({marks})) GROUP BY nats",
-                (*ours, bytes.fromhex(account), *ours),
-            ).fetchall()
-            # Without a bound, releases can only be numbered.
-            rates = [1.0 if nats == math.inf else lost / nats for lost, _, _ in rows]
-            every = sum(rate * n for rate, (_, n, _) in zip(rates, rows, strict=True))
-            others = sum(rate * n for rate, (_, _, n) in zip(rates, rows, strict=True) if n)
-            known[account] = every, others
-        return known[account]
-
-    for (whole, words), *sentences in texts:
-        each = [(times(account), size) for account, size in sentences]
+    for (whole, words), *sentences in every_text:
+        each = [(times[account], size) for account, size in sentences]
         every, others = (
             max(
-                times(whole)[which],
+                times[whole][which],
                 _greater_half([(one[which], size) for one, size in each]),
             )
             for which in (0, 1)
         )
         spent.update(Spent(int(others > 0), every * nats * words, every, every - others))
     return spent
+
+
+def _times(
+    database: sqlite3.Connection, ours: set[str], nats: float, accounts: Sequence[str]
+) -> dict[str, tuple[float, float]]:
+    """How often each account was released, in releases like ours: in all, and in others."""
+    times = dict.fromkeys(accounts, (0.0, 0.0))
+    marks = ", ".join("?" * len(ours))
+    for start in range(0, len(accounts), AT_A_TIME):
+        some = list(map(bytes.fromhex, accounts[start : start + AT_A_TIME]))
+        rows = database.execute(
+            f"SELECT account, nats, SUM(copies), "
+            f"TOTAL(copies) FILTER (WHERE release NOT IN ({marks})) "
+            f"FROM losses JOIN places ON place = id WHERE account IN ({', '.join('?' * len(some))})"
+            f" AND ({COUNTED} OR release IN ({marks})) GROUP BY account, nats",
+            (*ours, *some, *ours),
+        )
+        for account, lost, copies, elsewhere in rows:
+            # Without a bound, releases can only be numbered.
+            rate = 1.0 if nats == math.inf else lost / nats
+            every, others = times[account.hex()]
+            more = rate * elsewhere if elsewhere else 0.0  # a rate may be infinite
+            times[account.hex()] = every + rate * copies, others + more
+    return times
 
 
 def _greater_half(sentences: Sequence[tuple[float, int]]) -> float:
