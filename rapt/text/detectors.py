@@ -67,13 +67,14 @@ class Forms(Detector):
 
     def spans(self, doc: Doc) -> Iterable[Span]:
         """Find tokens, then patterns; of two that match, the later wins."""
+        text = doc.text  # spaCy joins it anew each time
         for token in doc:
             if kind := _kind(token):
                 yield token.idx, token.idx + len(token), kind
         for kind, pattern in _PATTERNS.items():
-            for match in pattern.finditer(doc.text):
+            for match in pattern.finditer(text):
                 yield *match.span(), kind
-        for start, end in markup(doc.text):
+        for start, end in markup(text):
             yield start, end, "markup"
 
 
