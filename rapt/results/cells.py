@@ -149,5 +149,9 @@ def machine() -> str:
 def _commit() -> str | None:
     if given := os.environ.get("RAPT_COMMIT"):  # whose files these are, on another machine
         return given
-    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    command = ["git", "rev-parse", "HEAD"]
+    try:
+        head = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:  # the machine has no git
+        return None
     return head.stdout.strip() or None

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rapt import paths
+from rapt.results import cells
 from rapt.results.cells import Cell, CellResult, Metric, SeedResult
 from rapt.utils import files
 
@@ -77,3 +78,11 @@ def test_a_cell_is_written_with_the_contract_s_keys(
     assert found.seeds[0].curves == {}
     varying = files.read_json(".rapt/runs/invert/a-cell.json")
     assert varying["device"] == "cpu"
+
+
+def test_a_machine_without_git_names_no_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAPT_COMMIT", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert cells._commit() is None
