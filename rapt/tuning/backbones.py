@@ -323,6 +323,8 @@ def reads_alone(model: PreTrainedModel | PeftModel, batch: Batch) -> bool:
     written = {"labels": batch.targets} if translates(base) else {}
     try:
         base(input_ids=batch.tokens, attention_mask=batch.attention, **written)
+    except (MemoryError, torch.OutOfMemoryError):  # says nothing of the model
+        raise
     except Exception:  # as each foreign model fails in its own way
         return False
     return True
