@@ -38,10 +38,12 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
         for k in range(p.seeds):
             copy = seeded.Copy(privatizer, task, p.seed, k, plain_tokens)
             copy.write(splits, paths.seed(folder, k))
+        counts = copy.counts
+        counts.most *= p.seeds  # each copy spends anew
         facts = statement(
             privatizer,
+            counts,
             **levels.facts(eta, privatizer.eta),
-            **seeded.word_counts(privatizer, splits, p.seeds),
             columns=["example_id", "segment", *(["label"] if label else [])],
             spacing="as in the texts" if of_task.references else "none is released",
             generator=GENERATOR,

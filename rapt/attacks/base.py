@@ -131,7 +131,7 @@ class Release:
     @classmethod
     def of(cls, texts: Iterable[Released]) -> Release:
         """Collect what a privatizer has released."""
-        words, vectors = zip(*texts, strict=True)
+        words, vectors, _ = zip(*texts, strict=True)
         return cls(words, None if vectors[0] is None else np.concatenate(vectors))
 
     def only(self, rows: Iterable[int]) -> Release:

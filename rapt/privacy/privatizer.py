@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from rapt.privacy.budget import distances, farthest
 from rapt.privacy.categories import VERBATIM, Scheme, expanded
+from rapt.privacy.fates import NOISE, PLACEHOLDER, SHARED, verbatim
 from rapt.privacy.mechanisms import Mechanism, Sampler, Space, WordMechanism, Wordwise
 from rapt.privacy.mechanisms.claim import Bound, Claim
 from rapt.privacy.neighbours.threads import beside, blas_threads
@@ -35,27 +37,20 @@ class Words:
         stream: makes the text's random generator; by default nobody can replay its noise.
         noise: for each word the place of the word in whose stead it is released, with its noise.
             It is an earlier one or itself; NO_NOISE counts as itself. Empty: each is on its own.
+        fates: what becomes of each (rapt.privacy.fates). Empty: they are no words of a user.
     """
 
     words: Sequence[str]
     groups: Sequence[int]
     stream: Callable[[], np.random.Generator] = fresh
     noise: Sequence[int] = ()
+    fates: Sequence[str] = ()
 
     @property
     def sources(self) -> NDArray[np.int64]:
         """The place of the word in whose stead each is released, int64 (n,)."""
         own = np.arange(len(self.words))
         return np.where(np.array(self.noise) < 0, own, self.noise) if self.noise else own
-
-    @property
-    def drawn(self) -> list[bool]:
-        """Whether each word has noise of its own."""
-        protected = [group != VERBATIM for group in self.groups]
-        if not self.noise:
-            return protected
-        own = (self.sources == np.arange(len(self.words))).tolist()
-        return [is_one and is_own for is_one, is_own in zip(protected, own, strict=True)]
 
 
 class Released(NamedTuple):
@@ -65,10 +60,12 @@ class Released(NamedTuple):
         words: one for each of its words.
         vectors: float32 (n, d), if the mechanism releases vectors: the words are the table's
             nearest to them.
+        fates: those of `Words`.
     """
 
     words: list[str]
     vectors: NDArray[np.float32] | None = None
+    fates: Sequence[str] = ()
 
 
 class Privatizer:
@@ -230,7 +227,16 @@ class Privatizer:
                     groups[at], shown[at] = VERBATIM, f"<{kind}>"
                 elif not kind:
                     groups[at] = self.group_of(word, groups[at])
-        return Words(shown, groups, stream, noise or ())
+        fates = [
+            self._fate(*each, noise is None or noise[at] == at)
+            for at, each in enumerate(zip(words, shown, kinds, groups, strict=True))
+        ]
+        return Words(shown, groups, stream, noise or (), fates)
+
+    def _fate(self, word: str, shown: str, identifier: str | None, group: int, is_own: bool) -> str:
+        if group != VERBATIM and math.isfinite(self.eta):
+            return NOISE if is_own else SHARED
+        return verbatim(word, identifier) if shown == word else PLACEHOLDER + shown.strip("<>")
 
     @property
     def hides_identifiers(self) -> bool:
@@ -271,7 +277,7 @@ class Privatizer:
             RaptError: float32 cannot represent a number of a released vector exactly.
         """
         if np.isinf(self.eta) and not self.mechanism.releases_vectors:
-            yield from (Released(list(text.words)) for text in texts)
+            yield from (Released(list(text.words), None, text.fates) for text in texts)
             return
         batches = by_size(texts, lambda text: len(text.words), WORDS)
         while some := list(islice(batches, blas_threads())):
@@ -291,7 +297,8 @@ class Privatizer:
         vectors = vectors[sources]
         if isinstance(self.mechanism, WordMechanism):
             self._replace(words, vectors, sources, batch)
-            return [Released(list(part)) for part in np.split(words, ends)]
+            parts = zip(np.split(words, ends), batch, strict=True)
+            return [Released(list(part), None, text.fates) for part, text in parts]
         noisy = np.concatenate(
             [
                 self.mechanism.release(own, text.stream(), self.eta)
@@ -306,8 +313,8 @@ class Privatizer:
             )
         if np.isfinite(self.eta):
             words = self.nearest(single)
-        parts = zip(np.split(words, ends), np.split(single, ends), strict=True)
-        return [Released(list(some), own) for some, own in parts]
+        each = zip(np.split(words, ends), np.split(single, ends), batch, strict=True)
+        return [Released(list(some), own, text.fates) for some, own, text in each]
 
     def _replace(
         self,

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from rapt import paths
 from rapt.privacy import seeded
 from rapt.privacy.categories import VERBATIM
+from rapt.privacy.fates import NOISE
 from rapt.privacy.originals import SPLITS, Originals
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.utils import files
@@ -199,7 +200,7 @@ class Copy:
                 equal[at] = _is_equal(text.vectors, vectors[at])
             return {"words": words, "vectors": equal}
         differing = [at for at in chosen if not words[at]]
-        if len(differing) <= TIES:
+        if 0 < len(differing) <= TIES:
             some = [(texts[at], released[at]) for at in differing]
             for at, ties in zip(differing, _ties(privatizer, some), strict=True):
                 words[at] = ties is not None
@@ -226,8 +227,8 @@ class Copy:
 
 def _replaced(privatizer: Privatizer, text: Words, released: Sequence[str]) -> list[bool]:
     """Whether each protected word of a text was replaced."""
-    each = zip(privatizer.replaced(text.words, released), text.drawn, strict=True)
-    return [is_changed for is_changed, is_drawn in each if is_drawn]
+    each = zip(privatizer.replaced(text.words, released), text.fates, strict=True)
+    return [is_changed for is_changed, fate in each if fate == NOISE]
 
 
 def _ties(

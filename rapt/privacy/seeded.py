@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from rapt import paths
 from rapt.privacy import levels
-from rapt.privacy.categories import VERBATIM
 from rapt.privacy.config import PlainTokens as PlainTokensConfig
+from rapt.privacy.fates import Counts
 from rapt.privacy.mechanisms import wordwise_mechanism
 from rapt.privacy.privatizer import Privatizer, Released, Words
-from rapt.privacy.statement import kind
 from rapt.privacy.streams import stream
 from rapt.text.mentions import NONE, SOME, WHOLE
 from rapt.text.table import EmbeddingTable
@@ -226,44 +225,6 @@ def plain_facts(privatizer: Privatizer, how: PlainTokensConfig | None) -> dict[s
     }
 
 
-def word_counts(privatizer: Privatizer, splits: dict[str, pa.Table], copies: int) -> dict[str, Any]:
-    """Count the words of the texts that get noise, by kind the placeholders and other words.
-
-    Plain tokens do not count: they are public, and no words of a text. Words that share the noise
-    of an earlier one lose nothing more. Each copy spends anew what the longest text spends.
-    """
-    noise: list[int] = []
-    of_document: Counter[Any] = Counter()
-    shared = 0
-    placeholders: Counter[str] = Counter()
-    verbatim: Counter[str] = Counter()
-    for tagged in splits.values():
-        documents = _documents(tagged)
-        for document, (words, pos, identifiers, *more) in zip(
-            documents, rows_of(tagged, *told(tagged)), strict=True
-        ):
-            text = privatizer.text(words, pos, identifiers, *more)
-            noise.append(0)
-            rows = zip(words, identifiers, text.words, text.groups, text.drawn, strict=True)
-            for word, identifier, shown, group, is_drawn in rows:
-                if group != VERBATIM and np.isfinite(privatizer.eta):
-                    noise[-1] += is_drawn
-                    shared += not is_drawn
-                elif shown != word:
-                    placeholders[shown.strip("<>")] += 1
-                else:
-                    verbatim[kind(word, identifier)] += 1
-            of_document[document] += noise[-1]
-    return {
-        "documents": len(noise),
-        "noise": sum(noise),
-        "shared": shared,
-        "longest": copies * max(of_document.values(), default=0),
-        "placeholders": placeholders,
-        "verbatim": verbatim,
-    }
-
-
 def _documents(tagged: pa.Table) -> list[Any]:
     """Return the document of each row: itself, or its source, which is released with each text."""
     if NOISE not in tagged.column_names:
@@ -285,7 +246,12 @@ def mentions(splits: dict[str, pa.Table]) -> dict[str, int] | None:
 
 
 class Copy:
-    """One seed's copy of a data set, as it is released."""
+    """One seed's copy of a data set, as it is released.
+
+    Attributes:
+        counts: of the words of its texts, once it is written. Plain tokens do not count: they are
+            public, and no words of a text.
+    """
 
     def __init__(
         self,
@@ -297,6 +263,8 @@ class Copy:
     ) -> None:
         """Draw the plain tokens of this seed."""
         self.privatizer, self.task, self.seed, self.k = privatizer, task, seed, k
+        self.counts = Counts()
+        self._noise = Counter[Any]()  # of each document
         self.plain: PlainTokens | None = None
         if plain_tokens:
             self.plain = PlainTokens(privatizer, k, seed=seed, **plain_tokens.model_dump())
@@ -307,6 +275,7 @@ class Copy:
             files.write_parquet(folder / f"{split}.parquet", self._released(tagged, split))
         if self.plain:
             files.write_parquet(folder / "plain.parquet", self.plain.table())
+        self.counts.most = max(self._noise.values(), default=0)
 
     def _released(self, tagged: pa.Table, split: str) -> pa.Table:
         """The columns that cross the boundary, and no others."""
@@ -316,7 +285,7 @@ class Copy:
             columns["space_after"] = tagged["space_after"]
         released = release(self.privatizer, tagged, self.k, self.task, seed=self.seed)
         shown = bar(released, f"{self.task} {split}, seed {self.k}", len(ids))
-        columns |= self._columns(tagged, shown)
+        columns |= self._columns(tagged, self._counted(tagged, shown))
         if "label" in tagged.column_names and tagged["label"].null_count < len(ids):
             columns["label"] = tagged["label"]
         if self.plain:
@@ -324,6 +293,11 @@ class Copy:
             copies = self.plain.copies(ids, self.task)
             columns["plain"] = _strings(bar(copies, "plain tokens", len(ids)))
         return pa.table(columns)
+
+    def _counted(self, tagged: pa.Table, released: Iterable[Released]) -> Iterator[Released]:
+        for document, text in zip(_documents(tagged), released, strict=True):
+            self._noise[document] += self.counts.add_fates(text.fates)
+            yield text
 
     def _columns(self, tagged: pa.Table, released: Iterable[Released]) -> dict[str, pa.Array]:
         """The words of each text, and the vectors that they are nearest to if there are any."""

@@ -11,6 +11,7 @@ import numpy as np
 from rapt.privacy import strength
 from rapt.privacy.budget import budget
 from rapt.privacy.categories import ALL
+from rapt.privacy.fates import KINDS, NOISE, PLACEHOLDER, SHARED, VERBATIM_KIND, Counts
 from rapt.privacy.mechanisms import parameters
 from rapt.privacy.mechanisms.claim import NO_GUARANTEE
 from rapt.privacy.privatizer import Privatizer
@@ -28,40 +29,13 @@ FINITE = (
     "The law holds up to a probability of δ = {delta:.1g} for each word: numbers of 53 bits never "
     "give rarer outcomes."
 )
-# Kinds of words that get no noise, with their plural for statements.
-KINDS = {
-    "number": "numbers",
-    "email": "e-mail addresses",
-    "url": "URLs",
-    "handle": "handles",
-    "markup": "pieces of markup",
-    "punctuation": "punctuation",
-    "other": "other words",
-}
-
-
-def kind(word: str, identifier: str | None) -> str:
-    """Return which of KINDS a word is.
-
-    Args:
-        word: any word.
-        identifier: the kind of identifier that it belongs to, if any (rapt.text.detectors).
-    """
-    if identifier:
-        return identifier
-    return "other" if any(character.isalnum() for character in word) else "punctuation"
 
 
 def statement(
     privatizer: Privatizer,
+    counts: Counts,
     *,
     eta: str,
-    documents: int,
-    noise: int,
-    shared: int = 0,
-    longest: int,
-    verbatim: Mapping[str, int],
-    placeholders: Mapping[str, int],
     columns: Sequence[str],
     spacing: str,
     generator: str,
@@ -72,13 +46,8 @@ def statement(
 
     Args:
         privatizer: the release's privatizer.
+        counts: of the release.
         eta: the privacy parameter as the user wrote it.
-        documents: number of documents in the release.
-        noise: number of words that got noise, in all documents.
-        shared: number of words released as an earlier one of their document, with its noise.
-        longest: number of words that got noise in the document with the most of them.
-        verbatim: number of words released unchanged, by kind.
-        placeholders: number of words released as a placeholder, by kind.
         columns: columns released unchanged.
         spacing: description of the released spacing.
         generator: description of the noise's generator, and whether it is repeatable.
@@ -93,7 +62,7 @@ def statement(
     gaps += [claim.caveat] if claim.caveat else []
     gaps += [FINITE.format(delta=delta)] if 0 < delta < 1 else []
     protection = (D_X if claim.proof else NO_GUARANTEE) if protected else UNPROTECTED
-    total = noise + shared + sum(placeholders.values()) + sum(verbatim.values())
+    noise, shared = counts.fates[NOISE], counts.fates[SHARED]
     return facts | {
         "mechanism": mechanism.name,
         "parameters": parameters(mechanism),
@@ -115,23 +84,23 @@ def statement(
         if protected
         else "None: the words are the originals.",
         "not_covered": gaps if protected else ["Everything."],
-        "documents": documents,
+        "documents": counts.documents,
         "words": {
             "noise": noise,
             "shared": shared,
-            "placeholders": dict(placeholders),
-            "verbatim": dict.fromkeys(KINDS, 0) | dict(verbatim),
+            "placeholders": counts.kinds(PLACEHOLDER),
+            "verbatim": dict.fromkeys(KINDS, 0) | counts.kinds(VERBATIM_KIND),
         },
         "names": _names(privatizer, names) if names and protected else None,
         "columns": sorted(columns),
         "spacing": spacing,
         "generator": generator,
         "budget_of_the_longest": budget(
-            privatizer.bound, privatizer.eta, longest, privatizer.distances
+            privatizer.bound, privatizer.eta, counts.most, privatizer.distances
         )
         if protected
         else None,
-        "strength": _strength(privatizer, (noise + shared) / total if total else 0.0)
+        "strength": _strength(privatizer, (noise + shared) / max(1, counts.words))
         if protected
         else None,
     }

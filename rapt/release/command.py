@@ -12,12 +12,12 @@ from rapt import defaults
 from rapt.data.read import TEXT, file_format
 from rapt.privacy import strength
 from rapt.privacy.categories import listed
+from rapt.privacy.fates import NOISE, PLACEHOLDER, Counts
 from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.strength import MOST_TIMES
 from rapt.release.formats import STREAM, format_name
 from rapt.release.job import FOLDER, Job
-from rapt.release.statement import Counts
-from rapt.release.text import NOISE, PLACEHOLDER, TextPrivatizer
+from rapt.release.text import TextPrivatizer
 from rapt.text.language import TEXTS
 from rapt.utils.errors import RaptError, check_place, wrong_eta
 

@@ -21,12 +21,13 @@ from pydantic import TypeAdapter
 from rapt import __version__
 from rapt.data.config import SUFFIXES, Format
 from rapt.data.read import TEXT
+from rapt.privacy.fates import Counts, Word
 from rapt.privacy.statement import plain_words
 from rapt.release.formats import FORMATS, STREAM, Chunk, TextFile
 from rapt.release.ledger import Account, OverBudget
 from rapt.release.parts import PRIVATE, Parts, beside
-from rapt.release.statement import Counts, statement
-from rapt.release.text import TextPrivatizer, Word, joined
+from rapt.release.statement import statement
+from rapt.release.text import TextPrivatizer, joined
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.files import write_bytes

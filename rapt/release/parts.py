@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
-from rapt.release.statement import COUNTS, Counts
+from rapt.privacy.fates import COUNTS, Counts
 from rapt.utils.errors import RaptError
 from rapt.utils.files import read_json, write_bytes
 

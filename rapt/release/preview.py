@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 
 from rapt.privacy import strength
-from rapt.privacy.categories import ALL, VERBATIM, Scheme
+from rapt.privacy.categories import ALL, Scheme
+from rapt.privacy.fates import NOISE, VERBATIM_KIND
 from rapt.release.job import Job
 from rapt.release.ledger import NOWHERE
 from rapt.release.text import TextPrivatizer, joined
@@ -27,26 +28,22 @@ def shown(job: Job, privatizer: TextPrivatizer) -> str:
     """
     texts = list(islice(job.texts(), TEXTS))
     by_category, by_word = Counter[str](), Counter[str]()  # of those that stay
-    words = noise = 0
-    names = Counter[str]()
-    for category, word, group, is_name in _fates(privatizer, texts):
-        words += 1
-        noise += group != VERBATIM
-        if is_name:
-            names["noise" if group != VERBATIM else "stay" if word else "placeholder"] += 1
-        if group == VERBATIM and word:
+    fates, names = Counter[str](), Counter[str]()
+    for category, word, fate, is_name in _fates(privatizer, texts):
+        kind = fate.partition(" ")[0]
+        fates[kind] += 1
+        names[kind] += is_name
+        if fate.startswith(VERBATIM_KIND):
             by_category[category] += 1
             by_word[word.lower()] += 1
-    stay = by_word.total()
-    hidden = words - noise - stay
     some = texts[:SHOWN]
     released = privatizer.release(some, account=NOWHERE)
     after = (joined(words, privatizer.keep_spacing) for words in released)
     return "\n".join(
         [
-            f"Nothing is written. This shows your text: keep it to yourself. Of the {words} words "
-            f"of the first {len(texts)} texts, {noise} get noise, {hidden} become placeholders, "
-            f"{stay} stay:",
+            f"Nothing is written. This shows your text: keep it to yourself. Of the "
+            f"{fates.total()} words of the first {len(texts)} texts, {fates[NOISE]} get noise, "
+            f"{fates['placeholder']} become placeholders, {fates['verbatim']} stay:",
             *(f"  {category}: {count}" for category, count in by_category.most_common()),
             *_of_names(privatizer, names),
             "Most often: "
@@ -61,23 +58,20 @@ def shown(job: Job, privatizer: TextPrivatizer) -> str:
 
 
 def _of_names(privatizer: TextPrivatizer, names: Counter[str]) -> Iterator[str]:
-    if names:
+    if names.total():
         kept = 1 - strength.replaced_names(privatizer.privatizer).value
         yield (
             f"Of {names.total()} proper nouns {names['noise']} get noise, after which about "
             f"{kept:.0%} of them stand as they were; {names['placeholder']} become placeholders, "
-            f"{names['stay']} stay."
+            f"{names['verbatim']} stay."
         )
 
 
-def _fates(privatizer: TextPrivatizer, texts: list[str]) -> Iterator[tuple[str, str, int, bool]]:
-    """Yield each word's category, the word if it is released, its group, and if it is a name."""
+def _fates(privatizer: TextPrivatizer, texts: list[str]) -> Iterator[tuple[str, str, str, bool]]:
+    """Yield each word's category, the word, its fate, and whether it is a name."""
     every = Scheme((ALL,))
-    for pieces in privatizer.tagged(texts):
-        for part in pieces:
-            text = privatizer.prepared(part)
-            rows = zip(part.words, part.pos, text.words, text.groups, strict=True)
-            for word, tag, shown, group in rows:
-                category = every.names[every.group_of(tag)]
-                is_name = privatizer.privatizer.is_name(word, tag)
-                yield category, word if shown == word else "", group, is_name
+    for part in chain.from_iterable(privatizer.tagged(texts)):
+        rows = zip(part.words, part.pos, privatizer.prepared(part).fates, strict=True)
+        for word, tag, fate in rows:
+            category = every.names[every.group_of(tag)]
+            yield category, word, fate, privatizer.privatizer.is_name(word, tag)

@@ -11,16 +11,16 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from spacy.tokens import Doc
 
 from rapt.data.nested import EXPECTED, NoText, texts_of, with_texts
 from rapt.privacy import strength
-from rapt.privacy.categories import VERBATIM, Scheme, expanded
+from rapt.privacy.categories import Scheme, expanded
+from rapt.privacy.fates import NOISE, PLACEHOLDER, Word
 from rapt.privacy.mechanisms import word_mechanism
 from rapt.privacy.privatizer import Privatizer, Words, check_categories
-from rapt.privacy.statement import kind
 from rapt.privacy.streams import Stream, fresh, stream
 from rapt.release.ledger import Account, Ledger, checked
 from rapt.release.sentences import Counted, counted
@@ -36,38 +36,12 @@ AGAIN = (
     "The ledger knows some of these texts from earlier releases: losses add up. See: rapt ledger"
 )
 PIECE = 20_000  # characters, or words, that are tagged and privatized at a time
-# A word's fate: noise, or one of the others followed by its kind (rapt.privacy.statement).
-NOISE, PLACEHOLDER, VERBATIM_KIND = "noise", "placeholder ", "verbatim "
-SHARED = "shared"  # the noise of an earlier word of the text
 NUMBERED = "numbered"
 NAMES = ("noise", "placeholder", NUMBERED)  # what becomes of names
 (NAME,) = Names.kinds
 
 # Cut after white space if there is any, so that only a word longer than a piece is cut.
 _PIECES = re.compile(rf"(?s).{{1,{PIECE}}}\Z|.{{0,{PIECE - 1}}}\s|.{{1,{PIECE}}}")
-
-
-class Word(NamedTuple):
-    """A word before and after privatization.
-
-    Attributes:
-        original: as it stood.
-        released: what became of it.
-        fate: NOISE, SHARED, or PLACEHOLDER or VERBATIM_KIND followed by its kind.
-        space_after: whether white space follows it.
-        is_name: whether it is a proper noun; without tags, whether the table has it as one.
-    """
-
-    original: str
-    released: str
-    fate: str
-    space_after: bool
-    is_name: bool = False
-
-
-def as_it_is(word: str, identifier: str | None, space_after: bool, is_name: bool = False) -> Word:
-    """A word that gets neither noise nor a placeholder, and the identifier that it is part of."""
-    return Word(word, word, VERBATIM_KIND + kind(word, identifier), space_after, is_name)
 
 
 def joined(words: Sequence[Word], keep_spacing: bool) -> str:
@@ -286,7 +260,7 @@ class TextPrivatizer:
             [
                 word
                 for pair in zip(*text, strict=True)
-                for word in _fates(*pair, next(privatized), self.privatizer.is_name)
+                for word in _words(*pair, next(privatized), self.privatizer.is_name)
             ]
             for text in zip(texts, prepared, strict=True)
         ]
@@ -332,19 +306,12 @@ def accounts(released: Iterable[Sequence[Word]], privatizer: Privatizer) -> Iter
             yield text
 
 
-def _fates(
+def _words(
     part: Tagged, prepared: Words, released: list[str], is_name: Callable[[str, str], bool]
 ) -> Iterator[Word]:
-    of_each = (prepared.words, prepared.groups, prepared.drawn, released)
-    rows = zip(*part, *of_each, strict=True)
-    for word, tag, space_after, identifier, shown, group, is_drawn, new in rows:
-        name = is_name(word, tag)
-        if group != VERBATIM:
-            yield Word(word, new, NOISE if is_drawn else SHARED, space_after, name)
-        elif shown != word:
-            yield Word(word, new, PLACEHOLDER + shown.strip("<>"), space_after, name)
-        else:
-            yield as_it_is(word, identifier, space_after, name)
+    rows = zip(*part, released, prepared.fates, prepared.groups, strict=True)
+    for word, tag, space_after, _, new, fate, group in rows:
+        yield Word(word, new, fate, space_after, is_name(word, tag), group)
 
 
 def _numbered(words: Iterable[Word]) -> Iterator[Word]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from rapt.privacy import strength
-from rapt.privacy.categories import VERBATIM
+from rapt.privacy.fates import NOISE, Counts, Word
 from rapt.privacy.likelihood import posterior
 from rapt.privacy.privatizer import Privatizer
 from rapt.release.ledger import NOWHERE
-from rapt.release.statement import Counts, statement
-from rapt.release.text import TextPrivatizer, Word, joined
+from rapt.release.statement import statement
+from rapt.release.text import TextPrivatizer, joined
 
 GUESSES = 3  # of the attacker, shown of each word
 LARGEST = 1e4  # η that is tried for a level
@@ -64,13 +63,11 @@ def tried(privatizer: TextPrivatizer, text: str) -> Trial:
         RaptError: the text is in another language than expected, or the mechanism's likelihood is
             not known.
     """
-    (pieces,) = privatizer.tagged([text])
-    groups = chain.from_iterable(privatizer.prepared(piece).groups for piece in pieces)
     (words,) = privatizer.release([text], account=NOWHERE)
     counts = Counts()
     counts.add([words])
     return Trial(
-        [_read(privatizer.privatizer, *pair) for pair in zip(words, groups, strict=True)],
+        [_read(privatizer.privatizer, word) for word in words],
         joined(words, privatizer.keep_spacing),
         statement(privatizer, ["text"], counts),
     )
@@ -91,12 +88,12 @@ def at_level(share: float, **options: Any) -> TextPrivatizer:
     return TextPrivatizer(eta=eta, allow_weak=True, **options)
 
 
-def _read(privatizer: Privatizer, word: Word, group: int) -> Tried:
-    if group == VERBATIM:
+def _read(privatizer: Privatizer, word: Word) -> Tried:
+    if word.fate != NOISE:
         as_it_is = word.original == word.released
         return Tried(word, sure=float(as_it_is), read=as_it_is)
-    table, rows = privatizer.table, privatizer.rows_of(group)
-    found = posterior(privatizer, group, word.released)
+    table, rows = privatizer.table, privatizer.rows_of(word.group)
+    found = posterior(privatizer, word.group, word.released)
     first = np.argsort(-found, kind="stable")[:GUESSES]
     original = rows == table.rows([table.form(word.original)])[0]
     return Tried(

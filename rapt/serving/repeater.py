@@ -16,25 +16,13 @@ from rapt import defaults
 from rapt.data import triples
 from rapt.privacy import strength
 from rapt.privacy.categories import VERBATIM
+from rapt.privacy.fates import KINDS, NOISE, PLACEHOLDER, VERBATIM_KIND, Counts, Word, verbatim
 from rapt.privacy.mechanisms import wordwise_mechanism
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.restoring import Map
-from rapt.privacy.statement import KINDS
 from rapt.privacy.streams import fresh
 from rapt.release.ledger import NOWHERE, Account, Ledger, checked
-from rapt.release.statement import Counts
-from rapt.release.text import (
-    AGAIN,
-    NOISE,
-    PIECE,
-    PLACEHOLDER,
-    VERBATIM_KIND,
-    TextPrivatizer,
-    Word,
-    accounts,
-    as_it_is,
-    tagged_pieces,
-)
+from rapt.release.text import AGAIN, PIECE, TextPrivatizer, accounts, tagged_pieces
 from rapt.serving.protocol import Text, readable
 from rapt.text.mentions import PROTECTED
 from rapt.text.table import EmbeddingTable
@@ -272,4 +260,4 @@ def _represented(privatizer: Privatizer, words: list[Word]) -> tuple[list[Word],
 
 def _as_they_are(part: Tagged) -> list[Word]:
     rows = zip(part.words, part.identifiers, part.space_after, strict=True)
-    return [as_it_is(*row) for row in rows]
+    return [Word(word, word, verbatim(word, of), space_after) for word, of, space_after in rows]

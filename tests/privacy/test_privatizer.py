@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from rapt.privacy import privatizer as module
 from rapt.privacy.categories import VERBATIM, Scheme
+from rapt.privacy.fates import NOISE, SHARED
 from rapt.privacy.mechanisms import PCT2T, T2T, Mechanism, TokenRepresentation
 from rapt.privacy.mechanisms.noise import spherical_noise
 from rapt.privacy.privatizer import Privatizer, Words
@@ -158,10 +159,10 @@ def test_vectors_are_the_words_own_plus_noise(table: EmbeddingTable) -> None:
     how = TokenRepresentation(grid=2.0**-10), None
     (text,) = some(1)
     own = np.round(table.embed(text.words) * 1024) / 1024
-    ((words, vectors),) = made(table, how, np.inf).release([text])
+    ((words, vectors, _),) = made(table, how, np.inf).release([text])
     assert words == text.words
     np.testing.assert_array_equal(vectors, own)
-    ((_, noisy),) = made(table, how, 1.0).release([text])
+    ((_, noisy, _),) = made(table, how, 1.0).release([text])
     assert np.linalg.norm(noisy - own, axis=1).min() > 1
 
 
@@ -186,7 +187,7 @@ def test_words_that_share_their_noise_are_released_alike(table: EmbeddingTable, 
         assert after[5] == after[4]
         assert after[1] == "the"
         assert [after[at] for at in (0, 2, 4)] == [alone[at] for at in (0, 2, 4)]
-        assert text.drawn == [True, False, True, False, True, False]
+        assert text.fates == [NOISE, "verbatim other", NOISE, SHARED, NOISE, SHARED]
 
 
 def test_a_word_without_noise_stands_as_it_is_even_if_unknown(table: EmbeddingTable) -> None:

@@ -1,19 +1,20 @@
+from collections import Counter
 from typing import Any
 
 import pytest
 
+from rapt.privacy.fates import NOISE, SHARED, Counts
 from rapt.privacy.mechanisms import PCT2T, T2T, word_mechanism
 from rapt.privacy.mechanisms.claim import TABLE, TAGS
 from rapt.privacy.privatizer import Privatizer
-from rapt.privacy.statement import kind, plain_words, statement
+from rapt.privacy.statement import plain_words, statement
 from rapt.text.table import EmbeddingTable
 
+FATES = Counter(
+    {NOISE: 40, "verbatim number": 2, "verbatim other": 5, "placeholder url": 1, SHARED: 0}
+)
 FOUND: dict[str, Any] = {
-    "documents": 3,
-    "noise": 40,
-    "longest": 20,
-    "verbatim": {"number": 2, "other": 5},
-    "placeholders": {"url": 1},
+    "counts": Counts(documents=3, most=20, fates=FATES),
     "columns": ["stars"],
     "spacing": "single spaces",
     "generator": "dice",
@@ -121,17 +122,3 @@ def test_mechanisms_of_one_release_differ_in_their_scope(table: EmbeddingTable) 
         Privatizer(table=table, mechanism=PCT2T(), eta=1.0, categories=["noun"]).scheme.scope(),
     ]
     assert scopes == ["every word", "given the tag sequence, every word of the categories noun"]
-
-
-@pytest.mark.parametrize(
-    ("word", "identifier", "expected"),
-    [
-        ("12", "number", "number"),
-        ("a@b.c", "email", "email"),
-        ("!?", None, "punctuation"),
-        ("the", None, "other"),
-        ("é", None, "other"),
-    ],
-)
-def test_every_word_is_of_a_kind(word: str, identifier: str | None, expected: str) -> None:
-    assert kind(word, identifier) == expected

@@ -14,10 +14,11 @@ import pytest
 from spacy.language import Language
 
 from rapt.data.config import Format
+from rapt.privacy.fates import NOISE
 from rapt.privacy.mechanisms import MECHANISMS, WordMechanism
 from rapt.release.command import prepared, summary
 from rapt.release.formats import FORMATS
-from rapt.release.text import NOISE, TextPrivatizer
+from rapt.release.text import TextPrivatizer
 from rapt.text import tagging
 from rapt.text.tagging import load
 from rapt.utils import files

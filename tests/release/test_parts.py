@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from rapt.privacy.fates import Counts
 from rapt.release.parts import Parts
-from rapt.release.statement import Counts
 from rapt.utils.errors import RaptError
 
 

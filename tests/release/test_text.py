@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rapt.privacy.fates import NOISE, VERBATIM_KIND
 from rapt.privacy.mechanisms import word_mechanism
-from rapt.release.text import NOISE, PIECE, VERBATIM_KIND, TextPrivatizer, joined
+from rapt.release.text import PIECE, TextPrivatizer, joined
 from rapt.text.table import CACHED
 from rapt.utils.errors import RaptError
 from tests.release.conftest import FOUR, VOCABULARY
