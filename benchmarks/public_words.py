@@ -1,6 +1,6 @@
 """Count the words of public texts by their tag: `python -m benchmarks.public_words`.
 
-Writes rapt/privacy/public_words.parquet, which `rapt calibrate` reads. It holds counts alone.
+Writes rapt/measures/public_words.parquet, which `rapt calibrate` reads. It holds counts alone.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from rapt.data import fetch
 from rapt.data.config import PackageSource
+from rapt.measures.replacement import FILE
 from rapt.paths import TAGGER
-from rapt.privacy.replacement import FILE
 from rapt.text.tagging import Tagger
 from rapt.utils import files
 

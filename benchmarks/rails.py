@@ -18,7 +18,7 @@ from unittest.mock import patch
 from benchmarks.edge import TAGGER
 from benchmarks.measure import Figure, figure, interleaved, ratio
 from benchmarks.tables import SIZE, eta_at, text, write_table
-from rapt.privacy import strength
+from rapt.measures import strength
 from rapt.release.command import prepared
 from rapt.release.ledger import Account
 from rapt.release.text import TextPrivatizer

@@ -21,11 +21,11 @@ from rapt.analysis.intervals import interval
 from rapt.attacks.base import Public, Release
 from rapt.attacks.bayesian import likeliest, posterior
 from rapt.grid import released
+from rapt.measures.originals import Originals
 from rapt.param_types import Protect
 from rapt.privacy import seeded
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.channel import Channel
-from rapt.privacy.originals import Originals
 from rapt.privacy.privatizer import Privatizer
 
 TASK, SPLIT = "webnlg", "train"

@@ -39,7 +39,7 @@ from pipelines.slots import CommandError, Slots, Stays, Stopped
 from pipelines.worker import DVC_API, PAUSES, execute, patiently
 from rapt import params, paths
 from rapt.data.config import FilesSource
-from rapt.privacy.statement import UNPROTECTED
+from rapt.measures.statement import UNPROTECTED
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 

@@ -49,12 +49,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rapt.measures.replacement import text_curve as calibration_curve  # noqa: F401
     from rapt.params import load as load_params  # noqa: F401
     from rapt.privacy.mechanisms import PCT2T as PCT2T
     from rapt.privacy.mechanisms import T2T as T2T
     from rapt.privacy.privatizer import Privatizer as Privatizer
     from rapt.privacy.privatizer import Words as Words
-    from rapt.privacy.replacement import text_curve as calibration_curve  # noqa: F401
     from rapt.release.text import TextPrivatizer as TextPrivatizer
     from rapt.release.trial import at_level as at_level
     from rapt.release.trial import tried as tried
@@ -74,7 +74,7 @@ _PUBLIC = {
     "Words": "rapt.privacy.privatizer:Words",
     "at_level": "rapt.release.trial:at_level",
     "cached_table": "rapt.table_cache:cached_table",
-    "calibration_curve": "rapt.privacy.replacement:text_curve",
+    "calibration_curve": "rapt.measures.replacement:text_curve",
     "load_params": "rapt.params:load",
     "tried": "rapt.release.trial:tried",
 }

@@ -334,7 +334,7 @@ class Estimate:
 
     def _checked(self) -> float:
         """Count the words that the gates make again, which search for as many neighbours."""
-        from rapt.privacy.release_checks import AGAIN
+        from rapt.measures.gate_checks import AGAIN
 
         releases = [words for _, eta, _, words in self._releases() if not is_unprotected(eta)]
         most = 2 * AGAIN * self.params.seeds  # of the two splits

@@ -1,9 +1,9 @@
 """Shares of words replaced by η, and a table's distances: `python -m stages.calibrate minilm`."""
 
 from rapt import params, paths
-from rapt.privacy.geometry import neighbour_distances, pairwise
+from rapt.measures.geometry import neighbour_distances, pairwise
+from rapt.measures.replacement import text_curve
 from rapt.privacy.mechanisms import PCT2T, T2T
-from rapt.privacy.replacement import text_curve
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from stages import run

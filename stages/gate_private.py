@@ -8,11 +8,11 @@ from typing import Any
 
 from rapt import params, paths
 from rapt.grid import releases
+from rapt.measures.gate import checked
+from rapt.measures.gate_checks import Release
+from rapt.measures.originals import Originals, originals
 from rapt.privacy import levels, seeded
 from rapt.privacy.mechanisms import parameters
-from rapt.privacy.originals import Originals, originals
-from rapt.privacy.release_checks import Release
-from rapt.privacy.release_gate import checked
 from rapt.results.gates import write
 from stages import run
 from stages.expectations import check_flags

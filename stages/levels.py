@@ -1,8 +1,8 @@
 """Find the η of each level, as replaced-50, for each method: `python -m stages.levels minilm`."""
 
 from rapt import params, paths
+from rapt.measures.level_search import at_levels
 from rapt.param_types import level
-from rapt.privacy.level_search import at_levels
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from stages import run

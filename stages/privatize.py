@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from rapt import params, paths, project
-from rapt.privacy import levels, seeded, strength
+from rapt.measures import strength
+from rapt.measures.statement import plain_words, statement
+from rapt.privacy import levels, seeded
 from rapt.privacy.privatizer import Privatizer
-from rapt.privacy.statement import plain_words, statement
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import run

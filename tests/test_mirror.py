@@ -33,9 +33,9 @@ ELSEWHERE = {
     # What stages do with files, which their tests lay.
     "rapt/analysis/outcome.py": "tests/stages/test_tuning.py",
     "rapt/attacks/tagged_texts.py": "tests/stages/test_invert.py",
-    "rapt/privacy/originals.py": "tests/stages/test_gate_release.py",
-    "rapt/privacy/release_checks.py": "tests/stages/test_gate_private.py",
-    "rapt/privacy/release_gate.py": "tests/stages/test_gate_private.py",
+    "rapt/measures/originals.py": "tests/stages/test_gate_release.py",
+    "rapt/measures/gate_checks.py": "tests/stages/test_gate_private.py",
+    "rapt/measures/gate.py": "tests/stages/test_gate_private.py",
     # These share the page that others draw.
     "rapt/reporting/looks.py": "tests/reporting/test_figures.py",
     "rapt/reporting/utility_table.py": "tests/reporting/test_tables.py",

@@ -67,7 +67,7 @@ def test_importing_the_package_imports_nothing_else() -> None:
     [
         "rapt.cli",
         "rapt.audit",
-        "rapt.privacy.calibration",
+        "rapt.measures.calibration",
         "rapt.release.command",
         "rapt.serving.repeater",
         "rapt.serving.trial",

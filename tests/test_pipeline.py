@@ -29,7 +29,7 @@ NO_DEPENDENCY = {
     "rapt/reporting/mlflow_mirror.py",
 }
 # The words of a statement, and the share that it names: only of the stages that write one.
-STATEMENT = {Path("rapt/privacy/statement.py"), Path("rapt/privacy/strength.py")}
+STATEMENT = {Path("rapt/measures/statement.py"), Path("rapt/measures/strength.py")}
 WRITERS = {"privatize", "clean", "study-privatize"}
 
 

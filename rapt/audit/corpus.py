@@ -1,6 +1,6 @@
 """A public corpus that varies in all that a fault may depend on, and a table of some of its words.
 
-The words are those of `rapt/privacy/public_words.parquet`, English of eight kinds of text, and of
+The words are those of `rapt/measures/public_words.parquet`, English of eight kinds of text, and of
 spaCy's example sentences, in other languages and scripts.
 """
 
@@ -24,7 +24,7 @@ from rapt.text.table import EmbeddingTable
 
 Codes = NDArray[np.int64]
 
-FILE = Path(__file__).parents[1] / "privacy" / "public_words.parquet"
+FILE = Path(__file__).parents[1] / "measures" / "public_words.parquet"
 LANGUAGES = "am ar bn cs de el es fa fr he hi hu hy ja ko pl ru ta te tr uk ur vi zh"
 TEXTS = 1100  # so that a fault of every thousandth text shows
 WORDS = (5, 45)  # words of a text, at least and at most

@@ -25,7 +25,8 @@ from rapt.audit.power import REPEATS
 from rapt.audit.strata import Law, Search, watched
 from rapt.data.config import Format
 from rapt.data.read import TEXT
-from rapt.privacy import streams, strength
+from rapt.measures import strength
+from rapt.privacy import streams
 from rapt.release import text as release_text
 from rapt.release.job import Job
 from rapt.release.spacy import NAME

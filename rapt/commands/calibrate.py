@@ -14,9 +14,9 @@ from rapt.options import FORMATS, Categories, Language, Mechanism, Table, Tagger
 from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
+    from rapt.measures.replacement import Counted, TextCurve
     from rapt.privacy.channel import Share
     from rapt.privacy.privatizer import Privatizer
-    from rapt.privacy.replacement import Counted, TextCurve
 
 SEED = 0  # equal calls give equal lines
 AT_ONCE = 1000  # texts read and tagged at a time
@@ -49,10 +49,10 @@ def calibrate(
 ) -> None:
     """Find the largest eta that replaces words as often as you want."""
     from rapt import defaults
+    from rapt.measures.replacement import text_curve
     from rapt.privacy.categories import listed
     from rapt.privacy.mechanisms import word_mechanism
     from rapt.privacy.privatizer import Privatizer
-    from rapt.privacy.replacement import text_curve
     from rapt.text.table import EmbeddingTable
 
     wanted = {"replaced": replaced, "recovered": recovered}
@@ -96,7 +96,7 @@ def _counted(
         RaptError: the file is not what it should be, or has no word.
     """
     from rapt.data.read import TEXT, file_format
-    from rapt.privacy.replacement import counted
+    from rapt.measures.replacement import counted
     from rapt.release.formats import STREAM, format_name
     from rapt.release.job import FOLDER, Job
     from rapt.release.text import tagged_pieces
@@ -127,7 +127,7 @@ def _mean(found: TextCurve, share: float, claim: str) -> str:
     Raises:
         RaptError: no η gives this share.
     """
-    from rapt.privacy.strength import ENOUGH
+    from rapt.measures.strength import ENOUGH
 
     eta = found.eta_for(share)
     least = found.replaced(float("inf")).protected.value
@@ -168,7 +168,7 @@ def _recovered(found: TextCurve, at: Callable[..., Privatizer], share: float, of
     Raises:
         RaptError: no η keeps recovery so low.
     """
-    from rapt.privacy.level_search import eta_for_recovered
+    from rapt.measures.level_search import eta_for_recovered
 
     if (at_most := eta_for_recovered(found, at, share, SEED)) is None:
         raise RaptError(

@@ -67,7 +67,8 @@ def prepared(name: str, p: params.Params, least_class: int = 2) -> Prepared:
 
 def _weak_problems(p: params.Params) -> Iterator[str]:
     """Yield a line for each method whose largest η is weak; nothing before there is a table."""
-    from rapt.privacy import seeded, strength
+    from rapt.measures import strength
+    from rapt.privacy import seeded
 
     etas = [eta for eta in p.sweep.etas if level(eta) is None]
     if p.allow_weak or not etas or not (paths.table(p.embedding) / "words.json").is_file():

@@ -10,11 +10,11 @@ from typing import Any
 
 from rapt import defaults
 from rapt.data.read import TEXT, file_format
-from rapt.privacy import strength
+from rapt.measures import strength
+from rapt.measures.strength import MOST_TIMES
 from rapt.privacy.categories import listed
 from rapt.privacy.fates import NOISE, PLACEHOLDER, Counts
 from rapt.privacy.privatizer import Privatizer
-from rapt.privacy.strength import MOST_TIMES
 from rapt.release.formats import STREAM, format_name
 from rapt.release.job import FOLDER, Job
 from rapt.release.text import TextPrivatizer

@@ -21,8 +21,8 @@ from pydantic import TypeAdapter
 from rapt import __version__
 from rapt.data.config import SUFFIXES, Format
 from rapt.data.read import TEXT
+from rapt.measures.statement import plain_words
 from rapt.privacy.fates import Counts, Word
-from rapt.privacy.statement import plain_words
 from rapt.release.formats import FORMATS, STREAM, Chunk, TextFile
 from rapt.release.ledger import Account, OverBudget
 from rapt.release.parts import PRIVATE, Parts, beside

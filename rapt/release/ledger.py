@@ -431,11 +431,11 @@ def _times(
     marks = ", ".join("?" * len(ours))
     for start in range(0, len(accounts), AT_A_TIME):
         some = list(map(bytes.fromhex, accounts[start : start + AT_A_TIME]))
+        columns = f"SUM(copies), TOTAL(copies) FILTER (WHERE release NOT IN ({marks}))"
+        chosen = f"account IN ({', '.join('?' * len(some))})"
         rows = database.execute(
-            f"SELECT account, nats, SUM(copies), "
-            f"TOTAL(copies) FILTER (WHERE release NOT IN ({marks})) "
-            f"FROM losses JOIN places ON place = id WHERE account IN ({', '.join('?' * len(some))})"
-            f" AND ({COUNTED} OR release IN ({marks})) GROUP BY account, nats",
+            f"SELECT account, nats, {columns} FROM losses JOIN places ON place = id "
+            f"WHERE {chosen} AND ({COUNTED} OR release IN ({marks})) GROUP BY account, nats",
             (*ours, *some, *ours),
         )
         for account, lost, copies, elsewhere in rows:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import chain, islice
 
-from rapt.privacy import strength
+from rapt.measures import strength
 from rapt.privacy.categories import ALL, Scheme
 from rapt.privacy.fates import NOISE, VERBATIM_KIND
 from rapt.release.job import Job

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from rapt import __version__
-from rapt.privacy import strength
+from rapt.measures import strength
+from rapt.measures.statement import statement as of_privatizer
 from rapt.privacy.fates import Counts
-from rapt.privacy.statement import statement as of_privatizer
 from rapt.release.sentences import MINIMUM
 from rapt.release.text import NAMES, NUMBERED, TextPrivatizer
 from rapt.text.detectors import FORMS

@@ -16,7 +16,7 @@ from typing import Any
 from spacy.tokens import Doc
 
 from rapt.data.nested import EXPECTED, NoText, texts_of, with_texts
-from rapt.privacy import strength
+from rapt.measures import strength
 from rapt.privacy.categories import Scheme, expanded
 from rapt.privacy.fates import NOISE, PLACEHOLDER, Word
 from rapt.privacy.mechanisms import word_mechanism

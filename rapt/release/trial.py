@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from rapt.privacy import strength
+from rapt.measures import strength
+from rapt.measures.likelihood import posterior
 from rapt.privacy.fates import NOISE, Counts, Word
-from rapt.privacy.likelihood import posterior
 from rapt.privacy.privatizer import Privatizer
 from rapt.release.ledger import NOWHERE
 from rapt.release.statement import statement
@@ -56,7 +56,7 @@ def tried(privatizer: TextPrivatizer, text: str) -> Trial:
     """Privatize a text for its owner's eyes; the ledger counts nothing.
 
     The attacker knows the mechanism, η, the table, each word's category and how frequent words are
-    in public text. By Bayes' rule he judges each word by itself, by `rapt.privacy.likelihood`. He
+    in public text. By Bayes' rule he judges each word by itself, by `rapt.measures.likelihood`. He
     never thinks of words outside the table, nor reads the context: other attackers read more.
 
     Raises:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from rapt import defaults
 from rapt.data import triples
-from rapt.privacy import strength
+from rapt.measures import strength
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.fates import KINDS, NOISE, PLACEHOLDER, VERBATIM_KIND, Counts, Word, verbatim
 from rapt.privacy.mechanisms import wordwise_mechanism

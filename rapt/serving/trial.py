@@ -19,8 +19,8 @@ from fastapi.responses import HTMLResponse
 from pydantic import Field, TypeAdapter
 from starlette.concurrency import run_in_threadpool
 
+from rapt.measures.statement import plain_words
 from rapt.privacy.fates import NOISE, PLACEHOLDER
-from rapt.privacy.statement import plain_words
 from rapt.release.text import TextPrivatizer
 from rapt.release.trial import Trial, Tried, at_level, tried
 from rapt.serving import loopback

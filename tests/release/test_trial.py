@@ -10,7 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from rapt.privacy import streams, strength
+from rapt.measures import strength
+from rapt.privacy import streams
 from rapt.release.ledger import Ledger
 from rapt.release.text import TextPrivatizer
 from rapt.release.trial import at_level, tried

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from rapt.measures.originals import SPLITS, originals
 from rapt.privacy import release_checks
-from rapt.privacy.originals import SPLITS, originals
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import privatize

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from rapt.privacy.calibration import Calibrated, Curve, curve_over
+from rapt.measures.calibration import Calibrated, Curve, curve_over
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.channel import NORMAL_95, PER, Rows, Share
 from rapt.privacy.mechanisms import Wordwise

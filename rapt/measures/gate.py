@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rapt.privacy.release_checks import Release, Rows
+from rapt.measures.gate_checks import Release, Rows
 from rapt.results.gates import Finding, Part, report
 from rapt.utils import files
 from rapt.utils.progress import bar
 
 MADE = "those that seed, mechanism and eta of params.yaml make of the text"
-# What each flag of rapt.privacy.release_checks says, and what is allowed.
+# What each flag of rapt.measures.gate_checks says, and what is allowed.
 FLAGS = {
     "promised": ("the statement is that of params.yaml", "the same mechanism, eta and contents"),
     "drawn": ("plain tokens are public words", "those that params.yaml draws"),

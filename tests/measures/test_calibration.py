@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rapt.privacy import calibration
-from rapt.privacy.calibration import (
+from rapt.measures import calibration
+from rapt.measures.calibration import (
     Curve,
     critical_etas,
     curve_over,

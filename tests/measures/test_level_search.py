@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from rapt import paths
-from rapt.privacy import level_search, levels, replacement
+from rapt.measures import level_search, replacement
+from rapt.privacy import levels
 from rapt.privacy.channel import Share, estimate
 from rapt.privacy.config import Calibrate
 from rapt.privacy.mechanisms import parameters, wordwise_mechanism

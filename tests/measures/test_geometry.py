@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rapt.privacy.geometry import neighbour_distances, pairwise
+from rapt.measures.geometry import neighbour_distances, pairwise
 from rapt.text.table import EmbeddingTable
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from rapt import models
 from rapt.audit.cases import small_table
-from rapt.privacy import strength
+from rapt.measures import strength
 from rapt.privacy.mechanisms import MECHANISMS, PCT2T, T2T, WordMechanism, word_mechanism
 from rapt.privacy.privatizer import Privatizer
 from rapt.text.embeddings import build_table

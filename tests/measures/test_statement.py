@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
+from rapt.measures.statement import plain_words, statement
 from rapt.privacy.fates import NOISE, SHARED, Counts
 from rapt.privacy.mechanisms import PCT2T, T2T, word_mechanism
 from rapt.privacy.mechanisms.claim import TABLE, TAGS
 from rapt.privacy.privatizer import Privatizer
-from rapt.privacy.statement import plain_words, statement
 from rapt.text.table import EmbeddingTable
 
 FATES = Counter(

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from rapt.measures.replacement import TextCurve, text_curve
 from rapt.param_types import level
 from rapt.privacy.channel import Rows, Share, estimate
 from rapt.privacy.config import Calibrate
 from rapt.privacy.mechanisms import wordwise_mechanism
 from rapt.privacy.posterior import Posterior, draws
 from rapt.privacy.privatizer import Privatizer
-from rapt.privacy.replacement import TextCurve, text_curve
 from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError
 

@@ -22,10 +22,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rapt import paths
+from rapt.measures.originals import SPLITS, Originals
 from rapt.privacy import seeded
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.fates import NOISE
-from rapt.privacy.originals import SPLITS, Originals
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.utils import files
 

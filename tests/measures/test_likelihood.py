@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from rapt.audit.exact import exact_law
-from rapt.privacy import likelihood as module
+from rapt.measures import likelihood as module
+from rapt.measures.likelihood import likelihood, posterior
 from rapt.privacy.channel import estimate
-from rapt.privacy.likelihood import likelihood, posterior
 from rapt.privacy.mechanisms import exponential, word_mechanism
 from rapt.privacy.privatizer import Privatizer, Words
 from rapt.privacy.streams import stream

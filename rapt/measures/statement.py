@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rapt.privacy import strength
+from rapt.measures import strength
 from rapt.privacy.budget import budget
 from rapt.privacy.categories import ALL
 from rapt.privacy.fates import KINDS, NOISE, PLACEHOLDER, SHARED, VERBATIM_KIND, Counts

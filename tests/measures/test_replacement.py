@@ -9,12 +9,8 @@ import pytest
 from scipy.stats import binom, norm
 
 from rapt import models
-from rapt.paths import MINILM, TAGGER
-from rapt.privacy.calibration import critical_curve
-from rapt.privacy.categories import VERBATIM
-from rapt.privacy.mechanisms import PCT2T, T2T, WordMechanism
-from rapt.privacy.privatizer import Privatizer
-from rapt.privacy.replacement import (
+from rapt.measures.calibration import critical_curve
+from rapt.measures.replacement import (
     Counted,
     Text,
     TextCurve,
@@ -23,6 +19,10 @@ from rapt.privacy.replacement import (
     public_texts,
     text_curve,
 )
+from rapt.paths import MINILM, TAGGER
+from rapt.privacy.categories import VERBATIM
+from rapt.privacy.mechanisms import PCT2T, T2T, WordMechanism
+from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.streams import stream
 from rapt.text.embeddings import build_table
 from rapt.text.table import EmbeddingTable

@@ -1,0 +1,1 @@
+"""What only measures, states or checks a release: nothing here decides one."""
