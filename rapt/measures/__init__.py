@@ -1,1 +1,1 @@
-"""What only measures, states or checks a release: nothing here decides one."""
+"""Measures of a release, statements about it, and its gate: nothing here decides a release."""

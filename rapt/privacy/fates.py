@@ -1,4 +1,4 @@
-"""What becomes of each word of a text, and how many words of a release it becomes of.
+"""The fate of each word of a text, and counts of them over a release.
 
 `Privatizer.text` decides a word's fate; whoever counts, states or shows it reads it from here.
 """
