@@ -16,10 +16,8 @@ from great_expectations.core.batch_definition import BatchDefinition
 from great_expectations.data_context.types.base import ProgressBarsConfig
 from great_expectations.expectations.expectation import Expectation
 
-from rapt.results.gates import Finding, Part
+from rapt.results.gates import Finding, finding
 from rapt.utils.errors import RaptError
-
-EXAMPLES = 20  # ids of offending rows in a finding
 
 
 @dataclass(frozen=True)
@@ -29,11 +27,6 @@ class Rule:
     name: str
     allowed: str
     expectation: Expectation
-
-
-def flagged(name: str, allowed: str, column: str) -> Rule:
-    """Expect a column to be True, which the caller has computed."""
-    return Rule(name, allowed, gxe.ExpectColumnValuesToBeInSet(column=column, value_set=[True]))
 
 
 def there(column: str, name: str) -> Rule:
@@ -66,36 +59,14 @@ def check(
     findings = []
     for rule, passed, result in _validated(pd.DataFrame(rows), split, rules):
         offenders = [row["example_id"] for row in result.get("unexpected_index_list") or []]
+        for names in result.get("details", {}).get("mismatched", {}).values():  # of columns
+            offenders += names
         by_row = "element_count" in result  # else of the whole table: it fails once, without ids
-        checked = int(result["element_count"] if by_row else result["observed_value"])
-        failed = int(result["unexpected_count"] if by_row else not passed)
-        findings.append(_finding(split, rule.name, rule.allowed, checked, failed, offenders))
+        seen = result["element_count" if by_row else "observed_value"]
+        checked = len(seen) if isinstance(seen, list) else int(seen)
+        failed = int(result["unexpected_count"]) if by_row else len(offenders) or int(not passed)
+        findings.append(finding(split, rule.name, rule.allowed, checked, failed, offenders))
     return findings
-
-
-def check_flags(parts: Sequence[Part]) -> list[Finding]:
-    """Return a finding for each flag of each part: one validation of them all."""
-    rows = [
-        {"part": number, "example_id": row["example_id"]}
-        | {flag: bool(row[flag]) for flag in part.flags}
-        for number, part in enumerate(parts)
-        for row in part.rows
-    ]
-    flags = dict.fromkeys(flag for part in parts for flag in part.flags)
-    # A flag that a part does not have is null there, which passes.
-    frame = pd.DataFrame(rows, columns=["part", "example_id", *flags], dtype=object)
-    offenders: dict[str, dict[int, list[str]]] = {}
-    rules = [flagged(flag, "True", flag) for flag in flags]
-    for rule, _, result in _validated(frame, "all", rules):
-        found = offenders[rule.name] = {}
-        for row in result["unexpected_index_list"]:
-            found.setdefault(row["part"], []).append(row["example_id"])
-    return [
-        _finding(part.split, name, allowed, len(part.rows), len(ids), ids)
-        for number, part in enumerate(parts)
-        for flag, (name, allowed) in part.flags.items()
-        for ids in [offenders[flag].get(number, [])]
-    ]
 
 
 def _validated(
@@ -103,13 +74,20 @@ def _validated(
 ) -> Iterator[tuple[Rule, bool, dict[str, Any]]]:
     """Yield each rule, whether it holds, and the result, from one validation of all rules."""
     rules = list(rules)
-    ids = [name for name in ("part", "example_id") if name in frame]
+    for number, rule in enumerate(rules):  # the results come in an order of their own
+        rule.expectation.meta = {"rule": number}
     batch = _frames().get_batch(batch_parameters={"dataframe": frame})
+    shown = {"result_format": "COMPLETE", "unexpected_index_column_names": ["example_id"]}
     found = batch.validate(
         gx.ExpectationSuite(name="rules", expectations=[rule.expectation for rule in rules]),
-        result_format={"result_format": "COMPLETE", "unexpected_index_column_names": ids},
+        result_format=shown,
     )
-    for rule, one in zip(rules, found.results, strict=True):
+    results = {}
+    for one in found.results:
+        assert one.expectation_config and one.expectation_config.meta
+        results[one.expectation_config.meta["rule"]] = one
+    for number, rule in enumerate(rules):
+        one = results[number]
         if not one.result:  # Great Expectations failed; its message has values of the data
             raise RaptError(
                 f"{split}: got no result of the expectation {rule.name!r}, expected one. Look for "
@@ -125,17 +103,3 @@ def _frames() -> BatchDefinition[Any]:
     context.variables.progress_bars = ProgressBarsConfig(globally=False, metric_calculations=False)
     asset = context.data_sources.add_pandas("frames").add_dataframe_asset("frame")
     return asset.add_batch_definition_whole_dataframe("whole")
-
-
-def _finding(
-    split: str, name: str, allowed: str, checked: int, failed: int, offenders: Sequence[str]
-) -> Finding:
-    return {
-        "expectation": name,
-        "split": split,
-        "passed": not failed,
-        "checked": checked,
-        "failed": failed,
-        "allowed": allowed,
-        "examples": list(offenders[:EXAMPLES]),
-    }

@@ -5,13 +5,13 @@ from typing import Any
 from great_expectations import expectations as gxe
 
 from rapt import params, paths
-from rapt.data.checks import flags
+from rapt.data.checks import comparable, identities
 from rapt.data.config import Attribute, Bins, Gate, Task, Values
 from rapt.data.prepare import SPLITS
 from rapt.results.gates import report, write
 from rapt.utils import files
 from stages import run
-from stages.expectations import Rule, check, flagged, in_set, texts_in, there
+from stages.expectations import Rule, check, in_set, texts_in, there
 
 
 def main() -> None:
@@ -26,8 +26,13 @@ def _report(name: str, task: Task, gate: Gate) -> dict[str, Any]:
     tables = {split: files.read_parquet(path) for split, path in of.items()}
     findings = []
     for split, table in tables.items():
-        frame = flags(table, tables["test"] if split == "train" else None)
-        findings += check(frame, split, _rules(task, gate, split))
+        rules = _rules(task, gate, split)
+        if split == "train":
+            known = gxe.ExpectColumnValuesToNotBeInSet(
+                column="identity", value_set=identities(tables["test"])
+            )
+            rules.append(Rule("no evaluation text in training", "no such row", known))
+        findings += check(comparable(table), split, rules)
     summary = files.read_json(paths.raw(name) / "summary.json")
     facts = {key: summary[key] for key in ("read", "dropped")}
     facts["rows"] = {split: len(table) for split, table in tables.items()}
@@ -55,9 +60,10 @@ def _rules(task: Task, gate: Gate, split: str) -> list[Rule]:
     if task.choices:
         rules.append(there("choices", "choices"))
     if task.entities:
-        rules.append(flagged("every word has its tag", "as many tags as words", "is_tagged"))
-    if split == "train":
-        rules.append(flagged("no evaluation text in training", "no such row", "is_new"))
+        tagged = gxe.ExpectColumnPairValuesToBeEqual(
+            column_A="words_of_text", column_B="tags_of_text"
+        )
+        rules.append(Rule("every word has its tag", "as many tags as words", tagged))
     return rules
 
 

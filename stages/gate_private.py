@@ -6,6 +6,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+from great_expectations import expectations as gxe
+
 from rapt import params, paths
 from rapt.grid import releases
 from rapt.measures.gate import checked
@@ -15,7 +18,7 @@ from rapt.privacy import levels, seeded
 from rapt.privacy.mechanisms import parameters
 from rapt.results.gates import write
 from stages import run
-from stages.expectations import check_flags
+from stages.expectations import Rule, check, in_set, there
 
 
 def main(task: str) -> None:
@@ -61,7 +64,34 @@ def compare(
         "labels": label.names if label else None,
         **seeded.plain_facts(privatizer, how.plain_tokens if of_task.is_tuned else None),
     }
-    return checked(Release(folder, p.seed, of, promised), check_flags)
+    release = Release(folder, p.seed, of, promised)
+    tables = {
+        f"{copy.name}/{split}": table
+        for copy in release.copies
+        for split, table in copy.splits.items()
+    }
+    frame = pd.concat([t.to_pandas().assign(part=part) for part, t in tables.items()])
+    rows = len(release.copies) * sum(map(len, of.tagged.values()))
+    return checked(release, check(frame, "every copy", _rules(release, rows)))
+
+
+def _rules(release: Release, rows: int) -> list[Rule]:
+    """The columns of a release's splits, and what may stand there."""
+    columns = [*release.columns, "part"]
+    same = gxe.ExpectTableColumnsToMatchSet(column_set=columns, exact_match=True)
+    count = gxe.ExpectTableRowCountToEqual(value=rows)
+    once = gxe.ExpectCompoundColumnsToBeUnique(column_list=["part", "example_id"])
+    rules = [
+        Rule("the columns are a release's", ", ".join(release.columns), same),
+        Rule("as many rows as the text", str(rows), count),
+        Rule("each example is there once", "no second", once),
+        there("example_id", "example ids"),
+        there("words", "words"),
+        there("segment", "segments"),
+    ]
+    if labels := release.promised["labels"]:
+        rules += in_set("label", "labels", range(len(labels)), f"0 to {len(labels) - 1}")
+    return rules
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
-"""Flags on the rows of raw data, for the checks of the gate that need more than one column."""
+"""Further columns for the gate on raw data: the identity of a text, its words and tags."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import pandas as pd
 import pyarrow as pa
@@ -11,26 +9,22 @@ from rapt.data.examples import segments
 from rapt.data.prepare import identity
 
 
-def flags(split: pa.Table, evaluation: pa.Table | None) -> pd.DataFrame:
-    """Add flags to the rows of a split from data/raw.
+def comparable(split: pa.Table) -> pd.DataFrame:
+    """Add to the rows of a split from data/raw what tells whether two texts are the same.
 
-    `is_new` says that the text is not in the evaluation split; None: `split` is that split.
-    `is_tagged` says that each word has a tag, if words have any.
+    Tasks whose words have tags get the number of both, `words_of_text` and `tags_of_text`.
     """
-    frame = split.to_pandas()
-    if evaluation is not None:
-        known = set(_identities(evaluation))
-        frame["is_new"] = [key not in known for key in _identities(split)]
+    frame = split.to_pandas().assign(identity=identities(split))
     if "entities" in frame:
-        frame["is_tagged"] = list(map(_is_tagged, frame["text"], frame["entities"]))
+        frame["words_of_text"] = frame["text"].map(lambda text: len((text or "").split(" ")))
+        frame["tags_of_text"] = frame["entities"].map(
+            lambda tags: -1 if tags is None else len(tags)
+        )
     return frame
 
 
-def _is_tagged(text: str | None, tags: Sequence[str] | None) -> bool:
-    return text is not None and tags is not None and len(text.split(" ")) == len(tags)
-
-
-def _identities(table: pa.Table) -> list[str]:
+def identities(table: pa.Table) -> list[str]:
+    """Return what two rows have in common if their texts are the same (`prepare.identity`)."""
     if "references" in table.column_names:  # what was written is no part of it
         return [identity([text]) for text in table["text"].to_pylist()]
     return list(map(identity, segments(table)))

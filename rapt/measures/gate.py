@@ -1,13 +1,12 @@
-"""The gate on a release: which checks must hold, and its JSON (docs/data.md, “Gates”)."""
+"""The gate on a release: it is made again and compared; its JSON (docs/data.md, “Gates”)."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from rapt.measures.gate_checks import Release, Rows
-from rapt.results.gates import Finding, Part, report
+from rapt.results.gates import Finding, finding, report
 from rapt.utils import files
 from rapt.utils.progress import bar
 
@@ -15,6 +14,7 @@ MADE = "those that seed, mechanism and eta of params.yaml make of the text"
 # What each flag of rapt.measures.gate_checks says, and what is allowed.
 FLAGS = {
     "promised": ("the statement is that of params.yaml", "the same mechanism, eta and contents"),
+    "allowed": ("nothing but the release's files", "its statement, splits and plain tokens"),
     "drawn": ("plain tokens are public words", "those that params.yaml draws"),
     "in_order": ("same examples", "the same ids in the same order"),
     "beside": ("labels, segments and spacing", "those of the text"),
@@ -24,37 +24,28 @@ FLAGS = {
 }
 
 
-def checked(
-    release: Release, validated: Callable[[Sequence[Part]], list[Finding]]
-) -> dict[str, Any]:
-    """Check a release; return the gate's JSON.
+def checked(release: Release, of_tables: list[Finding]) -> dict[str, Any]:
+    """Make a release again and compare; return the gate's JSON.
 
     Args:
         release: the release.
-        validated: returns a finding for each flag of each part.
+        of_tables: what was found in its tables themselves.
     """
-    parts = [
-        _part("statement.json", release.facts()),
-        Part("release", release.parts(), {"allowed": _contract(release)}),
-    ]
+    findings = [*_findings("statement.json", release.facts()), *of_tables]
+    findings += _findings("release", release.parts())
     for copy in bar(release.copies, "make it again", len(release.copies)):
-        parts += [_part(where, rows) for where, rows in copy.checks()]
-    sound = all(row[flag] for part in parts for row in part.rows for flag in part.flags)
+        for where, rows in copy.checks():
+            findings += _findings(where, rows)
     facts = {key: release.promised[key] for key in ("task", "method", "eta")}
     facts["sha256"] = files.sha256(release.folder)
     # Word by word needs as many words.
+    sound = all(one["passed"] for one in findings)
     facts["replaced"] = [copy.as_json() for copy in release.copies] if sound else []
-    return report(validated(parts), gate="private", **facts)
+    return report(findings, gate="private", **facts)
 
 
-def _contract(release: Release) -> tuple[str, str]:
-    parts = release.parts_allowed()
-    allowed = ", ".join(sorted({re.split("/|: ", part)[-1] for part in parts}))
-    return "nothing but the release's files and columns", allowed
-
-
-def _part(where: str, rows: Rows) -> Part:
-    """Require that each flag is True in all rows."""
-    return Part(
-        where, rows, {flag: FLAGS[flag] for row in rows[:1] for flag in row if flag in FLAGS}
-    )
+def _findings(where: str, rows: Rows) -> Iterator[Finding]:
+    """Yield what was found by each flag of the rows, which should be True in all of them."""
+    for flag in [name for name in rows[0] if name in FLAGS] if rows else ():
+        failed = [row["example_id"] for row in rows if not row[flag]]
+        yield finding(where, *FLAGS[flag], len(rows), len(failed), failed)

@@ -76,40 +76,28 @@ class Release:
         ]
 
     def parts(self) -> Rows:
-        """List every file of the release with its columns and metadata keys: `allowed`."""
+        """List every file of the release, and the keys of its metadata: `allowed`."""
         import pyarrow.parquet as pq
 
         parts = []
         for path in sorted(p for p in self.folder.rglob("*") if p.is_file()):
             name = path.relative_to(self.folder).as_posix()
-            parts.append(name)
-            if path.suffix == ".parquet":
-                schema = pq.read_schema(path)
-                parts += [f"{name}: {part}" for part in [*schema.names, *(schema.metadata or {})]]
-        allowed = {*self.parts_allowed()}
+            metadata = pq.read_schema(path).metadata or {} if path.suffix == ".parquet" else {}
+            parts += [name, *(f"{name}: {key}" for key in metadata)]
+        names = [f"{split}.parquet" for split in SPLITS]
+        names += ["plain.parquet"] if self.promised["plain_tokens"] else []
+        allowed = {f"{copy.name}/{name}" for copy in self.copies for name in names}
+        allowed.add(paths.statement(self.folder).name)
         return [{"example_id": part, "allowed": part in allowed} for part in parts]
 
     @cached_property
     def columns(self) -> list[str]:
-        """The columns of a split, without those of plain tokens."""
+        """The columns of a split (docs/data.md, “The release”)."""
         with_vectors = self.privatizer.mechanism.releases_vectors
         columns = ["example_id", "segment", "words", *(["vectors"] if with_vectors else [])]
         columns += ["label"] if self.promised["labels"] else []
-        return columns + (["space_after"] if self.promised["kind"] == "generate" else [])
-
-    def parts_allowed(self) -> list[str]:
-        """List the only parts that a release may have (docs/data.md, “The release”)."""
-        plain = ["sequence", "plain"] if self.promised["plain_tokens"] else []
-        within = {f"{split}.parquet": self.columns + plain for split in SPLITS}
-        if plain:
-            within["plain.parquet"] = ["sequence", "word", "target"]
-        allowed = [paths.statement(self.folder).name]
-        for copy in self.copies:
-            for name, parts in within.items():
-                allowed += [
-                    f"{copy.name}/{name}{part}" for part in ["", *(f": {c}" for c in parts)]
-                ]
-        return allowed
+        columns += ["space_after"] if self.promised["kind"] == "generate" else []
+        return columns + (["sequence", "plain"] if self.promised["plain_tokens"] else [])
 
 
 class Copy:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +11,23 @@ from rapt.utils.errors import RaptError
 
 # An expectation of one split: expectation, split, passed, checked, failed, allowed, examples.
 Finding = dict[str, Any]
-SHOWN = 5  # example ids in a message
+EXAMPLES = 20  # ids of offending rows in a finding
+SHOWN = 5  # of them in a message
 
 
-@dataclass(frozen=True)
-class Part:
-    """Rows of one split, each with an `example_id`, and flags that should be True.
-
-    Attributes:
-        split: its name.
-        rows: all of them with the same flags.
-        flags: the name of each flag's expectation and what it allows, by the flag.
-    """
-
-    split: str
-    rows: Sequence[Mapping[str, Any]]
-    flags: Mapping[str, tuple[str, str]]
+def finding(
+    split: str, name: str, allowed: str, checked: int, failed: int, offenders: Sequence[str]
+) -> Finding:
+    """Return what one expectation found in a split: ids of some offending rows, and no value."""
+    return {
+        "expectation": name,
+        "split": split,
+        "passed": not failed,
+        "checked": checked,
+        "failed": failed,
+        "allowed": allowed,
+        "examples": list(offenders[:EXAMPLES]),
+    }
 
 
 def report(findings: list[Finding], **facts: Any) -> dict[str, Any]:
@@ -70,6 +70,6 @@ def _line(path: str, finding: Finding) -> str:
     found = f"got {finding['checked']}"  # by a rule on the whole table
     if ids:
         shown = ", ".join(ids[:SHOWN]) + (", …" if failed > SHOWN else "")
-        found = f"got {failed} of {finding['checked']} rows that fail ({shown})"
+        found = f"got {failed} of {finding['checked']} that fail ({shown})"
     where = f"{path}: {finding['split']}: {finding['expectation']}"
     return f"{where}: {found}, expected {finding['allowed']}."

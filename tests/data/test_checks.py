@@ -1,6 +1,6 @@
 import pyarrow as pa
 
-from rapt.data.checks import flags
+from rapt.data.checks import comparable
 
 
 def _split(*texts: str, **columns: list[list[str]]) -> pa.Table:
@@ -8,13 +8,13 @@ def _split(*texts: str, **columns: list[list[str]]) -> pa.Table:
     return pa.table({"text": texts, "text_pair": none, "choices": none, **columns})
 
 
-def test_a_text_of_the_evaluation_split_is_not_new() -> None:
-    frame = flags(_split("one", " TWO\n", "three"), _split("two", "four"))
-    assert frame["is_new"].tolist() == [True, False, True]
-    assert "is_new" not in flags(_split("one"), None)
+def test_texts_that_differ_by_case_and_white_space_are_the_same() -> None:
+    ones, others = (comparable(_split(*texts)) for texts in ((" TWO\n", "three"), ("two", "four")))
+    assert ones["identity"].isin(others["identity"]).tolist() == [True, False]
 
 
-def test_each_word_needs_its_tag() -> None:
-    frame = flags(_split("a b", "a b c", entities=[["O", "O"], ["O", "O"]]), None)
-    assert frame["is_tagged"].tolist() == [True, False]
-    assert "is_tagged" not in flags(_split("one"), None)
+def test_the_words_and_tags_of_a_text_are_counted() -> None:
+    frame = comparable(_split("a b", "a b c", entities=[["O", "O"], ["O", "O"]]))
+    assert frame["words_of_text"].tolist() == [2, 3]
+    assert frame["tags_of_text"].tolist() == [2, 2]
+    assert "tags_of_text" not in comparable(_split("one"))

@@ -42,9 +42,9 @@ def test_a_failed_gate_is_written_and_names_what_failed(tmp_path: Path) -> None:
         gates.write(folder, {"one": failed, "two": whole})
     assert not files.read_json(folder / "one.json")["passed"]
     assert str(error.value).splitlines() == [
-        f"{folder}/one.json: train: texts are there: got 1 of 30 rows that fail (train-000000), "
+        f"{folder}/one.json: train: texts are there: got 1 of 30 that fail (train-000000), "
         "expected no null.",
-        f"{folder}/one.json: train: texts are there: got 7 of 30 rows that fail ("
+        f"{folder}/one.json: train: texts are there: got 7 of 30 that fail ("
         f"{', '.join(ids[:5])}, …), expected no null.",
         f"{folder}/two.json: train: texts are there: got 30, expected no null.",
     ]

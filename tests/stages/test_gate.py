@@ -39,7 +39,7 @@ def test_only_a_row_of_a_task_that_is_tuned_may_lack_an_attribute(workspace: Wor
         damage("train", put("attribute_author", None))
         if not changes:
             gate.main()
-    with pytest.raises(RaptError, match=r"author values are there: got 1 of 50 rows that fail"):
+    with pytest.raises(RaptError, match=r"author values are there: got 1 of 50 that fail"):
         gate.main()
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from rapt.measures import gate_checks
 from rapt.measures.originals import SPLITS, originals
-from rapt.privacy import release_checks
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import privatize
@@ -67,8 +67,18 @@ def test_a_text_that_names_another_sequence_is_stopped(workspace: Path, eta: str
         ),
         (lambda c: c["plain"][3].pop(), "plain words are made again"),
         (lambda c: c["plain"][3].__setitem__(0, "Anna"), "plain words are made again"),
-        (lambda c: c.update(text=c["example_id"]), "nothing but the release's files and columns"),
-        (lambda c: c.update(pos=c["words"]), "nothing but the release's files and columns"),
+        (
+            lambda c: c.update(text=c["words"]),
+            r"the columns are a release's: got 1 of \d that fail \(text\)",
+        ),
+        (lambda c: c.update(pos=c["words"]), "the columns are a release's"),
+        (lambda c: c["label"].__setitem__(3, 2), "labels are of the set: .*test-000003"),
+        (lambda c: c["words"].__setitem__(3, None), "words are there: .*test-000003"),
+        (
+            lambda c: c["example_id"].__setitem__(3, "test-000004"),
+            "each example is there once",
+        ),
+        (lambda c: [column.append(column[0]) for column in c.values()], "as many rows as the text"),
     ],
 )
 def test_a_spoilt_release_is_stopped_by_name(
@@ -223,8 +233,8 @@ def test_a_planted_fault_is_stopped_by_a_sample(
     workspace: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half of the texts are made again; of the others all words must be possible."""
-    monkeypatch.setattr(release_checks, "AGAIN", 400)
-    monkeypatch.setattr(release_checks, "LEAST", 2)
+    monkeypatch.setattr(gate_checks, "AGAIN", 400)
+    monkeypatch.setattr(gate_checks, "LEAST", 2)
     assert gate()["passed"]
     PLANTED[name][0]()
     with pytest.raises(RaptError, match=WORDS):
@@ -235,18 +245,18 @@ def test_a_near_tie_is_told_from_a_raw_word(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What an eta as good as equal makes of a word may be released in its place."""
-    monkeypatch.setattr(release_checks, "NEAR", 0.2)
+    monkeypatch.setattr(gate_checks, "NEAR", 0.2)
     law = json.dumps([{"type": "t2t"}, None, "2"])
     source = originals("minilm", law, "movies", 0)
     texts = source.copy(0, "test")
     near = [list(words) for words in source.privatizer.at(2.4).privatize(texts)]
     exact = list(source.privatizer.privatize(texts))
-    counts = release_checks._ties(source.privatizer, list(zip(texts, near, strict=True)))
+    counts = gate_checks._ties(source.privatizer, list(zip(texts, near, strict=True)))
     differ = [sum(map(str.__ne__, *pair)) for pair in zip(near, exact, strict=True)]
     assert counts == differ
     assert sum(differ) > 10
     raw_words = [list(text.words) for text in texts]
-    assert None in release_checks._ties(source.privatizer, list(zip(texts, raw_words, strict=True)))
+    assert None in gate_checks._ties(source.privatizer, list(zip(texts, raw_words, strict=True)))
 
 
 def test_a_statement_of_another_mechanism_is_stopped(workspace: Path) -> None:
@@ -260,7 +270,7 @@ def test_a_statement_of_another_mechanism_is_stopped(workspace: Path) -> None:
 
 def test_an_additional_file_is_stopped(workspace: Path) -> None:
     (RELEASE / "seed-0/notes.txt").write_text("x")
-    with pytest.raises(RaptError, match=r"nothing but the release's files .*seed-0/notes.txt"):
+    with pytest.raises(RaptError, match=r"nothing but the release's files: .*seed-0/notes.txt"):
         gate()
 
 
