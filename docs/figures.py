@@ -17,9 +17,13 @@ import math
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+
+from rapt import params
+from rapt.results import table
 
 ROOT = Path(__file__).parents[1]
 FIGURE = re.compile(
@@ -59,12 +63,27 @@ def _figure(file: str, place: str, format: str) -> str:
     return f"{value:,.{format[1:]}f}"
 
 
+@cache
 def _read(file: str) -> Any:
     path = ROOT / file
+    if path.name == "cells.csv":
+        return _cells(path)
     if path.suffix == ".csv":
         with path.open(encoding="utf-8", newline="") as rows:
             return list(csv.DictReader(rows))
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _cells(path: Path) -> dict[str, dict[str, Any]]:
+    """The cells of an experiment's table, by kind and name, each with its release's share."""
+    results = table.read(params.load(path.with_name("params.yaml")), path)
+    found: dict[str, dict[str, Any]] = {}
+    for cell in results.cells:
+        if cell.content:
+            share = {"replaced_share": results.replaced(cell.factors)}
+            content = cell.content.model_dump() | share
+            found.setdefault(cell.plan.kind, {})[cell.plan.cell] = content
+    return found
 
 
 def _of_list(items: list[Any], key: str) -> Any:

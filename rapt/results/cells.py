@@ -72,7 +72,7 @@ class CellResult(_Part):
     protection: str
     metrics: dict[str, Metric]
     baselines: dict[str, float]
-    # Cells of earlier versions, as in evidence/, have none.
+    # Cells of earlier versions have none.
     upper_bounds: dict[str, float] = {}
     counts: dict[str, int]
     seeds: list[SeedResult]
