@@ -46,7 +46,7 @@ def test_an_experiment_begins_with_its_question_command_data_and_commit(folder: 
 
 def test_evidence_dvc_makes_the_tables_of_every_experiment() -> None:
     stages = YAML(typ="safe").load(ROOT / "evidence/dvc.yaml")["stages"]
-    made = {name: stage["matrix"]["experiment"] for name, stage in stages.items()}
+    made = {name: stages[name]["matrix"]["experiment"] for name in ("tables", "paired")}
     paired = [e.name for e in EXPERIMENTS if (e / "answers.parquet").is_file()]
     assert sorted(made["paired"]) == paired
     assert sorted(made["tables"] + made["paired"]) == [e.name for e in EXPERIMENTS]

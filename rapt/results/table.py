@@ -19,7 +19,7 @@ from rapt.grid import plan
 from rapt.params import Params
 from rapt.results import reader
 from rapt.results.cells import CellResult, SeedResult, metrics_over
-from rapt.results.predictions import Predictions
+from rapt.results.predictions import Predictions, Successes
 from rapt.results.reader import Cell, Results
 from rapt.utils import files
 from rapt.utils.errors import RaptError, check_place
@@ -54,6 +54,11 @@ class KeptCell(Cell):
     def predictions(self) -> dict[str, Predictions]:
         """The answers as scores of 0 and 1."""
         return self.answers
+
+    @cached_property
+    def successes(self) -> dict[str, Successes]:
+        """None: a table keeps no attack's successes on single texts."""
+        return {}
 
 
 def write(results: Results, path: Path) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from rapt import paths
 from rapt.cli import app
 from rapt.reporting.comparisons import differences
-from rapt.results import reader, table
+from rapt.results import predictions, reader, table
+from rapt.results.predictions import Successes
 from rapt.results.reader import Results
 from rapt.utils import files
 from rapt.utils.errors import RaptError
@@ -55,6 +57,16 @@ def test_differences_are_paired_by_the_answers_kept(results: Results) -> None:
     table.write(reader.load(results.params), path)
     assert not Path(table.ANSWERS).exists()
     assert {row.texts for row in differences(table.read(results.params, path))} == {None}
+
+
+def test_a_cell_of_a_table_reads_nothing_of_the_project_around(results: Results) -> None:
+    """An attack's successes on single texts are in the project alone."""
+    attack = results.of("invert")[0]
+    counts = np.ones((2, 2, 3), np.int64)
+    predictions.write(attack.plan.predictions, {"accuracy": Successes(["a", "b", "c"], counts)})
+    assert attack.successes
+    table.write(results, Path("cells.csv"))
+    assert not table.read(results.params, Path("cells.csv")).of("invert")[0].successes
 
 
 def test_a_row_names_its_cell_release_and_run(results: Results) -> None:
