@@ -71,7 +71,11 @@ def write(results: Results, path: Path) -> None:
     Raises:
         RaptError: the name ends otherwise, the folder does not exist, or no cell has run.
     """
-    check_suffix(path)
+    if path.suffix not in (".csv", ".parquet") or path.name == ANSWERS:
+        raise RaptError(
+            f"--table: got {str(path)!r}, expected a name that ends in .csv or .parquet, other "
+            f"than {ANSWERS}."
+        )
     check_place("--table", path)
     ran = [cell for cell in results.cells if cell.content]
     if not ran:
@@ -91,18 +95,6 @@ def write(results: Results, path: Path) -> None:
             columns = {name: [row.get(name) for row in rows] for name in names}
             files.write_parquet(scratch, pa.table(columns))
     _write_answers(ran, path.with_name(ANSWERS))
-
-
-def check_suffix(path: Path) -> None:
-    """Refuse a name that ends neither in .csv nor in .parquet.
-
-    Raises:
-        RaptError: the name.
-    """
-    if path.suffix not in (".csv", ".parquet"):
-        raise RaptError(
-            f"--table: got {str(path)!r}, expected a name that ends in .csv or .parquet."
-        )
 
 
 def read(params: Params, path: Path) -> Results:
@@ -182,7 +174,6 @@ def _write_answers(ran: list[Cell], path: Path) -> None:
 
 def _cells(path: Path) -> Iterator[tuple[CellResult, Row]]:
     """Yield each cell of a table, and its first row."""
-    check_suffix(path)
     if path.suffix == ".csv":
         with path.open(encoding="utf-8", newline="") as file:
             rows = [

@@ -100,6 +100,7 @@ def test_cells_that_have_not_run_are_missing_in_both(results: Results) -> None:
     ("name", "message"),
     [
         ("cells.xlsx", r"--table: got 'cells.xlsx', expected a name that ends in .csv or .parquet"),
+        ("answers.parquet", r"--table: got 'answers.parquet', expected .* other than answers"),
         ("no/cells.csv", r"--table: got 'no/cells.csv', expected a path in a folder that exists"),
     ],
 )
