@@ -131,14 +131,12 @@ def _cells(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _of_list(items: list[Any], key: str) -> Any:
-    """The item at a place or with some values, a value of each seed, or a benchmark's figure."""
+    """The item at a place, the one with these values, or a benchmark's figure."""
     if key.isdecimal():
         return items[int(key)]
     if re.fullmatch(r"\w+=[^,]+(, \w+=[^,]+)*", key):
         wanted = dict(part.split("=") for part in key.split(", "))
         return next(item for item in items if wanted.items() <= _as_text(item).items())
-    if key in items[0]:
-        return [item[key] for item in items]
     (value,) = (figure["value"] for figure in items if figure["name"] == key)
     return value
 

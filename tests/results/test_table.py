@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 from typer.testing import CliRunner
 
@@ -22,12 +24,16 @@ from tests.reporting import synthetic
 RIGHT = {"t2t": 0.6, "pct2t": 0.7, "rapt": 0.65, "local": 0.72}
 
 
+def at_a_level(content: dict[str, Any]) -> None:
+    content["sweep"] |= {"etas": [75, "replaced-50"], "tune_at": [75, "replaced-50"]}
+
+
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Results:
     """A whole experiment in the working folder, with answers to single texts."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RAPT_HOME", raising=False)
-    p = synthetic.write(tmp_path)
+    p = synthetic.write(tmp_path, at_a_level)
     synthetic.write_predictions(p, RIGHT)
     return reader.load(p)
 
@@ -44,6 +50,7 @@ def test_what_is_read_is_what_was_written(results: Results, name: str) -> None:
     for cell in found.cells:
         assert found.replaced(cell.factors) == results.replaced(cell.factors)
         assert found.eta_found(cell.factors) == results.eta_found(cell.factors)
+    assert any(found.eta_found(cell.factors) for cell in found.cells)
 
 
 def test_differences_are_paired_by_the_answers_kept(results: Results) -> None:
@@ -52,6 +59,9 @@ def test_differences_are_paired_by_the_answers_kept(results: Results) -> None:
     rows = differences(table.read(results.params, path))
     assert rows == differences(results)
     assert {row.texts for row in rows} >= {400}
+    answers = files.read_parquet(table.ANSWERS)
+    one = answers.filter(pc.equal(answers["cell"], answers["cell"][0]))
+    assert one["seed"].to_pylist() == [0] * 400 + [1] * 400
     for cell in results.cells:
         cell.plan.predictions.unlink(missing_ok=True)
     table.write(reader.load(results.params), path)
