@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from math import nan
@@ -20,7 +19,7 @@ from rapt.reporting.tables import Privacy
 from rapt.reporting.text import percent, span
 from rapt.reporting.utility_table import Utility
 from rapt.reporting.written import ALL, Written, written
-from rapt.results import reader
+from rapt.results import table
 from rapt.results.reader import Results
 from rapt.utils import files
 
@@ -29,6 +28,10 @@ RECOVERED = ("task", "tuner", "method", "η", "words recovered", "by", "accuracy
 WRITTEN = (
     *("task", "tuner", "method", "η", "BLEU", "95 % interval", "chrF++", "TER"),
     *("entities told", "seeds"),
+)
+ATTACKED = (
+    *("attack", "task", "target", "method", "η", "accuracy", "95 % interval", "seeds", "baseline"),
+    *("upper bound", "members found at 1 %", "95 % interval"),
 )
 PUBLISHED = ("tuner", "η", "pct2t − t2t", "rapt − pct2t")
 DIFFERENCES = (
@@ -46,17 +49,21 @@ DIFFERENCES = (
 
 def main(name: str) -> None:
     """Write the tables of the experiment NAME beside its cells."""
-    os.chdir(Path(__file__).parent / name)
-    with files.atomic("results.md") as scratch:
-        scratch.write_text(page(reader.load(params.load())), encoding="utf-8")
+    folder = Path(__file__).parent / name
+    with files.atomic(folder / "results.md") as scratch:
+        scratch.write_text(page(folder), encoding="utf-8")
 
 
-def page(results: Results) -> str:
+def page(folder: Path) -> str:
     """Return Markdown with each cell's accuracy and the differences between methods."""
+    kept = folder / "cells.csv"
+    results = table.read(params.load(folder / "params.yaml"), kept)
     if texts := [row for row in written(results) if row.bleu is not None]:
         return "\n".join(_written(texts))
     planned = utility_table.utility(results)
     run = [row for row in planned if row.accuracy is not None]
+    if not run:
+        return "\n".join(_attacks(results))
     missing = ", the others did not run" if len(run) < len(planned) else ""
     printed, recovered = list(_published(results)), list(_front(results, run))
     compared = differences_of(results, _pairs(results))
@@ -79,7 +86,7 @@ def page(results: Results) -> str:
             f"{len(run)} of the {len(planned)} cells of params.yaml{missing}.\n",
             *_table(ACCURACY, map(_accuracy, run)),
             *_nothing_sent(run),
-            *_clean_again(results),
+            *_clean_again(results, kept),
             f"\nDifferences in points, paired by seed{paired} 95 % interval. A verdict holds for "
             "all rows together (Holm's correction at 5 %).\n",
             *_table(DIFFERENCES, map(_difference, compared)),
@@ -114,6 +121,32 @@ def _scores(row: Written, rows: Sequence[Written], groups: Sequence[str]) -> Ite
     yield from (percent(own.get(group)) for group in groups)
 
 
+def _attacks(results: Results) -> Iterator[str]:
+    """Yield Markdown with the accuracy of each attack, where no method was tuned."""
+    ran = [row for row in tables.privacy(results) if row.attack_accuracy is not None]
+    yield (
+        "Accuracy of the attacks in %, over the seeds, with its 95 % interval. Where the target is "
+        "membership it is the area under the ROC curve. The baseline is the most frequent answer; "
+        "the upper bound holds for attacks on single words.\n"
+    )
+    yield from _table(ATTACKED, map(_attack, ran))
+    yield ""
+
+
+def _attack(row: Privacy) -> tuple[str, ...]:
+    return (
+        *(row.attack, row.task, row.target, row.label, row.eta),
+        *(percent(row.attack_accuracy), _interval(row, "attack_accuracy"), str(row.seeds)),
+        *map(percent, (row.majority, row.accuracy_ceiling, row.tpr_at_1)),
+        _interval(row, "tpr_at_1"),
+    )
+
+
+def _interval(row: Privacy, name: str) -> str:
+    low, high = (getattr(row, f"{name}_{end}") for end in ("low", "high"))
+    return "–" if low is None else f"{percent(low)} to {percent(high)}"
+
+
 def _nothing_sent(run: Sequence[Utility]) -> Iterator[str]:
     """Yield the accuracy of each task's local model."""
     known = {row.task: percent(row.local) for row in run if row.local is not None}
@@ -121,18 +154,18 @@ def _nothing_sent(run: Sequence[Utility]) -> Iterator[str]:
         yield "\nSending nothing: " + ", ".join(f"{task} {said}" for task, said in known.items())
 
 
-def _clean_again(results: Results) -> Iterator[str]:
+def _clean_again(results: Results, kept: Path) -> Iterator[str]:
     """Describe earlier clean-text cells of single methods, which are in no table."""
-    ran = [files.read_json(path) for path in sorted(Path("reports/cells").glob("*/*-inf.json"))]
+    ran = [cell for cell in table.read_cells(kept) if cell.cell.endswith("-inf")]
     parts, attacks = [], []
     for cell in ran:
-        factors = cell["factors"]
-        if cell["kind"] != "train":
-            attacks.append(cell["metrics"]["accuracy"]["mean"])
+        factors = cell.factors
+        if cell.kind != "train":
+            attacks.append(cell.metrics["accuracy"].mean)
             continue
         (clean,) = results.of("train", **factors | {"method": CLEAN})
         baseline = clean.by_seed("accuracy")
-        own = {seed["seed"]: seed["metrics"]["accuracy"] for seed in cell["seeds"]}
+        own = {seed.seed: seed.metrics["accuracy"] for seed in cell.seeds}
         paired = [own[seed] - baseline[seed] for seed in sorted(own.keys() & baseline.keys())]
         low, high = over_seeds(paired).interval() or (nan, nan)
         plain = results.params.methods[factors["method"]].plain_tokens

@@ -337,12 +337,23 @@ def flow(context: typer.Context) -> None:
 
 
 @app.command(rich_help_panel=EXPERIMENT)
-def results(json: AsJson = False) -> None:
-    """Print the results of the cells that there are."""
+def results(
+    json: AsJson = False,
+    table: Annotated[
+        Path | None, typer.Option(help="Write all cells to this .csv or .parquet file instead.")
+    ] = None,
+) -> None:
+    """Print the results of the cells that have run."""
     from rapt import params
     from rapt.reporting import summary
 
-    if json:
+    if table:
+        from rapt.results import reader
+        from rapt.results.table import write
+
+        write(reader.load(params.load()), table)
+        typer.echo(table)
+    elif json:
         _print_json(summary.as_json(params.load()))
     else:
         summary.print_results(params.load())

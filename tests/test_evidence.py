@@ -1,9 +1,10 @@
-"""The committed evidence is what its cells say, and the study of context reads as it says."""
+"""The committed evidence is what its cells say."""
 
 from __future__ import annotations
 
 import csv
 import json
+import re
 from collections import Counter
 from itertools import product
 from math import ceil, floor
@@ -11,40 +12,44 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import numpy as np
-import pyarrow as pa
 import pytest
-from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from ruamel.yaml import YAML
 
-from evidence import fail_safe, tables, two_views
-from evidence.in_context import WEIGHTS, in_context
+from evidence import fail_safe, tables
 from rapt import params
-from rapt.privacy.channel import Channel
-from rapt.privacy.mechanisms import T2T
-from rapt.privacy.posterior import Posterior
-from rapt.privacy.privatizer import Privatizer, Words
-from rapt.results import reader
-from rapt.text.table import EmbeddingTable
+from rapt.results.table import read_cells
 from tests.conftest import ROOT
 
-EXPERIMENTS = [path.parent for path in sorted((ROOT / "evidence").glob("*/params.yaml"))]
+FOLDERS = [path.parent for path in sorted((ROOT / "evidence").glob("*/params.yaml"))]
+EXPERIMENTS = [folder for folder in FOLDERS if (folder / "cells.csv").is_file()]
 
 
 @pytest.mark.parametrize("folder", EXPERIMENTS, ids=lambda folder: folder.name)
-def test_the_tables_are_those_of_the_cells(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    written = (folder / "results.md").read_text(encoding="utf-8")
-    assert tables.page(reader.load(params.load())) == written
+def test_the_tables_are_those_of_the_cells(folder: Path) -> None:
+    assert tables.page(folder) == (folder / "results.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("folder", EXPERIMENTS, ids=lambda folder: folder.name)
 def test_every_cell_says_which_code_and_machine_made_it(folder: Path) -> None:
-    made = sorted((folder / "reports/cells").rglob("*.json"))
-    assert made
-    for path in made:
-        sidecar = folder / "runs" / path.relative_to(folder / "reports/cells")
-        assert json.loads(sidecar.read_text())["commit"]
+    with (folder / "cells.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows and all(row["commit"] and float(row["seconds"]) for row in rows)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_an_experiment_begins_with_its_question_command_data_and_commit(folder: Path) -> None:
+    params.load(folder / "params.yaml")
+    head = (folder / "params.yaml").read_text(encoding="utf-8").partition("\n\n")[0]
+    said = re.findall(r"^# (\w+): .", head, re.MULTILINE)
+    assert said == ["Question", "Command", "Data", "Commit"]
+
+
+def test_evidence_dvc_makes_the_tables_of_every_experiment() -> None:
+    stages = YAML(typ="safe").load(ROOT / "evidence/dvc.yaml")["stages"]
+    made = {name: stages[name]["matrix"]["experiment"] for name in ("tables", "paired")}
+    paired = [e.name for e in EXPERIMENTS if (e / "answers.parquet").is_file()]
+    assert sorted(made["paired"]) == paired
+    assert sorted(made["tables"] + made["paired"]) == [e.name for e in EXPERIMENTS]
 
 
 def _leaderboard(experiment: str) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
@@ -100,12 +105,12 @@ def test_the_leaderboard_on_sst2_says_what_lora_changes() -> None:
 
 
 def test_the_page_of_questions_says_what_noise_costs() -> None:
-    cells = ROOT / "evidence/questions-reviews/reports/cells/train"
-    of = {
-        release: json.loads((cells / f"reviews-smollm2-lora-{release}.json").read_text())
-        for release in ("clean", "t2t-75", "pct2t-75")
+    cells = read_cells(ROOT / "evidence/questions-reviews/cells.csv")
+    accuracy = {
+        cell.cell.removeprefix("reviews-smollm2-lora-"): 100 * cell.metrics["accuracy"].mean
+        for cell in cells
+        if cell.kind == "train"
     }
-    accuracy = {name: 100 * cell["metrics"]["accuracy"]["mean"] for name, cell in of.items()}
     least = accuracy["clean"] - max(accuracy["t2t-75"], accuracy["pct2t-75"])
     text = (ROOT / "evidence/questions.md").read_text(encoding="utf-8")
     assert f"both releases are {floor(least)} points or more below clean text" in text
@@ -162,55 +167,6 @@ def test_the_strongest_attack_is_one_that_works(monkeypatch: pytest.MonkeyPatch)
     ]
     monkeypatch.setattr(tables.tables, "privacy", lambda results: rows)
     assert tables._strongest(cast(Any, None)) == {("t", "m", "75", "e"): rows[1]}
-
-
-@pytest.mark.parametrize("expected", ["as rare as ever", "the first alone"])
-def test_what_a_language_model_expects_weighs_the_originals(
-    table: EmbeddingTable, expected: str
-) -> None:
-    """A word of which two may be the origin, one that is none's, and one outside the table."""
-    counts = np.zeros((2, len(table.words)), np.int64)
-    counts[:, :2] = [[500, 500], [400, 600]]
-    groups = np.where(np.arange(len(table.words)) < 2, 0, -1)
-    channel = Channel(np.arange(2), csr_array(counts))
-    posterior = Posterior.of(channel, table.frequency, groups)
-    chances = posterior.prior.copy() if expected == "as rare as ever" else np.eye(1, 18)[0]
-    read: list[list[str]] = []
-
-    def predictor(words: list[str]) -> list[NDArray[np.float64]]:
-        read.append(list(words))
-        return [chances] * len(words)
-
-    found = in_context(posterior, table, predictor, ["nounb", "the", "unseen"])
-    assert read == [["nouna", "the", "unseen"]]  # 0.5 of 2/3 and 0.6 of 1/3
-    given = posterior.matrix.toarray()[1, :2]
-    one, other = table.vectors[:2]
-    for weight, (denoised, *others) in zip(WEIGHTS, found, strict=True):
-        odds = np.array([1 + weight / 2, 1 - weight]) if expected != "as rare as ever" else 1
-        q = given * odds / (given * odds).sum()
-        np.testing.assert_allclose(denoised, q[0] * one + q[1] * other, rtol=1e-5)
-        np.testing.assert_array_equal(others, table.embed(["the", "unseen"]))
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_two_views_are_two_draws_unless_they_share_their_noise(
-    table: EmbeddingTable, shared: bool
-) -> None:
-    """Of each word in source and text; the text has one that the source has not."""
-    privatizer = Privatizer(table=table, mechanism=T2T(), eta=0.5)
-    texts = [Words(["nouna", "nounb", "nouna", "the"], [0] * 4, noise=[0, 1, 0, 3] * shared)] * 200
-    columns = {"example_id": [str(k) for k in range(200)], "segment": [[0, 0, 1, 1]] * 200}
-    columns |= {"words": [[*text.words] for text in texts], "pos": [["NOUN"] * 4] * 200}
-    columns |= {"identifier": [[None] * 4] * 200} | (
-        {"noise": [[0, 1, 0, 3]] * 200} if shared else {}
-    )
-    originals: Any = SimpleNamespace(
-        privatizer=privatizer, tagged={"train": pa.table(columns)}, texts={"train": texts}
-    )
-    found = list(two_views.pairs(originals, seed=0))
-    assert [[word for word, *_ in row] for row in found] == [["nouna"]] * 200
-    same = np.mean([one == other for row in found for _, one, other in row])
-    assert same == 1 if shared else same < 0.9
 
 
 @pytest.mark.slow

@@ -34,6 +34,34 @@ def test_a_stale_figure_is_replaced() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("file", "place", "shown"),
+    [
+        ("large.json", "memory_mib > 1 > peak .0", "538"),
+        ("sst2-minilm/trainer.json", "accuracy > Transformers Trainer %", "84.1"),
+        ("two_views.json", "words > both %±", "62.8 (61.9 to 63.8)"),
+        ("providers/results.json", "utility > backbone=mpnet, eta=inf > accuracy %±", "86.7"),
+    ],
+)
+def test_a_figure_is_at_its_place_or_the_mean_of_a_list(file: str, place: str, shown: str) -> None:
+    found = FIGURES["_with_figures"](f"evidence/{file}", f"of [{place}] here")
+    assert found.startswith(f"of {shown}") and found.endswith(" here")
+
+
+def test_a_place_that_is_not_there_is_named() -> None:
+    with pytest.raises(
+        SystemExit, match=r"large\.json: got no 'peek', expected memory_mib > 0 > peek"
+    ):
+        FIGURES["_with_figures"]("evidence/large.json", "[memory_mib > 0 > peek .0]")
+    with pytest.raises(SystemExit, match=r"docs/tables\.yaml: got no table 'another'"):
+        FIGURES["filled"]("<!-- table another -->\n<!-- /table -->")
+
+
+def test_each_planned_table_is_on_a_page() -> None:
+    shown = {mark[1] for path in PAGES for mark in FIGURES["TABLE"].findall(path.read_text())}
+    assert set(FIGURES["TABLES"]) <= shown
+
+
 def test_the_tables_on_sst2_are_rows_of_the_results() -> None:
     results = [path.read_text() for path in (ROOT / "evidence").glob("*/results.md")]
     rows = {line for page in results for line in page.splitlines()}

@@ -72,7 +72,7 @@ class CellResult(_Part):
     protection: str
     metrics: dict[str, Metric]
     baselines: dict[str, float]
-    # Cells of earlier versions, as in evidence/, have none.
+    # Cells of earlier versions have none.
     upper_bounds: dict[str, float] = {}
     counts: dict[str, int]
     seeds: list[SeedResult]
@@ -101,17 +101,12 @@ class Cell:
 
         Metrics may have a 95 % confidence interval.
         """
-        over = {}
-        for name in [m for m in seeds[0].metrics if all(m in seed.metrics for seed in seeds)]:
-            low, high = (intervals or {}).get(name, (None, None))
-            values = summary([seed.metrics[name] for seed in seeds])
-            over[name] = Metric.model_validate(values | {"low": low, "high": high})
         result = CellResult(
             kind=self.kind,
             cell=self.name,
             factors=self.factors,
             protection=protection,
-            metrics=over,
+            metrics=metrics_over(seeds, intervals or {}),
             baselines=dict(baselines),
             upper_bounds=dict(upper_bounds or {}),
             counts=dict(counts),
@@ -129,6 +124,18 @@ class Cell:
                 "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             },
         )
+
+
+def metrics_over(
+    seeds: Sequence[SeedResult], intervals: Mapping[str, tuple[float, float]]
+) -> dict[str, Metric]:
+    """Summarize each metric that all seeds have, with its interval if there is one."""
+    found = {}
+    for name in [m for m in seeds[0].metrics if all(m in seed.metrics for seed in seeds)]:
+        low, high = intervals.get(name, (None, None))
+        values = summary([seed.metrics[name] for seed in seeds])
+        found[name] = Metric.model_validate(values | {"low": low, "high": high})
+    return found
 
 
 def summary(values: Sequence[float]) -> dict[str, float | int | None]:

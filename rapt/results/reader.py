@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -103,16 +103,16 @@ class Results:
     """All results that exist, in the order of params.yaml."""
 
     params: Params
-    params_text: str
     cells: tuple[Cell, ...]
-    raw_gates: dict[str, Json | None]
-    private_gates: dict[str, Json | None]
-    calibrations: dict[str, Json | None]
-    levels: dict[str, list[Json]]
-    geometries: dict[str, Json | None]
-    channels: dict[str, Json | None]
-    layers: dict[str, Json | None]
-    examples: Json | None
+    params_text: str = ""
+    raw_gates: dict[str, Json | None] = field(default_factory=dict)
+    private_gates: dict[str, Json | None] = field(default_factory=dict)
+    calibrations: dict[str, Json | None] = field(default_factory=dict)
+    levels: dict[str, list[Json]] = field(default_factory=dict)
+    geometries: dict[str, Json | None] = field(default_factory=dict)
+    channels: dict[str, Json | None] = field(default_factory=dict)
+    layers: dict[str, Json | None] = field(default_factory=dict)
+    examples: Json | None = None
 
     @cached_property
     def _on_clean_text(self) -> dict[str, Cell]:

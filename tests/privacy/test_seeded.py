@@ -3,12 +3,13 @@
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.stats import chisquare
 
-from rapt.privacy.mechanisms import word_mechanism
+from rapt.privacy.mechanisms import T2T, word_mechanism
 from rapt.privacy.privatizer import Privatizer, Words
-from rapt.privacy.seeded import PlainTokens, plain_vocabulary
+from rapt.privacy.seeded import PlainTokens, plain_vocabulary, release
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError
@@ -111,3 +112,17 @@ def test_what_the_table_cannot_give_is_one_line(
     monkeypatch.setattr(table, "frequency", np.zeros(len(table.words)))
     with pytest.raises(RaptError, match="choice: got 'frequency', expected uniform, as the tab"):
         plain_tokens(made, 0, choice="frequency")
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_word_that_stands_twice_is_one_draw_where_its_places_share_noise(
+    table: EmbeddingTable, shared: bool
+) -> None:
+    count, made = 200, Privatizer(table=table, mechanism=T2T(), eta=0.5)
+    columns: dict[str, Any] = {"example_id": [str(k) for k in range(count)]}
+    columns |= {"words": [["nouna", "nounb", "nouna", "the"]] * count}
+    columns |= {"pos": [["NOUN"] * 4] * count, "identifier": [[None] * 4] * count}
+    columns |= {"noise": [[0, 1, 0, 3]] * count} if shared else {}
+    texts = list(release(made, pa.table(columns), "copies", seed=0))
+    same = np.mean([text.words[0] == text.words[2] for text in texts])
+    assert same == 1 if shared else same < 0.9
