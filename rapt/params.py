@@ -36,17 +36,13 @@ from rapt.privacy.config import (
 )
 from rapt.privacy.mechanisms import MECHANISMS
 from rapt.tuning.config import (
+    AnyTuner,
     Backbone,
     Decoding,
     Denoiser,
-    Full,
-    LinearProbe,
     PosteriorTarget,
     Reconstruction,
-    Tfidf,
     TrainConfig,
-    Tuner,
-    Untuned,
 )
 from rapt.utils.errors import RaptError, not_allowed
 
@@ -216,7 +212,7 @@ class Params(Section):
     embeddings: dict[Name, Embedding] = Field(description="embedding models")
     backbones: dict[Name, Backbone] = Field({}, description="models to tune")
     methods: dict[Name, Method] = Field(description="ways of privatizing")
-    tuners: dict[Name, Annotated[Tuner, Typed]] = Field({}, description="ways of tuning")
+    tuners: dict[Name, Annotated[AnyTuner, Typed]] = Field({}, description="ways of tuning")
     denoisers: dict[
         Name, Annotated[Denoiser | PosteriorTarget, Field(discriminator="type"), Typed]
     ] = Field({}, description="what the provider makes of its knowledge of the mechanism")
@@ -285,6 +281,7 @@ class Params(Section):
         yield from self._unfit_inversions()
         yield from self._untunable()
         yield from self._words_alone()
+        yield from self._gradients()
         yield from self._without_clean()
         yield from self._of_written(written)
 
@@ -341,15 +338,13 @@ class Params(Section):
             (f"studies.{name}.tuner", s.task, s.backbone, s.tuner)
             for name, s in self.studies.items()
         }
-        full = [name for name, tuner in self.tuners.items() if isinstance(tuner, Full)]
-        of_head = (LinearProbe, Tfidf)
-        unfit = {"choose": of_head, "generate": of_head, "classify": (Untuned,)}
+        full = [name for name, tuner in self.tuners.items() if tuner.learns == "backbone"]
         for key, task, backbone, tuner in sorted(given):
             if task not in self.tasks or backbone not in self.backbones or tuner not in self.tuners:
                 continue  # told elsewhere
             kind, encoder = self.tasks[task].kind, self.backbones[backbone].encoder
-            if isinstance(self.tuners[tuner], unfit[kind]):
-                others = [n for n, how in self.tuners.items() if not isinstance(how, unfit[kind])]
+            if kind not in self.tuners[tuner].kinds:
+                others = [name for name, how in self.tuners.items() if kind in how.kinds]
                 yield not_allowed(f"{key} (with task {task}, of kind {kind})", tuner, others)
             elif encoder and kind != "classify":
                 yield (
@@ -362,10 +357,21 @@ class Params(Section):
     def _words_alone(self) -> Iterable[str]:
         """TF-IDF has no hidden states to compare, and no vectors to denoise."""
         for tuner, key in product(self.sweep.tuners, ("denoisers", "layers")):
-            if isinstance(self.tuners.get(tuner), Tfidf) and getattr(self.sweep, key):
+            of = self.tuners.get(tuner)
+            if of and of.reads_words and getattr(self.sweep, key):
                 yield (
                     f"sweep.{key}: got some with tuner {tuner}, which reads words alone, expected "
                     "none. List it in sweep.probes."
+                )
+
+    def _gradients(self) -> Iterable[str]:
+        """A capped reconstruction has a gradient of its own."""
+        given = self.train.gradient.type
+        for name, method in self.methods.items():
+            if given != "plain" and method.reconstruction and method.reconstruction.cap:
+                yield (
+                    f"train.gradient: got {given} with methods.{name}.reconstruction.cap, expected "
+                    "plain, or no cap."
                 )
 
     def _without_clean(self) -> Iterable[str]:

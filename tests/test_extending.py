@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
@@ -33,6 +34,7 @@ from tests.stages.test_denoise import small as small
 from tests.tuning.conftest import backbone as backbone
 from tests.tuning.conftest import release as release
 from tests.tuning.conftest import run as run
+from tests.tuning.test_trainer import gradients
 from tests.utils.test_registry import install
 
 PAGE = (ROOT / "docs/extending.md").read_text()
@@ -46,7 +48,7 @@ def acme(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     folder = tmp_path_factory.mktemp("site")
     project = tomllib.loads(FILES["pyproject.toml"])["project"]
     modules = {name: text for name, text in FILES.items() if name.endswith(".py")}
-    assert len(modules) == 4
+    assert len(modules) == 5
     install(folder, project["name"], project["entry-points"], modules, monkeypatch)
     yield
     for name in [name for name in sys.modules if name.partition(".")[0] == "acme"]:
@@ -145,6 +147,19 @@ def test_the_tuner_trains_and_its_adapter_is_loaded(
     model = load(run.adapter, backbone)
     learned = [weight for name, weight in model.named_parameters() if "ia3" in name]
     assert learned and all((weight != 1).any() for weight in learned)
+
+
+def test_the_gradient_is_that_of_the_batch_shortened(
+    experiment: params.Params, run: Run, backbone: Path
+) -> None:
+    clipped = experiment.train.gradient
+    assert clipped.model_dump() == {"type": "acme-clipped", "norm": 0.5}
+    train = run.train.model_copy(update={"gradient": clipped})
+    whole, short = (gradients(replace(run, train=how)) for how in (run.train, train))
+    norm = sum(float(one.square().sum()) for one in whole.values()) ** 0.5
+    assert norm > 0.5
+    for name, one in whole.items():
+        torch.testing.assert_close(short[name], one * 0.5 / norm)
 
 
 def test_the_detector_marks_words(table: EmbeddingTable) -> None:

@@ -28,6 +28,7 @@ ELSEWHERE = {
     "rapt/data/nested.py": "tests/data/test_readers.py",
     "rapt/serving/loopback.py": "tests/serving/test_server.py",
     "rapt/serving/repeater.py": "tests/serving/test_predict.py",
+    "rapt/tuning/adapters.py": "tests/tuning/test_model.py",
     "rapt/tuning/train_tfidf.py": "tests/tuning/test_tfidf.py",
     "rapt/attacks/shadows.py": "tests/stages/test_membership.py",
     # What stages do with files, which their tests lay.

@@ -9,17 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from peft import (
-    LoraConfig,
-    PeftConfig,
-    PeftModel,
-    PrefixTuningConfig,
-    PromptEncoderConfig,
-    PromptTuningConfig,
-    PromptTuningInit,
-    TaskType,
-    get_peft_model,
-)
+from peft import PeftModel
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -28,19 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rapt.tuning import backbones, bilstm
 from rapt.tuning.bilstm import BiLstmModel
-from rapt.tuning.config import (
-    BiLstm,
-    Full,
-    LinearProbe,
-    Lora,
-    OtherTuner,
-    Precision,
-    PrefixTuning,
-    PromptTuning,
-    PTuning,
-    Tuner,
-    Untuned,
-)
+from rapt.tuning.config import BiLstm, Precision, Tuner
 from rapt.tuning.inputs import NO_TOKEN, Batch, pooled
 from rapt.utils.device import device
 from rapt.utils.errors import RaptError
@@ -81,78 +59,11 @@ def adapt(backbone: PreTrainedModel, tuner: Tuner) -> PreTrainedModel | PeftMode
     Raises:
         RaptError: the backbone does not support such an adapter.
     """
-    if isinstance(tuner, Full):
-        if backbone.config.is_encoder_decoder and not backbones.writes(backbone):
-            raise RaptError(
-                f"tuner: got full for the encoder of {backbone.config.model_type}, which is not "
-                "saved alone, expected one of linear-probe, lora, p-tuning, prompt-tuning."
-            )
-        return backbone
-    if isinstance(backbone, BiLstmModel):
+    if isinstance(backbone, BiLstmModel) and tuner.learns != "backbone":
         raise RaptError(
             f"tuner: got {tuner.type} for a bilstm, whose weights are fresh, expected full."
         )
-    if isinstance(tuner, LinearProbe | Untuned):
-        return backbone.requires_grad_(False)
-    if isinstance(tuner, OtherTuner):
-        return tuner.adapt(backbone)
-    try:
-        return get_peft_model(backbone, _peft_config(tuner, backbone))
-    except ValueError as error:
-        line = " ".join(str(error).split())
-        raise RaptError(
-            f"tuner: got {tuner.type} for {backbone.config.model_type}, which PEFT does not adapt "
-            f"so ({line}), expected another. Take full or linear-probe."
-        ) from error
-
-
-def _peft_config(tuner: Tuner, backbone: PreTrainedModel) -> PeftConfig:
-    config = backbone.config
-    task = TaskType.CAUSAL_LM if backbones.writes(backbone) else TaskType.FEATURE_EXTRACTION
-    # PEFT reads them from some models' configurations alone.
-    shape = {
-        "token_dim": backbones.embedding_size(backbone),
-        "num_layers": config.num_hidden_layers,
-        # Only a prefix needs them, and Mamba has none.
-        "num_attention_heads": getattr(config, "num_attention_heads", 1),
-    }
-    translates = backbones.translates(backbone)
-    if translates:
-        task = TaskType.SEQ_2_SEQ_LM
-        # Virtual tokens are the encoder's; a prefix is of both attentions of the decoder.
-        shape |= {} if isinstance(tuner, PrefixTuning) else {"num_transformer_submodules": 1}
-    match tuner:
-        case Lora():
-            return LoraConfig(
-                task_type=task,
-                r=tuner.r,
-                lora_alpha=tuner.alpha,
-                lora_dropout=tuner.dropout,
-                target_modules=backbones.lora_modules(backbone),
-            )
-        case PromptTuning():
-            # From the vocabulary (Lester et al., 2021): PEFT's default has a quite different norm.
-            start = PromptTuningInit.SAMPLE_VOCAB
-            return PromptTuningConfig(
-                task_type=task, num_virtual_tokens=tuner.tokens, prompt_tuning_init=start, **shape
-            )
-        case PTuning():
-            return PromptEncoderConfig(
-                task_type=task,
-                num_virtual_tokens=tuner.tokens,
-                encoder_hidden_size=tuner.hidden,
-                **shape,
-            )
-        case PrefixTuning() if translates or backbones.prefix_goes(backbone) != "nowhere":
-            # The heads need not divide the model's width, as PEFT expects: not T5's or Qwen3's.
-            heads = config.num_attention_heads
-            each = getattr(config, "head_dim", None) or getattr(config, "d_kv", None)
-            shape["token_dim"] = heads * (each or config.hidden_size // heads)
-            return PrefixTuningConfig(task_type=task, num_virtual_tokens=tuner.tokens, **shape)
-    raise RaptError(
-        f"tuner: got prefix-tuning for {config.model_type}, whose attention takes no prefix, "
-        "expected one of full, linear-probe, lora, p-tuning, prompt-tuning."
-    )
+    return tuner.adapt(backbone)
 
 
 class Classifier(nn.Module):

@@ -9,7 +9,7 @@ from concurrent.futures.process import BrokenProcessPool
 from itertools import chain
 from multiprocessing import get_context
 
-from rapt.tuning.config import Run, Tfidf, Trained
+from rapt.tuning.config import Run, Trained
 from rapt.utils.device import device_name, has_gpu
 from rapt.utils.errors import RaptError
 from rapt.utils.process import die_with_parent, workers
@@ -24,7 +24,7 @@ def train_cell(runs: Sequence[Run]) -> list[Trained]:
     Raises:
         RaptError: as `train_seed`, or a process was killed.
     """
-    if has_gpu() and not isinstance(runs[0].tuner, Tfidf):
+    if has_gpu() and not runs[0].tuner.reads_words:
         os.environ.setdefault("RAPT_WORKERS", "1")
     count = workers(len(runs))
     shares = [runs[i::count] for i in range(count)]
@@ -56,10 +56,4 @@ def _saved(runs: Sequence[Run]) -> str:
 
 
 def _train_share(runs: Sequence[Run]) -> list[Trained]:
-    if isinstance(runs[0].tuner, Tfidf):
-        from rapt.tuning import train_tfidf
-
-        return [train_tfidf.train_seed(run) for run in runs]
-    from rapt.tuning.train import train_seeds
-
-    return train_seeds(runs)
+    return runs[0].tuner.train(runs)

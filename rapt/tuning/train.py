@@ -16,7 +16,7 @@ from rapt.results.cells import SeedResult
 from rapt.tuning import inference_spec, self_test, writing
 from rapt.tuning.backbones import check_vectors, most_tokens, sharing_weights, translates
 from rapt.tuning.checkpoints import Checkpoint
-from rapt.tuning.config import LinearProbe, Run, Trained, Untuned
+from rapt.tuning.config import Run, Trained
 from rapt.tuning.denoising import reading, save_denoised
 from rapt.tuning.inputs import Split, WordVectors, letter_tokens, read_split, read_targets
 from rapt.tuning.model import Chooser, Classifier, Writer, adapt, load_backbone, save
@@ -89,7 +89,7 @@ def _trained(
     longest = max(run.train.max_tokens, *(max(split.lengths) for split in splits.values()))
     room = most_tokens(adapted) or longest
     self_test.check(trainer.model, tokenizer.pad_token_id, min(longest, room))
-    if run.reconstruction and not isinstance(run.tuner, LinearProbe | Untuned):
+    if run.reconstruction and run.tuner.learns in ("backbone", "adapter"):
         if run.denoising and run.denoising.type == "posterior-target":
             trainer.reconstruct(run.denoising.posterior, len(run.denoising.words))
         else:
@@ -119,7 +119,7 @@ def _trained(
     metrics |= trainer.reconstructs(splits["test"], tuned=set(tuned.sequences))
     result = SeedResult(seed=run.k, metrics=metrics, curves=curves)
     logits = {name: of[:, : len(statement["labels"])].numpy() for name, of in scores.items()}
-    untuned = isinstance(run.tuner, Untuned)
+    untuned = run.tuner.learns == "nothing"
     return Trained(result, logits, where, None if untuned else checkpoint.path, written)
 
 

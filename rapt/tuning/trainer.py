@@ -14,10 +14,8 @@ from torch.nn.functional import cross_entropy
 from transformers import get_scheduler
 
 from rapt.tuning import probe
-from rapt.tuning.batches import shuffled
-from rapt.tuning.capped import Capped
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
-from rapt.tuning.config import LinearProbe, Run, Untuned
+from rapt.tuning.config import Run
 from rapt.tuning.denoising import Sampler
 from rapt.tuning.inputs import Batch, Split, collate, pooled_plain
 from rapt.tuning.model import Classifier, ReconstructionHead, placed
@@ -61,16 +59,15 @@ class Trainer:
         self.targets = targets.to(self.device) if isinstance(targets, Tensor) else targets
 
     def fit(self, split: Split, checkpoint: Checkpoint) -> dict[str, list[float]]:
-        """Train, from the checkpoint on if there is one.
+        """Train as the tuner does; see `Tuner.fit`."""
+        return self.run.tuner.fit(self, split, checkpoint)
+
+    def take_steps(self, split: Split, checkpoint: Checkpoint) -> dict[str, list[float]]:
+        """Train by AdamW, from the checkpoint on if there is one.
 
         Returns:
-            each curve's mean over the texts, for every epoch; a linear probe has no epochs.
+            each curve's mean over the texts, for every epoch.
         """
-        if isinstance(self.run.tuner, Untuned):
-            return {}
-        if isinstance(self.run.tuner, LinearProbe):
-            self._probe(split, self.run.tuner.strength, checkpoint)
-            return {}
         loop = self.run.train
         self.steps = loop.epochs * -(-len(split) // loop.batch_size)
         self.optimizer = torch.optim.AdamW(
@@ -91,7 +88,8 @@ class Trainer:
             progress.update(at.step)
             while at.epoch < loop.epochs:
                 epoch_begins = order.get_state()
-                for rows in islice(shuffled(split.lengths, loop.batch_size, order), at.batch, None):
+                batches = self.run.gradient.batches(split.lengths, loop.batch_size, order)
+                for rows in islice(batches, at.batch, None):
                     drawn = self.sampler(split, rows) if self.sampler else split
                     at.add(self._step(drawn, rows, at.step), len(rows))
                     progress.update()
@@ -101,8 +99,14 @@ class Trainer:
                 self._save(checkpoint, at, order.get_state())
         return at.curves
 
-    def _probe(self, split: Split, strength: float, checkpoint: Checkpoint) -> None:
-        """Fit the head to the frozen backbone's activations."""
+    def fit_head(self, split: Split, strength: float, checkpoint: Checkpoint) -> None:
+        """Fit the task's head to the frozen backbone's activations, by logistic regression.
+
+        Args:
+            split: texts to fit it to.
+            strength: 1 / the penalty on squared weights.
+            checkpoint: of a head that was fitted before.
+        """
         head, self.steps = self.model.head, 1
         if saved := checkpoint.load():
             head.load_state_dict(saved[0])
@@ -211,30 +215,23 @@ class Trainer:
         """Compute the gradient of a batch's mean loss in parts, whose size does not change it."""
         self.optimizer.zero_grad()
         sums: dict[str, float] = {}
-        how = self.run.reconstruction
-        capped = Capped(self._learning().values(), how.cap) if how and how.cap else None
+        how, gradient = self.run.reconstruction, self.run.gradient.step(self._learning().values())
         size = self._at_a_time(split, rows)
         for start in range(0, len(rows), size):
             part = rows[start : start + size]
             losses = self._losses(collate(split, part, self.pad).to(self.device))
-            loss, share = losses["task_loss"], len(part) / len(rows)
-            if how:
-                other = how.weight * losses["reconstruction_loss"]
-                if capped:
-                    capped.add(share * other)
-                else:
-                    loss = loss + other
-            if not torch.isfinite(loss):
+            task, share = losses["task_loss"], len(part) / len(rows)
+            other = how.weight * losses["reconstruction_loss"] if how else None
+            if not all(torch.isfinite(loss) for loss in (task, other) if loss is not None):
                 raise self.failed(
                     step + 1,
                     "got a loss that is not a number, expected a finite one. Lower learning_rate "
                     f"({self.run.learning_rate}).",
                 )
-            (share * loss).backward()
+            gradient.add(task, other, share)
             for name, value in losses.items():
                 sums[name] = sums.get(name, 0.0) + share * value.item()
-        if capped:
-            capped.join()
+        gradient.end()
         return sums
 
     def reconstructs(self, split: Split, tuned: Collection[int]) -> dict[str, float]:

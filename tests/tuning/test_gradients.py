@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rapt.tuning.capped import Capped
 from rapt.tuning.config import Run
+from rapt.tuning.gradients import CappedStep
 from tests.tuning.test_trainer import gradients
 
 
@@ -16,11 +16,11 @@ from tests.tuning.test_trainer import gradients
 def test_on_shared_weights_it_is_as_long_as_the_cap_says(cap: float, factor: float) -> None:
     """The task's gradient is (3, 4), the other's (6, 8) there and 7 on a weight of its own."""
     shared, own = (torch.nn.Parameter(torch.zeros(size)) for size in (2, 1))
-    capped = Capped([shared, own], cap)
-    for part in (0.25, 0.75):  # of a batch
-        capped.add(part * (shared @ torch.tensor([6.0, 8.0]) + 7 * own.sum()))
-    (shared @ torch.tensor([3.0, 4.0])).backward()
-    capped.join()
+    capped = CappedStep([shared, own], cap)
+    for share in (0.25, 0.75):  # of a batch
+        task, other = shared @ torch.tensor([3.0, 4.0]), shared @ torch.tensor([6.0, 8.0])
+        capped.add(task, other + 7 * own.sum(), share)
+    capped.end()
     assert shared.grad is not None and own.grad is not None
     expected = torch.tensor([3.0, 4.0]) + factor * torch.tensor([6.0, 8.0])
     torch.testing.assert_close(shared.grad, expected)

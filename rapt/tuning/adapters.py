@@ -1,0 +1,132 @@
+"""Adapters on a backbone, by PEFT: a function for each tuner of rapt.tuning.config with one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from peft import (
+    LoraConfig,
+    PeftConfig,
+    PeftModel,
+    PrefixTuningConfig,
+    PromptEncoderConfig,
+    PromptTuningConfig,
+    PromptTuningInit,
+    TaskType,
+    get_peft_model,
+)
+from transformers import PreTrainedModel
+
+from rapt.tuning import backbones
+from rapt.utils.errors import RaptError
+
+if TYPE_CHECKING:
+    from rapt.tuning.config import Lora, PrefixTuning, PromptTuning, PTuning
+
+
+def full(backbone: PreTrainedModel) -> PreTrainedModel:
+    """Return the backbone as it is, to be tuned whole.
+
+    Raises:
+        RaptError: it is an encoder that is not saved alone.
+    """
+    if backbone.config.is_encoder_decoder and not backbones.writes(backbone):
+        raise RaptError(
+            f"tuner: got full for the encoder of {backbone.config.model_type}, which is not "
+            "saved alone, expected one of linear-probe, lora, p-tuning, prompt-tuning."
+        )
+    return backbone
+
+
+def lora(backbone: PreTrainedModel, tuner: Lora) -> PeftModel:
+    """Add LoRA to the modules that PEFT chooses for the backbone."""
+    return _adapted(
+        backbone,
+        tuner.type,
+        LoraConfig(
+            task_type=_task(backbone),
+            r=tuner.r,
+            lora_alpha=tuner.alpha,
+            lora_dropout=tuner.dropout,
+            target_modules=backbones.lora_modules(backbone),
+        ),
+    )
+
+
+def prompt_tuning(backbone: PreTrainedModel, tuner: PromptTuning) -> PeftModel:
+    """Add virtual tokens that begin as words.
+
+    They are from the vocabulary (Lester et al., 2021): PEFT's default has a quite different norm.
+    """
+    config = PromptTuningConfig(
+        task_type=_task(backbone),
+        num_virtual_tokens=tuner.tokens,
+        prompt_tuning_init=PromptTuningInit.SAMPLE_VOCAB,
+        **_of_encoder(backbone),
+    )
+    return _adapted(backbone, tuner.type, config)
+
+
+def p_tuning(backbone: PreTrainedModel, tuner: PTuning) -> PeftModel:
+    """Add virtual tokens that a small network generates."""
+    config = PromptEncoderConfig(
+        task_type=_task(backbone),
+        num_virtual_tokens=tuner.tokens,
+        encoder_hidden_size=tuner.hidden,
+        **_of_encoder(backbone),
+    )
+    return _adapted(backbone, tuner.type, config)
+
+
+def prefix_tuning(backbone: PreTrainedModel, tuner: PrefixTuning) -> PeftModel:
+    """Add keys and values in every layer: of one that translates in the decoder's attentions.
+
+    Raises:
+        RaptError: the backbone's attention takes no prefix.
+    """
+    config = backbone.config
+    if not (backbones.translates(backbone) or backbones.prefix_goes(backbone) != "nowhere"):
+        raise RaptError(
+            f"tuner: got prefix-tuning for {config.model_type}, whose attention takes no prefix, "
+            "expected one of full, linear-probe, lora, p-tuning, prompt-tuning."
+        )
+    # The heads need not divide the model's width, as PEFT expects: not T5's or Qwen3's.
+    heads = config.num_attention_heads
+    each = getattr(config, "head_dim", None) or getattr(config, "d_kv", None)
+    shape = _shape(backbone) | {"token_dim": heads * (each or config.hidden_size // heads)}
+    prefix = PrefixTuningConfig(task_type=_task(backbone), num_virtual_tokens=tuner.tokens, **shape)
+    return _adapted(backbone, tuner.type, prefix)
+
+
+def _adapted(backbone: PreTrainedModel, name: str, config: PeftConfig) -> PeftModel:
+    try:
+        model: PeftModel = get_peft_model(backbone, config)
+    except ValueError as error:
+        line = " ".join(str(error).split())
+        raise RaptError(
+            f"tuner: got {name} for {backbone.config.model_type}, which PEFT does not adapt "
+            f"so ({line}), expected another. Take full or linear-probe."
+        ) from error
+    return model
+
+
+def _task(backbone: PreTrainedModel) -> TaskType:
+    if backbones.translates(backbone):
+        return TaskType.SEQ_2_SEQ_LM
+    return TaskType.CAUSAL_LM if backbones.writes(backbone) else TaskType.FEATURE_EXTRACTION
+
+
+def _shape(backbone: PreTrainedModel) -> dict[str, Any]:
+    """The backbone's shape, which PEFT reads from some models' configurations alone."""
+    return {
+        "token_dim": backbones.embedding_size(backbone),
+        "num_layers": backbone.config.num_hidden_layers,
+        # Only a prefix needs them, and Mamba has none.
+        "num_attention_heads": getattr(backbone.config, "num_attention_heads", 1),
+    }
+
+
+def _of_encoder(backbone: PreTrainedModel) -> dict[str, Any]:
+    """The shape for virtual tokens, which of a model that translates are the encoder's."""
+    translates = backbones.translates(backbone)
+    return _shape(backbone) | ({"num_transformer_submodules": 1} if translates else {})

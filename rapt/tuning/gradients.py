@@ -1,0 +1,82 @@
+"""The gradient of a training step: how the losses of a batch's parts become what weights hold."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+from torch.nn.utils import get_total_norm
+
+
+class GradientStep(ABC):
+    """The gradient of one step, gathered over the parts of its batch that memory has room for.
+
+    Args:
+        weights: all that learn; their gradients are None at first.
+    """
+
+    def __init__(self, weights: Iterable[torch.nn.Parameter]) -> None:
+        """Begin at zero."""
+        self.weights = list(weights)
+
+    @abstractmethod
+    def add(self, task: Tensor, other: Tensor | None, share: float) -> None:
+        """Add the gradient of a part.
+
+        Args:
+            task: mean loss of the task over the part's texts.
+            other: the auxiliary task's, times its weight; None: there is none.
+            share: the part's share of the batch's texts.
+        """
+
+    def end(self) -> None:  # noqa: B027, most have nothing to do
+        """Finish the gradient, of which all parts were added: the optimizer's step follows."""
+
+
+class PlainStep(GradientStep):
+    """The gradient of the losses' sum."""
+
+    def add(self, task: Tensor, other: Tensor | None, share: float) -> None:
+        """Let the weights' gradients add up."""
+        (share * (task if other is None else task + other)).backward()
+
+
+class CappedStep(GradientStep):
+    """The gradient of a second loss, whose norm on weights shared with the first is limited.
+
+    Args:
+        weights: all that learn.
+        cap: the limit, as a multiple of the first loss's norm on the shared weights.
+    """
+
+    def __init__(self, weights: Iterable[torch.nn.Parameter], cap: float) -> None:
+        """Begin at zero."""
+        super().__init__(weights)
+        self._cap = cap
+        self._sums: list[Tensor | None] = [None] * len(self.weights)
+
+    def add(self, task: Tensor, other: Tensor | None, share: float) -> None:
+        """Keep the second loss's gradient apart."""
+        if other is not None:
+            found = torch.autograd.grad(
+                share * other, self.weights, retain_graph=True, allow_unused=True
+            )
+            self._sums = [
+                old if new is None else new if old is None else old + new
+                for old, new in zip(self._sums, found, strict=True)
+            ]
+        (share * task).backward()
+
+    def end(self) -> None:
+        """Add the second loss's gradient to the first's, which the weights hold."""
+        pairs = [(w, g) for w, g in zip(self.weights, self._sums, strict=True) if g is not None]
+        shared = [(w.grad, g) for w, g in pairs if w.grad is not None]
+        own, other = (float(get_total_norm(side)) for side in zip(*shared, strict=True))
+        factor = min(1.0, self._cap * own / other) if other else 1.0
+        for weight, gradient in pairs:
+            if weight.grad is None:
+                weight.grad = gradient
+            else:
+                weight.grad += factor * gradient
