@@ -43,10 +43,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     victims = tagged_texts.victims(privatizer, attacked)
 
     def copy(k: int, split: str) -> Release:
-        return Release.read(
-            paths.seed(folder, k) / f"{split}.parquet",
-            lambda released: seeded.noise(privatizer, released, k, task, seed=p.seed),
-        )
+        return Release.read(paths.seed(folder, k) / f"{split}.parquet")
 
     scores, seeds, baselines = [], [], {"majority": victims.majority()}
     inverter = None

@@ -21,7 +21,6 @@ from rapt.attacks.membership import MembershipLoss
 from rapt.attacks.mlp_inversion import MlpInversion
 from rapt.attacks.nearest import NearestNeighbour
 from rapt.attacks.ner import Ner
-from rapt.attacks.replay import SeedReplay
 from rapt.attacks.trained_reconstruction import TrainedReconstruction
 from rapt.param_types import or_of, type_of
 from rapt.utils.registry import Registry
@@ -35,7 +34,6 @@ _Own = Annotated[
     | ContextualBayesian
     | TrainedReconstruction
     | MaskedToken
-    | SeedReplay
     | AttributeMlp
     | AttributeHidden
     | AttributeEncoder

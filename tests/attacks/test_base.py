@@ -17,14 +17,16 @@ from rapt.utils import files
 TEXTS = [["nouna", "the"], ["nouna"]]
 
 
-def test_a_split_is_read_with_the_noise_of_its_rows(tmp_path: Path) -> None:
+def test_a_split_is_read_with_its_vectors_if_it_has_any(tmp_path: Path) -> None:
     path = tmp_path / "test.parquet"
-    files.write_parquet(path, pa.table({"words": TEXTS}))
-    release = Release.read(path, lambda table: iter([np.zeros((table.num_rows, 3))]))
-    assert release.words == TEXTS
-    assert release.vectors is None
-    assert release.noise
-    assert next(release.noise()).shape == (2, 3)
+    vectors = np.arange(6, dtype=np.float32).reshape(3, 2)
+    column = files.column_of_vectors(vectors, np.array([2, 1]))
+    for columns in ({"words": TEXTS}, {"words": TEXTS, "vectors": column}):
+        files.write_parquet(path, pa.table(columns))
+        release = Release.read(path)
+        assert release.words == TEXTS
+        assert (release.vectors is None) == ("vectors" not in columns)
+    np.testing.assert_array_equal(release.vectors, vectors)
 
 
 def test_equal_words_share_a_vector_and_released_vectors_are_taken(table: EmbeddingTable) -> None:

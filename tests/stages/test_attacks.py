@@ -13,7 +13,7 @@ from tests.stages.test_denoise import small as small
 from tests.tuning.conftest import backbone as backbone
 
 ATTACKS = (
-    *(("nearest", 0), ("autoencoder", 0), ("replay", 0), ("bayes", 1)),
+    *(("nearest", 0), ("autoencoder", 0), ("bayes", 1)),
     *(("bayes-twice", 0), ("bayes-context", 0)),
 )
 
