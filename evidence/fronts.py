@@ -26,8 +26,8 @@ from rapt import models, params, paths
 from rapt.analysis.intervals import difference, of_accuracy
 from rapt.attacks.base import Public, Release
 from rapt.attacks.bayesian import likeliest, posterior
-from rapt.attacks.inversion_scores import Victims
 from rapt.attacks.scores import intervals
+from rapt.attacks.victims import Victims
 from rapt.baselines import local
 from rapt.baselines.combined import combined, weights
 from rapt.privacy import seeded

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from benchmarks.run import machine
 from rapt import params
-from rapt.attacks.predictor import WordPredictor
+from rapt.attacks.language_model import WordPredictor
 from rapt.privacy import seeded
 from rapt.privacy.channel import Channel
 from rapt.privacy.posterior import Posterior

@@ -22,7 +22,7 @@ from ruamel.yaml import YAML, YAMLError
 from rapt import param_errors, paths
 from rapt.attacks import AnyAttack
 from rapt.attacks.base import Inference, Inversion, Membership
-from rapt.attacks.ner import Ner
+from rapt.attacks.entities import Ner
 from rapt.data.config import Gate, Task
 from rapt.grid import CLEAN, LOCAL, TUNED, plan
 from rapt.param_types import Eta, Etas, Model, Name, Names, Section, Sha256, Typed, problem, unique

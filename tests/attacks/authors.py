@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from rapt.attacks.attribute_hidden import AttributeHidden
+from rapt.attacks.attributes import AttributeHidden
 from rapt.attacks.base import Inference, Release
 from rapt.text.table import EmbeddingTable
 from tests.tuning.conftest import backbone as backbone

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from rapt.attacks.attribute_encoder import AttributeEncoder
-from rapt.attacks.authorship import Authorship
+from rapt.attacks.attributes import AttributeEncoder, Authorship
 from rapt.attacks.base import Release
 from rapt.text.table import EmbeddingTable
 from tests.attacks.authors import Known, accuracy

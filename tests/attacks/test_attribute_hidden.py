@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rapt.attacks.attribute_hidden import AttributeHidden
+from rapt.attacks.attributes import AttributeHidden
 from rapt.attacks.base import Release
 from rapt.text.table import EmbeddingTable
 from tests.attacks.authors import Known, accuracy

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from rapt.attacks.attribute_hidden import AttributeHidden
-from rapt.attacks.attribute_mlp import AttributeMlp, mean_vectors
+from rapt.attacks.attributes import AttributeHidden, AttributeMlp, mean_vectors
 from rapt.attacks.base import Release
 from rapt.text.table import EmbeddingTable
 from tests.attacks.authors import Known, accuracy

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from rapt.attacks.attribute_hidden import AttributeHidden
-from rapt.attacks.authorship import Authorship
+from rapt.attacks.attributes import AttributeHidden, Authorship
 from rapt.attacks.base import Inference, Release
 from rapt.text.table import EmbeddingTable
 from tests.attacks.authors import Known, accuracy

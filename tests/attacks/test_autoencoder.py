@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rapt.attacks.base import Pairs, Public, Release
-from rapt.attacks.inversion_scores import Victims
+from rapt.attacks.victims import Victims
 from tests.attacks.two_words import AUTOENCODER, texts
 from tests.attacks.two_words import public as public
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest, norm
 
-from rapt.attacks.averaging import Averaging
 from rapt.attacks.base import Public, Release
+from rapt.attacks.inversion import Averaging
 from rapt.audit.cases import small_table
 from rapt.text.table import EmbeddingTable
 from tests.attacks.test_bayesian import CHANNELS, FALSE_ALARM, NONE, Shares, draw

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from rapt.attacks.base import Public, Release
-from rapt.attacks.nearest import NearestNeighbour
+from rapt.attacks.inversion import NearestNeighbour
 from rapt.privacy.mechanisms import T2T
 from rapt.privacy.privatizer import Privatizer
 from rapt.text.table import EmbeddingTable

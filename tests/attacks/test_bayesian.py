@@ -16,9 +16,9 @@ from scipy.stats import binomtest
 
 from rapt.attacks.base import Pairs, Public, Release
 from rapt.attacks.bayesian import Bayesian
-from rapt.attacks.inversion_scores import Victims
-from rapt.attacks.nearest import NearestNeighbour
+from rapt.attacks.inversion import NearestNeighbour
 from rapt.attacks.upper_bound import by_channel, upper_bound
+from rapt.attacks.victims import Victims
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.channel import Channel, estimate
 from rapt.privacy.mechanisms import PCT2T, T2T

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from rapt.attacks.base import Public, Release
-from rapt.attacks.bayesian import Bayesian
-from rapt.attacks.bayesian_in_context import ContextualBayesian
+from rapt.attacks.bayesian import Bayesian, ContextualBayesian
 from rapt.privacy.privatizer import Words
 from tests.attacks.test_bayesian import CHANNELS, FALSE_ALARM, NONE, Shares
 from tests.attacks.test_bayesian import public as public

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rapt.attacks.beam import Beam
-from rapt.attacks.bigrams import Bigrams, Rows
+from rapt.attacks.bigrams import Beam, Bigrams, Rows
 
 V = 5
 TEXTS = [np.array(text) for text in ([0, 1, 2], [0, 1, -1], [3, 1, 2, 0], [4])]

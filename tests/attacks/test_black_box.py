@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rapt.attacks.base import Public
-from rapt.attacks.black_box import BlackBox
+from rapt.attacks.trained_inversion import BlackBox
 from rapt.audit.cases import small_table
 from rapt.privacy.categories import VERBATIM
 from tests.attacks.two_words import ATTACKER, AUTOENCODER, texts

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from seqeval.metrics import f1_score, precision_score, recall_score
 
-from rapt.attacks.entities import blind, entities_named, entity_scores
-from rapt.attacks.scores import Scores, intervals
+from rapt.attacks.scores import Scores, blind, entities_named, entity_scores, intervals
 
 TRUTH = [
     ["B-PER", "I-PER", "O", "B-LOC"],  # all found

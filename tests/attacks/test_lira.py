@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 from scipy.stats import norm
 
-from rapt.attacks.lira import FEW, Lira, confidences, scores
+from rapt.attacks.membership import FEW, Lira, confidences, scores
 from rapt.attacks.membership_scores import Ranking
 
 N = 3000  # members, and as many others

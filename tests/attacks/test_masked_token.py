@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import binomtest
 
 from rapt.attacks.base import Public, Release
-from rapt.attacks.masked_token import MaskedToken
-from rapt.attacks.predictor import WordPredictor
+from rapt.attacks.inversion import MaskedToken
+from rapt.attacks.language_model import WordPredictor
 from rapt.audit.cases import small_table
 from tests.attacks.test_bayesian import FALSE_ALARM, NONE, Shares
 from tests.attacks.test_bayesian import public as public

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import binomtest
 
 from rapt.attacks.base import Public, Release
-from rapt.attacks.inversion_scores import Victims
-from rapt.attacks.nearest import NearestNeighbour
+from rapt.attacks.inversion import NearestNeighbour
+from rapt.attacks.victims import Victims
 from tests.attacks.test_bayesian import CHANNELS, FALSE_ALARM, NONE, Shares, draw
 from tests.attacks.test_bayesian import public as public
 

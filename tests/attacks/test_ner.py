@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import binomtest
 from transformers import GPT2Config, GPT2Model
 
-from rapt.attacks.entities import blind, entity_scores
-from rapt.attacks.ner import Ner
+from rapt.attacks.entities import Ner
 from rapt.attacks.recognizer import Recognizer
+from rapt.attacks.scores import blind, entity_scores
 from rapt.utils.errors import RaptError
 from tests.attacks.test_bayesian import FALSE_ALARM
 from tests.tuning.conftest import backbone as backbone

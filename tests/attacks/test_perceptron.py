@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rapt.attacks.attribute_mlp import AttributeMlp
+from rapt.attacks.attributes import AttributeMlp
 
 MLP = AttributeMlp(type="attribute-mlp", hidden=16, epochs=60, learning_rate=0.01)
 

@@ -22,8 +22,8 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from rapt.attacks import predictor
-from rapt.attacks.predictor import AROUND, WordPredictor
+from rapt.attacks import language_model
+from rapt.attacks.language_model import AROUND, WordPredictor
 from rapt.tuning.backbones import load_tokenizer
 from rapt.utils.errors import RaptError
 from tests.attacks.test_bayesian import public as public
@@ -147,7 +147,7 @@ def test_few_answers_at_once_are_the_same(
         return forward(**inputs)
 
     monkeypatch.setattr(predict._model, "forward", counted)
-    monkeypatch.setattr(predictor, "ANSWER", 1)
+    monkeypatch.setattr(language_model, "ANSWER", 1)
     np.testing.assert_allclose(read(predict, text), together, rtol=1e-4)
     assert set(batches) == {1}
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rapt.attacks.base import Release
-from rapt.attacks.text_features import hidden_states
+from rapt.attacks.encoders import hidden_states
 from rapt.utils.errors import RaptError
 from tests.tuning.conftest import backbone as backbone
 

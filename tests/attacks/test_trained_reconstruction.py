@@ -17,7 +17,7 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from rapt.attacks.base import Pairs, Public, Release
 from rapt.attacks.bayesian import Bayesian
-from rapt.attacks.trained_reconstruction import TrainedReconstruction
+from rapt.attacks.trained_inversion import TrainedReconstruction
 from rapt.privacy.channel import Channel
 from rapt.privacy.privatizer import Words
 from rapt.privacy.streams import stream

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rapt.attacks.autoencoder import Autoencoder
 from rapt.attacks.base import Pairs, Public, Release
-from rapt.attacks.mlp_inversion import MlpInversion
+from rapt.attacks.trained_inversion import Autoencoder, MlpInversion
 from rapt.privacy.categories import VERBATIM
 from rapt.text.table import EmbeddingTable
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rapt.attacks.authorship import Authorship
+from rapt.attacks.attributes import Authorship
 from rapt.attacks.base import Release
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rapt.attacks.ner import Ner
+from rapt.attacks.entities import Ner
 from rapt.attacks.recognizer import Recognizer
 from rapt.utils import files
 from rapt.utils.errors import RaptError

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rapt.attacks.attribute_mlp import AttributeMlp
+from rapt.attacks.attributes import AttributeMlp
 from rapt.attacks.base import Inverter, Pairs, Public, Release, Values
-from rapt.attacks.mlp_inversion import MlpInversion
+from rapt.attacks.trained_inversion import MlpInversion
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from stages import infer, invert, privatize
