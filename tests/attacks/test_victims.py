@@ -1,3 +1,5 @@
+"""The texts under attack, and what of them a guess recovers."""
+
 import numpy as np
 import pytest
 
