@@ -19,21 +19,18 @@ from rapt.tuning.bilstm import BiLstmModel
 from rapt.tuning.config import (
     BiLstm,
     Full,
-    Lora,
-    PrefixTuning,
-    PromptTuning,
-    PTuning,
     Run,
     Tuner,
 )
-from rapt.tuning.inputs import NO_ROW, collate, pooled, pooled_plain, read_split, tokenized
+from rapt.tuning.inputs import NO_ROW, collate, pooled, pooled_plain, tokenized
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
 from rapt.tuning.scoring import logits
 from rapt.tuning.train import train_seed
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256
-from tests.tuning.families import FAMILIES, ORDER, SPANS, START, make, on_the_left, split_of
+from tests.tuning.conftest import reread, texts
+from tests.tuning.families import FAMILIES, ORDER, SPANS, START, TUNERS, make, on_the_left, split_of
 
 SHAPE = BiLstm(hidden=6, layers=2, dropout=0.0)
 Tiny = Callable[[str], Path]
@@ -159,13 +156,9 @@ def test_it_is_served_from_its_own_folder(run: Run, tmp_path: Path) -> None:
     }
     for path in run.adapter.glob("*.json"):
         assert str(run.backbone.parent) not in path.read_text()
-    tokenizer = backbones.load_tokenizer(run.backbone)
-    split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
-    served = load(run.adapter, run.backbone)
-    scores = logits(served, split, 0, 7)
-    right = (scores.argmax(1) == torch.tensor(split.labels)).double().mean().item()
-    assert right == result.metrics["accuracy"]
-
+    assert reread(run) == result.metrics["accuracy"]
+    split = texts(run, "test")
+    scores = logits(load(run.adapter, run.backbone), split, 0, 7)
     bare = BiLstmModel.from_pretrained(run.adapter)
     again = Classifier(bare, 2)
     again.head.load_state_dict(load_file(run.adapter / "head.safetensors"))
@@ -195,15 +188,10 @@ def test_texts_may_have_any_length(backbone: Path) -> None:
     assert torch.isfinite(model(torch.full((1, 1000), 5)).last_hidden_state).all()
 
 
-@pytest.mark.parametrize(
-    ("name", "tuner"),
-    {
-        "lora": Lora(),
-        "prompt-tuning": PromptTuning(),
-        "prefix-tuning": PrefixTuning(),
-        "p-tuning": PTuning(),
-    }.items(),
-)
+OTHERS = {name: how for name, how in TUNERS.items() if name not in ("full", "linear-probe")}
+
+
+@pytest.mark.parametrize(("name", "tuner"), OTHERS.items())
 def test_no_other_tuner_fits(run: Run, backbone: Path, name: str, tuner: Tuner) -> None:
     with pytest.raises(RaptError, match=rf"^tuner: got {name} for a bilstm, .*, expected full\.$"):
         train_seed(replace(run, tuner=tuner))
