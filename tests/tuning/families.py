@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from tokenizers import (
 from torch import Tensor
 
 from rapt.tuning.config import TUNERS as REGISTERED
-from rapt.tuning.config import Full, Reconstruction, Run, TrainConfig
+from rapt.tuning.config import BiLstm, Full, Reconstruction, Run, TrainConfig
 from rapt.tuning.inputs import (
     Batch,
     Split,
@@ -352,6 +353,9 @@ PAIRS = [
     for tuner in TUNERS
     if fits(family, tuner)
 ]
+# An encoder that is trained anew on a family's embeddings, in the place of a tuner.
+BILSTM = BiLstm(hidden=6, layers=2, dropout=0.0)
+PAIRS.append(pytest.param("bert", "bilstm", id="bert-bilstm"))
 START = {"gpt2": 0, "qwen2": 0, "t5": 0}  # special tokens before the text; elsewhere one
 ORDER = ["film", "unlikely", "likely"]
 SPANS = [(0, 1), (1, 4), (4, 5)]  # of their tokens
@@ -440,8 +444,17 @@ def on_the_left(batch: Batch) -> Batch:
     return Batch(**moved, **kept)
 
 
+def cell(run: Run, folder: Path, tuner: str) -> Run:
+    """The run of a family's model by a tuner."""
+    if tuner == "bilstm":
+        return replace(run, backbone=folder, encoder=BILSTM, tuner=Full(learning_rate=0.02))
+    return replace(run, backbone=folder, tuner=TUNERS[tuner])
+
+
 def adapted(folder: Path, tuner: str, writes: bool = False) -> Any:
     torch.manual_seed(1)
+    if tuner == "bilstm":
+        return load_backbone(folder, encoder=BILSTM)[0].eval()
     model = adapt(load_backbone(folder, writes=writes)[0], TUNERS[tuner]).eval()
     for name, weights in model.named_parameters():
         if "lora_B" in name:  # zero at first

@@ -10,6 +10,7 @@ import torch
 from peft import PeftModel
 from transformers import AutoModel, AutoModelForTextEncoding
 
+from rapt.tuning.bilstm import BiLstmModel
 from rapt.tuning.config import Full, LinearProbe, Run
 from rapt.tuning.inputs import collate
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
@@ -18,7 +19,7 @@ from rapt.tuning.trainer import Trainer
 from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256
 from tests.tuning.conftest import reread, texts
-from tests.tuning.families import PAIRS, TUNERS, served_alone
+from tests.tuning.families import PAIRS, TUNERS, cell, served_alone
 from tests.tuning.families import folders as folders
 from tests.tuning.families import release as release
 from tests.tuning.families import run as run
@@ -28,7 +29,7 @@ from tests.tuning.families import run as run
 def test_tunes_saves_and_serves(
     folders: dict[str, Path], run: Run, tmp_path: Path, family: str, tuner: str
 ) -> None:
-    run = replace(run, backbone=folders[family], tuner=TUNERS[tuner])
+    run = cell(run, folders[family], tuner)
     result = train_seed(run)
     for loss in ("task_loss", "reconstruction_loss") if tuner != "linear-probe" else ():
         curve = result.curves[loss]
@@ -43,8 +44,7 @@ def test_tunes_saves_and_serves(
     assert sha256(again.adapter) == sha256(run.adapter)
     for path in run.adapter.glob("*.json"):
         assert str(folders[family].parent) not in path.read_text()
-    own = {"full": {"config.json", "model.safetensors"}, "linear-probe": set()}
-    kind = own.get(tuner, ADAPTER_FILES)
+    kind: set[str] = FILES.get(tuner, ADAPTER_FILES)
     assert {p.name for p in run.adapter.iterdir()} == kind | {"head.safetensors", "rapt.json"}
 
     if (family, tuner) != ("t5", "prefix-tuning"):
@@ -52,12 +52,16 @@ def test_tunes_saves_and_serves(
 
 
 ADAPTER_FILES = {"adapter_config.json", "adapter_model.safetensors"}
+MODEL_FILES = {"config.json", "model.safetensors"}
+FILES = {"full": MODEL_FILES, "bilstm": MODEL_FILES, "linear-probe": set()}
 
 
 def assert_serves_without_this_project(run: Run, served: Classifier) -> None:
     split = texts(run, "test")
     auto = AutoModelForTextEncoding if run.backbone.name == "t5" else AutoModel
-    if isinstance(run.tuner, Full):
+    if run.encoder:
+        model = BiLstmModel.from_pretrained(run.adapter).eval()
+    elif isinstance(run.tuner, Full):
         model = auto.from_pretrained(run.adapter).eval()
     else:
         model = auto.from_pretrained(run.backbone).eval()

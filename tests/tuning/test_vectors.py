@@ -21,7 +21,7 @@ from rapt.tuning.train import train_seed
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.conftest import reread
-from tests.tuning.families import FAMILIES, PAIRS, TUNERS, WORDS, adapted
+from tests.tuning.families import FAMILIES, PAIRS, WORDS, adapted, cell
 from tests.tuning.families import folders as folders
 from tests.tuning.families import release as release
 from tests.tuning.families import run as run
@@ -106,9 +106,7 @@ def test_tunes_on_vectors(
     folders: dict[str, Path], release: Path, run: Run, tmp_path: Path, family: str, tuner: str
 ) -> None:
     noisy = with_vectors(release, folders[family], tmp_path / "release", noise=0.005)
-    run = replace(
-        run, release=noisy, backbone=folders[family], tuner=TUNERS[tuner], reconstruction=None
-    )
+    run = replace(cell(run, folders[family], tuner), release=noisy, reconstruction=None)
     result = train_seed(run)
     if tuner != "linear-probe":
         curve = result.curves["task_loss"]
