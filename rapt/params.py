@@ -22,7 +22,7 @@ from ruamel.yaml import YAML, YAMLError
 from rapt import param_errors, paths
 from rapt.attacks import AnyAttack
 from rapt.attacks.base import Inference, Inversion, Membership
-from rapt.attacks.ner import Ner
+from rapt.attacks.entities import Ner
 from rapt.data.config import Gate, Task
 from rapt.grid import CLEAN, LOCAL, TUNED, plan
 from rapt.param_types import Eta, Etas, Model, Name, Names, Section, Sha256, Typed, problem, unique
@@ -278,7 +278,6 @@ class Params(Section):
             for task in how.reads:
                 if task not in swept:
                     yield not_allowed(f"attacks.{name}.public_text", task, swept)
-        yield from self._unfit_inversions()
         yield from self._untunable()
         yield from self._words_alone()
         yield from self._gradients()
@@ -316,16 +315,6 @@ class Params(Section):
             "recognitions": [n for n, how in self.attacks.items() if isinstance(how, Ner)],
             "layers": [f"{method}-{eta}" for method, eta in product(sweep.methods, sweep.tune_at)],
         }
-
-    def _unfit_inversions(self) -> Iterable[str]:
-        """An attack that undoes some mechanisms has nothing to say of others."""
-        for name, method in product(self.sweep.inversions, self.sweep.attacked):
-            how, of = self.attacks.get(name), self.methods.get(method)
-            if isinstance(how, Inversion) and how.mechanisms and of:
-                given = str(of.mechanism["type"])
-                if given not in how.mechanisms:
-                    where = f"methods.{method}.mechanism.type (with attack {name})"
-                    yield not_allowed(where, given, sorted(how.mechanisms))
 
     def _untunable(self) -> Iterable[str]:
         """Every tuner fits its tasks, and its backbones: of a fresh encoder all weights learn."""

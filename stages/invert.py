@@ -1,76 +1,50 @@
 """Invert a release: `python -m stages.invert nearest movies t2t 75`."""
 
-from rapt import grid, params, paths
-from rapt.attacks import tagged_texts
-from rapt.attacks.base import Inversion, Pairs, Public, Release
-from rapt.attacks.scores import intervals, successes
+from rapt import grid, paths
+from rapt.attacks import victims as attacked_texts
+from rapt.attacks.base import Inversion, Pairs, Public
 from rapt.privacy import seeded
 from rapt.privacy.channel import Channel
-from rapt.results import cells, predictions
-from rapt.utils import files
-from rapt.utils.progress import bar
 from stages import run
+from stages.attacked import Attacked
 
 
 def main(attack: str, task: str, method: str, eta: str) -> None:
     """Guess every word of the test split of TASK from its release by METHOD at ETA."""
-    p = params.load()
-    how = p.attacks[attack]
+    on = Attacked.release("invert", attack, task, method, eta)
+    how, seed = on.attack, on.params.seed
     assert isinstance(how, Inversion)
-    name = grid.released(method, eta)
-    folder = paths.release(task, name)
-    statement = files.read_json(paths.statement(folder))
-    factors = {"attack": attack, "task": task, "method": method, "eta": eta}
-    factors["embedding"] = embedding = statement["embedding"]
-    cell = cells.Cell("invert", f"{attack}-{task}-{name}", factors)
-    privatizer = seeded.privatizer_of(statement, eta)
-    channel = paths.channel(embedding, name)
-    own, attacked = (
-        files.read_parquet(paths.tagged(task) / f"{split}.parquet") for split in ("train", "test")
-    )
+    privatizer = seeded.privatizer_of(on.statement, eta)
+    own, attacked = on.tagged("train"), on.tagged("test")
     texts = {
-        of: tagged_texts.public(
-            privatizer, files.read_parquet(paths.tagged(of) / "train.parquet"), attacked
-        )
-        for of in how.reads
+        name: attacked_texts.public(privatizer, on.tagged("train", name), attacked)
+        for name in how.reads
     }
-    public = Public.of(
-        privatizer,
-        Channel.load(channel, len(privatizer.table.words)) if how.reads_channel else None,
-        [text for of in texts.values() for text in of],
-    )
-    words = tagged_texts.spelled(privatizer, own)
-    victims = tagged_texts.victims(privatizer, attacked)
-
-    def copy(k: int, split: str) -> Release:
-        return Release.read(
-            paths.seed(folder, k) / f"{split}.parquet",
-            lambda released: seeded.noise(privatizer, released, k, task, seed=p.seed),
-        )
-
-    scores, seeds, baselines = [], [], {"majority": victims.majority()}
-    inverter = None
+    channel = None
+    if how.reads_channel:
+        path = paths.channel(on.statement["embedding"], grid.released(method, eta))
+        channel = Channel.load(path, len(privatizer.table.words))
+    public = Public.of(privatizer, channel, [text for some in texts.values() for text in some])
+    words = attacked_texts.spelled(privatizer, own)
+    victims = attacked_texts.victims_of(privatizer, attacked)
+    scores, baselines, inverter = {}, {"majority": victims.majority()}, None
     # Of an attack that takes several copies a seed is the first of them; none is taken twice.
-    for k in bar(range(0, p.seeds - how.takes + 1, how.takes), attack, p.seeds // how.takes):
+    for k in on.seeds(how.takes):
         if inverter is None or how.reads_pairs:
-            inverter = how.fit(public, Pairs(words, copy(k, "train")), p.seed + k)
-        released = [copy(k + i, "test") for i in range(how.takes)]
+            inverter = how.fit(public, Pairs(words, on.copy(k, "train")), seed + k)
+        released = [on.copy(k + i, "test") for i in range(how.takes)]
         errors = None
         if inverter.vectors and victims.protected.any():
             errors = victims.squared_errors(inverter.vectors, released[0], privatizer.table)
             baselines["squared_error"] = victims.spread(privatizer.table)
-        scores.append(victims.score(inverter.words(released), errors))
-        seeds.append(cells.SeedResult(seed=k, metrics=scores[-1].metrics()))
-    examples = attacked["example_id"].to_pylist()
-    predictions.write(paths.predictions("invert", cell.name), successes(scores, examples))
-    cell.write(
-        protection=statement["protection"],
-        seeds=seeds,
+        scores[k] = victims.score(inverter.words(released), errors)
+    on.write(
+        scores,
+        attacked["example_id"].to_pylist(),
         baselines=baselines,
         upper_bounds=how.upper_bounds(public, victims.protected_words),
-        intervals=intervals(scores),
         counts={name: int(getattr(victims, name).sum()) for name in ("words", "protected")}
-        | {f"texts of {of}": len(some) for of, some in texts.items()},
+        | {f"texts of {name}": len(some) for name, some in texts.items()},
     )
 
 

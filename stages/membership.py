@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 
 from rapt import params, paths
-from rapt.attacks import shadows
 from rapt.attacks.base import Membership
-from rapt.attacks.membership_scores import RATES, Ranking, answers, intervals
+from rapt.attacks.candidates import answers, shadow_answers
+from rapt.attacks.membership_scores import RATES, Ranking, intervals
 from rapt.grid import released
 from rapt.privacy import seeded
 from rapt.results import cells
@@ -56,7 +56,7 @@ def main(attack: str, task: str, backbone: str, tuner: str, method: str, eta: st
             seeded.Copy(privatizer, task, p.seed, p.seeds + k, plain) for k in range(len(tuned_on))
         ]
         run = partial(run_of, p, cell.name, factors)
-        return shadows.answers(tuned_on, candidates, copies, run, facts)
+        return shadow_answers(tuned_on, candidates, copies, run, facts)
 
     scores = how.fit(candidates["label"].to_numpy(), tune, p.seed)
     rankings = []

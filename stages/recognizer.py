@@ -1,7 +1,7 @@
 """Fit an attacker's recognizer of entities: `python -m stages.recognizer ner movies`."""
 
 from rapt import params, paths
-from rapt.attacks.ner import Ner
+from rapt.attacks.entities import Ner
 from rapt.attacks.recognizer import Recognizer
 from rapt.text.entities import entities
 from rapt.utils import files

@@ -11,7 +11,23 @@ PACKAGES = ("rapt", "stages", "pipelines")
 # Modules whose tests stand elsewhere: the file that tests them.
 ELSEWHERE = {
     "rapt/__init__.py": "tests/test_package.py",
-    "rapt/attacks/__init__.py": "tests/attacks/test_registry.py",
+    # The suite that runs over the registry.
+    "rapt/attacks/__init__.py": "tests/attacks/test_attacks.py",
+    "rapt/attacks/base.py": "tests/attacks/test_attacks.py",
+    "rapt/attacks/show.py": "tests/attacks/test_attacks.py",
+    # Stages that share what their tests run.
+    "stages/attacked.py": "tests/stages/test_attacks.py",
+    "stages/infer.py": "tests/stages/test_attacks.py",
+    "stages/invert.py": "tests/stages/test_attacks.py",
+    "stages/recognize.py": "tests/stages/test_attacks.py",
+    "stages/recognizer.py": "tests/stages/test_attacks.py",
+    "stages/layers.py": "tests/stages/test_tuning.py",
+    "stages/study.py": "tests/stages/test_tuning.py",
+    "stages/train.py": "tests/stages/test_tuning.py",
+    "stages/calibrate.py": "tests/stages/test_tables.py",
+    "stages/channel.py": "tests/stages/test_tables.py",
+    "rapt/attacks/perceptron.py": "tests/attacks/test_attributes.py",
+    "rapt/attacks/recognizer.py": "tests/attacks/test_entities.py",
     "rapt/audit/corpus.py": "tests/audit/test_strata.py",
     "rapt/release/sentences.py": "tests/release/test_ledger.py",
     "rapt/audit/__init__.py": "tests/audit/test_audit.py",
@@ -30,10 +46,9 @@ ELSEWHERE = {
     "rapt/serving/repeater.py": "tests/serving/test_predict.py",
     "rapt/tuning/adapters.py": "tests/tuning/test_model.py",
     "rapt/tuning/train_tfidf.py": "tests/tuning/test_tfidf.py",
-    "rapt/attacks/shadows.py": "tests/stages/test_membership.py",
+    "rapt/attacks/candidates.py": "tests/stages/test_membership.py",
     # What stages do with files, which their tests lay.
     "rapt/analysis/outcome.py": "tests/stages/test_tuning.py",
-    "rapt/attacks/tagged_texts.py": "tests/stages/test_invert.py",
     "rapt/measures/originals.py": "tests/stages/test_gate_release.py",
     "rapt/measures/gate_checks.py": "tests/stages/test_gate_private.py",
     "rapt/measures/gate.py": "tests/stages/test_gate_private.py",

@@ -141,11 +141,8 @@ FILES = {"type": "files", "files": {"train": "a.tsv", "test": "b.tsv"}, "sha256"
             "sweep.inversions: got 'bayes', expected one of autoencoder, averaged, mlp-words, ",
         ),
         (
-            lambda c: (
-                c["sweep"].update(inversions=["replay"]),
-                c["methods"]["t2t"].update(mechanism="mahalanobis"),
-            ),
-            r"methods.t2t.mechanism.type \(with attack replay\): got 'mahalanobis', expected ",
+            lambda c: c["attacks"].update(replay={"type": "seed-replay"}),
+            "attacks.replay.type: got 'seed-replay', expected one of attribute-encoder, ",
         ),
         (
             lambda c: c["sweep"].update(memberships=["mlp"]),

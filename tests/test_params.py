@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rapt import params
-from rapt.attacks.ner import Ner
+from rapt.attacks.entities import Ner
 from rapt.tuning.config import Denoiser, Lora
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT

@@ -1,4 +1,4 @@
-"""Attacks on releases and on what is tuned on them: one module each, and their registry."""
+"""Attacks on releases and on models that were tuned on them: a module a family, one registry."""
 
 from __future__ import annotations
 
@@ -6,23 +6,13 @@ from typing import Annotated, get_args
 
 from pydantic import Field, SerializeAsAny
 
-from rapt.attacks.attribute_encoder import AttributeEncoder
-from rapt.attacks.attribute_hidden import AttributeHidden
-from rapt.attacks.attribute_mlp import AttributeMlp
-from rapt.attacks.authorship import Authorship
-from rapt.attacks.autoencoder import Autoencoder
-from rapt.attacks.averaging import Averaging
+from rapt.attacks.attributes import AttributeEncoder, AttributeHidden, AttributeMlp, Authorship
 from rapt.attacks.base import Attack
-from rapt.attacks.bayesian import Bayesian
-from rapt.attacks.bayesian_in_context import ContextualBayesian
-from rapt.attacks.lira import Lira
-from rapt.attacks.masked_token import MaskedToken
-from rapt.attacks.membership import MembershipLoss
-from rapt.attacks.mlp_inversion import MlpInversion
-from rapt.attacks.nearest import NearestNeighbour
-from rapt.attacks.ner import Ner
-from rapt.attacks.replay import SeedReplay
-from rapt.attacks.trained_reconstruction import TrainedReconstruction
+from rapt.attacks.bayesian import Bayesian, ContextualBayesian
+from rapt.attacks.entities import Ner
+from rapt.attacks.inversion import Averaging, MaskedToken, NearestNeighbour
+from rapt.attacks.membership import Lira, MembershipLoss
+from rapt.attacks.trained_inversion import Autoencoder, MlpInversion, TrainedReconstruction
 from rapt.param_types import or_of, type_of
 from rapt.utils.registry import Registry
 
@@ -35,7 +25,6 @@ _Own = Annotated[
     | ContextualBayesian
     | TrainedReconstruction
     | MaskedToken
-    | SeedReplay
     | AttributeMlp
     | AttributeHidden
     | AttributeEncoder

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
@@ -17,9 +16,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from rapt.param_types import Model, Section, Sha256
 from rapt.utils import files
 
-if TYPE_CHECKING:  # params.yaml is validated with this module: every command would load Arrow
-    import pyarrow as pa
-
+if TYPE_CHECKING:  # params.yaml is validated with this module: every command would load SciPy
     from rapt.privacy.channel import Channel
     from rapt.privacy.privatizer import Privatizer, Released, Words
     from rapt.text.table import EmbeddingTable
@@ -103,30 +100,21 @@ class Release:
         words: the released words of each text, one for each original word.
         vectors: float32 (words of all texts, d), if vectors are released; `words` are then the
             words nearest to them. None: only words are released.
-        noise: yields for each text the noise added to its words' vectors, float64 (words, d), for
-            attackers who know the experiment's seed. None: the noise is unknown.
         anew: releases the same texts once more, with the noise of a seed and a number, for
             attackers who have the texts. None: they have not.
     """
 
     words: Texts
     vectors: Vectors | None = None
-    noise: Callable[[], Iterator[NDArray[np.float64]]] | None = None
     anew: Callable[[int, int], Release] | None = None
 
     @classmethod
-    def read(
-        cls,
-        path: str | Path,
-        noise: Callable[[pa.Table], Iterator[NDArray[np.float64]]] | None = None,
-    ) -> Release:
-        """Read one split of a release (docs/data.md); `noise` yields the noise of each row."""
+    def read(cls, path: str | Path) -> Release:
+        """Read one split of a release (docs/data.md)."""
         table = files.read_parquet(path)
-        return cls(
-            table["words"].to_pylist(),
-            files.vectors_of_column(table["vectors"]) if "vectors" in table.column_names else None,
-            partial(noise, table) if noise else None,
-        )
+        has_vectors = "vectors" in table.column_names
+        vectors = files.vectors_of_column(table["vectors"]) if has_vectors else None
+        return cls(table["words"].to_pylist(), vectors)
 
     @classmethod
     def of(cls, texts: Iterable[Released]) -> Release:
@@ -142,7 +130,7 @@ class Release:
             ends = np.cumsum([len(text) for text in self.words])
             parts = np.split(self.vectors, ends[:-1])
             vectors = np.concatenate([parts[row] for row in rows])
-        return replace(self, words=words, vectors=vectors, noise=None)
+        return replace(self, words=words, vectors=vectors)
 
     def seen(self, table: EmbeddingTable) -> tuple[Vectors, NDArray[np.int64]]:
         """Return vectors (k, d), and for each of the n words the row of its vector, (n,)."""
@@ -185,8 +173,6 @@ class Inversion(Attack):
 
     # Whether it reads the channel: it is then used only on the methods of sweep.channels.
     reads_channel: ClassVar[bool] = False
-    # The mechanisms that it can invert; None: all.
-    mechanisms: ClassVar[frozenset[str] | None] = None
     # Whether it learns from own pairs: it is then fitted anew to each seed's.
     reads_pairs: ClassVar[bool] = False
 

@@ -1,17 +1,23 @@
-"""The encoders that attackers fine-tune: how they are loaded and trained."""
+"""The encoders that attackers read texts with: loading, fine-tuning, hidden states."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 from transformers import AutoModel
 
 from rapt import models
+from rapt.attacks.base import Release, Vectors
+from rapt.tuning.backbones import check_vectors, load_model, load_tokenizer
+from rapt.tuning.inputs import Split, numbered, tokenized
+from rapt.tuning.model import Classifier
+from rapt.tuning.scoring import features
 from rapt.utils import files
 from rapt.utils.errors import RaptError, not_allowed
 from rapt.utils.progress import counter
@@ -19,6 +25,7 @@ from rapt.utils.progress import counter
 T = TypeVar("T")
 # A decoder reads a word without the words after it.
 ENCODERS = ("bert", "roberta", "mpnet")
+BATCH = 32  # texts read at once
 
 
 def load(folder: Path, layers: int | None = None, auto: Any = AutoModel, **how: Any) -> Any:
@@ -76,3 +83,38 @@ def fine_tune(
             optimizer.step()
             done += count
             progress.update(count)
+
+
+def hidden_states(folder: Path, release: Release, max_tokens: int) -> Vectors:
+    """Compute the mean last hidden state over each text's own tokens, float32 (n, h).
+
+    Args:
+        folder: folder of the model, of a family that backbones may have.
+        release: n texts; released vectors, if any, replace the words' own.
+        max_tokens: most tokens of a text, in whole words.
+
+    Raises:
+        RaptError: the vectors' dimension is not the model's, or the model is not supported.
+    """
+    tokenizer, model = load_tokenizer(folder), load_model(folder, frozen="float32")
+    split = split_of(release, tokenizer, max_tokens)
+    check_vectors(model, split.vectors)
+    # One thread, so that the figures do not depend on how many cores there are.
+    with threadpool_limits(1):
+        return features(Classifier(model, classes=1), split, tokenizer.pad_token_id, BATCH).numpy()
+
+
+def split_of(
+    release: Release, tokenizer: Any, max_tokens: int, labels: Sequence[int] | None = None
+) -> Split:
+    """Tokenize released texts; their vectors, if any, replace the words' own."""
+    columns: dict[str, list[Any]] = {
+        "words": [list(text) for text in release.words],
+        "segment": [[0] * len(text) for text in release.words],
+        "label": list(labels or [0] * len(release.words)),
+    }
+    vectors = None
+    if release.vectors is not None:
+        columns["row"] = numbered(release.words)
+        vectors = torch.from_numpy(np.array(release.vectors))
+    return tokenized(columns, tokenizer, max_tokens, vectors)

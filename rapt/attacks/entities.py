@@ -1,43 +1,25 @@
-"""How many of the entities that texts name an attacker finds."""
+"""Entity recognition: names, places and dates that can be read off a released text."""
 
 from __future__ import annotations
 
-from collections import Counter
+from typing import Literal
 
-import numpy as np
-from seqeval.metrics.sequence_labeling import get_entities
+from pydantic import Field, PositiveInt
 
-from rapt.attacks.base import Texts
-from rapt.attacks.scores import Scores
-
-
-def entity_scores(truth: Texts, guesses: Texts) -> Scores:
-    """Compare BIO tags, one for each word: precision, recall and F1, micro averages as of CoNLL.
-
-    An entity is its type with its first and its last word. F1 is 2·TP / (2·TP + FP + FN).
-    """
-    pairs = [
-        [set(get_entities(list(tags))) for tags in text]
-        for text in zip(truth, guesses, strict=True)
-    ]
-    counts = [(len(own), len(guess), len(own & guess)) for own, guess in pairs]
-    named, guessed, right = np.array(counts, np.int64).reshape(-1, 3).T
-    ratios = {
-        "precision": (right, guessed),
-        "recall": (right, named),
-        "f1": (2 * right, guessed + named),
-    }
-    return Scores(ratios, {"empirical_privacy": "f1"})
+from rapt.attacks.base import Attack, EncoderModel, LearningRate, ModelSha256
+from rapt.paths import MINILM
 
 
-def entities_named(texts: Texts) -> int:
-    """Count the entities that BIO tags name."""
-    return sum(len(set(get_entities(list(tags)))) for tags in texts)
+class Ner(Attack):
+    """Named entities read off the released words by a token classifier, tuned on clean text."""
 
+    source = "the usual token classifier (Devlin et al., 2019)"
+    attacker_knowledge = "clean texts of its own with their entities; a public encoder"
 
-def blind(truth: Texts) -> float:
-    """The F1 of who takes every word for an entity of its own, all of the type that does best."""
-    entities = [entity for text in truth for entity in get_entities(list(text))]
-    single = Counter(kind for kind, first, last in entities if first == last)
-    guessed = sum(map(len, truth))
-    return 2 * max(single.values(), default=0) / max(1, guessed + len(entities))
+    type: Literal["ner"]
+    model: EncoderModel = MINILM
+    sha256: ModelSha256 = None
+    epochs: PositiveInt = Field(5, description="passes over its own texts")
+    batch_size: PositiveInt = Field(16, description="texts, or parts of them, of a step")
+    learning_rate: LearningRate = 3e-4
+    max_tokens: int = Field(128, ge=8, description="read at once; longer texts are read in parts")

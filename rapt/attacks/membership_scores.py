@@ -1,55 +1,18 @@
-"""Texts that may be of the training data, and how well an attack tells those that are."""
+"""How well an attack's scores tell members from other texts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
-import pyarrow as pa
-import torch
 from numpy.typing import NDArray
 
-from rapt import paths
 from rapt.analysis.intervals import auc_interval, rate_interval
-from rapt.serving.model import Adapted
-from rapt.text.table import EmbeddingTable
-from rapt.utils import files
 
 RATES = {"tpr_at_1": 0.01, "tpr_at_01": 0.001}
 # Of a curve, evenly on a logarithmic scale.
 FALSE_POSITIVES = tuple(np.logspace(-3, 0, 16).tolist())
-
-
-def as_written(
-    tagged: pa.Table, plain: Sequence[Sequence[str]], table: EmbeddingTable | None
-) -> pa.Table:
-    """Return labelled texts as they were written, in the columns of a release (docs/data.md).
-
-    Args:
-        tagged: the texts.
-        plain: the public sequences of plain words: the first stands before each text, as it is.
-        table: gives the words' own vectors to a model that takes vectors; else None.
-    """
-    before = [plain[0] if plain else []] * len(tagged)
-    columns = {name: tagged[name] for name in ("words", "segment", "label")}
-    columns["plain"] = pa.array(before, pa.list_(pa.string()))
-    if table:
-        words = tagged["words"].to_pylist()
-        vectors = table.embed(list(chain.from_iterable(words)))
-        columns["vectors"] = files.column_of_vectors(vectors, np.array(list(map(len, words))))
-    return pa.table(columns)
-
-
-def answers(model: Adapted, tagged: pa.Table) -> NDArray[np.float64]:
-    """Ask an adapted model about texts `as_written`: probabilities of classes, (n, classes)."""
-    statement = model.contract.statement
-    table = EmbeddingTable(paths.table(statement.embedding)) if statement.vectors else None
-    asked = as_written(tagged, model.contract.plain, table)
-    vectors = torch.tensor(files.vectors_of_column(asked["vectors"])) if table else None
-    columns = asked.select(["words", "segment", "label", "plain"]).to_pydict()
-    return model.answers(columns, vectors).numpy()
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from rapt.attacks.base import Attack, Values, Vectors
 
 Hidden = Annotated[PositiveInt, Field(description="width of the hidden layer")]
 Epochs = Annotated[PositiveInt, Field(description="passes over what is learned from")]
-LearningRate = Annotated[PositiveFloat, Field(description="of Adam")]
+AdamRate = Annotated[PositiveFloat, Field(description="of Adam")]
 
 
 class Perceptron(Attack):
@@ -23,7 +23,7 @@ class Perceptron(Attack):
 
     hidden: Hidden = 768
     epochs: Epochs = 20
-    learning_rate: LearningRate = 0.001
+    learning_rate: AdamRate = 0.001
 
     def classifier(
         self, features: Vectors, values: Sequence[str], seed: int

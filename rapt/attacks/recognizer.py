@@ -15,7 +15,7 @@ from transformers import AutoModelForTokenClassification, DataCollatorForTokenCl
 from rapt import models
 from rapt.attacks import encoders
 from rapt.attacks.base import Texts
-from rapt.attacks.ner import Ner
+from rapt.attacks.entities import Ner
 from rapt.tuning.backbones import load_tokenizer, most_tokens
 from rapt.tuning.batches import by_length, shuffled
 from rapt.utils.errors import RaptError

@@ -21,8 +21,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from rapt.attacks import encoders
 from rapt.attacks.base import Public, Texts, by_text
-from rapt.attacks.beam import WEIGHTS, Beam
-from rapt.attacks.bigrams import Bigrams, Rows, Shares
+from rapt.attacks.bigrams import WEIGHTS, Beam, Bigrams, Rows, Shares
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.posterior import TINY, Posterior
 from rapt.privacy.privatizer import Words
@@ -33,7 +32,7 @@ from rapt.tuning.inputs import word_pieces
 from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
-    from rapt.attacks.trained_reconstruction import TrainedReconstruction
+    from rapt.attacks.trained_inversion import TrainedReconstruction
 
 LONGEST = 128  # words read at once at most; a longer text is read in parts
 BATCH = 32  # texts guessed at once

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rapt.analysis.intervals import interval, mean_interval
-from rapt.attacks.base import Values
+from rapt.attacks.base import Texts, Values
 from rapt.results.predictions import Successes
 
 Counts = NDArray[np.int64]
@@ -76,3 +76,40 @@ def attribute_scores(truth: Values, guesses: Values, authors: Counts | None) -> 
 def majority(values: Sequence[str]) -> float:
     """Compute the accuracy of always answering the most frequent value."""
     return max(Counter(values).values()) / len(values)
+
+
+def entity_scores(truth: Texts, guesses: Texts) -> Scores:
+    """Compare BIO tags, one for each word: precision, recall and F1, micro averages as of CoNLL.
+
+    An entity is its type with its first and its last word. F1 is 2·TP / (2·TP + FP + FN).
+    """
+    pairs = [[set(_entities(tags)) for tags in text] for text in zip(truth, guesses, strict=True)]
+    counts = [(len(own), len(guess), len(own & guess)) for own, guess in pairs]
+    named, guessed, right = np.array(counts, np.int64).reshape(-1, 3).T
+    ratios = {
+        "precision": (right, guessed),
+        "recall": (right, named),
+        "f1": (2 * right, guessed + named),
+    }
+    return Scores(ratios, {"empirical_privacy": "f1"})
+
+
+def entities_named(texts: Texts) -> int:
+    """Count the entities that BIO tags name."""
+    return sum(len(set(_entities(tags))) for tags in texts)
+
+
+def blind(truth: Texts) -> float:
+    """The F1 of who takes every word for an entity of its own, all of the type that does best."""
+    entities = [entity for text in truth for entity in _entities(text)]
+    single = Counter(kind for kind, first, last in entities if first == last)
+    guessed = sum(map(len, truth))
+    return 2 * max(single.values(), default=0) / max(1, guessed + len(entities))
+
+
+def _entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Return type, first and last word of each entity that BIO tags name, as seqeval reads them."""
+    from seqeval.metrics import sequence_labeling  # which loads scikit-learn
+
+    entities: list[tuple[str, int, int]] = sequence_labeling.get_entities(list(tags))
+    return entities

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from rapt.attacks import ATTACKS
 from rapt.attacks.base import Attack, Inversion, Membership
-from rapt.attacks.ner import Ner
+from rapt.attacks.entities import Ner
 
 
 def print_attacks() -> None:

@@ -1,17 +1,19 @@
-"""The training that attackers share, where each step is known."""
+"""The training that attackers share, where each step is known, and the states that they read."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from rapt.attacks import encoders
+from rapt.attacks.base import Release
+from rapt.attacks.encoders import hidden_states
 from rapt.utils import files
 from rapt.utils.errors import RaptError
-from tests.tuning.conftest import backbone as backbone
 
 
 def test_the_learning_rate_falls_to_0_where_no_terminal_shows_the_progress() -> None:
@@ -39,3 +41,25 @@ def test_an_encoder_is_loaded_by_its_first_layers(backbone: Path, tmp_path: Path
     files.write_json(tmp_path / "config.json", {"model_type": "gpt2"})
     with pytest.raises(RaptError, match="an attacker's model_type: got 'gpt2', expected one of"):
         encoders.load(tmp_path)
+
+
+def test_hidden_states_are_those_of_each_text_alone(backbone: Path) -> None:
+    texts = [["good", "film"], ["so", "unlikely", "plot"], ["bad"]]
+    together = hidden_states(backbone, Release(texts), 16)
+    for state, text in zip(together, texts, strict=True):
+        np.testing.assert_allclose(
+            state, hidden_states(backbone, Release([text]), 16)[0], atol=1e-5
+        )
+    assert together.shape == (3, 32)
+    assert not np.allclose(together[0], together[2])
+
+
+def test_hidden_states_take_released_vectors_for_words(backbone: Path) -> None:
+    rng = np.random.default_rng(0)
+    words = [["good", "film"]]
+    one, other = (rng.standard_normal((2, 32)).astype(np.float32) for _ in range(2))
+    states = [hidden_states(backbone, Release(words, vectors), 16) for vectors in (one, one, other)]
+    np.testing.assert_array_equal(states[0], states[1])
+    assert not np.allclose(states[0], states[2])
+    with pytest.raises(RaptError, match="got dimension 8, expected 32"):
+        hidden_states(backbone, Release(words, one[:, :8]), 16)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from rapt.attacks.base import Public, Release
@@ -14,10 +15,40 @@ from rapt.attacks.bayesian import posterior
 from rapt.attacks.reconstructor import LEAST
 from rapt.privacy.channel import Channel
 from rapt.privacy.privatizer import Words
-from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
-from tests.attacks.test_trained_reconstruction import LENGTH, NONE, V, attack, public
-from tests.attacks.test_trained_reconstruction import encoder as encoder
+from tests.attacks.conftest import NONE, V, made, streamed
+
+LENGTH = 20
+UNIFORM = np.full((V, V), 50)
+
+
+class Uniform:
+    """Any word of the table for each word, but for every `kept`-th, which stays."""
+
+    def __init__(self, words: list[str], kept: int) -> None:
+        self._words, self._kept = words, kept
+
+    def privatize(self, texts: Iterable[Words]) -> Iterator[list[str]]:
+        for text in texts:
+            released = text.stream().choice(self._words, len(text.words)).tolist()
+            released[:: self._kept] = text.words[:: self._kept]
+            yield released
+
+
+def random_texts(table: EmbeddingTable, n: int, seed: int) -> list[Words]:
+    picks = np.random.default_rng(seed).choice(table.words, (n, LENGTH))
+    return streamed(picks.tolist(), seed)
+
+
+def uniform(table: EmbeddingTable, kept: int, counts: NDArray[np.int64] = UNIFORM) -> Public:
+    channel = Channel(np.arange(V), csr_array(counts))
+    own: Any = Uniform(table.words, kept)
+    return Public(table, np.zeros(V, np.int64), channel, random_texts(table, 200, 0), own)
+
+
+def attack(encoder: Path, **how: Any) -> Any:
+    full = {"model": str(encoder), "words": 100_000} | how
+    return made("trained-reconstruction", **full)
 
 
 def test_untrained_it_decides_by_channel_and_frequency(
@@ -25,7 +56,7 @@ def test_untrained_it_decides_by_channel_and_frequency(
 ) -> None:
     """Also of a word that is no candidate, which is then taken as it is, and of a long text."""
     counts = np.random.default_rng(0).integers(1, 100, (V, V)) + 100 * np.eye(V, dtype=int)
-    known = public(table, LENGTH, counts)
+    known = uniform(table, LENGTH, counts)
     release = [Release([[*table.words, "unseen"], [], table.words * 10])]
     found = posterior(known, "public", [])
     unmet = np.outer(found.overall, np.maximum(found.rest, LEAST))
@@ -61,10 +92,7 @@ def test_a_beam_uses_which_words_follow_each_other(table: EmbeddingTable, encode
 
     def cycles(n: int, seed: int) -> list[Words]:
         starts = np.random.default_rng(seed).integers(V, size=n)
-        return [
-            Words(np.roll(table.words, -s).tolist(), [0] * V, lambda i=i: stream(seed, i))
-            for i, s in enumerate(starts)
-        ]
+        return streamed([np.roll(table.words, -start).tolist() for start in starts], seed)
 
     channel = Channel(np.arange(V), csr_array(np.full((V, V), 10) + 180 * np.eye(V, dtype=int)))
     own: Any = Half()

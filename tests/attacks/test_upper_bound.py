@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -16,12 +14,11 @@ from rapt.privacy.mechanisms import PCT2T, T2T
 from rapt.privacy.mechanisms.noise import Mahalanobis, Vickrey
 from rapt.privacy.privatizer import Privatizer
 from rapt.text.table import EmbeddingTable
-from tests.attacks.test_bayesian import CHANNELS, Shares
-from tests.attacks.test_bayesian import public as public
+from tests.attacks.conftest import CHANNELS, MakePublic
 
 
 def test_what_the_channel_does_not_know_counts_as_recovered(
-    public: Callable[[Shares], Public],
+    public: MakePublic,
 ) -> None:
     known = public(np.array(CHANNELS["uniform"]))
     # The third has no channel, the fourth is tagged as of another group, the last is no word.

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rapt.attacks.tagged_texts import with_values
+from rapt.attacks.victims import with_values
 from rapt.data.prepare import identity, normalized, prepare
 from rapt.utils.errors import RaptError
 from tests.data.conftest import EVALUATION, age_bins, label, make_task, texts, write

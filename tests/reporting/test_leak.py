@@ -19,8 +19,9 @@ from rapt.reporting.narrative import headline
 from rapt.results import predictions, reader
 from rapt.results.predictions import Successes
 from rapt.text.table import EmbeddingTable
-from tests.attacks.test_trained_reconstruction import LENGTH, NONE, attack, public, texts
-from tests.attacks.test_trained_reconstruction import encoder as encoder
+from tests.attacks.conftest import NONE
+from tests.attacks.conftest import encoder as encoder
+from tests.attacks.test_reconstructor import LENGTH, attack, random_texts, uniform
 from tests.reporting import synthetic
 
 
@@ -39,9 +40,9 @@ def test_a_mechanism_that_keeps_every_tenth_word_is_noticed(
     p = synthetic.write(tmp_path, _shortened)
     shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.9, "rapt": 0.5, CLEAN: 0.95}
     synthetic.write_predictions(p, shares)
-    known = public(table, kept=10)
+    known = uniform(table, kept=10)
     assert known.privatizer
-    victims = [texts(table, 200, 1 + k) for k in range(synthetic.SEEDS)]
+    victims = [random_texts(table, 200, 1 + k) for k in range(synthetic.SEEDS)]
     releases = [Release(list(known.privatizer.privatize(own))) for own in victims]
     bayes = Bayesian(type="bayesian", prior="public")
     words = Counter((word, 0) for text in chain(*victims) for word in text.words)

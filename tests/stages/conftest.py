@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,15 @@ from tests.conftest import ROOT
 from tests.data.conftest import make_task
 
 Workspace = Callable[..., Path]
+
+
+@contextmanager
+def edited(path: Path = Path("params.yaml")) -> Iterator[Any]:
+    """Change the content of params.yaml."""
+    yaml = YAML(typ="safe")
+    content = yaml.load(path)
+    yield content
+    yaml.dump(content, path)
 
 
 @pytest.fixture

@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from ruamel.yaml import YAML
 from safetensors.numpy import load_file
 
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from stages import channel, denoise, privatize
 from tests.conftest import NOUNS, VERBS
-from tests.stages.conftest import Workspace
+from tests.stages.conftest import Workspace, edited
 from tests.tuning.conftest import backbone as backbone
 
 CELL = "mine-tiny-lora-pct2t-3"
@@ -30,13 +29,11 @@ def small(
     root = workspace()
     monkeypatch.setenv("RAPT_HOME", str(root))
     shutil.copytree(table.folder, root / "models/tables/minilm")
-    yaml = YAML(typ="safe")
-    params = yaml.load(root / "params.yaml")
-    params["methods"]["pct2t"]["categories"] = ["noun", "verb"]
-    params["channel"] |= {"frequent": 4, "sampled": 6, "draws": 10, "by_frequency": 50}
-    params["backbones"]["tiny"] = {"model": str(backbone), "sha256": None, "encoder": None}
-    params["train"] |= {"epochs": 1, "batch_size": 8}
-    yaml.dump(params, root / "params.yaml")
+    with edited(root / "params.yaml") as params:
+        params["methods"]["pct2t"]["categories"] = ["noun", "verb"]
+        params["channel"] |= {"frequent": 4, "sampled": 6, "draws": 10, "by_frequency": 50}
+        params["backbones"]["tiny"] = {"model": str(backbone), "sha256": None, "encoder": None}
+        params["train"] |= {"epochs": 1, "batch_size": 8}
     rng = np.random.default_rng(0)
     for split in ("train", "test"):
         columns = {

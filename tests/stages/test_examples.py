@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from ruamel.yaml import YAML
-
+from rapt.utils import files
 from stages import examples
+from tests.stages.conftest import edited
 from tests.stages.releases import workspace as workspace
 from tests.stages.test_vectors import release
 from tests.tuning.conftest import backbone as backbone
@@ -15,12 +14,10 @@ from tests.tuning.conftest import backbone as backbone
 
 def test_examples_are_words(workspace: Path) -> None:
     release("2")
-    yaml = YAML(typ="safe")
-    content = yaml.load(Path("params.yaml"))
-    content["sweep"] |= {"methods": ["t2t", "vectors"], "attacked": ["t2t"]}
-    content["sweep"] |= {"channels": [], "channel_inversions": []}
-    yaml.dump(content, Path("params.yaml"))
+    with edited() as content:
+        content["sweep"] |= {"methods": ["t2t", "vectors"], "attacked": ["t2t"]}
+        content["sweep"] |= {"channels": [], "channel_inversions": []}
     examples.main()
-    for sentence in json.loads(Path("reports/examples.json").read_text())["sentences"]:
+    for sentence in files.read_json("reports/examples.json")["sentences"]:
         shown = {(r["method"], r["eta"]): r["words"] for r in sentence["releases"]}
         assert shown["t2t", "75"] == shown["vectors", "75"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ruamel.yaml import YAML
 
 from rapt import paths
 from rapt.privacy import seeded
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import channel, gate_private, levels, privatize
+from tests.stages.conftest import edited
 from tests.stages.releases import RELEASE
 from tests.stages.releases import workspace as workspace
 
@@ -19,14 +19,12 @@ LEVEL = "replaced-60"
 
 
 def swept(*etas: object) -> None:
-    yaml = YAML(typ="safe")
-    content = yaml.load(Path("params.yaml"))
-    content["sweep"] |= {"methods": ["t2t", "rapt"], "attacked": [], "etas": list(etas)}
-    content["sweep"] |= {"tune_at": [], "channels": ["t2t"], "channel_inversions": []}
-    content["channel"] |= {"frequent": 4, "sampled": 6, "draws": 10, "by_frequency": 0}
-    content["calibrate"] |= {"words": 400, "draws": 100}
-    content["studies"] = {}
-    yaml.dump(content, Path("params.yaml"))
+    with edited() as content:
+        content["sweep"] |= {"methods": ["t2t", "rapt"], "attacked": [], "etas": list(etas)}
+        content["sweep"] |= {"tune_at": [], "channels": ["t2t"], "channel_inversions": []}
+        content["channel"] |= {"frequent": 4, "sampled": 6, "draws": 10, "by_frequency": 0}
+        content["calibrate"] |= {"words": 400, "draws": 100}
+        content["studies"] = {}
 
 
 def test_a_level_becomes_the_eta_of_each_method(workspace: Path) -> None:

@@ -1,7 +1,8 @@
-"""The configuration of a training run, from params.yaml as shipped."""
+"""Tuned cells: how a run is configured, the stages that tune, and the layers of tuned models."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rapt import params
+from rapt import params, paths
+from rapt.grid import released
 from rapt.results import cells, predictions
 from rapt.tuning.config import BiLstm, Full, Lora, Run, Trained
 from rapt.utils import files
-from stages import tuning
+from rapt.utils.errors import RaptError
+from stages import layers, privatize, study, train, tuning
 from tests.conftest import ROOT
+from tests.stages.conftest import edited
+from tests.stages.test_denoise import small as small
+from tests.tuning.conftest import backbone as backbone
 
 
 @pytest.fixture(scope="module")
@@ -76,3 +82,69 @@ def test_checkpoints_last_until_the_cell_is_written(
     assert list(found) == ["test"]
     assert found["test"].examples == ["a", "b"]
     assert found["test"].right.all()
+
+
+FACTORS = {"task": "mine", "backbone": "tiny", "tuner": "lora"}
+
+
+def tuned(method: str, eta: str) -> Path:
+    """Release the small workspace's texts, and tune on them by the stages."""
+    name = released(method, eta)
+    privatize.main("mine", method, eta, "minilm", Path(f"data/private/mine/{name}"))
+    train.main(f"mine-tiny-lora-{name}", "mine", "tiny", "lora", method, eta)
+    return Path(f"models/adapters/mine-tiny-lora-{name}")
+
+
+@pytest.mark.slow
+def test_from_releases_to_tuned_cells_and_what_their_layers_make_of_texts(small: Path) -> None:
+    with edited() as content:
+        content["layers"] |= {"texts": 20, "points": 5}
+        content["methods"]["rapt"]["categories"] = ["noun", "verb"]
+        content["methods"]["rapt"]["plain_tokens"]["length"] = 2
+        study_of = FACTORS | {"embedding": "minilm", "method": "rapt", "eta": 3}
+        content["studies"]["mine"] = study_of
+    tuned("clean", "inf")
+    adapters = tuned("rapt", "3")
+    factors = FACTORS | {"method": "rapt", "eta": "3"}
+    cell = files.read_json("reports/cells/train/mine-tiny-lora-rapt-3.json")
+    assert cell["factors"] == factors | {"embedding": "minilm"}
+    assert [seed["seed"] for seed in cell["seeds"]] == [0, 1]
+    contract = files.read_json(adapters / "seed-1/rapt.json")
+    assert (contract["statement"]["method"], contract["statement"]["eta"]) == ("rapt", "3")
+
+    # A study of the same release is the same but for its name and its factor.
+    shutil.copytree("data/private/mine/rapt-3", paths.study_release("mine"))
+    study.main("mine")
+    found = files.read_json("reports/cells/study/mine.json")
+    assert found["factors"] == cell["factors"] | {"study": "mine"}
+    assert found["seeds"] == cell["seeds"]
+
+    layers.main("mine", "tiny", "lora", "rapt-3")
+    path = Path("reports/statistics/layers/mine-tiny-lora-rapt-3.json")
+    shown, first = files.read_json(path), path.read_bytes()
+    assert shown["factors"] == factors
+    assert (shown["texts"], shown["labels"]) == (20, [0, 1, 0, 1, 0])
+    assert [layer["layer"] for layer in shown["layers"]] == [0, 1, 2]
+    assert all(layer["distance"]["mean"] > 0 for layer in shown["layers"])
+    assert all(layer["spread"]["n"] == 2 for layer in shown["layers"])
+    assert [len(points["own"]) for points in shown["points"]] == [5, 5, 5]
+    # Numbers alone, and the same from the same.
+    layers.main("mine", "tiny", "lora", "rapt-3")
+    assert path.read_bytes() == first
+    # Against itself nothing moves; the points are those of the first seed's clean model.
+    shutil.copytree("data/private/mine/clean", "data/private/mine/t2t-9")
+    shutil.copytree("models/adapters/mine-tiny-lora-clean", "models/adapters/mine-tiny-lora-t2t-9")
+    layers.main("mine", "tiny", "lora", "t2t-9")
+    same = files.read_json("reports/statistics/layers/mine-tiny-lora-t2t-9.json")
+    assert [layer["distance"]["mean"] for layer in same["layers"]] == [0, 0, 0]
+    assert all(points["own"] == points["clean"] for points in same["points"])
+
+
+def test_releases_of_other_texts_are_refused(small: Path) -> None:
+    for method, eta in (("clean", "inf"), ("pct2t", "3")):
+        path = Path(f"data/private/mine/{released(method, eta)}")
+        privatize.main("mine", method, eta, "minilm", path)
+    table = files.read_parquet("data/private/mine/pct2t-3/seed-0/test.parquet")
+    files.write_parquet("data/private/mine/pct2t-3/seed-0/test.parquet", table[1:])
+    with pytest.raises(RaptError, match="got other texts than in"):
+        layers.main("mine", "tiny", "lora", "pct2t-3")

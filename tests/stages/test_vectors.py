@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
-from ruamel.yaml import YAML
 from transformers import AutoConfig, AutoTokenizer, BertModel
 
 from rapt.release.text import TAGGER
@@ -21,6 +19,7 @@ from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import invert, privatize, train
 from tests.conftest import NOUNS, VERBS
+from tests.stages.conftest import edited
 from tests.stages.releases import GATE, gate
 from tests.stages.releases import workspace as workspace
 from tests.tuning.conftest import backbone as backbone
@@ -30,12 +29,10 @@ GRID = 2.0**-10
 
 def release(eta: str, method: str = "vectors", grid: float = GRID) -> Path:
     """Release the workspace's texts anew."""
-    yaml = YAML(typ="safe")
-    content = yaml.load(Path("params.yaml"))
-    content["methods"]["vectors"] = content["methods"]["t2t"] | {
-        "mechanism": {"type": "token-representation", "grid": grid}
-    }
-    yaml.dump(content, Path("params.yaml"))
+    with edited() as content:
+        content["methods"]["vectors"] = content["methods"]["t2t"] | {
+            "mechanism": {"type": "token-representation", "grid": grid}
+        }
     out = Path(f"data/private/movies/{method}-{eta}")
     privatize.main("movies", method, eta, "minilm", out)
     return out
@@ -54,7 +51,7 @@ def copy(of: Path, split: str = "test", k: int = 1) -> tuple[list[list[str]], li
 def test_a_release_of_vectors_passes_its_gate(workspace: Path, eta: str) -> None:
     out = release(eta)
     gate(out)
-    found = json.loads(GATE.read_text())
+    found = files.read_json(GATE)
     assert found["passed"]
     assert "vectors are made again" in {each["expectation"] for each in found["expectations"]}
     table = files.read_parquet(out / "seed-0/train.parquet")
@@ -78,7 +75,7 @@ def test_words_are_the_nearest_to_the_vectors(workspace: Path) -> None:
 
 
 def test_the_statement_says_what_the_words_are(workspace: Path) -> None:
-    content = json.loads((release("2") / "statement.json").read_text())
+    content = files.read_json(release("2") / "statement.json")
     assert (content["mechanism"], content["parameters"]) == ("token-representation", {"grid": GRID})
     assert content["categories"] is None
     assert content["protection"] == "d_X-privacy"
@@ -95,7 +92,7 @@ def test_without_noise_they_are_the_words_own(workspace: Path) -> None:
     assert words == tagged
     own = table.embed([word for text in words for word in text])
     np.testing.assert_array_equal(np.concatenate(vectors), np.round(own / GRID) * GRID)
-    assert json.loads((out / "statement.json").read_text())["protection"] == "unprotected"
+    assert files.read_json(out / "statement.json")["protection"] == "unprotected"
 
 
 def test_what_float32_cannot_hold_is_one_line(workspace: Path) -> None:
@@ -125,7 +122,7 @@ def test_a_spoilt_release_is_stopped_by_name(workspace: Path) -> None:
     assert not any(word in str(error.value) for word in NOUNS + VERBS)
     failed = {
         finding["expectation"]: {int(example[-6:]) for example in finding["examples"]}
-        for finding in json.loads(GATE.read_text())["expectations"]
+        for finding in files.read_json(GATE)["expectations"]
         if not finding["passed"]
     }
     assert failed == {"words are made again": {6}, "vectors are made again": {3, 4, 5, 7}}
@@ -164,7 +161,7 @@ def test_what_reads_words_works_as_it_is(workspace: Path) -> None:
     for method in ("vectors", "t2t"):
         invert.main("nearest", "movies", method, "2")
         cell = f"reports/cells/invert/nearest-movies-{method}-2.json"
-        metrics.append(json.loads(Path(cell).read_text())["metrics"])
+        metrics.append(files.read_json(cell)["metrics"])
     assert metrics[0] == metrics[1]
 
 
@@ -178,16 +175,14 @@ def test_from_the_release_to_a_prediction(
     BertModel(small, add_pooling_layer=False).save_pretrained("backbone")
     AutoTokenizer.from_pretrained(backbone).save_pretrained("backbone")
     out = release("2")
-    yaml = YAML(typ="safe")
-    content = yaml.load(Path("params.yaml"))
-    content["backbones"]["minilm"] = {"model": "backbone", "sha256": None, "encoder": None}
-    content["sweep"] |= {"methods": ["vectors"], "attacked": ["vectors"]}
-    content["sweep"] |= {"channels": [], "channel_inversions": []}
-    content["train"] |= {"epochs": 1, "max_tokens": 8}
-    yaml.dump(content, Path("params.yaml"))
+    with edited() as content:
+        content["backbones"]["minilm"] = {"model": "backbone", "sha256": None, "encoder": None}
+        content["sweep"] |= {"methods": ["vectors"], "attacked": ["vectors"]}
+        content["sweep"] |= {"channels": [], "channel_inversions": []}
+        content["train"] |= {"epochs": 1, "max_tokens": 8}
     gate(out)
     train.main("cell", "movies", "minilm", "lora", "vectors", "2")
-    cell = json.loads(Path("reports/cells/train/cell.json").read_text())
+    cell = files.read_json("reports/cells/train/cell.json")
     assert cell["metrics"]["accuracy"]["n"] == 2
     assert cell["protection"] == "d_X-privacy"
     adapter = "models/adapters/cell/seed-1"

@@ -13,7 +13,12 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from rapt.tuning.config import Lora, Reconstruction, Run, TrainConfig
+from rapt.tuning.backbones import load_tokenizer
+from rapt.tuning.config import Lora, Precision, Reconstruction, Run, TrainConfig
+from rapt.tuning.inputs import Split, read_split
+from rapt.tuning.model import Classifier, adapt, load, load_backbone
+from rapt.tuning.scoring import logits
+from rapt.tuning.trainer import Trainer
 from rapt.utils import files
 
 WORDS = ["good", "bad", "film", "plot", "very", "so", "un", "##like", "##ly", "likely"]
@@ -137,3 +142,30 @@ def run(backbone: Path, release: Path, tmp_path: Path, monkeypatch: pytest.Monke
         ),
         adapter=tmp_path / "adapter",
     )
+
+
+def texts(run: Run, split: str = "train") -> Split:
+    """A split of the run's release, as its model reads it."""
+    path = run.release / f"seed-0/{split}.parquet"
+    return read_split(path, load_tokenizer(run.backbone), run.train.max_tokens)
+
+
+def pad_of(run: Run) -> int:
+    pad: int = load_tokenizer(run.backbone).pad_token_id
+    return pad
+
+
+def trainer_of(run: Run) -> Trainer:
+    """The trainer of two classes, before its first step."""
+    torch.manual_seed(0)
+    backbone, _ = load_backbone(run.backbone, run.quantize, run.frozen)
+    model = Classifier(adapt(backbone, run.tuner), 2, run.train.precision)
+    return Trainer(run, model, pad_of(run))
+
+
+def reread(run: Run, precision: Precision = "float32", rows: int = 7) -> float:
+    """The accuracy of a run's adapter on its test split, as it is loaded from its folder."""
+    model, pad = load(run.adapter, run.backbone, precision=precision), pad_of(run)
+    split = texts(run, "test")
+    predicted = logits(model, split, pad, rows).argmax(1)
+    return (predicted == torch.tensor(split.labels)).double().mean().item()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,18 +26,8 @@ from tokenizers import (
 )
 from torch import Tensor
 
-from rapt.tuning.config import (
-    Full,
-    LinearProbe,
-    Lora,
-    PrefixTuning,
-    PromptTuning,
-    PTuning,
-    Reconstruction,
-    Run,
-    TrainConfig,
-    Tuner,
-)
+from rapt.tuning.config import TUNERS as REGISTERED
+from rapt.tuning.config import BiLstm, Full, Reconstruction, Run, TrainConfig
 from rapt.tuning.inputs import (
     Batch,
     Split,
@@ -315,13 +306,19 @@ def make(name: str, folder: Path) -> Path:
     return folder
 
 
-TUNERS: dict[str, Tuner] = {
-    "lora": Lora(r=4, alpha=8, dropout=0.0, learning_rate=0.03),
-    "prompt-tuning": PromptTuning(tokens=5, learning_rate=0.03),
-    "prefix-tuning": PrefixTuning(tokens=5, learning_rate=0.03),
-    "p-tuning": PTuning(tokens=5, hidden=16, learning_rate=0.03),
-    "full": Full(learning_rate=0.005),
-    "linear-probe": LinearProbe(strength=1.0),
+# What makes a tuner quick on a tiny model; others have their defaults.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "lora": {"r": 4, "alpha": 8, "dropout": 0.0, "learning_rate": 0.03},
+    "prompt-tuning": {"tokens": 5, "learning_rate": 0.03},
+    "prefix-tuning": {"tokens": 5, "learning_rate": 0.03},
+    "p-tuning": {"tokens": 5, "hidden": 16, "learning_rate": 0.03},
+    "full": {"learning_rate": 0.005},
+}
+# Every registered one that tunes a backbone: these two have tests of their own.
+TUNERS: dict[str, Any] = {
+    name: kind.model_validate({"type": name} | SETTINGS.get(name, {}))
+    for name, kind in REGISTERED.items()
+    if name not in ("untuned", "tfidf")
 }
 
 
@@ -356,6 +353,9 @@ PAIRS = [
     for tuner in TUNERS
     if fits(family, tuner)
 ]
+# An encoder that is trained anew on a family's embeddings, in the place of a tuner.
+BILSTM = BiLstm(hidden=6, layers=2, dropout=0.0)
+PAIRS.append(pytest.param("bert", "bilstm", id="bert-bilstm"))
 START = {"gpt2": 0, "qwen2": 0, "t5": 0}  # special tokens before the text; elsewhere one
 ORDER = ["film", "unlikely", "likely"]
 SPANS = [(0, 1), (1, 4), (4, 5)]  # of their tokens
@@ -444,8 +444,17 @@ def on_the_left(batch: Batch) -> Batch:
     return Batch(**moved, **kept)
 
 
+def cell(run: Run, folder: Path, tuner: str) -> Run:
+    """The run of a family's model by a tuner."""
+    if tuner == "bilstm":
+        return replace(run, backbone=folder, encoder=BILSTM, tuner=Full(learning_rate=0.02))
+    return replace(run, backbone=folder, tuner=TUNERS[tuner])
+
+
 def adapted(folder: Path, tuner: str, writes: bool = False) -> Any:
     torch.manual_seed(1)
+    if tuner == "bilstm":
+        return load_backbone(folder, encoder=BILSTM)[0].eval()
     model = adapt(load_backbone(folder, writes=writes)[0], TUNERS[tuner]).eval()
     for name, weights in model.named_parameters():
         if "lora_B" in name:  # zero at first

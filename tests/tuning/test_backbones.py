@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,13 +80,21 @@ def t5_with_prefix(model: Any, tokens: list[int]) -> Tensor:
     return encoder.final_layer_norm(hidden)[0]
 
 
+def lstm_alone(folder: Path, model: Any, tokens: list[int]) -> Tensor:
+    """Compute the LSTM's states of one text, on embeddings from the model's own file."""
+    own = backbones.load_model(folder).get_input_embeddings()
+    with torch.inference_mode():
+        states: Tensor = model.lstm(own(torch.tensor([tokens])))[0][0]
+    return states
+
+
 @pytest.mark.parametrize(("most", "fit"), [(4, 4), (128, 126)])
 @pytest.mark.parametrize(
     ("family", "tuner"),
     [
         (family, tuner)
         for family in FAMILIES
-        for tuner in ("lora", "prompt-tuning", "prefix-tuning", "p-tuning")
+        for tuner in ("lora", "prompt-tuning", "prefix-tuning", "p-tuning", "bilstm")
         if fits(family, tuner)
     ],
 )
@@ -99,6 +108,8 @@ def test_a_plain_token_meets_its_own_activation(
     model = adapted(folders[family], tuner)
     start = START.get(family, 1)
     served = t5_with_prefix if (family, tuner) == ("t5", "prefix-tuning") else served_alone
+    if tuner == "bilstm":
+        served = partial(lstm_alone, folders[family])
     alone = [served(model, tokens) for tokens in split.tokens]
     expected = torch.stack([alone[0][start + a : start + b].mean(0) for a, b in SPANS])
     right = collate(split, [0, 1], backbones.load_tokenizer(folders[family]).pad_token_id)
@@ -119,7 +130,7 @@ def test_a_plain_token_meets_its_own_activation(
     [
         (family, tuner)
         for family in FAMILIES
-        for tuner in ("full", "lora", "prompt-tuning", "prefix-tuning")
+        for tuner in ("full", "lora", "prompt-tuning", "prefix-tuning", "bilstm")
         if fits(family, tuner)
     ]
     # Their embeddings are scaled.
@@ -136,7 +147,7 @@ def test_a_words_own_embedding_given_as_a_vector_changes_nothing(
         "plain": [["film"], ["so"]],
     }
     own = tokenized(columns, tokenizer, 16)
-    bare = model.get_base_model() if tuner != "full" else model
+    bare = model if tuner in ("full", "bilstm") else model.get_base_model()
     vectors = bare.get_input_embeddings().weight.detach()
     (film,) = {token for token, p in zip(own.tokens[0], own.plain[0], strict=True) if p == 0}
     good = [token for token, text in zip(own.tokens[0], own.text[0], strict=True) if text][-1]

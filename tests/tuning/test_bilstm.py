@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch import Tensor
 
 from rapt import models
 from rapt.serving.model import Adapted
@@ -19,70 +17,29 @@ from rapt.tuning.bilstm import BiLstmModel
 from rapt.tuning.config import (
     BiLstm,
     Full,
-    Lora,
-    PrefixTuning,
-    PromptTuning,
-    PTuning,
     Run,
     Tuner,
 )
-from rapt.tuning.inputs import NO_ROW, collate, pooled, pooled_plain, read_split, tokenized
-from rapt.tuning.model import Classifier, adapt, load, load_backbone
+from rapt.tuning.inputs import tokenized
+from rapt.tuning.model import adapt, load, load_backbone
 from rapt.tuning.scoring import logits
 from rapt.tuning.train import train_seed
 from rapt.utils import files
 from rapt.utils.errors import RaptError
-from rapt.utils.files import sha256
-from tests.tuning.families import FAMILIES, ORDER, SPANS, START, make, on_the_left, split_of
-
-SHAPE = BiLstm(hidden=6, layers=2, dropout=0.0)
-Tiny = Callable[[str], Path]
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    root = tmp_path_factory.mktemp("families")
-    return lambda name: make(name, root / name) if not (root / name).exists() else root / name
+from tests.tuning.families import BILSTM, TUNERS
+from tests.tuning.test_backbones import lstm_alone
 
 
 @pytest.fixture
 def run(run: Run) -> Run:
-    return replace(run, encoder=SHAPE, tuner=Full(learning_rate=0.02))
+    return replace(run, encoder=BILSTM, tuner=Full(learning_rate=0.02))
 
 
-def made(folder: Path, shape: BiLstm = SHAPE) -> BiLstmModel:
+def made(folder: Path, shape: BiLstm = BILSTM) -> BiLstmModel:
     torch.manual_seed(1)
     model, _ = load_backbone(folder, encoder=shape)
     assert isinstance(model, BiLstmModel)
     return model.eval()
-
-
-def alone(folder: Path, model: BiLstmModel, tokens: list[int]) -> Tensor:
-    """Compute the LSTM's states of one text, on embeddings from the model's own file."""
-    own = backbones.load_model(folder).get_input_embeddings()
-    with torch.inference_mode():
-        return model.lstm(own(torch.tensor([tokens])))[0][0]
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_plain_token_meets_its_own_activation(tiny: Tiny, tmp_path: Path, family: str) -> None:
-    """Also for words of three tokens, with padding on either side."""
-    folder = tiny(family)
-    texts, plain = [["so", "unlikely", "film", "so"], ["good"]], [ORDER, ["likely", "film", "film"]]
-    split = split_of(folder, tmp_path, 4, texts, plain=plain)
-    model, start = made(folder), START.get(family, 1)
-    expected = [alone(folder, model, tokens) for tokens in split.tokens]
-    words = torch.stack([expected[0][start + a : start + b].mean(0) for a, b in SPANS])
-    right = collate(split, [0, 1], backbones.load_tokenizer(folder).pad_token_id)
-    assert not right.attention.all()
-    for batch in (right, on_the_left(right)):
-        with torch.inference_mode():
-            hidden = backbones.activations(model, batch)
-        assert hidden.shape == (*batch.tokens.shape, 2 * SHAPE.hidden)
-        torch.testing.assert_close(pooled_plain(hidden, batch.plain, 3)[0], words)
-        text = pooled(hidden, batch.text)
-        torch.testing.assert_close(text[0], expected[0][start + 5 : start + 9].mean(0))
-        torch.testing.assert_close(text[1], expected[1][start + 3])
 
 
 def test_what_is_not_attended_to_is_not_there(backbone: Path) -> None:
@@ -91,29 +48,9 @@ def test_what_is_not_attended_to_is_not_there(backbone: Path) -> None:
     tokens = torch.tensor([[9, 5, 9, 6, 7, 9], [4, 5, 6, 7, 8, 9]])
     mask = torch.tensor([[0, 1, 0, 1, 1, 0], [1, 1, 1, 1, 1, 1]])
     hidden = model(input_ids=tokens, attention_mask=mask).last_hidden_state
-    torch.testing.assert_close(hidden[0, [1, 3, 4]], alone(backbone, model, [5, 6, 7]))
+    torch.testing.assert_close(hidden[0, [1, 3, 4]], lstm_alone(backbone, model, [5, 6, 7]))
     torch.testing.assert_close(hidden[1], model(tokens[1:]).last_hidden_state[0])
     assert not hidden[0, [0, 2, 5]].any()
-
-
-def test_a_words_own_embedding_given_as_a_vector_changes_nothing(backbone: Path) -> None:
-    model, tokenizer = made(backbone), backbones.load_tokenizer(backbone)
-    columns = {
-        "words": [["so", "film", "good"], ["plot"]],
-        "segment": [[0, 0, 1], [0]],
-        "label": [0, 0],
-        "plain": [["film"], ["so"]],
-    }
-    film, good = tokenizer.convert_tokens_to_ids(["film", "good"])
-    rows = {"row": [[NO_ROW, film, good], [NO_ROW]], "plain_row": [[film], [NO_ROW]]}
-    vectors = model.get_input_embeddings().weight.detach()
-    own = collate(tokenized(columns, tokenizer, 16), [0, 1], 0)
-    expected = backbones.activations(model, own)[own.attention == 1]
-    given = collate(tokenized(columns | rows, tokenizer, 16, vectors), [0, 1], 0)
-    assert (given.tokens < 0).sum() == 3
-    for batch in (given, on_the_left(given)):
-        hidden = backbones.activations(model, batch)[batch.attention == 1]
-        torch.testing.assert_close(hidden, expected)
 
 
 def test_each_token_reads_both_of_its_sides(backbone: Path) -> None:
@@ -149,33 +86,11 @@ def test_it_learns_both_tasks_on_embeddings_that_stay(run: Run) -> None:
     assert embeddings.equal(model.get_input_embeddings().weight)
 
 
-def test_it_is_served_from_its_own_folder(run: Run, tmp_path: Path) -> None:
-    result = train_seed(run)
-    assert {path.name for path in run.adapter.iterdir()} == {
-        "config.json",
-        "model.safetensors",
-        "head.safetensors",
-        "rapt.json",
-    }
-    for path in run.adapter.glob("*.json"):
-        assert str(run.backbone.parent) not in path.read_text()
-    tokenizer = backbones.load_tokenizer(run.backbone)
-    split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
-    served = load(run.adapter, run.backbone)
-    scores = logits(served, split, 0, 7)
-    right = (scores.argmax(1) == torch.tensor(split.labels)).double().mean().item()
-    assert right == result.metrics["accuracy"]
-
-    bare = BiLstmModel.from_pretrained(run.adapter)
-    again = Classifier(bare, 2)
-    again.head.load_state_dict(load_file(run.adapter / "head.safetensors"))
-    assert logits(again, split, 0, 7).equal(scores)
-
-    other = replace(run, adapter=tmp_path / "again")
-    train_seed(other)
-    assert sha256(other.adapter) == sha256(run.adapter)
-    train_seed(replace(other, k=1))
-    assert sha256(other.adapter) != sha256(run.adapter)
+def test_another_seed_gives_another_encoder(run: Run, tmp_path: Path) -> None:
+    once = replace(run, train=run.train.model_copy(update={"epochs": 1}))
+    for k in (0, 1):
+        train_seed(replace(once, k=k, adapter=tmp_path / str(k)))
+    assert files.sha256(tmp_path / "0") != files.sha256(tmp_path / "1")
 
 
 def test_a_server_answers_with_it(run: Run) -> None:
@@ -195,15 +110,10 @@ def test_texts_may_have_any_length(backbone: Path) -> None:
     assert torch.isfinite(model(torch.full((1, 1000), 5)).last_hidden_state).all()
 
 
-@pytest.mark.parametrize(
-    ("name", "tuner"),
-    {
-        "lora": Lora(),
-        "prompt-tuning": PromptTuning(),
-        "prefix-tuning": PrefixTuning(),
-        "p-tuning": PTuning(),
-    }.items(),
-)
+OTHERS = {name: how for name, how in TUNERS.items() if name not in ("full", "linear-probe")}
+
+
+@pytest.mark.parametrize(("name", "tuner"), OTHERS.items())
 def test_no_other_tuner_fits(run: Run, backbone: Path, name: str, tuner: Tuner) -> None:
     with pytest.raises(RaptError, match=rf"^tuner: got {name} for a bilstm, .*, expected full\.$"):
         train_seed(replace(run, tuner=tuner))

@@ -14,12 +14,11 @@ from safetensors.torch import load_file
 
 from rapt.serving.model import Adapted
 from rapt.tuning.config import Full, Run
-from rapt.tuning.inputs import collate, read_split
-from rapt.tuning.model import Classifier, adapt, load, load_backbone
-from rapt.tuning.scoring import logits
+from rapt.tuning.inputs import collate
 from rapt.tuning.train import train_seed
 from rapt.tuning.trainer import Trainer
 from rapt.utils.files import sha256
+from tests.tuning.conftest import pad_of, reread, texts, trainer_of
 from tests.tuning.families import FAMILIES, TUNERS, fits, make
 
 
@@ -30,13 +29,8 @@ def low(run: Run, request: pytest.FixtureRequest) -> Run:
 
 
 def trainer(run: Run) -> tuple[Trainer, Any]:
-    torch.manual_seed(0)
-    backbone, tokenizer = load_backbone(run.backbone, run.quantize, run.frozen)
-    split = read_split(run.release / "seed-0/train.parquet", tokenizer, run.train.max_tokens)
-    made = Trainer(
-        run, Classifier(adapt(backbone, run.tuner), 2, run.train.precision), tokenizer.pad_token_id
-    )
-    return made, collate(split, [0, 1, 2], tokenizer.pad_token_id).to(made.device)
+    made = trainer_of(run)
+    return made, collate(texts(run), [0, 1, 2], pad_of(run)).to(made.device)
 
 
 def test_it_learns_as_float32_does(low: Run, tmp_path: Path) -> None:
@@ -77,12 +71,7 @@ def test_what_learns_and_what_is_written_is_float32(low: Run) -> None:
 
 def test_it_is_served_as_it_was_scored(low: Run) -> None:
     result = train_seed(low)
-    tokenizer = load_backbone(low.backbone)[1]
-    split = read_split(low.release / "seed-0/test.parquet", tokenizer, low.train.max_tokens)
-    served = load(low.adapter, low.backbone, precision="bf16")
-    predicted = logits(served, split, tokenizer.pad_token_id, low.train.batch_size).argmax(1)
-    right = (predicted == torch.tensor(split.labels)).double().mean().item()
-    assert right == result.metrics["accuracy"]
+    assert reread(low, "bf16", low.train.batch_size) == result.metrics["accuracy"]
 
 
 def test_a_server_computes_with_what_the_contract_says(low: Run) -> None:

@@ -2,15 +2,14 @@ import pytest
 import torch
 
 from rapt.tuning.config import Run
-from rapt.tuning.inputs import Batch, read_split
-from rapt.tuning.model import Classifier, adapt, load_backbone
+from rapt.tuning.inputs import Batch
+from rapt.tuning.model import Classifier
 from rapt.tuning.scoring import logits
+from tests.tuning.conftest import texts, trainer_of
 
 
 def test_scoring_takes_what_memory_there_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    backbone, tokenizer = load_backbone(run.backbone)
-    model = Classifier(adapt(backbone, run.tuner), 2)
-    split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
+    model, split = trainer_of(run).model, texts(run, "test")
     expected = logits(model, split, 0, 7)
     activations = Classifier.activations
 

@@ -16,13 +16,13 @@ from rapt.tuning import backbones
 from rapt.tuning import train as module
 from rapt.tuning.backbones import sharing_weights
 from rapt.tuning.config import Run
-from rapt.tuning.inputs import collate, read_split
+from rapt.tuning.inputs import collate
 from rapt.tuning.model import adapt, load_backbone
 from rapt.tuning.train import train_seed, train_seeds
 from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256
 from tests.tuning import families
-from tests.tuning.conftest import STATEMENT
+from tests.tuning.conftest import STATEMENT, pad_of, texts
 
 # With dropout, whose numbers a seed must draw as it would alone.
 TUNERS = families.TUNERS | {"lora": families.TUNERS["lora"].model_copy(update={"dropout": 0.1})}
@@ -142,9 +142,7 @@ def test_a_copy_has_the_weights_in_common_and_the_modules_to_itself(run: Run) ->
 
 def test_a_model_that_accelerate_has_dispatched_computes_the_same(run: Run) -> None:
     """Its hooks go along into the copies: here all of them lead to the CPU."""
-    backbone, tokenizer = load_backbone(run.backbone)
-    split = read_split(run.release / "seed-0/train.parquet", tokenizer, run.train.max_tokens)
-    batch = collate(split, [0, 1, 2], tokenizer.pad_token_id)
+    backbone, batch = load_backbone(run.backbone)[0], collate(texts(run), [0, 1, 2], pad_of(run))
     torch.manual_seed(0)
     expected = backbones.activations(adapt(sharing_weights(backbone), run.tuner), batch)
     places = {"embeddings": "cpu", "encoder.layer.0": "cpu", "encoder.layer.1": "cpu"}

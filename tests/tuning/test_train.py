@@ -15,10 +15,10 @@ from transformers import AutoModel
 from rapt.tuning.config import PromptTuning, Run
 from rapt.tuning.inputs import read_split
 from rapt.tuning.model import load, load_backbone
-from rapt.tuning.scoring import logits
 from rapt.tuning.train import train_seed
 from rapt.utils import files
 from rapt.utils.errors import RaptError
+from tests.tuning.conftest import reread
 
 
 def test_learns_both_tasks(run: Run) -> None:
@@ -61,26 +61,18 @@ def test_pairs_are_tuned_and_the_adapter_says_so(
     tokenizer = load_backbone(run.backbone)[1]
     split = read_split(release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
     assert {kind for row in split.types for kind in row} == {0, 1}
-    predicted = logits(load(run.adapter, run.backbone), split, tokenizer.pad_token_id, 7).argmax(1)
-    right = (predicted == torch.tensor(split.labels)).double().mean()
-    assert right == pytest.approx(result.metrics["accuracy"]) and right > 0.6
+    assert reread(told) == pytest.approx(result.metrics["accuracy"])
+    assert result.metrics["accuracy"] > 0.6
 
 
-def test_the_adapter_serves_without_this_project(run: Run) -> None:
-    result = train_seed(run)
-    assert {p.name for p in run.adapter.iterdir()} == {
-        "adapter_config.json",
-        "adapter_model.safetensors",
-        "head.safetensors",
-        "rapt.json",
-    }
+def test_the_adapter_names_its_backbone_and_no_folder_of_this_machine(run: Run) -> None:
+    result = train_seed(replace(run, reconstruction=None))
     plain = PeftModel.from_pretrained(AutoModel.from_pretrained(run.backbone), run.adapter)
     assert plain.peft_config["default"].base_model_name_or_path == "tiny"
-    tokenizer = load_backbone(run.backbone)[1]
-    split = read_split(run.release / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
-    predicted = logits(load(run.adapter, run.backbone), split, tokenizer.pad_token_id, 7).argmax(1)
-    accuracy = (predicted == torch.tensor(split.labels)).double().mean().item()
-    assert accuracy == result.metrics["accuracy"]
+    assert reread(run) == result.metrics["accuracy"]
+    config = json.loads((run.adapter / "adapter_config.json").read_text())
+    assert config["target_modules"] == ["query", "value"]
+    assert str(run.backbone) not in json.dumps(config)
 
 
 def test_a_loss_that_is_no_number_stops_the_run(run: Run) -> None:
@@ -91,13 +83,6 @@ def test_a_loss_that_is_no_number_stops_the_run(run: Run) -> None:
         r"expected .* Lower learning_rate \(1e\+30\)\.$",
     ):
         train_seed(wild)
-
-
-def test_the_adapters_config_names_no_folder_of_this_machine(run: Run) -> None:
-    train_seed(replace(run, reconstruction=None))
-    config = json.loads((run.adapter / "adapter_config.json").read_text())
-    assert config["target_modules"] == ["query", "value"]
-    assert str(run.backbone) not in json.dumps(config)
 
 
 def test_texts_too_long_for_the_backbone_are_one_line(run: Run, tmp_path: Path) -> None:

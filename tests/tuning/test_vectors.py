@@ -15,12 +15,13 @@ import torch
 from rapt.tuning import backbones
 from rapt.tuning.config import Full, Run
 from rapt.tuning.inputs import VECTORS, collate, read_split, tokenized
-from rapt.tuning.model import Classifier, load, load_backbone
+from rapt.tuning.model import Classifier, load_backbone
 from rapt.tuning.scoring import logits
 from rapt.tuning.train import train_seed
 from rapt.utils import files
 from rapt.utils.errors import RaptError
-from tests.tuning.families import FAMILIES, PAIRS, TUNERS, WORDS, adapted
+from tests.tuning.conftest import reread
+from tests.tuning.families import FAMILIES, PAIRS, WORDS, adapted, cell
 from tests.tuning.families import folders as folders
 from tests.tuning.families import release as release
 from tests.tuning.families import run as run
@@ -105,18 +106,12 @@ def test_tunes_on_vectors(
     folders: dict[str, Path], release: Path, run: Run, tmp_path: Path, family: str, tuner: str
 ) -> None:
     noisy = with_vectors(release, folders[family], tmp_path / "release", noise=0.005)
-    run = replace(
-        run, release=noisy, backbone=folders[family], tuner=TUNERS[tuner], reconstruction=None
-    )
+    run = replace(cell(run, folders[family], tuner), release=noisy, reconstruction=None)
     result = train_seed(run)
     if tuner != "linear-probe":
         curve = result.curves["task_loss"]
         assert curve[-1] < curve[0]
-    tokenizer = load_backbone(run.backbone)[1]
-    split = read_split(noisy / "seed-0/test.parquet", tokenizer, run.train.max_tokens)
-    predicted = logits(load(run.adapter, run.backbone), split, tokenizer.pad_token_id, 7).argmax(1)
-    right = (predicted == torch.tensor(split.labels)).double().mean().item()
-    assert right == result.metrics["accuracy"]
+    assert reread(run) == result.metrics["accuracy"]
 
 
 def test_vectors_of_another_dimension_are_one_line(

@@ -1,9 +1,11 @@
+"""The texts under attack, and what of them a guess recovers."""
+
 import numpy as np
 import pytest
 
 from rapt.attacks.base import Release
-from rapt.attacks.inversion_scores import Victims
 from rapt.attacks.scores import intervals
+from rapt.attacks.victims import Victims
 from rapt.privacy.categories import VERBATIM
 from rapt.text.table import EmbeddingTable
 

@@ -10,67 +10,15 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from transformers import (
-    BertConfig,
-    BertForMaskedLM,
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    PretrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import PreTrainedTokenizerBase
 
-from rapt.attacks import predictor
-from rapt.attacks.predictor import AROUND, WordPredictor
-from rapt.tuning.backbones import load_tokenizer
+from rapt.attacks import language_model
+from rapt.attacks.language_model import AROUND, WordPredictor
 from rapt.utils.errors import RaptError
-from tests.attacks.test_bayesian import public as public
-from tests.tuning.conftest import backbone as backbone
+from tests.attacks.conftest import saved
 
 WORDS = ["good", "bad", "film", "plot", "very", "so", "likely", "unlikely"]
 FREQUENCY = np.array([0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05])
-
-
-@pytest.fixture(scope="session")
-def tokenizer(backbone: Path) -> PreTrainedTokenizerBase:
-    """Of the words of the tests' backbone, for models of both kinds."""
-    tokenizer = load_tokenizer(backbone)
-    tokenizer.add_special_tokens({"mask_token": "[MASK]", "bos_token": "[CLS]"})
-    return tokenizer
-
-
-def saved(
-    folder: Path,
-    tokenizer: PreTrainedTokenizerBase,
-    kind: type[PreTrainedModel],
-    sizes: PretrainedConfig,
-) -> Path:
-    """A tiny random language model."""
-    tokenizer.save_pretrained(folder)
-    torch.manual_seed(1)
-    kind(sizes).save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="session", params=["masked", "causal"])
-def model(
-    request: pytest.FixtureRequest,
-    tokenizer: PreTrainedTokenizerBase,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
-    folder = tmp_path_factory.mktemp("language") / request.param
-    sizes: dict[str, Any] = dict(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-    )
-    if request.param == "masked":
-        return saved(folder, tokenizer, BertForMaskedLM, BertConfig(**sizes))
-    return saved(folder, tokenizer, LlamaForCausalLM, LlamaConfig(**sizes))
 
 
 def read(predict: WordPredictor, text: Sequence[str]) -> NDArray[np.float64]:
@@ -111,20 +59,11 @@ def test_a_word_is_read_with_the_tokens_near_it(predict: WordPredictor) -> None:
     assert read(predict, []).shape == (0, len(WORDS))
 
 
-@pytest.mark.parametrize("kind", ["masked", "causal"])
+@pytest.mark.parametrize("kind", ["masked", "gpt2"])
 def test_a_model_of_few_positions_reads_long_texts(
     kind: str, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
 ) -> None:
-    sizes: dict[str, Any] = dict(vocab_size=len(tokenizer), hidden_size=32, num_attention_heads=2)
-    saved(
-        tmp_path,
-        tokenizer,
-        *(
-            (BertForMaskedLM, BertConfig(**sizes, max_position_embeddings=16))
-            if kind == "masked"
-            else (GPT2LMHeadModel, GPT2Config(**sizes, max_position_embeddings=16))
-        ),
-    )
+    saved(tmp_path, tokenizer, kind, max_position_embeddings=16)
     predict = WordPredictor(tmp_path, WORDS, FREQUENCY)
     long = ["unlikely", "film"] * 20
     chances = read(predict, long)
@@ -147,7 +86,7 @@ def test_few_answers_at_once_are_the_same(
         return forward(**inputs)
 
     monkeypatch.setattr(predict._model, "forward", counted)
-    monkeypatch.setattr(predictor, "ANSWER", 1)
+    monkeypatch.setattr(language_model, "ANSWER", 1)
     np.testing.assert_allclose(read(predict, text), together, rtol=1e-4)
     assert set(batches) == {1}
 
