@@ -15,7 +15,7 @@ from rapt.analysis.effects import over_seeds
 from rapt.grid import CLEAN
 from rapt.reporting import tables, utility_table
 from rapt.reporting.comparisons import Difference, denoised, differences_of
-from rapt.reporting.papers.published_values import read
+from rapt.reporting.published import read
 from rapt.reporting.tables import Privacy
 from rapt.reporting.text import percent, span
 from rapt.reporting.utility_table import Utility
@@ -193,10 +193,10 @@ def _release(row: Utility | Privacy) -> tuple[str, ...]:
 def _published(results: Results) -> Iterator[tuple[str, ...]]:
     """Yield the paper's differences by tuner and η, for the tasks that are tuned on here."""
     printed = {
-        (row["tuner"], row["eta"], row["method"]): float(row["value"])
-        for row in read("utility.csv")
-        if (row["source"], row["table"], row["backbone"]) == ("rapt-v3", "II", "bert-base-uncased")
-        and row["task"] in results.params.sweep.train
+        (row.tuner, row.eta, row.method): row.value
+        for row in read().itertuples()
+        if (row.source, row.table, row.backbone) == ("rapt-v3", "II", "bert-base-uncased")
+        and row.task in results.params.sweep.train
     }
     for tuner, eta in dict.fromkeys(key[:2] for key in printed):
         t2t, pct2t, rapt = (printed[tuner, eta, method] for method in ("t2t", "pct2t", "rapt"))

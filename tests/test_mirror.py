@@ -16,7 +16,6 @@ ELSEWHERE = {
     "rapt/release/sentences.py": "tests/release/test_ledger.py",
     "rapt/audit/__init__.py": "tests/audit/test_audit.py",
     "rapt/privacy/mechanisms/__init__.py": "tests/privacy/mechanisms/test_registry.py",
-    "rapt/reporting/papers/__init__.py": "tests/reporting/papers/test_papers.py",
     # Commands run as a user runs them.
     "rapt/commands/calibrate.py": "tests/test_cli.py",
     "rapt/commands/clean.py": "tests/test_cli.py",

@@ -7,13 +7,12 @@ from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from rapt.grid import CLEAN, order, sorted_etas
-from rapt.reporting import tables, utility_table, word_figures
+from rapt.reporting import published, tables, utility_table, word_figures
 from rapt.reporting.charts import DASHED, DOTTED, SOLID, Axis, Figure, Look, Row
 from rapt.reporting.looks import at_eta, looks_of, looks_of_methods, rounded, slug
-from rapt.reporting.papers import PaperTable, paper_table
 from rapt.reporting.tables import Privacy
 from rapt.reporting.text import attack_text, group_text, unproven
 from rapt.reporting.utility_table import Utility
@@ -355,53 +354,73 @@ def _training(title: str, name: str, cells: Sequence[Cell]) -> Figure:
     )
 
 
+class Measured(NamedTuple):
+    """The mean of a cell in a study: of its accuracy, or of an attack's empirical privacy."""
+
+    group: tuple[str, ...]
+    eta: str
+    setting: str
+    mean: float
+    sd: float | None
+    doubt: str | None = None
+
+
 def settings(results: Results) -> Iterator[Figure]:
     """Draw RAPT's figures over its numbers of plain tokens, and over the categories replaced."""
-    lengths = paper_table(results, "rapt-figure-5")
-    yield from _over_settings(lengths, ("task", "backbone", "tuner"), "plain tokens")
+    lengths = [
+        Measured(row.group, row.eta, length, row.accuracy, row.accuracy_sd)
+        for row in utility_table.utility(results)
+        if row.accuracy is not None
+        and not (row.unprotected or row.denoiser or row.with_local)
+        and (length := published.setting("plain-length", results.params, vars(row)))
+    ]
+    yield from _over_settings("plain tokens", "accuracy, %", "Figure 5", lengths)
+    categories = [
+        Measured(
+            (row.attack, row.task, row.target),
+            row.eta,
+            ", ".join(method.categories),
+            row.empirical_privacy or 0.0,
+            row.empirical_privacy_sd,
+            row.doubt,
+        )
+        for row in tables.drawn(tables.privacy(results))
+        if (method := results.params.method(row.method)).categories and not method.plain_tokens
+    ]
     # Categories have no order that a line could follow.
-    categories = paper_table(results, "rapt-figures-6-8-10")
-    attacked = ("attack", "task", "target")
-    yield from _over_settings(categories, attacked, "categories replaced", joined=False)
+    unit = "empirical privacy, %"
+    yield from _over_settings("categories replaced", unit, "Figures 6, 8 and 10", categories, False)
 
 
 def _over_settings(
-    table: PaperTable, held: Sequence[str], title: str, joined: bool = True
+    varied: str, unit: str, place: str, ran: Sequence[Measured], joined: bool = True
 ) -> Iterator[Figure]:
-    ran = [row for row in table.rows if row.mean is not None]
-    for group in dict.fromkeys(tuple(row.factors[name] for name in held) for row in ran):
-        own = [
-            row
-            for row in ran
-            if tuple(row.factors[name] for name in held) == group and row.remark != "broken"
-        ]
+    for group in dict.fromkeys(row.group for row in ran):
+        own = [row for row in ran if row.group == group]
         # Numbers are sorted; categories stay as they are listed.
-        settings = dict.fromkeys(row.factors["setting"] for row in own)
-        names = sorted(settings, key=lambda name: int(name) if name.isdigit() else 0)
-        own.sort(key=lambda row: names.index(row.factors["setting"]))
+        found = dict.fromkeys(row.setting for row in own)
+        names = sorted(found, key=lambda name: int(name) if name.isdigit() else 0)
         if len(names) < FEWEST_SETTINGS:
             continue
-        rows = [
-            {
-                "series": f"η {row.factors['eta']}",
-                "at": row.factors["setting"],
-                "x": names.index(row.factors["setting"]),
-                **_spread("y", row.mean or 0.0, row.sd),
-            }
-            for row in own
-        ]
-        etas = sorted_etas(list({row.factors["eta"] for row in own}))
         yield Figure(
             section="papers",
-            name=slug(f"{table.name}-{'-'.join(group)}"),
+            name=slug(f"rapt-{place}-{'-'.join(group)}"),
             title=group_text(group),
-            caption=f"As {table.source}: {table.unit}, by {title}, {group_text(group)}."
-            f"{unproven(own[0].remark)}",
-            spoken=table.title,
-            rows=rows,
-            looks=looks_of(f"η {eta}" for eta in etas),
-            x=Axis(title, steps=names),
-            y=Axis(table.unit),
+            caption=f"As {published.SOURCES['rapt-v3']}, {place}: {unit}, by {varied}, "
+            f"{group_text(group)}.{unproven(own[0].doubt)}",
+            spoken=f"{unit}, by {varied}",
+            rows=[
+                {
+                    "series": f"η {row.eta}",
+                    "at": row.setting,
+                    "x": names.index(row.setting),
+                    **_spread("y", 100 * row.mean, None if row.sd is None else 100 * row.sd),
+                }
+                for row in sorted(own, key=lambda row: names.index(row.setting))
+            ],
+            looks=looks_of(f"η {eta}" for eta in sorted_etas(list({row.eta for row in own}))),
+            x=Axis(varied, steps=names),
+            y=Axis(unit),
             joined=joined,
         )
 

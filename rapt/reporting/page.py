@@ -17,14 +17,12 @@ from vl_convert import javascript_bundle
 
 from rapt.analysis.written import signature
 from rapt.grid import SCORE, order, sorted_etas
-from rapt.reporting import tables, text, utility_table, word_tables
+from rapt.reporting import published, tables, text, utility_table, word_tables
 from rapt.reporting.charts import Figure
 from rapt.reporting.claims import MARGIN, claims
 from rapt.reporting.comparisons import FALSE_ALARMS, differences, unbeaten
 from rapt.reporting.leaderboard import leaderboard
 from rapt.reporting.narrative import headline
-from rapt.reporting.papers import papers
-from rapt.reporting.papers.table import as_printed
 from rapt.reporting.provenance import origins
 from rapt.reporting.tables import Privacy
 from rapt.reporting.written import by_task
@@ -92,7 +90,7 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         keep_trailing_newline=True,
     )
     formats = (text.attack_text, text.count, text.eta_number, text.eta_text, text.group_text)
-    for form in (*formats, text.number, text.percent, text.points, as_printed):
+    for form in (*formats, text.number, text.percent, text.points, published.as_printed):
         environment.globals[form.__name__] = form
     utility, privacy = utility_table.utility(results), tables.privacy(results)
     script = _script()
@@ -124,13 +122,25 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         claims=claims(results),
         margin=MARGIN,
         false_alarms=FALSE_ALARMS,
-        papers=papers(results),
+        papers=list(_papers(results)),
         origins=origins(results),
         terms=terms(),
         script=Markup(script),
         script_sha256=b64encode(sha256(script.encode()).digest()).decode(),
     )
     return _tidy(html)
+
+
+def _papers(results: Results) -> Iterator[dict[str, Any]]:
+    """Yield the numbers of each table of the papers, with the factors that it has."""
+    for (source, table), own in published.beside(results).groupby(["source", "table"], sort=False):
+        yield {
+            "source": f"{published.SOURCES[str(source)]}, Table {table}",
+            "metrics": text.listing(list(dict.fromkeys(own["metric"]))),
+            "columns": [name for name in published.FACTORS if own[name].any()],
+            "ran": own["mean"].count(),
+            "rows": list(own.itertuples()),
+        }
 
 
 @cache

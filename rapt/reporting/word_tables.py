@@ -76,6 +76,24 @@ def categories(results: Results) -> list[dict[str, Any]]:
     ]
 
 
+def layers(results: Results) -> list[dict[str, Any]]:
+    """Return one row for each comparison of hidden states and layer: RAPT's Figure 9."""
+    return [
+        {
+            **content["factors"],
+            "layer": layer["layer"],
+            **{
+                f"{measure}_{part}": layer[measure][part]
+                for measure in ("distance", "spread")
+                for part in ("mean", "sd", "n")
+            },
+        }
+        for content in results.layers.values()
+        if content
+        for layer in content["layers"]
+    ]
+
+
 # Tables of the words' statistics: their rows, and their columns.
 STATISTICS: dict[str, tuple[Callable[[Results], list[dict[str, Any]]], tuple[str, ...]]] = {
     "calibration": (calibration, ("embedding", "mechanism", "eta", *REPLACED, "n_w")),
@@ -98,5 +116,12 @@ STATISTICS: dict[str, tuple[Callable[[Results], list[dict[str, Any]]], tuple[str
         ),
     ),
     "neighbours": (neighbours, ("embedding", "k", "mean", "eta")),
+    "layers": (
+        layers,
+        (
+            *("task", "backbone", "tuner", "method", "eta", "layer"),
+            *("distance_mean", "distance_sd", "distance_n", "spread_mean", "spread_sd", "spread_n"),
+        ),
+    ),
     "categories": (categories, ("embedding", "category", "words", "mean", "variance")),
 }

@@ -6,17 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from rapt import paths
 from rapt.grid import order
-from rapt.reporting import tables, utility_table, word_tables
+from rapt.reporting import published, tables, utility_table, word_tables
 from rapt.reporting.claims import Claim, claims
 from rapt.reporting.comparisons import Difference, differences
 from rapt.reporting.figures import figures
 from rapt.reporting.leaderboard import Entry, leaderboard
 from rapt.reporting.page import render
-from rapt.reporting.papers import papers
-from rapt.reporting.papers.table import to_csv as table_csv
-from rapt.reporting.papers.table import to_tex as table_tex
 from rapt.reporting.tables import Privacy
 from rapt.reporting.tex import to_tex
 from rapt.reporting.text import percent, span
@@ -51,13 +50,13 @@ def _tables(results: Results) -> dict[str, str]:
         **{name: (of(results), columns) for name, (of, columns) in word_tables.STATISTICS.items()},
         "claims": (claims(results), Claim.__annotations__),
     }
-    found = papers(results)  # without benchmarks, as Table X is of one machine
+    beside = published.beside(results)
     return {
         **{f"{name}.csv": tables.to_csv(*of) for name, of in of_name.items()},
         "utility.tex": _utility_tex(utility),
         "privacy.tex": _privacy_tex(privacy),
-        **{f"{table.name}.csv": table_csv(table) for table in found},
-        **{f"{table.name}.tex": table_tex(table) for table in found},
+        "published.csv": beside.round(6).to_csv(index=False),
+        "published.tex": _published_tex(beside),
     }
 
 
@@ -107,6 +106,21 @@ def _privacy_tex(rows: Sequence[Privacy]) -> str:
         above="Empirical privacy, and what the attack learns, on clean text too, in percent.\n"
         "Broken: on clean text the attack does not beat its baseline. Unproven: not run there.",
         left=5,
+    )
+
+
+def _published_tex(beside: pd.DataFrame) -> str:
+    factors = ["source", "table", *published.FACTORS]
+    return to_tex(
+        [*factors, "published", "its η", "ours", "seeds", "difference"],
+        [
+            [*(getattr(row, name) for name in factors), shown, row.published_eta, *ours]
+            for row in beside.itertuples()
+            for shown, *ours in [published.as_printed(row)]
+        ],
+        above="The papers' numbers beside ours, in percent where no unit is named.\n"
+        "*: of another setting, for orientation alone. †: a BLEU beyond every known system.",
+        left=len(factors),
     )
 
 

@@ -15,7 +15,6 @@ from rapt.reporting import utility_table
 from rapt.reporting.charts import Figure
 from rapt.reporting.figures import accuracies, figures, settings
 from rapt.reporting.page import render
-from rapt.reporting.papers import paper_table
 from rapt.results import reader
 from rapt.utils import files
 from tests.conftest import ROOT
@@ -128,5 +127,4 @@ def test_categories_are_drawn_without_broken_attacks(
 
 def test_two_settings_are_no_figure(whole: Params) -> None:
     """The demo has no plain tokens, as PCT2T, and those of RAPT."""
-    assert [row for row in paper_table(reader.load(whole), "rapt-figure-5").rows if not row.missing]
     assert list(settings(reader.load(whole))) == []

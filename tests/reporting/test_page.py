@@ -14,10 +14,9 @@ from rapt import paths
 from rapt.attacks import ATTACKS
 from rapt.grid import plan
 from rapt.params import Params
-from rapt.reporting import tables
+from rapt.reporting import published, tables, utility_table
 from rapt.reporting.claims import claims
 from rapt.reporting.page import Overview, terms
-from rapt.reporting.papers import PaperRow, papers
 from rapt.results import predictions, reader
 from rapt.results.predictions import Successes
 from rapt.utils import files
@@ -41,21 +40,24 @@ def test_attack_that_clean_text_does_not_lift_over_its_baseline_is_called_broken
     assert broken == {"mlp"}
 
 
-def test_the_trade_off_of_the_papers_has_attacks_that_work_alone(experiment: Params) -> None:
-    def row(p: Params = experiment) -> PaperRow:
-        (table,) = (t for t in papers(reader.load(p)) if t.name == "rapt-figure-7")
-        wanted = {"method": "t2t", "eta": "75", "measure": "empirical privacy"}
-        return next(r for r in table.rows if wanted.items() <= r.factors.items())
+def test_the_strongest_attack_is_one_that_works(experiment: Params) -> None:
+    def strongest(p: Params = experiment) -> tables.Privacy | None:
+        results = reader.load(p)
+        own = (r for r in utility_table.utility(results) if (r.method, r.eta) == ("t2t", "75"))
+        return tables.strongest(tables.on_words(next(own), tables.privacy(results)))
 
     clean = planned(experiment, "nearest-movies-clean")
     synthetic.break_attack(clean)
-    assert row().mean is not None  # bayes, which needs no clean text to be shown to work
+    found = strongest()
+    assert found and found.attack == "bayes"  # which needs no clean text to be shown to work
     none = experiment.sweep.model_copy(update={"channel_inversions": []})
     alone = experiment.model_copy(update={"sweep": none})
-    assert (row(alone).mean, row(alone).remark, row(alone).command) == (None, "broken", None)
+    assert strongest(alone) is None
     clean.path.unlink()
-    assert (row(alone).mean, row(alone).remark) == (None, None)
-    assert row(alone).command == clean.command
+    assert strongest(alone) is None
+    synthetic.write_cell(clean)
+    found = strongest(alone)
+    assert found and found.attack == "nearest"
 
 
 def test_missing_cells_show_the_command_that_runs_them(experiment: Params) -> None:
@@ -156,17 +158,14 @@ def test_the_papers_and_their_claims_stand_in_the_page(whole: Params) -> None:
     # Table II: at η = inf for another setting, so it has a star and no difference.
     accuracy = files.read_json("reports/cells/train/movies-minilm-lora-clean.json")
     ours = f"{100 * accuracy['metrics']['accuracy']['mean']:.1f} ± "
-    row = "movies minilm lora clean inf 91.4* sst2 · bert-base-uncased · lora · η = inf"
+    row = "accuracy movies minilm lora clean minilm inf 91.4* sst2 · bert-base-uncased, η = inf"
     assert f"{row} {ours}" in text
     results = reader.load(whole)
-    for table in papers(results):
-        assert f"{table.source}: {table.title} ({table.ran} of {len(table.rows)})" in text
+    assert "RAPT (arXiv 2305.06212v3), Table II: accuracy (5 of 437)" in text
     for claim in claims(results):
         assert claim.sentence in text
-    missing = next(
-        row for table in papers(results) for row in table.rows if row.command and row.missing
-    )
-    assert f"missing {missing.command}" in text
+    command = published.beside(results)["command"].dropna().iloc[0]
+    assert f"missing {command}" in text
 
 
 def test_the_page_brings_the_glossary_as_the_docs_have_it(whole: Params) -> None:

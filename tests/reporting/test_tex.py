@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from rapt.params import Params
-from rapt.reporting.papers.table import PaperRow, PaperTable, to_tex
 from rapt.reporting.tex import KNOWN, OF_A_PAGE
 from rapt.reporting.tex import to_tex as tabular
 
@@ -58,33 +57,8 @@ def test_every_table_has_only_what_a_bare_article_can_show(whole: Params) -> Non
         assert not shown & set("<>|"), path
 
 
-def test_a_papers_table_marks_what_is_of_another_setting() -> None:
-    rows = (
-        PaperRow({"eta": "75"}, published=53.1, mean=66.7, sd=0.3, n=5),
-        PaperRow({"eta": "50"}, published=53.1, beside="BERT", mean=60.0, n=1),
-        PaperRow({"eta": "inf"}, published=91.4, command="dvc repro x"),
-    )
-    table = PaperTable("t", "A title", "A paper", "accuracy, %", "Nothing.", ("eta",), rows)
-    assert to_tex(table) == (
-        "% A title. A paper; accuracy, %.\n"
-        "% Nothing.\n"
-        "% *: of another setting, for orientation alone.\n"
-        "\\begin{tabular}{lrrrr}\n"
-        "\\toprule\n"
-        "eta & published & ours & seeds & difference \\\\\n"
-        "\\midrule\n"
-        "75 & 53.1 & 66.7~$\\pm$~0.3 & 5 & +13.6 \\\\\n"
-        "50 & 53.1* & 60.0 & 1 & -- \\\\\n"
-        "inf & 91.4 & -- & -- & -- \\\\\n"
-        "\\bottomrule\n"
-        "\\end{tabular}\n"
-    )
-
-
-def test_other_units_keep_their_digits_and_words_have_no_numbers() -> None:
-    row = PaperRow({"words": "10"}, published=0.03, mean=0.0475, n=None)
-    timed = to_tex(PaperTable("t", "T", "P", "s", "Nothing.", ("words",), (row,)))
-    assert "10 & 0.03 & 0.0475 & -- & +0.0175" in timed
-    words = to_tex(PaperTable("t", "T", "P", "", "Nothing.", ("words",), (row,)))
-    assert words.startswith("% T. P.\n% Nothing.\n\\begin{tabular}{l}\n")
-    assert "\n10 \\\\\n" in words
+def test_the_papers_numbers_are_marked(whole: Params) -> None:
+    text = Path("reports/tables/published.tex").read_text()
+    assert text.startswith("% The papers' numbers beside ours")
+    assert " & clean & minilm & inf & 91.4* & inf & 82.6~$\\pm$~0.1 & 2 & -- \\\\\n" in text
+    assert " & 88.1$\\dagger$ & inf & -- & -- & -- \\\\\n" in text
