@@ -66,7 +66,7 @@ CONFIG: Any = {
         "symbolStrokeWidth": 1.6,
     },
 }
-Row = dict[str, Any]
+Point = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class Figure:
     title: str
     caption: str
     spoken: str
-    rows: Sequence[Row]
+    rows: Sequence[Point]
     looks: Mapping[str, Look]
     x: Axis
     y: Axis
@@ -261,7 +261,7 @@ def _plain(figure: Figure, looks: Mapping[str, Look]) -> dict[str, Any]:
     rows = [row for row in figure.rows if row["series"] in looks]
     x, y = figure.x.encoding("x"), figure.y.encoding
     series = _encoding(looks, "color", "strokeDash", symbol="stroke")
-    parts: list[tuple[list[Row], dict[str, Any], dict[str, Any]]] = [
+    parts: list[tuple[list[Point], dict[str, Any], dict[str, Any]]] = [
         (
             [row for row in rows if "x" not in row and "y_low" in row],
             {"type": "rect", "opacity": 0.15, "color": MUTED},
@@ -323,13 +323,13 @@ def _pointed(figure: Figure, looks: Mapping[str, Look]) -> dict[str, Any]:
     return {"data": {"values": values}, "layer": layers}
 
 
-def _points(figure: Figure, names: Sequence[str]) -> list[Row]:
+def _points(figure: Figure, names: Sequence[str]) -> list[Point]:
     """Return the rows of some series, in order; on equal steps they stand side by side.
 
     So do points that would cover each other, as of two methods with the same release.
     """
     shift = min(0.06, 0.5 / len(names)) if figure.x.steps and figure.joined else 0.0
-    values: list[Row] = []
+    values: list[Point] = []
     rows = [row for row in figure.rows if row["series"] in names]
     for order, row in enumerate(rows):
         place = names.index(row["series"]) - (len(names) - 1) / 2

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 
 from rapt.grid import CLEAN, order, sorted_etas
 from rapt.reporting import published, tables, utility_table, word_figures
-from rapt.reporting.charts import DASHED, DOTTED, SOLID, Axis, Figure, Look, Row
+from rapt.reporting.charts import DASHED, DOTTED, SOLID, Axis, Figure, Look, Point
 from rapt.reporting.looks import at_eta, looks_of, looks_of_methods, rounded, slug
-from rapt.reporting.tables import Privacy
+from rapt.reporting.rows import Row
 from rapt.reporting.text import attack_text, group_text, unproven
-from rapt.reporting.utility_table import Utility
 from rapt.results.reader import Cell, Json, Results
 
 CLEAN_TEXT, MAJORITY, NOTHING = "clean text (unprotected)", "most frequent class", "nothing learned"
@@ -46,7 +45,7 @@ def figures(results: Results) -> list[Figure]:
     ]
 
 
-def decisions(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterator[Figure]:
+def decisions(utility: Sequence[Row], privacy: Sequence[Row]) -> Iterator[Figure]:
     """Draw accuracy against the words that the strongest attack reads, for each tuned group."""
     looks = looks_of(utility_table.labels(utility))
     for group in tables.groups(utility):
@@ -78,7 +77,7 @@ def decisions(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterato
             )
 
 
-def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterator[Figure]:
+def trade_offs(utility: Sequence[Row], privacy: Sequence[Row]) -> Iterator[Figure]:
     """Draw accuracy against what each attack learns, for each tuned group.
 
     A denoised cell is attacked as its release is, but not that of the adapter without denoising.
@@ -100,7 +99,7 @@ def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterat
                 for u in tuned
                 if u.label == label
                 and (p := at.get((u.method, u.eta))) is not None
-                and p.concerns(u)
+                and tables.concerns(p, u)
             ]
             if not rows:
                 continue
@@ -125,7 +124,7 @@ def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterat
             )
 
 
-def accuracies(utility: Sequence[Utility]) -> Iterator[Figure]:
+def accuracies(utility: Sequence[Row]) -> Iterator[Figure]:
     """Draw accuracy over η, for each tuned group."""
     for group in tables.groups(utility):
         own = [row for row in _accurate(utility, group) if not row.unprotected]
@@ -155,7 +154,7 @@ def accuracies(utility: Sequence[Utility]) -> Iterator[Figure]:
         )
 
 
-def privacies(privacy: Sequence[Privacy]) -> Iterator[Figure]:
+def privacies(privacy: Sequence[Row]) -> Iterator[Figure]:
     """Draw over η what each attack learns of its target."""
     methods = list(dict.fromkeys(row.method for row in privacy if not row.unprotected))
     for group in tables.groups(privacy):
@@ -165,7 +164,7 @@ def privacies(privacy: Sequence[Privacy]) -> Iterator[Figure]:
         if not own:
             continue
         etas = sorted_etas(list({row.eta for row in own}))
-        rows: list[Row] = [
+        rows: list[Point] = [
             {
                 **at_eta(row.method, row.eta),
                 "x": etas.index(row.eta),
@@ -195,7 +194,7 @@ def privacies(privacy: Sequence[Privacy]) -> Iterator[Figure]:
         )
 
 
-def receivers(results: Results, privacy: Sequence[Privacy]) -> Iterator[Figure]:
+def receivers(results: Results, privacy: Sequence[Row]) -> Iterator[Figure]:
     """Draw the ROC curves of each attack on membership at each η, with logarithmic axes."""
     curves = {cell.plan.cell: cell.curves() for cell in results.of("membership") if cell.content}
     looks = looks_of_methods(results, results.params.sweep.methods) | LEVELS
@@ -203,7 +202,7 @@ def receivers(results: Results, privacy: Sequence[Privacy]) -> Iterator[Figure]:
         every = [row for row in privacy if row.group == group]
         own = [row for row in tables.drawn(every) if curves.get(row.cell)]
         for eta in sorted_etas(list({row.eta for row in own if not row.unprotected})):
-            rows: list[Row] = [{"series": NOTHING, "x": end, "y": end} for end in (0.1, 100)]
+            rows: list[Point] = [{"series": NOTHING, "x": end, "y": end} for end in (0.1, 100)]
             for row in (row for row in own if row.eta == eta or row.unprotected):
                 wrong, right = (
                     [fmean(rates) for rates in zip(*curves[row.cell][name], strict=True)]
@@ -257,7 +256,7 @@ def _distances(
     group: tuple[str, ...], found: Mapping[str, Json], looks: Mapping[str, Look]
 ) -> Figure:
     between, first = "between texts", next(iter(found.values()))
-    rows: list[Row] = [
+    rows: list[Point] = [
         {
             "series": release,
             "at": f"layer {layer['layer']}",
@@ -329,7 +328,7 @@ def trainings(results: Results) -> Iterator[Figure]:
 
 
 def _training(title: str, name: str, cells: Sequence[Cell]) -> Figure:
-    rows: list[Row] = []
+    rows: list[Point] = []
     for cell in cells:
         series = CLEAN if cell.factors["method"] == CLEAN else f"η {cell.factors['eta']}"
         for seed, values in enumerate(cell.curves().get(name, [])):
@@ -425,15 +424,15 @@ def _over_settings(
         )
 
 
-def _accurate(utility: Sequence[Utility], group: Sequence[str]) -> list[Utility]:
+def _accurate(utility: Sequence[Row], group: Sequence[str]) -> list[Row]:
     """Return the cells of a group on the grid that have run, by η."""
     own = [r for r in utility if r.on_grid and r.group == group and r.accuracy is not None]
     return sorted(own, key=lambda row: order(row.eta))
 
 
-def _levels(clean: Utility | None, row: Utility) -> list[Row]:
+def _levels(clean: Row | None, row: Row) -> list[Point]:
     """Return the accuracy on clean text, without sending any, and of the baseline, if known."""
-    levels: list[Row] = []
+    levels: list[Point] = []
     if clean is not None:
         levels.append({"series": CLEAN_TEXT, **_measured("y", clean, "accuracy")})
     if row.local is not None:
@@ -443,7 +442,7 @@ def _levels(clean: Utility | None, row: Utility) -> list[Row]:
     return levels
 
 
-def _measured(field: str, row: Utility | Privacy, column: str) -> dict[str, float]:
+def _measured(field: str, row: Row, column: str) -> dict[str, float]:
     """Return a column that has run, in percent, with its 95 % interval if that is known."""
     ends = {f"{field}_{end}": getattr(row, f"{column}_{end}") for end in utility_table.ENDS}
     known = {name: rounded(100 * share) for name, share in ends.items() if share is not None}

@@ -194,7 +194,9 @@ def _metrics(
     has_accuracy = cell.plan.kind in TUNED and utility_table.classifies(results, cell)
     for score in results.of(SCORE, **cell.factors) if cell.plan.kind in TUNED else ():
         found |= _summary("", score.content.metrics if score.content else {})
-    for row, _ in utility_table.utility_of(results, cell) if has_accuracy else ():
+    for row in utility_table.utility(results) if has_accuracy else ():
+        if (row.kind, row.cell) != (cell.plan.kind, cell.plan.cell):
+            continue
         prefix = "combined/" if row.with_local else ""
         found |= {f"{prefix}{name}": getattr(row, name) for name in ("accuracy", "over_local")}
         found |= {f"{LOCAL}/accuracy": row.local, "to_beat": row.to_beat}

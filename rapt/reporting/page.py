@@ -24,7 +24,7 @@ from rapt.reporting.comparisons import FALSE_ALARMS, differences, unbeaten
 from rapt.reporting.leaderboard import leaderboard
 from rapt.reporting.narrative import headline
 from rapt.reporting.provenance import origins
-from rapt.reporting.tables import Privacy
+from rapt.reporting.rows import Row
 from rapt.reporting.written import by_task
 from rapt.results.reader import Json, Results
 
@@ -35,7 +35,7 @@ CLOSING = frozenset(".,;:!?)%'’")
 class Overview:
     """Every attack against every method at every η, grouped by target."""
 
-    def __init__(self, rows: Sequence[Privacy]) -> None:
+    def __init__(self, rows: Sequence[Row]) -> None:
         """Order the attacks, methods and η."""
         private = [row for row in rows if not row.unprotected]
         self.methods = list(dict.fromkeys(row.method for row in private))

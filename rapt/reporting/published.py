@@ -93,6 +93,7 @@ def beside(results: Results) -> pd.DataFrame:
     found = pd.concat([both, left]).reset_index(drop=True)
     found["beyond"] = (found["metric"] == "bleu") & (found["published"] > BEST_BLEU)
     found["command"] = found["command"].where(found["mean"].isna() & (found["command"] != ""))
+    found["n"] = found["n"].astype("Int64")
     found["rank"] = found.groupby(["source", "table"])["line"].transform("min")
     return found.sort_values("rank", kind="stable")[COLUMNS].reset_index(drop=True)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rapt.grid import sorted_etas
 from rapt.param_types import level
 from rapt.reporting import word_tables
-from rapt.reporting.charts import DOTTED, Axis, Figure, Row
+from rapt.reporting.charts import DOTTED, Axis, Figure, Point
 from rapt.reporting.looks import at_eta, looks_of, looks_of_methods, rounded, slug
 from rapt.results.reader import Results
 
@@ -21,7 +21,7 @@ def calibrations(results: Results) -> Iterator[Figure]:
     for embedding, content in results.calibrations.items():
         if not content:
             continue
-        rows: list[Row] = [
+        rows: list[Point] = [
             {
                 **at_eta(point["mechanism"], point["eta"]),
                 "x": float(point["eta"]),
@@ -91,7 +91,7 @@ def geometries(results: Results) -> Iterator[Figure]:
     for embedding, content in results.geometries.items():
         if not content:
             continue
-        rows: list[Row] = [
+        rows: list[Point] = [
             {
                 **at_eta(noise, eta),
                 "x": float(eta),

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from rapt import paths
 from rapt.grid import order
-from rapt.reporting import published, tables, utility_table, word_tables
+from rapt.reporting import published, tables, utility_table
 from rapt.reporting.claims import Claim, claims
-from rapt.reporting.comparisons import Difference, differences
+from rapt.reporting.comparisons import DIFFERENCE, differences
 from rapt.reporting.figures import figures
-from rapt.reporting.leaderboard import Entry, leaderboard
+from rapt.reporting.leaderboard import LEADERBOARD, leaderboard
 from rapt.reporting.page import render
-from rapt.reporting.tables import Privacy
+from rapt.reporting.rows import Row, frame, to_csv
 from rapt.reporting.tex import to_tex
 from rapt.reporting.text import percent, span
-from rapt.reporting.utility_table import Utility
-from rapt.reporting.written import Written, written
+from rapt.reporting.word_tables import STATISTICS
+from rapt.reporting.written import WRITTEN, written
 from rapt.results.reader import Results
 from rapt.utils import files
 
@@ -40,27 +39,30 @@ def write(results: Results) -> None:
 
 
 def _tables(results: Results) -> dict[str, str]:
-    utility, privacy = utility_table.utility(results), tables.privacy(results)
-    of_name: dict[str, tuple[Sequence[Any], Iterable[str]]] = {
-        "utility": (utility, Utility.__annotations__),
-        "privacy": (privacy, tables.PRIVACY),
-        "differences": (differences(results), Difference.__annotations__),
-        "written": (written(results), Written.__annotations__),
-        "leaderboard": (leaderboard(results), Entry.__annotations__),
-        **{name: (of(results), columns) for name, (of, columns) in word_tables.STATISTICS.items()},
-        "claims": (claims(results), Claim.__annotations__),
-    }
     beside = published.beside(results)
     return {
-        **{f"{name}.csv": tables.to_csv(*of) for name, of in of_name.items()},
-        "utility.tex": _utility_tex(utility),
-        "privacy.tex": _privacy_tex(privacy),
-        "published.csv": beside.round(6).to_csv(index=False),
+        **{f"{name}.csv": to_csv(table) for name, table in frames(results).items()},
+        "utility.tex": _utility_tex(utility_table.utility(results)),
+        "privacy.tex": _privacy_tex(tables.privacy(results)),
+        "published.csv": to_csv(beside),
         "published.tex": _published_tex(beside),
     }
 
 
-def _utility_tex(rows: Sequence[Utility]) -> str:
+def frames(results: Results) -> dict[str, pd.DataFrame]:
+    """Return the tidy tables of the experiment by name."""
+    return {
+        "utility": frame(utility_table.utility(results), utility_table.UTILITY),
+        "privacy": frame(tables.privacy(results), tables.PRIVACY),
+        "differences": frame(differences(results), DIFFERENCE),
+        "written": frame(written(results), WRITTEN),
+        "leaderboard": frame(leaderboard(results), LEADERBOARD),
+        **{name: frame(of(results), columns) for name, (of, columns) in STATISTICS.items()},
+        "claims": frame([vars(claim) for claim in claims(results)], Claim.__annotations__),
+    }
+
+
+def _utility_tex(rows: Sequence[Row]) -> str:
     return to_tex(
         ["task", "backbone", "tuner", "method", "η", "accuracy", "seeds", "baseline", "replaced"],
         [
@@ -78,7 +80,7 @@ def _utility_tex(rows: Sequence[Utility]) -> str:
     )
 
 
-def _privacy_tex(rows: Sequence[Privacy]) -> str:
+def _privacy_tex(rows: Sequence[Row]) -> str:
     return to_tex(
         [
             "attack",
@@ -124,7 +126,7 @@ def _published_tex(beside: pd.DataFrame) -> str:
     )
 
 
-def _empirical(row: Privacy) -> str:
+def _empirical(row: Row) -> str:
     shown = percent(row.empirical_privacy, row.empirical_privacy_sd)
     return shown if row.empirical_privacy is None or not row.doubt else f"{shown} ({row.doubt})"
 
@@ -134,23 +136,23 @@ def _plots(results: Results) -> dict[str, str]:
 
     A broken attack has no series; an unproven one is labelled so.
     """
-    rows: dict[str, tuple[Sequence[Any], str]] = {
+    rows = {
         "utility": (utility_table.utility(results), "accuracy"),
         "privacy": (tables.drawn(tables.privacy(results)), "empirical_privacy"),
     }
     found = {}
     for name, (own, metric) in rows.items():
         records = [
-            vars(row) | {"mean": getattr(row, metric), "series": _series(row)}
+            row.but(mean=getattr(row, metric), series=_series(row))
             for row in sorted(own, key=lambda row: order(row.eta))
             if getattr(row, metric) is not None
         ]
-        found[f"{name}.csv"] = tables.to_csv(records, ("eta", "method", "mean", "series"))
+        found[f"{name}.csv"] = to_csv(frame(records, ("eta", "method", "mean", "series")))
     return found
 
 
-def _series(row: Utility | Privacy) -> str:
-    doubt = row.doubt if isinstance(row, Privacy) else None
+def _series(row: Row) -> str:
+    doubt = getattr(row, "doubt", None)
     return " ".join([*row.group, row.label, *([f"({doubt})"] if doubt else [])])
 
 

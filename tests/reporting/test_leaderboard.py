@@ -13,7 +13,7 @@ from rapt.grid import plan
 from rapt.params import Params
 from rapt.reporting import tables
 from rapt.reporting.comparisons import ranks
-from rapt.reporting.leaderboard import Entry, leaderboard
+from rapt.reporting.leaderboard import LEADERBOARD, leaderboard
 from rapt.results import reader
 from rapt.utils import files
 from tests.reporting import synthetic
@@ -110,7 +110,7 @@ def test_cells_that_did_not_run_and_a_list_of_one_have_no_rank(experiment: Param
 def test_it_is_a_file_and_a_table_that_can_be_sorted(experiment: Params) -> None:
     page = Page(make(experiment))
     own = rows("reports/tables/leaderboard.csv")
-    assert [*own[0]] == [*Entry.__annotations__]
+    assert [*own[0]] == [*LEADERBOARD]
     assert len(own) == 6
     assert "pct2t + local replaced-50" in page.text
     assert "1–2" in page.text

@@ -17,6 +17,7 @@ from rapt.params import Params
 from rapt.reporting import published, tables, utility_table
 from rapt.reporting.claims import claims
 from rapt.reporting.page import Overview, terms
+from rapt.reporting.rows import Row
 from rapt.results import predictions, reader
 from rapt.results.predictions import Successes
 from rapt.utils import files
@@ -41,7 +42,7 @@ def test_attack_that_clean_text_does_not_lift_over_its_baseline_is_called_broken
 
 
 def test_the_strongest_attack_is_one_that_works(experiment: Params) -> None:
-    def strongest(p: Params = experiment) -> tables.Privacy | None:
+    def strongest(p: Params = experiment) -> Row | None:
         results = reader.load(p)
         own = (r for r in utility_table.utility(results) if (r.method, r.eta) == ("t2t", "75"))
         return tables.strongest(tables.on_words(next(own), tables.privacy(results)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +17,7 @@ from rapt.params import Params
 from rapt.reporting import tables, utility_table
 from rapt.reporting.figures import figures
 from rapt.reporting.narrative import headline
+from rapt.reporting.rows import Row, frame, to_csv
 from rapt.reporting.summary import print_results
 from rapt.results import reader
 from rapt.results.predictions import Successes
@@ -27,6 +27,19 @@ from tests.reporting.conftest import Page, make, planned, rows
 
 # Each test draws a whole page.
 pytestmark = pytest.mark.slow
+
+
+def test_rows_are_computed_once_for_the_same_results(whole: Params) -> None:
+    results = reader.load(whole)
+    assert tables.privacy(results) is tables.privacy(results)
+    assert tables.privacy(results) is not tables.privacy(reader.load(whole))
+
+
+def test_a_csv_has_six_places_and_leaves_unknown_values_empty() -> None:
+    made = [Row(a=1, b=0.12345678, c=None, d="x, y"), {"a": 2, "b": None, "c": False, "e": 0}]
+    text = to_csv(frame(made, ("a", "b", "c", "d")))
+    assert text == 'a,b,c,d\n1,0.123457,,"x, y"\n2,,False,\n'
+    assert to_csv(frame([], ("a", "b"))) == "a,b\n"
 
 
 def test_utility_table_shows_mean_sd_and_replaced_share(experiment: Params) -> None:
@@ -224,10 +237,10 @@ def test_the_strongest_attack_is_chosen_on_other_texts(
     results = reader.load(experiment)
     found = next(r for r in tables.privacy(results) if (r.kind, r.method) == ("invert", "t2t"))
     attacks = [
-        replace(
-            found,
+        found.but(
             attack=f"attack-{k}",
             broken=False,
+            counts=True,
             given=None,
             attack_accuracy=(even[k] + odd[k]) / 2,
             texts=Successes(["even", "odd"], np.array([[[even[k], odd[k]], [1, 1]]])),
@@ -237,7 +250,7 @@ def test_the_strongest_attack_is_chosen_on_other_texts(
     strongest = tables.strongest(attacks)
     assert strongest and strongest.attack_accuracy == pytest.approx(read)
     assert strongest.attack == "attack-0"
-    old = replace(attacks[0], texts=None, attack_accuracy=0.9)
+    old = attacks[0].but(texts=None, attack_accuracy=0.9)
     assert tables.strongest([old, attacks[1]]) is old  # a cell of an earlier version
 
 
@@ -254,7 +267,7 @@ def test_what_an_attacker_has_read_is_named(experiment: Params) -> None:
     assert any("; 1,200 texts of tweets" in row.attacker_knowledge for row in _rows_of(read))
 
 
-def _rows_of(p: Params) -> list[tables.Privacy]:
+def _rows_of(p: Params) -> list[Row]:
     return [row for row in tables.privacy(reader.load(p)) if row.attack == "bayes"]
 
 
@@ -307,7 +320,7 @@ def test_what_privatizes_alike_shares_the_attacks_on_its_releases(whole: Params)
     rows = tables.privacy(reader.load(whole))
     found = {(row.attack, row.task, row.method, row.eta): row for row in rows}
     own = found["bayes", "movies", "pct2t", "75"]
-    assert found["bayes", "movies", "rapt", "75"] == replace(own, method="rapt")
+    assert found["bayes", "movies", "rapt", "75"] == own.but(method="rapt", label="rapt")
     assert {row.method for row in rows} == {*whole.sweep.methods, CLEAN}
 
 
@@ -317,7 +330,7 @@ def test_an_attack_that_has_not_run_leaves_the_one_on_what_privatizes_alike(
     every = experiment.sweep.model_copy(update={"attacked": ["t2t", "pct2t", "rapt"]})
     p = experiment.model_copy(update={"sweep": every})
 
-    def row() -> tables.Privacy:
+    def row() -> Row:
         (found,) = (
             row
             for row in tables.privacy(reader.load(p))
