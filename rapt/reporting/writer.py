@@ -32,7 +32,7 @@ def write(results: Results) -> None:
         paths.FIGURES,
         {f"{f.name}.svg": f.svg for f in drawn} | {f"{f.name}.png": f.png for f in drawn},
     )
-    _write_all(paths.PLOTS, _plots(results))
+    _write_all(paths.PLOTS, plots(results))
     files.write_json(paths.METRICS, tables.metrics(results))
     with files.atomic(paths.REPORT) as scratch:
         scratch.write_text(render(results, drawn))
@@ -131,7 +131,7 @@ def _empirical(row: Row) -> str:
     return shown if row.empirical_privacy is None or not row.doubt else f"{shown} ({row.doubt})"
 
 
-def _plots(results: Results) -> dict[str, str]:
+def plots(results: Results) -> dict[str, str]:
     """Return tidy tables for `dvc plots`: η as a category, a series for each group and method.
 
     A broken attack has no series; an unproven one is labelled so.

@@ -130,24 +130,16 @@ def test_a_child_shows_the_trade_off(experiment: Params) -> None:
     assert digests["movies train"] == raw["train"][:36]
 
 
-def test_a_child_shows_what_is_recognized_in_its_own_task(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAPT_HOME", raising=False)
-    results = load(synthetic.write(tmp_path, synthetic.recognize_entities))
+def test_a_child_shows_what_is_recognized_in_its_own_task(folder: Path) -> None:
+    results = load(synthetic.write(folder, synthetic.recognize_entities))
     (cell,) = results.of("train", method="rapt", eta="75")
     metrics = {name: value for name, value, _ in mlflow_mirror.record(results, cell).metrics}
     own = files.read_json("reports/cells/recognize/ner-movies-pct2t-75.json")
     assert metrics["ner/f1"] == own["metrics"]["f1"]["mean"]
 
 
-def test_a_denoised_cell_is_a_child_with_the_attacks_on_the_release_it_reads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAPT_HOME", raising=False)
-    p = synthetic.write(tmp_path, synthetic.denoise_t2t)
+def test_a_denoised_cell_is_a_child_with_the_attacks_on_the_release_it_reads(folder: Path) -> None:
+    p = synthetic.write(folder, synthetic.denoise_t2t)
     results = load(p)
     held = {
         cell.plan.kind: mlflow_mirror.record(results, cell)
@@ -166,12 +158,8 @@ def test_a_denoised_cell_is_a_child_with_the_attacks_on_the_release_it_reads(
     assert attacks.items() <= {name: value for name, value, _ in own.metrics}.items()
 
 
-def test_membership_is_shown_with_the_adapter_that_was_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAPT_HOME", raising=False)
-    results = load(synthetic.write(tmp_path, synthetic.infer_membership))
+def test_membership_is_shown_with_the_adapter_that_was_asked(folder: Path) -> None:
+    results = load(synthetic.write(folder, synthetic.infer_membership))
     for kind, tuner in (("train", "lora"), ("train", "prefix"), ("denoise", "lora")):
         (cell,) = results.of(kind, method="t2t", eta="75", tuner=tuner)
         metrics = {name: value for name, value, _ in mlflow_mirror.record(results, cell).metrics}
@@ -358,12 +346,9 @@ def test_an_attack_on_what_nothing_was_tuned_on_has_its_own_run(experiment: Para
     assert "train.epochs" not in found.params
 
 
-def test_a_tuned_task_with_attributes_is_mirrored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tuned_task_with_attributes_is_mirrored(folder: Path) -> None:
     """Its local and tuned cells attack nothing, so none of their metrics is doubted."""
-    monkeypatch.chdir(tmp_path)
-    experiment = synthetic.write(tmp_path, synthetic.add_attribute)
+    experiment = synthetic.write(folder, synthetic.add_attribute)
     assert not mlflow_mirror.is_synced(experiment)
     results = load(experiment)
     (local,) = results.of("local")

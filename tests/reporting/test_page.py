@@ -8,7 +8,6 @@ import runpy
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from rapt import paths
 from rapt.attacks import ATTACKS
@@ -16,28 +15,25 @@ from rapt.grid import plan
 from rapt.params import Params
 from rapt.reporting import published, tables, utility_table
 from rapt.reporting.claims import claims
-from rapt.reporting.page import Overview, terms
+from rapt.reporting.page import Overview, render, terms
 from rapt.reporting.rows import Row
 from rapt.results import predictions, reader
 from rapt.results.predictions import Successes
 from rapt.utils import files
 from tests.conftest import ROOT
 from tests.reporting import synthetic
-from tests.reporting.conftest import Page, make, planned, rows
+from tests.reporting.conftest import Page, page, planned, table
 
 PROSE = runpy.run_path(str(ROOT / "docs/prose.py"))
-
-# Each test draws a whole page.
-pytestmark = pytest.mark.slow
 
 
 def test_attack_that_clean_text_does_not_lift_over_its_baseline_is_called_broken(
     experiment: Params,
 ) -> None:
     synthetic.break_attack(planned(experiment, "mlp-tweets-clean"))
-    text = Page(make(experiment)).text
+    text = page(experiment).text
     assert "mlp on tweets: author , inferred, %. broken : on clean text" in text
-    broken = {r["attack"] for r in rows("reports/tables/privacy.csv") if r["broken"] == "True"}
+    broken = {r["attack"] for r in table(experiment, "privacy") if r["broken"] == "True"}
     assert broken == {"mlp"}
 
 
@@ -65,7 +61,7 @@ def test_missing_cells_show_the_command_that_runs_them(experiment: Params) -> No
     missing = ("train/movies-minilm-lora-rapt-75", "train/movies-minilm-lora-clean")
     for cell in (*missing, "invert/nearest-movies-clean"):
         Path(f"reports/cells/{cell}.json").unlink()
-    text = Page(make(experiment)).text
+    text = page(experiment).text
     assert "missing dvc repro train@movies-minilm-lora-rapt-75" in text
     assert "clean text unprotected missing dvc repro train-clean@movies-minilm-lora" in text
     assert "dvc repro invert-clean@nearest-movies" in text
@@ -79,27 +75,27 @@ def test_failed_gate_is_shown(experiment: Params) -> None:
     gate |= {"passed": False, "replaced": []}
     gate["expectations"][0] |= {"passed": False, "failed": 3, "split": "seed-0/test"}
     files.write_json(path, gate)
-    text = Page(make(experiment)).text
+    text = page(experiment).text
     assert "movies/rapt-75 FAILED: as many words as before, seed-0/test" in text
     assert "16 of 17 gates passed" in text  # of 2 tasks raw, clean and 6 releases each; of a study
 
 
 def test_page_loads_nothing_and_can_be_read_aloud(whole: Params) -> None:
     text = paths.REPORT.read_text()
-    page = Page(text)
-    assert [load for load in page.loads if not load.startswith("#")] == []
+    read = Page(text)
+    assert [load for load in read.loads if not load.startswith("#")] == []
     still = re.sub(r"<script>.*?</script>", "", text, flags=re.S)
     assert all(u.startswith(("#", "'#", '"#')) for u in re.findall(r"url\(([^)]*)\)", still))
     assert "@import" not in still
-    assert not {"link", "iframe", "img"} & {tag for tag, _ in page.tags}
-    ids = [a["id"] for _, a in page.tags if a.get("id")]
+    assert not {"link", "iframe", "img"} & {tag for tag, _ in read.tags}
+    ids = [a["id"] for _, a in read.tags if a.get("id")]
     assert len(ids) == len(set(ids))
-    anchors = {load[1:] for load in page.loads if load.startswith("#")}
+    anchors = {load[1:] for load in read.loads if load.startswith("#")}
     assert anchors <= set(ids)
-    figures = [a for tag, a in page.tags if tag == "svg"]
+    figures = [a for tag, a in read.tags if tag == "svg"]
     assert figures
     assert all(a["role"] == "img" and a["aria-labelledby"] in ids for a in figures)
-    assert all(a.get("scope") for tag, a in page.tags if tag == "th")
+    assert all(a.get("scope") for tag, a in read.tags if tag == "th")
 
 
 def test_every_attack_stands_in_one_table_the_strongest_in_bold(experiment: Params) -> None:
@@ -123,7 +119,7 @@ def test_every_attack_stands_in_one_table_the_strongest_in_bold(experiment: Para
     assert [overview.strongest(group, *key) for group in inversions] == [False, True, False]
     assert [overview.remarks(group) for group in inversions] == [[], [], ["with 2 releases"]]
     assert overview.accuracy(inversions[0], "pct2t", "50") is None
-    text = make(experiment)
+    text = render(reader.load(experiment), [])
     assert "<td>19.0</td>" in text
     assert "<td><b>21.1</b></td>" in text
 
@@ -132,7 +128,7 @@ def test_text_from_files_is_escaped(experiment: Params) -> None:
     examples = files.read_json("reports/examples.json")
     examples["sentences"][0]["releases"][0]["words"][1] = "<script>alert(1)</script>"
     files.write_json("reports/examples.json", examples)
-    written = make(experiment)
+    written = render(reader.load(experiment), [])
     assert "<script>alert" not in written
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in written
 
