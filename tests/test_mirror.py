@@ -36,7 +36,6 @@ ELSEWHERE = {
     "rapt/privacy/release_checks.py": "tests/stages/test_gate_private.py",
     "rapt/privacy/release_gate.py": "tests/stages/test_gate_private.py",
     # These share the page that others draw.
-    "rapt/reporting/looks.py": "tests/reporting/test_figures.py",
     "rapt/reporting/rows.py": "tests/reporting/test_tables.py",
     "rapt/reporting/utility_table.py": "tests/reporting/test_tables.py",
     "rapt/reporting/word_figures.py": "tests/reporting/test_tables.py",

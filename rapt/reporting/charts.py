@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import vl_convert
 from markupsafe import Markup, escape
+
+from rapt.results.reader import Results
 
 # Okabe and Ito: distinct in every kind of colour vision; shapes and dashes are a second cue.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -88,6 +90,33 @@ def look(number: int) -> Look:
     """Return the look of a series; where the colours repeat, dashes and shapes are shifted."""
     turned = (number + number // len(PALETTE)) % len(PALETTE)
     return Look(PALETTE[number % len(PALETTE)], DASHES[turned], SHAPES[turned])
+
+
+def at_eta(series: str, eta: str) -> Point:
+    """Return the series of a point, and its η for a tooltip."""
+    return {"series": series, "at": f"η {eta}"}
+
+
+def rounded(value: float) -> float:
+    """Drop digits that no figure shows."""
+    return float(f"{value:.6g}")
+
+
+def looks_of(names: Iterable[str]) -> dict[str, Look]:
+    """Return a look for each series, in their order."""
+    return {name: look(number) for number, name in enumerate(names)}
+
+
+def looks_of_methods(results: Results, names: Iterable[str]) -> dict[str, Look]:
+    """Return the looks of mechanisms or methods, which are the same in every figure."""
+    known = list(dict.fromkeys([*results.params.sweep.methods, *sorted(results.params.methods)]))
+    numbers = {name: known.index(name) if name in known else len(known) for name in names}
+    return {name: look(number) for name, number in sorted(numbers.items(), key=lambda i: i[1])}
+
+
+def slug(text: str) -> str:
+    """Turn a text into a part of a file name."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower().replace("_", "-")).strip("-")
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,20 @@ from typing import Any, NamedTuple
 
 from rapt.grid import CLEAN, order, sorted_etas
 from rapt.reporting import published, tables, utility_table, word_figures
-from rapt.reporting.charts import DASHED, DOTTED, SOLID, Axis, Figure, Look, Point
-from rapt.reporting.looks import at_eta, looks_of, looks_of_methods, rounded, slug
+from rapt.reporting.charts import (
+    DASHED,
+    DOTTED,
+    SOLID,
+    Axis,
+    Figure,
+    Look,
+    Point,
+    at_eta,
+    looks_of,
+    looks_of_methods,
+    rounded,
+    slug,
+)
 from rapt.reporting.rows import Row
 from rapt.reporting.text import attack_text, group_text, unproven
 from rapt.results.reader import Cell, Json, Results

@@ -133,11 +133,11 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
 
 def _papers(results: Results) -> Iterator[dict[str, Any]]:
     """Yield the numbers of each table of the papers, with the factors that it has."""
-    for (source, table), own in published.beside(results).groupby(["source", "table"], sort=False):
+    for source, table, factors, own in published.by_table(results):
         yield {
-            "source": f"{published.SOURCES[str(source)]}, Table {table}",
+            "source": f"{published.SOURCES[source]}, Table {table}",
             "metrics": text.listing(list(dict.fromkeys(own["metric"]))),
-            "columns": [name for name in published.FACTORS if own[name].any()],
+            "columns": factors,
             "ran": own["mean"].count(),
             "rows": list(own.itertuples()),
         }

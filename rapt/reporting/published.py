@@ -17,6 +17,7 @@ import pandas as pd
 from rapt.grid import ATTACKED, CLEAN, SCORE, TUNED, UNPROTECTED_ETA
 from rapt.params import Method, Params
 from rapt.reporting import tables, utility_table
+from rapt.reporting.rows import once
 from rapt.reporting.text import MINUS, NBSP, PLUS_MINUS
 from rapt.reporting.written import ALL, OF
 from rapt.results.reader import Cell, Json, Results
@@ -62,6 +63,7 @@ def read() -> pd.DataFrame:
     )
 
 
+@once
 def beside(results: Results) -> pd.DataFrame:
     """Return the cells beside their printed numbers, then the numbers that are left, by table.
 
@@ -96,6 +98,12 @@ def beside(results: Results) -> pd.DataFrame:
     found["n"] = found["n"].astype("Int64")
     found["rank"] = found.groupby(["source", "table"])["line"].transform("min")
     return found.sort_values("rank", kind="stable")[COLUMNS].reset_index(drop=True)
+
+
+def by_table(results: Results) -> Iterator[tuple[str, str, list[str], pd.DataFrame]]:
+    """Yield each paper's source and number of each table, its factors, and its part of `beside`."""
+    for (source, table), own in beside(results).groupby(["source", "table"], sort=False):
+        yield source, table, [name for name in FACTORS if own[name].any()], own
 
 
 def _ours(results: Results) -> Iterator[dict[str, Any]]:

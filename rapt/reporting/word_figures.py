@@ -7,8 +7,17 @@ from collections.abc import Iterator
 from rapt.grid import sorted_etas
 from rapt.param_types import level
 from rapt.reporting import word_tables
-from rapt.reporting.charts import DOTTED, Axis, Figure, Point
-from rapt.reporting.looks import at_eta, looks_of, looks_of_methods, rounded, slug
+from rapt.reporting.charts import (
+    DOTTED,
+    Axis,
+    Figure,
+    Point,
+    at_eta,
+    looks_of,
+    looks_of_methods,
+    rounded,
+    slug,
+)
 from rapt.results.reader import Results
 
 # Of a point, and of its interval.

@@ -16,12 +16,37 @@ from rapt.reporting.figures import figures
 from rapt.reporting.leaderboard import LEADERBOARD, leaderboard
 from rapt.reporting.page import render
 from rapt.reporting.rows import Row, frame, to_csv
-from rapt.reporting.tex import to_tex
-from rapt.reporting.text import percent, span
+from rapt.reporting.text import MINUS, NBSP, PLUS_MINUS, percent, span
 from rapt.reporting.word_tables import STATISTICS
 from rapt.reporting.written import WRITTEN, written
 from rapt.results.reader import Results
 from rapt.utils import files
+
+# What a bare article shows as it stands: other letters need packages, or fonts.
+KNOWN = frozenset("’‘”“—…€£§°×" + "".join(set(map(chr, range(0xC0, 0x100))) - set("ÐÞð÷þ")))
+# Rows that fit on one page of an article; longer tables break across pages.
+OF_A_PAGE = 40
+SPECIAL = str.maketrans(
+    {character: rf"\{character}" for character in "&%$#_{}"}
+    | {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        "[": "{[}",  # at a row's beginning it would be an option of the row before
+        "η": r"$\eta$",
+        "·": r"$\cdot$",
+        "†": r"$\dagger$",
+        "–": "--",
+        NBSP: "~",
+        MINUS: "$-$",
+        PLUS_MINUS: r"$\pm$",
+    }
+)
+
+NUMBERS = ("published", "ours", "seeds", "difference")
 
 
 def write(results: Results) -> None:
@@ -39,13 +64,15 @@ def write(results: Results) -> None:
 
 
 def _tables(results: Results) -> dict[str, str]:
-    beside = published.beside(results)
     return {
         **{f"{name}.csv": to_csv(table) for name, table in frames(results).items()},
         "utility.tex": _utility_tex(utility_table.utility(results)),
         "privacy.tex": _privacy_tex(tables.privacy(results)),
-        "published.csv": to_csv(beside),
-        "published.tex": _published_tex(beside),
+        "published.csv": to_csv(published.beside(results)),
+        **{
+            f"{source}-table-{table}.tex": _published_tex(own, source, table, factors)
+            for source, table, factors, own in published.by_table(results)
+        },
     }
 
 
@@ -63,72 +90,82 @@ def frames(results: Results) -> dict[str, pd.DataFrame]:
 
 
 def _utility_tex(rows: Sequence[Row]) -> str:
-    return to_tex(
-        ["task", "backbone", "tuner", "method", "η", "accuracy", "seeds", "baseline", "replaced"],
-        [
-            [
-                *(row.task, row.backbone, row.tuner, row.label, row.eta),
-                percent(row.accuracy, row.accuracy_sd),
-                str(row.seeds or "–"),
-                percent(row.majority),
-                percent(row.replaced_share),
-            ]
-            for row in rows
-        ],
-        above="Accuracy on the equally privatized test split, in percent.",
-        left=5,
-    )
+    shown = {
+        **_factors(rows, "task", "backbone", "tuner"),
+        "accuracy": [percent(row.accuracy, row.accuracy_sd) for row in rows],
+        "seeds": [str(row.seeds or "–") for row in rows],
+        "baseline": [percent(row.majority) for row in rows],
+        "replaced": [percent(row.replaced_share) for row in rows],
+    }
+    above = "Accuracy on the equally privatized test split, in percent."
+    return to_tex(pd.DataFrame(shown), above=above, left=5)
 
 
 def _privacy_tex(rows: Sequence[Row]) -> str:
-    return to_tex(
-        [
-            "attack",
-            "task",
-            "target",
-            "method",
-            "η",
-            "empirical privacy",
-            "95 % interval",
-            "attack",
-            "clean",
-            "baseline",
-        ],
-        [
-            [
-                *(row.attack, row.task, row.target, row.label, row.eta),
-                _empirical(row),
-                span((row.empirical_privacy_low, row.empirical_privacy_high)),
-                percent(row.attack_accuracy),
-                percent(row.clean_accuracy),
-                percent(row.majority),
-            ]
+    shown = {
+        **_factors(rows, "attack", "task", "target"),
+        "empirical privacy": [
+            percent(row.empirical_privacy, row.empirical_privacy_sd)
+            + (f" ({row.doubt})" if row.doubt and row.empirical_privacy is not None else "")
             for row in rows
         ],
-        above="Empirical privacy, and what the attack learns, on clean text too, in percent.\n"
-        "Broken: on clean text the attack does not beat its baseline. Unproven: not run there.",
-        left=5,
-    )
-
-
-def _published_tex(beside: pd.DataFrame) -> str:
-    factors = ["source", "table", *published.FACTORS]
-    return to_tex(
-        [*factors, "published", "its η", "ours", "seeds", "difference"],
-        [
-            [*(getattr(row, name) for name in factors), shown, row.published_eta, *ours]
-            for row in beside.itertuples()
-            for shown, *ours in [published.as_printed(row)]
+        "95 % interval": [
+            span((row.empirical_privacy_low, row.empirical_privacy_high)) for row in rows
         ],
-        above="The papers' numbers beside ours, in percent where no unit is named.\n"
-        "*: of another setting, for orientation alone. †: a BLEU beyond every known system.",
-        left=len(factors),
+        "accuracy": [percent(row.attack_accuracy) for row in rows],
+        "clean": [percent(row.clean_accuracy) for row in rows],
+        "baseline": [percent(row.majority) for row in rows],
+    }
+    above = (
+        "Empirical privacy, and what the attack learns, on clean text too, in percent.\n"
+        "Broken: on clean text the attack does not beat its baseline. Unproven: not run there."
+    )
+    return to_tex(pd.DataFrame(shown), above=above, left=5)
+
+
+def _factors(rows: Sequence[Row], *names: str) -> dict[str, list[str]]:
+    found = {name: [getattr(row, name) for row in rows] for name in names}
+    return found | {"method": [row.label for row in rows], "η": [row.eta for row in rows]}
+
+
+def _published_tex(own: pd.DataFrame, source: str, table: str, factors: list[str]) -> str:
+    numbers = [published.as_printed(row) for row in own.itertuples()]
+    shown = own[factors].assign(**dict(zip(NUMBERS, zip(*numbers, strict=True), strict=True)))
+    shown.insert(len(factors) + 1, "its η", own["published_eta"])
+    above = (
+        f"{published.SOURCES[source]}, Table {table}, beside ours, in percent where no unit is "
+        "named.\n*: of another setting, for orientation alone. †: a BLEU beyond every known system."
+    )
+    return to_tex(shown, above=above, left=len(factors))
+
+
+def to_tex(table: pd.DataFrame, *, above: str, left: int) -> str:
+    r"""A tabular with booktabs' rules, to be read by `\input`; a longtable where it is long.
+
+    Args:
+        table: of words and formatted numbers.
+        above: what the table is, as a comment over it, line by line.
+        left: how many columns are words, before those that are numbers.
+    """
+    comments = "".join(f"% {line}\n" for line in above.splitlines())
+    return comments + table.rename(columns=_escaped).map(_escaped).to_latex(
+        index=False,
+        escape=False,
+        column_format="l" * left + "r" * (len(table.columns) - left),
+        longtable=len(table) > OF_A_PAGE,
     )
 
 
-def _empirical(row: Row) -> str:
-    shown = percent(row.empirical_privacy, row.empirical_privacy_sd)
-    return shown if row.empirical_privacy is None or not row.doubt else f"{shown} ({row.doubt})"
+def _escaped(text: str) -> str:
+    return "".join(map(_shown, text))
+
+
+def _shown(character: str) -> str:
+    """Return a character as LaTeX writes it, or its code (U+4E2D) if LaTeX cannot."""
+    written = character.translate(SPECIAL)
+    if character.isascii() or written != character or character in KNOWN:
+        return written
+    return rf"\texttt{{U+{ord(character):04X}}}"
 
 
 def plots(results: Results) -> dict[str, str]:
