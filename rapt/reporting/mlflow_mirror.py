@@ -231,19 +231,19 @@ def _attacks(results: Results, cell: Cell) -> dict[str, Cell]:
     attacks on the same words released by another method count, as in the report. Otherwise RAPT
     would seem more private for want of attacks.
     """
-    found: dict[str, Cell] = {}
-    for method in tables.alike(results.params, cell.factors["method"]):
-        same = {"method": method} | {name: cell.factors[name] for name in ("eta", "embedding")}
-        of_task = same | {"task": cell.factors["task"]}
-        for attack in [*results.of("invert", **of_task), *results.of("recognize", **of_task)]:
-            if attack.content:
-                found.setdefault(f"{attack.factors['attack']}/", attack)
-        for attack in results.of("infer", **same):
-            if attack.content:
-                found.setdefault(f"{attack.factors['attack']}/{attack.factors['task']}/", attack)
-    for attack in results.of("membership", **cell.factors):
+    factors, found = cell.factors, dict[str, Cell]()
+    same = {name: factors[name] for name in ("eta", "embedding")}
+    of_release = [
+        attack
+        for method in tables.alike(results.params, factors["method"])
+        for kind in ("invert", "recognize", "infer")
+        for attack in results.of(kind, method=method, **same)
+        if kind == "infer" or attack.factors["task"] == factors["task"]
+    ]
+    for attack in [*of_release, *results.of("membership", **factors)]:
         if attack.content:
-            found.setdefault(f"{attack.factors['attack']}/", attack)
+            task = f"{attack.factors['task']}/" if attack.plan.kind == "infer" else ""
+            found.setdefault(f"{attack.factors['attack']}/{task}", attack)
     return found
 
 

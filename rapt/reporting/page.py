@@ -17,7 +17,7 @@ from vl_convert import javascript_bundle
 
 from rapt.analysis.written import signature
 from rapt.grid import SCORE, order, sorted_etas
-from rapt.reporting import published, tables, text, utility_table, word_tables
+from rapt.reporting import published, tables, text, utility_table
 from rapt.reporting.charts import Figure
 from rapt.reporting.claims import MARGIN, claims
 from rapt.reporting.comparisons import FALSE_ALARMS, differences, unbeaten
@@ -25,6 +25,7 @@ from rapt.reporting.leaderboard import leaderboard
 from rapt.reporting.narrative import headline
 from rapt.reporting.provenance import origins
 from rapt.reporting.rows import Row
+from rapt.reporting.word_tables import statistics
 from rapt.reporting.written import by_task
 from rapt.results.reader import Json, Results
 
@@ -111,7 +112,7 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         learned=tables.LEARNED,
         privacy=tables.grids([row for row in privacy if not row.unprotected]),
         differences=differences(results),
-        **{name: rows(results) for name, (rows, _) in word_tables.STATISTICS.items()},
+        **statistics(results),
         missing=results.missing(),
         figures={
             section: list(drawn)

@@ -17,7 +17,7 @@ from rapt.reporting.leaderboard import LEADERBOARD, leaderboard
 from rapt.reporting.page import render
 from rapt.reporting.rows import Row, frame, to_csv
 from rapt.reporting.text import MINUS, NBSP, PLUS_MINUS, percent, span
-from rapt.reporting.word_tables import STATISTICS
+from rapt.reporting.word_tables import COLUMNS, statistics
 from rapt.reporting.written import WRITTEN, written
 from rapt.results.reader import Results
 from rapt.utils import files
@@ -84,7 +84,7 @@ def frames(results: Results) -> dict[str, pd.DataFrame]:
         "differences": frame(differences(results), DIFFERENCE),
         "written": frame(written(results), WRITTEN),
         "leaderboard": frame(leaderboard(results), LEADERBOARD),
-        **{name: frame(of(results), columns) for name, (of, columns) in STATISTICS.items()},
+        **{name: frame(statistics(results)[name], columns) for name, columns in COLUMNS.items()},
         "claims": frame([vars(claim) for claim in claims(results)], Claim.__annotations__),
     }
 
