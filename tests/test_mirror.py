@@ -32,7 +32,6 @@ ELSEWHERE = {
     "rapt/release/sentences.py": "tests/release/test_ledger.py",
     "rapt/audit/__init__.py": "tests/audit/test_audit.py",
     "rapt/privacy/mechanisms/__init__.py": "tests/privacy/mechanisms/test_registry.py",
-    "rapt/reporting/papers/__init__.py": "tests/reporting/papers/test_papers.py",
     # Commands run as a user runs them.
     "rapt/commands/calibrate.py": "tests/test_cli.py",
     "rapt/commands/clean.py": "tests/test_cli.py",
@@ -53,7 +52,7 @@ ELSEWHERE = {
     "rapt/measures/gate_checks.py": "tests/stages/test_gate_private.py",
     "rapt/measures/gate.py": "tests/stages/test_gate_private.py",
     # These share the page that others draw.
-    "rapt/reporting/looks.py": "tests/reporting/test_figures.py",
+    "rapt/reporting/rows.py": "tests/reporting/test_tables.py",
     "rapt/reporting/utility_table.py": "tests/reporting/test_tables.py",
     "rapt/reporting/word_figures.py": "tests/reporting/test_tables.py",
     "rapt/reporting/word_tables.py": "tests/reporting/test_tables.py",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import vl_convert
 from markupsafe import Markup, escape
+
+from rapt.results.reader import Results
 
 # Okabe and Ito: distinct in every kind of colour vision; shapes and dashes are a second cue.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -66,7 +68,7 @@ CONFIG: Any = {
         "symbolStrokeWidth": 1.6,
     },
 }
-Row = dict[str, Any]
+Point = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,33 @@ def look(number: int) -> Look:
     """Return the look of a series; where the colours repeat, dashes and shapes are shifted."""
     turned = (number + number // len(PALETTE)) % len(PALETTE)
     return Look(PALETTE[number % len(PALETTE)], DASHES[turned], SHAPES[turned])
+
+
+def at_eta(series: str, eta: str) -> Point:
+    """Return the series of a point, and its η for a tooltip."""
+    return {"series": series, "at": f"η {eta}"}
+
+
+def rounded(value: float) -> float:
+    """Drop digits that no figure shows."""
+    return float(f"{value:.6g}")
+
+
+def looks_of(names: Iterable[str]) -> dict[str, Look]:
+    """Return a look for each series, in their order."""
+    return {name: look(number) for number, name in enumerate(names)}
+
+
+def looks_of_methods(results: Results, names: Iterable[str]) -> dict[str, Look]:
+    """Return the looks of mechanisms or methods, which are the same in every figure."""
+    known = list(dict.fromkeys([*results.params.sweep.methods, *sorted(results.params.methods)]))
+    numbers = {name: known.index(name) if name in known else len(known) for name in names}
+    return {name: look(number) for name, number in sorted(numbers.items(), key=lambda i: i[1])}
+
+
+def slug(text: str) -> str:
+    """Turn a text into a part of a file name."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower().replace("_", "-")).strip("-")
 
 
 @dataclass(frozen=True)
@@ -175,7 +204,7 @@ class Figure:
     title: str
     caption: str
     spoken: str
-    rows: Sequence[Row]
+    rows: Sequence[Point]
     looks: Mapping[str, Look]
     x: Axis
     y: Axis
@@ -261,7 +290,7 @@ def _plain(figure: Figure, looks: Mapping[str, Look]) -> dict[str, Any]:
     rows = [row for row in figure.rows if row["series"] in looks]
     x, y = figure.x.encoding("x"), figure.y.encoding
     series = _encoding(looks, "color", "strokeDash", symbol="stroke")
-    parts: list[tuple[list[Row], dict[str, Any], dict[str, Any]]] = [
+    parts: list[tuple[list[Point], dict[str, Any], dict[str, Any]]] = [
         (
             [row for row in rows if "x" not in row and "y_low" in row],
             {"type": "rect", "opacity": 0.15, "color": MUTED},
@@ -323,13 +352,13 @@ def _pointed(figure: Figure, looks: Mapping[str, Look]) -> dict[str, Any]:
     return {"data": {"values": values}, "layer": layers}
 
 
-def _points(figure: Figure, names: Sequence[str]) -> list[Row]:
+def _points(figure: Figure, names: Sequence[str]) -> list[Point]:
     """Return the rows of some series, in order; on equal steps they stand side by side.
 
     So do points that would cover each other, as of two methods with the same release.
     """
     shift = min(0.06, 0.5 / len(names)) if figure.x.steps and figure.joined else 0.0
-    values: list[Row] = []
+    values: list[Point] = []
     rows = [row for row in figure.rows if row["series"] in names]
     for order, row in enumerate(rows):
         place = names.index(row["series"]) - (len(names) - 1) / 2

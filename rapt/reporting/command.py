@@ -8,7 +8,6 @@ from rapt import params, paths
 from rapt.reporting import provenance
 from rapt.reporting.figures import figures
 from rapt.reporting.page import render
-from rapt.reporting.papers import papers
 from rapt.results import reader
 from rapt.utils import files
 from rapt.utils.errors import RaptError, check_place
@@ -33,10 +32,9 @@ def report(out: Path) -> str:
     if out.parent != paths.STATE:
         check_place("OUT", out)
     results = reader.load(params.load())
-    benchmarks = files.read_json(paths.BENCHMARKS) if paths.BENCHMARKS.is_file() else None
-    tables = {table.name: table for table in papers(results, benchmarks)}
+    benchmarks = files.read_json(paths.BENCHMARKS) if paths.BENCHMARKS.is_file() else {}
     html = render(results, figures(results))
-    html = html.replace(END, provenance.section(results, tables["rapt-table-10"]) + END, 1)
+    html = html.replace(END, provenance.section(results, benchmarks) + END, 1)
     out.parent.mkdir(parents=True, exist_ok=True)
     files.write_bytes(out, [html.encode()])
     return f"{out.resolve()}"

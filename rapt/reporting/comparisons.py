@@ -15,8 +15,9 @@ from rapt.analysis.effects import FALSE_ALARMS, Effect, jointly, over_seeds, ove
 from rapt.analysis.intervals import CONFIDENCE, difference
 from rapt.grid import ATTACKED, sorted_etas
 from rapt.reporting import tables
-from rapt.reporting.tables import Privacy, groups
-from rapt.reporting.utility_table import Tuned, utility
+from rapt.reporting.rows import Row, once
+from rapt.reporting.tables import groups
+from rapt.reporting.utility_table import utility
 from rapt.results.reader import Cell, Results, label
 
 Verdict = Literal["higher", "lower", "undecided"]
@@ -79,31 +80,14 @@ def compare(pairs: Sequence[Pair]) -> Comparison | None:
     return Comparison(over_texts(stacked), len(seeds), sum(over.shape[2] for over in stacked))
 
 
-@dataclass(frozen=True)
-class Difference(Tuned):
-    """The accuracy of one method minus that of the one listed before it, paired as in `compare`.
-
-    A denoised one, labelled as in `Utility.label`, is compared with the same method as released.
-    """
-
-    task: str
-    backbone: str
-    tuner: str
-    eta: str
-    method: str
-    against: str
-    mean: float
-    # Its own 95 % confidence interval.
-    low: float | None
-    high: float | None
-    # An interval that leaves out 0 where the verdict is not `undecided`.
-    joint_low: float | None
-    joint_high: float | None
-    seeds: int
-    texts: int | None
-    # Of no difference, by Holm's correction for all rows of the table.
-    p: float
-    verdict: Verdict
+# The accuracy of one method minus that of the one listed before it, paired as in `compare`.
+DIFFERENCE = (
+    *("task", "backbone", "tuner", "eta", "method", "against"),
+    # With its own 95 % confidence interval, and one that leaves out 0 unless it is undecided.
+    *("mean", "low", "high", "joint_low", "joint_high"),
+    # The p-value of no difference, by Holm's correction for all rows of the table.
+    *("seeds", "texts", "p", "verdict"),
+)
 
 
 def ranks(rights: Sequence[NDArray[Any]]) -> list[tuple[int, int]]:
@@ -125,7 +109,7 @@ def ranks(rights: Sequence[NDArray[Any]]) -> list[tuple[int, int]]:
     return [(1 + int(above[:, i].sum()), count - int(above[i].sum())) for i in range(count)]
 
 
-def unbeaten(attacks: Sequence[Privacy]) -> list[Privacy]:
+def unbeaten(attacks: Sequence[Row]) -> list[Row]:
     """Return those of the attacks on one release, and one target, that no other surely beats.
 
     They are compared by text, as in `ranks`. Where one keeps no texts, nothing is sure.
@@ -137,10 +121,11 @@ def unbeaten(attacks: Sequence[Privacy]) -> list[Privacy]:
     return [attack for attack, (best, _) in zip(own, ranks(rights), strict=True) if best == 1]
 
 
-def differences(results: Results) -> list[Difference]:
+@once
+def differences(results: Results) -> list[Row]:
     """Compare each method with the one listed before it, at equal η, where both have run.
 
-    Then compare each denoised one with the same method as released.
+    Then compare each denoised one, by its label, with the same method as released.
     """
     methods = [(method, against) for against, method in pairwise(results.params.sweep.methods)]
     return differences_of(results, [*methods, *denoised(results)])
@@ -152,7 +137,7 @@ def denoised(results: Results) -> list[tuple[str, str]]:
     return [(label(m, denoiser), m) for m in sweep.channels for denoiser in sweep.denoisers]
 
 
-def differences_of(results: Results, pairs: Sequence[tuple[str, str]]) -> list[Difference]:
+def differences_of(results: Results, pairs: Sequence[tuple[str, str]]) -> list[Row]:
     """Compute the first minus the second label of each pair, at each η where both have run."""
     ran = {
         (*(cell.factors[name] for name in ("task", "backbone", "tuner", "eta")), cell.label): cell
@@ -171,15 +156,15 @@ def differences_of(results: Results, pairs: Sequence[tuple[str, str]]) -> list[D
 
 
 def _difference(
-    factors: tuple[str, str, str, str, str, str],
+    factors: tuple[str, ...],
     compared: Comparison,
     joint: tuple[float, float] | None,
     p: float,
-) -> Difference:
-    mean, (low, high) = compared.effect.mean, compared.effect.interval() or (None, None)
+) -> Row:
+    mean, ends = compared.effect.mean, compared.effect.interval() or (None, None)
     verdict: Verdict = "undecided"
     if p <= FALSE_ALARMS:
         verdict = "higher" if mean > 0 else "lower"
-    joint_low, joint_high = joint or (None, None)
-    paired = compared.seeds, compared.texts
-    return Difference(*factors, mean, low, high, joint_low, joint_high, *paired, p, verdict)
+    paired = (compared.seeds, compared.texts)
+    values = (*factors, mean, *ends, *(joint or (None, None)), *paired, p, verdict)
+    return Row(**dict(zip(DIFFERENCE, values, strict=True)), group=factors[:3])

@@ -7,16 +7,26 @@ from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from rapt.grid import CLEAN, order, sorted_etas
-from rapt.reporting import tables, utility_table, word_figures
-from rapt.reporting.charts import DASHED, DOTTED, SOLID, Axis, Figure, Look, Row
-from rapt.reporting.looks import at_eta, looks_of, looks_of_methods, rounded, slug
-from rapt.reporting.papers import PaperTable, paper_table
-from rapt.reporting.tables import Privacy
+from rapt.reporting import published, tables, utility_table, word_figures
+from rapt.reporting.charts import (
+    DASHED,
+    DOTTED,
+    SOLID,
+    Axis,
+    Figure,
+    Look,
+    Point,
+    at_eta,
+    looks_of,
+    looks_of_methods,
+    rounded,
+    slug,
+)
+from rapt.reporting.rows import Row
 from rapt.reporting.text import attack_text, group_text, unproven
-from rapt.reporting.utility_table import Utility
 from rapt.results.reader import Cell, Json, Results
 
 CLEAN_TEXT, MAJORITY, NOTHING = "clean text (unprotected)", "most frequent class", "nothing learned"
@@ -47,7 +57,7 @@ def figures(results: Results) -> list[Figure]:
     ]
 
 
-def decisions(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterator[Figure]:
+def decisions(utility: Sequence[Row], privacy: Sequence[Row]) -> Iterator[Figure]:
     """Draw accuracy against the words that the strongest attack reads, for each tuned group."""
     looks = looks_of(utility_table.labels(utility))
     for group in tables.groups(utility):
@@ -79,7 +89,7 @@ def decisions(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterato
             )
 
 
-def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterator[Figure]:
+def trade_offs(utility: Sequence[Row], privacy: Sequence[Row]) -> Iterator[Figure]:
     """Draw accuracy against what each attack learns, for each tuned group.
 
     A denoised cell is attacked as its release is, but not that of the adapter without denoising.
@@ -101,7 +111,7 @@ def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterat
                 for u in tuned
                 if u.label == label
                 and (p := at.get((u.method, u.eta))) is not None
-                and p.concerns(u)
+                and tables.concerns(p, u)
             ]
             if not rows:
                 continue
@@ -126,7 +136,7 @@ def trade_offs(utility: Sequence[Utility], privacy: Sequence[Privacy]) -> Iterat
             )
 
 
-def accuracies(utility: Sequence[Utility]) -> Iterator[Figure]:
+def accuracies(utility: Sequence[Row]) -> Iterator[Figure]:
     """Draw accuracy over η, for each tuned group."""
     for group in tables.groups(utility):
         own = [row for row in _accurate(utility, group) if not row.unprotected]
@@ -156,7 +166,7 @@ def accuracies(utility: Sequence[Utility]) -> Iterator[Figure]:
         )
 
 
-def privacies(privacy: Sequence[Privacy]) -> Iterator[Figure]:
+def privacies(privacy: Sequence[Row]) -> Iterator[Figure]:
     """Draw over η what each attack learns of its target."""
     methods = list(dict.fromkeys(row.method for row in privacy if not row.unprotected))
     for group in tables.groups(privacy):
@@ -166,7 +176,7 @@ def privacies(privacy: Sequence[Privacy]) -> Iterator[Figure]:
         if not own:
             continue
         etas = sorted_etas(list({row.eta for row in own}))
-        rows: list[Row] = [
+        rows: list[Point] = [
             {
                 **at_eta(row.method, row.eta),
                 "x": etas.index(row.eta),
@@ -196,7 +206,7 @@ def privacies(privacy: Sequence[Privacy]) -> Iterator[Figure]:
         )
 
 
-def receivers(results: Results, privacy: Sequence[Privacy]) -> Iterator[Figure]:
+def receivers(results: Results, privacy: Sequence[Row]) -> Iterator[Figure]:
     """Draw the ROC curves of each attack on membership at each η, with logarithmic axes."""
     curves = {cell.plan.cell: cell.curves() for cell in results.of("membership") if cell.content}
     looks = looks_of_methods(results, results.params.sweep.methods) | LEVELS
@@ -204,7 +214,7 @@ def receivers(results: Results, privacy: Sequence[Privacy]) -> Iterator[Figure]:
         every = [row for row in privacy if row.group == group]
         own = [row for row in tables.drawn(every) if curves.get(row.cell)]
         for eta in sorted_etas(list({row.eta for row in own if not row.unprotected})):
-            rows: list[Row] = [{"series": NOTHING, "x": end, "y": end} for end in (0.1, 100)]
+            rows: list[Point] = [{"series": NOTHING, "x": end, "y": end} for end in (0.1, 100)]
             for row in (row for row in own if row.eta == eta or row.unprotected):
                 wrong, right = (
                     [fmean(rates) for rates in zip(*curves[row.cell][name], strict=True)]
@@ -258,7 +268,7 @@ def _distances(
     group: tuple[str, ...], found: Mapping[str, Json], looks: Mapping[str, Look]
 ) -> Figure:
     between, first = "between texts", next(iter(found.values()))
-    rows: list[Row] = [
+    rows: list[Point] = [
         {
             "series": release,
             "at": f"layer {layer['layer']}",
@@ -330,7 +340,7 @@ def trainings(results: Results) -> Iterator[Figure]:
 
 
 def _training(title: str, name: str, cells: Sequence[Cell]) -> Figure:
-    rows: list[Row] = []
+    rows: list[Point] = []
     for cell in cells:
         series = CLEAN if cell.factors["method"] == CLEAN else f"η {cell.factors['eta']}"
         for seed, values in enumerate(cell.curves().get(name, [])):
@@ -355,66 +365,86 @@ def _training(title: str, name: str, cells: Sequence[Cell]) -> Figure:
     )
 
 
+class Measured(NamedTuple):
+    """The mean of a cell in a study: of its accuracy, or of an attack's empirical privacy."""
+
+    group: tuple[str, ...]
+    eta: str
+    setting: str
+    mean: float
+    sd: float | None
+    doubt: str | None = None
+
+
 def settings(results: Results) -> Iterator[Figure]:
     """Draw RAPT's figures over its numbers of plain tokens, and over the categories replaced."""
-    lengths = paper_table(results, "rapt-figure-5")
-    yield from _over_settings(lengths, ("task", "backbone", "tuner"), "plain tokens")
+    lengths = [
+        Measured(row.group, row.eta, length, row.accuracy, row.accuracy_sd)
+        for row in utility_table.utility(results)
+        if row.accuracy is not None
+        and not (row.unprotected or row.denoiser or row.with_local)
+        and (length := published.setting("plain-length", results.params, vars(row)))
+    ]
+    yield from _over_settings("plain tokens", "accuracy, %", "Figure 5", lengths)
+    categories = [
+        Measured(
+            (row.attack, row.task, row.target),
+            row.eta,
+            ", ".join(method.categories),
+            row.empirical_privacy or 0.0,
+            row.empirical_privacy_sd,
+            row.doubt,
+        )
+        for row in tables.drawn(tables.privacy(results))
+        if (method := results.params.method(row.method)).categories and not method.plain_tokens
+    ]
     # Categories have no order that a line could follow.
-    categories = paper_table(results, "rapt-figures-6-8-10")
-    attacked = ("attack", "task", "target")
-    yield from _over_settings(categories, attacked, "categories replaced", joined=False)
+    unit = "empirical privacy, %"
+    yield from _over_settings("categories replaced", unit, "Figures 6, 8 and 10", categories, False)
 
 
 def _over_settings(
-    table: PaperTable, held: Sequence[str], title: str, joined: bool = True
+    varied: str, unit: str, place: str, ran: Sequence[Measured], joined: bool = True
 ) -> Iterator[Figure]:
-    ran = [row for row in table.rows if row.mean is not None]
-    for group in dict.fromkeys(tuple(row.factors[name] for name in held) for row in ran):
-        own = [
-            row
-            for row in ran
-            if tuple(row.factors[name] for name in held) == group and row.remark != "broken"
-        ]
+    for group in dict.fromkeys(row.group for row in ran):
+        own = [row for row in ran if row.group == group]
         # Numbers are sorted; categories stay as they are listed.
-        settings = dict.fromkeys(row.factors["setting"] for row in own)
-        names = sorted(settings, key=lambda name: int(name) if name.isdigit() else 0)
-        own.sort(key=lambda row: names.index(row.factors["setting"]))
+        found = dict.fromkeys(row.setting for row in own)
+        names = sorted(found, key=lambda name: int(name) if name.isdigit() else 0)
         if len(names) < FEWEST_SETTINGS:
             continue
-        rows = [
-            {
-                "series": f"η {row.factors['eta']}",
-                "at": row.factors["setting"],
-                "x": names.index(row.factors["setting"]),
-                **_spread("y", row.mean or 0.0, row.sd),
-            }
-            for row in own
-        ]
-        etas = sorted_etas(list({row.factors["eta"] for row in own}))
         yield Figure(
             section="papers",
-            name=slug(f"{table.name}-{'-'.join(group)}"),
+            name=slug(f"rapt-{place}-{'-'.join(group)}"),
             title=group_text(group),
-            caption=f"As {table.source}: {table.unit}, by {title}, {group_text(group)}."
-            f"{unproven(own[0].remark)}",
-            spoken=table.title,
-            rows=rows,
-            looks=looks_of(f"η {eta}" for eta in etas),
-            x=Axis(title, steps=names),
-            y=Axis(table.unit),
+            caption=f"As {published.SOURCES['rapt-v3']}, {place}: {unit}, by {varied}, "
+            f"{group_text(group)}.{unproven(own[0].doubt)}",
+            spoken=f"{unit}, by {varied}",
+            rows=[
+                {
+                    "series": f"η {row.eta}",
+                    "at": row.setting,
+                    "x": names.index(row.setting),
+                    **_spread("y", 100 * row.mean, None if row.sd is None else 100 * row.sd),
+                }
+                for row in sorted(own, key=lambda row: names.index(row.setting))
+            ],
+            looks=looks_of(f"η {eta}" for eta in sorted_etas(list({row.eta for row in own}))),
+            x=Axis(varied, steps=names),
+            y=Axis(unit),
             joined=joined,
         )
 
 
-def _accurate(utility: Sequence[Utility], group: Sequence[str]) -> list[Utility]:
+def _accurate(utility: Sequence[Row], group: Sequence[str]) -> list[Row]:
     """Return the cells of a group on the grid that have run, by η."""
     own = [r for r in utility if r.on_grid and r.group == group and r.accuracy is not None]
     return sorted(own, key=lambda row: order(row.eta))
 
 
-def _levels(clean: Utility | None, row: Utility) -> list[Row]:
+def _levels(clean: Row | None, row: Row) -> list[Point]:
     """Return the accuracy on clean text, without sending any, and of the baseline, if known."""
-    levels: list[Row] = []
+    levels: list[Point] = []
     if clean is not None:
         levels.append({"series": CLEAN_TEXT, **_measured("y", clean, "accuracy")})
     if row.local is not None:
@@ -424,7 +454,7 @@ def _levels(clean: Utility | None, row: Utility) -> list[Row]:
     return levels
 
 
-def _measured(field: str, row: Utility | Privacy, column: str) -> dict[str, float]:
+def _measured(field: str, row: Row, column: str) -> dict[str, float]:
     """Return a column that has run, in percent, with its 95 % interval if that is known."""
     ends = {f"{field}_{end}": getattr(row, f"{column}_{end}") for end in utility_table.ENDS}
     known = {name: rounded(100 * share) for name, share in ends.items() if share is not None}

@@ -194,7 +194,9 @@ def _metrics(
     has_accuracy = cell.plan.kind in TUNED and utility_table.classifies(results, cell)
     for score in results.of(SCORE, **cell.factors) if cell.plan.kind in TUNED else ():
         found |= _summary("", score.content.metrics if score.content else {})
-    for row, _ in utility_table.utility_of(results, cell) if has_accuracy else ():
+    for row in utility_table.utility(results) if has_accuracy else ():
+        if (row.kind, row.cell) != (cell.plan.kind, cell.plan.cell):
+            continue
         prefix = "combined/" if row.with_local else ""
         found |= {f"{prefix}{name}": getattr(row, name) for name in ("accuracy", "over_local")}
         found |= {f"{LOCAL}/accuracy": row.local, "to_beat": row.to_beat}
@@ -229,19 +231,19 @@ def _attacks(results: Results, cell: Cell) -> dict[str, Cell]:
     attacks on the same words released by another method count, as in the report. Otherwise RAPT
     would seem more private for want of attacks.
     """
-    found: dict[str, Cell] = {}
-    for method in tables.alike(results.params, cell.factors["method"]):
-        same = {"method": method} | {name: cell.factors[name] for name in ("eta", "embedding")}
-        of_task = same | {"task": cell.factors["task"]}
-        for attack in [*results.of("invert", **of_task), *results.of("recognize", **of_task)]:
-            if attack.content:
-                found.setdefault(f"{attack.factors['attack']}/", attack)
-        for attack in results.of("infer", **same):
-            if attack.content:
-                found.setdefault(f"{attack.factors['attack']}/{attack.factors['task']}/", attack)
-    for attack in results.of("membership", **cell.factors):
+    factors, found = cell.factors, dict[str, Cell]()
+    same = {name: factors[name] for name in ("eta", "embedding")}
+    of_release = [
+        attack
+        for method in tables.alike(results.params, factors["method"])
+        for kind in ("invert", "recognize", "infer")
+        for attack in results.of(kind, method=method, **same)
+        if kind == "infer" or attack.factors["task"] == factors["task"]
+    ]
+    for attack in [*of_release, *results.of("membership", **factors)]:
         if attack.content:
-            found.setdefault(f"{attack.factors['attack']}/", attack)
+            task = f"{attack.factors['task']}/" if attack.plan.kind == "infer" else ""
+            found.setdefault(f"{attack.factors['attack']}/{task}", attack)
     return found
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from rapt.grid import sorted_etas
 from rapt.reporting import tables
-from rapt.reporting.tables import Privacy
+from rapt.reporting.rows import Row
 from rapt.reporting.text import NBSP, count, eta_text, listing, percent
-from rapt.reporting.utility_table import Utility, utility
+from rapt.reporting.utility_table import utility
 from rapt.results.reader import Results
 
 
@@ -24,7 +24,7 @@ def headline(results: Results) -> list[tuple[str, str]]:
     return [(heading, line) for heading, line in lines.items() if line]
 
 
-def advice(rows: Sequence[Utility], attacks: Sequence[Privacy], more: str = "") -> str:
+def advice(rows: Sequence[Row], attacks: Sequence[Row], more: str = "") -> str:
     """Say whether a release is worth sending; empty where sending nothing has not been measured.
 
     Args:
@@ -58,7 +58,7 @@ def advice(rows: Sequence[Utility], attacks: Sequence[Privacy], more: str = "") 
     return f"Send none of these releases. {alone} None is surely better."
 
 
-def _alone(row: Utility) -> str:
+def _alone(row: Row) -> str:
     """State the accuracy of sending nothing."""
     if row.local == row.to_beat:
         return f"A local model reaches {percent(row.local)}{NBSP}%"
@@ -68,7 +68,7 @@ def _alone(row: Utility) -> str:
     )
 
 
-def _read(release: Utility, attacks: Sequence[Privacy]) -> str:
+def _read(release: Row, attacks: Sequence[Row]) -> str:
     """Say what the strongest attack reads, and whether that is more than single words can tell."""
     own = tables.on_words(release, attacks)
     attack = tables.strongest(own)

@@ -17,16 +17,15 @@ from vl_convert import javascript_bundle
 
 from rapt.analysis.written import signature
 from rapt.grid import SCORE, order, sorted_etas
-from rapt.reporting import tables, text, utility_table, word_tables
+from rapt.reporting import published, tables, text, utility_table
 from rapt.reporting.charts import Figure
 from rapt.reporting.claims import MARGIN, claims
 from rapt.reporting.comparisons import FALSE_ALARMS, differences, unbeaten
 from rapt.reporting.leaderboard import leaderboard
 from rapt.reporting.narrative import headline
-from rapt.reporting.papers import papers
-from rapt.reporting.papers.table import as_printed
 from rapt.reporting.provenance import origins
-from rapt.reporting.tables import Privacy
+from rapt.reporting.rows import Row
+from rapt.reporting.word_tables import statistics
 from rapt.reporting.written import by_task
 from rapt.results.reader import Json, Results
 
@@ -37,7 +36,7 @@ CLOSING = frozenset(".,;:!?)%'’")
 class Overview:
     """Every attack against every method at every η, grouped by target."""
 
-    def __init__(self, rows: Sequence[Privacy]) -> None:
+    def __init__(self, rows: Sequence[Row]) -> None:
         """Order the attacks, methods and η."""
         private = [row for row in rows if not row.unprotected]
         self.methods = list(dict.fromkeys(row.method for row in private))
@@ -92,7 +91,7 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         keep_trailing_newline=True,
     )
     formats = (text.attack_text, text.count, text.eta_number, text.eta_text, text.group_text)
-    for form in (*formats, text.number, text.percent, text.points, as_printed):
+    for form in (*formats, text.number, text.percent, text.points, published.as_printed):
         environment.globals[form.__name__] = form
     utility, privacy = utility_table.utility(results), tables.privacy(results)
     script = _script()
@@ -113,7 +112,7 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         learned=tables.LEARNED,
         privacy=tables.grids([row for row in privacy if not row.unprotected]),
         differences=differences(results),
-        **{name: rows(results) for name, (rows, _) in word_tables.STATISTICS.items()},
+        **statistics(results),
         missing=results.missing(),
         figures={
             section: list(drawn)
@@ -124,13 +123,25 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         claims=claims(results),
         margin=MARGIN,
         false_alarms=FALSE_ALARMS,
-        papers=papers(results),
+        papers=list(_papers(results)),
         origins=origins(results),
         terms=terms(),
         script=Markup(script),
         script_sha256=b64encode(sha256(script.encode()).digest()).decode(),
     )
     return _tidy(html)
+
+
+def _papers(results: Results) -> Iterator[dict[str, Any]]:
+    """Yield the numbers of each table of the papers, with the factors that it has."""
+    for source, table, factors, own in published.by_table(results):
+        yield {
+            "source": f"{published.SOURCES[source]}, Table {table}",
+            "metrics": text.listing(list(dict.fromkeys(own["metric"]))),
+            "columns": factors,
+            "ran": own["mean"].count(),
+            "rows": list(own.itertuples()),
+        }
 
 
 @cache

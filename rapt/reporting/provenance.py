@@ -20,10 +20,10 @@ from typing import Any, Literal, NamedTuple
 from jinja2 import Template
 
 from rapt import paths
-from rapt.reporting.papers.table import PaperTable
+from rapt.reporting import published
 from rapt.reporting.text import count
 from rapt.results.cells import machine
-from rapt.results.reader import Results
+from rapt.results.reader import Json, Results
 from rapt.utils import files
 
 # A dependency of the report: the pinned versions, wherever the cells ran.
@@ -68,12 +68,12 @@ def origins(results: Results) -> list[Origin]:
     return [*found, *(Origin("package", name, version) for name, version in _pinned().items())]
 
 
-def section(results: Results, overhead: PaperTable) -> str:
+def section(results: Results, benchmarks: Json) -> str:
     """Render what varies between equal runs as a section of the page: the stamp of a copy.
 
     Args:
         results: the cells, whose sidecars say how each was computed.
-        overhead: the table that was measured on this machine.
+        benchmarks: the content of reports/benchmarks.json, measured on this machine.
     """
     cells = [(cell.plan.kind, cell.plan.cell) for cell in results.cells if cell.content]
     runs = [{"cell": cell, "kind": kind, **sidecar(kind, cell)} for kind, cell in cells]
@@ -91,8 +91,7 @@ def section(results: Results, overhead: PaperTable) -> str:
         cells=count(len(runs), "cell"),
         spent=", ".join(f"{spent:.2f} hours on {device}" for device, spent in hours.items()),
         runs=[[run.get(name) for name in RUN] for run in runs],
-        overhead=overhead,
-        measured=[(*row.factors.values(), row.published, row.mean) for row in overhead.rows],
+        overhead=published.overhead(benchmarks),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -12,29 +11,25 @@ from rich.table import Table
 from rapt import paths
 from rapt.params import Params
 from rapt.reporting import tables, utility_table
-from rapt.reporting.claims import claims
-from rapt.reporting.comparisons import differences
-from rapt.reporting.leaderboard import leaderboard
 from rapt.reporting.narrative import headline
+from rapt.reporting.rows import Row
 from rapt.reporting.text import attack_text, count, group_text, percent, span
-from rapt.reporting.written import Written, by_task, written
+from rapt.reporting.writer import frames
+from rapt.reporting.written import by_task
 from rapt.results.reader import Results, load
+
+# Those that programs get.
+TABLES = ("utility", "written", "privacy", "differences", "leaderboard", "claims")
 
 
 def as_json(params: Params) -> dict[str, Any]:
     """The same for programs: a row for each cell, null where it has not run."""
     results = load(params)
+    tidy = frames(results)
     return {
         "advice": dict(headline(results)).get("Advice"),
         "levels": list(_levels(results)),
-        "utility": [asdict(row) for row in utility_table.utility(results)],
-        "written": [asdict(row) for row in written(results)],
-        "privacy": [
-            {name: getattr(row, name) for name in tables.PRIVACY} for row in tables.privacy(results)
-        ],
-        "differences": [asdict(row) for row in differences(results)],
-        "leaderboard": [asdict(row) for row in leaderboard(results)],
-        "claims": [asdict(row) for row in claims(results)],
+        **{name: tidy[name].to_dict("records") for name in TABLES},
         "missing": [cell.plan.command for cell in results.missing()],
         "report": str(paths.REPORT.resolve()) if paths.REPORT.is_file() else None,
     }
@@ -114,7 +109,7 @@ def _print(console: Console, title: str, grid: tables.Grid, value: str) -> None:
     console.print(table)
 
 
-def _print_written(console: Console, group: Sequence[str], rows: Sequence[Written]) -> None:
+def _print_written(console: Console, group: Sequence[str], rows: Sequence[Row]) -> None:
     table = Table()
     table.add_column("method")
     for name in ("η", "BLEU", "chrF++", "TER", "entities"):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, product
 from typing import Any, NamedTuple
 
@@ -13,119 +11,41 @@ from rapt.attacks.base import Attack, Inversion
 from rapt.grid import ATTACKED, CLEAN, is_unprotected, order, sorted_etas
 from rapt.params import Params
 from rapt.reporting import utility_table
-from rapt.reporting.utility_table import ENDS, Utility, mean, parts
-from rapt.results.predictions import Successes
+from rapt.reporting.rows import Row, mean, once, parts
+from rapt.reporting.utility_table import ENDS
 from rapt.results.reader import Cell, Metric, Results
 
-
-@dataclass(frozen=True)
-class Privacy:
-    """The success of one attack on one target: protected words, attribute, entities or membership.
-
-    For entities the accuracy is F1. For membership it is the area under the ROC curve: how often a
-    member scores above another text.
-    """
-
-    kind: str
-    cell: str
-    attack: str
-    task: str
-    target: str
-    # The attacker's knowledge beside the release.
-    attacker_knowledge: str
-    # The attacker's input beyond a release and public knowledge; None: none.
-    given: str | None
-    # The attacked adapter's; None: the release is attacked.
-    backbone: str | None
-    tuner: str | None
-    method: str
-    eta: str
-    embedding: str
-    protection: str
-    empirical_privacy: float | None
-    empirical_privacy_sd: float | None
-    # The 95 % confidence interval over texts and seeds.
-    empirical_privacy_low: float | None
-    empirical_privacy_high: float | None
-    seeds: int | None
-    # For entities: F1.
-    attack_accuracy: float | None
-    attack_accuracy_sd: float | None
-    # For inversions: over all words, those that the method leaves unchanged included.
-    attack_accuracy_all_words: float | None
-    # For inversions of triples: the share of entities whose protected words are all recovered.
-    attack_accuracy_entities: float | None
+# Of one attack on one target: protected words, an attribute, entities or membership. For entities
+# the accuracy is F1. For membership it is the area under the ROC curve: how often a member scores
+# above another text.
+PRIVACY = (
+    *("kind", "cell", "attack", "task", "target"),
+    # What the attacker knows, and what is given to it beyond a release and public knowledge.
+    *("attacker_knowledge", "given"),
+    # Of the attacked adapter; None: the release is attacked.
+    *("backbone", "tuner"),
+    *("method", "eta", "embedding", "protection"),
+    # With its 95 % confidence interval over texts and seeds.
+    *("empirical_privacy", "empirical_privacy_sd"),
+    *("empirical_privacy_low", "empirical_privacy_high", "seeds"),
+    # For inversions also over all words, those that the method leaves unchanged included; of
+    # triples the share of entities whose protected words are all recovered.
+    *("attack_accuracy", "attack_accuracy_sd"),
+    *("attack_accuracy_all_words", "attack_accuracy_entities"),
     # For inversions: the share of the texts' words that the method sends as they are.
-    unprotected_share: float | None
-    # For membership: the true positive rate at 1 % and at 0.1 % false positives, of these others.
-    tpr_at_1: float | None
-    tpr_at_1_low: float | None
-    tpr_at_1_high: float | None
-    tpr_at_01: float | None
-    tpr_at_01_low: float | None
-    tpr_at_01_high: float | None
-    others: int | None
-    majority: float | None
-    clean_accuracy: float | None
-    # Whether it does not beat its baseline beyond chance on clean text, and so measures nothing;
-    # None: unknown.
-    broken: bool | None
+    "unprotected_share",
+    # For membership: the true positive rate at 1 % and 0.1 % false positives, of these others.
+    *("tpr_at_1", "tpr_at_1_low", "tpr_at_1_high"),
+    *("tpr_at_01", "tpr_at_01_low", "tpr_at_01_high", "others"),
+    # Broken: it does not beat its baseline beyond chance on clean text, and so measures nothing.
+    *("majority", "clean_accuracy", "broken"),
     # Upper bound on the expected accuracy of any attack on single words, if known.
-    accuracy_ceiling: float | None
+    "accuracy_ceiling",
     # For inversions that guess vectors: the squared error per component, that of always guessing
     # the mean (baseline), and that on clean text.
-    squared_error: float | None
-    squared_error_low: float | None
-    squared_error_high: float | None
-    squared_error_baseline: float | None
-    clean_squared_error: float | None
-    command: str
-    # What it gets right of each text; None: not kept.
-    texts: Successes | None
-
-    @property
-    def group(self) -> tuple[str, str, str]:
-        """The factors that are fixed while method and η vary."""
-        attacked = (self.task, self.backbone, self.tuner)
-        return (self.attack, " · ".join(name for name in attacked if name), self.target)
-
-    @property
-    def label(self) -> str:
-        """The method: attacks are on the release, or on the adapter without a denoiser."""
-        return self.method
-
-    def concerns(self, row: Utility) -> bool:
-        """Whether this attack concerns a tuned cell of the same method and η."""
-        if self.kind == "membership":
-            return (self.task, self.backbone, self.tuner) == row.group and row.denoiser is None
-        return self.kind == "infer" or self.task == row.task
-
-    @property
-    def attack_accuracy_low(self) -> float | None:
-        """The lower end of the accuracy's interval; None: it has none."""
-        return None if self.empirical_privacy_high is None else 1 - self.empirical_privacy_high
-
-    @property
-    def attack_accuracy_high(self) -> float | None:
-        """The upper end."""
-        return None if self.empirical_privacy_low is None else 1 - self.empirical_privacy_low
-
-    @property
-    def unprotected(self) -> bool:
-        """Whether the words are the originals."""
-        return is_unprotected(self.eta)
-
-    @property
-    def doubt(self) -> str | None:
-        """The mark of its figure wherever it is shown; None: the attack works on clean text."""
-        return {None: "unproven", True: "broken", False: None}[self.broken]
-
-    @property
-    def counts(self) -> bool:
-        """Whether it may count as the strongest attack on one release at its η."""
-        return self.given is None and self.doubt is None
-
-
+    *("squared_error", "squared_error_low", "squared_error_high"),
+    *("squared_error_baseline", "clean_squared_error", "command"),
+)
 # What the accuracy of each kind is called where it is shown.
 LEARNED = {
     "invert": "recovered",
@@ -133,7 +53,6 @@ LEARNED = {
     "recognize": "recognized (F1)",
     "membership": "told from others (AUC)",
 }
-PRIVACY = tuple(name for name in Privacy.__annotations__ if name != "texts")
 
 
 class Target(NamedTuple):
@@ -152,7 +71,8 @@ TARGETS = {
 }
 
 
-def privacy(results: Results) -> list[Privacy]:
+@once
+def privacy(results: Results) -> list[Row]:
     """Return one row for each attack cell and target, such as each inferred attribute.
 
     An attack on a release counts for every method that privatizes alike (RAPT as PCT2T does).
@@ -167,9 +87,10 @@ def privacy(results: Results) -> list[Privacy]:
     found = {(row.group, row.method, row.eta): row for row in own}
     for row, method in product(own, results.params.sweep.methods):
         if row.kind != "membership" and row.method in alike(results.params, method)[1:]:
-            held = found.setdefault((row.group, method, row.eta), replace(row, method=method))
+            shared = row.but(method=method, label=method)
+            held = found.setdefault((row.group, method, row.eta), shared)
             if held.empirical_privacy is None and row.empirical_privacy is not None:
-                found[row.group, method, row.eta] = replace(row, method=method)
+                found[row.group, method, row.eta] = shared
     return list(found.values())
 
 
@@ -183,26 +104,33 @@ def alike(params: Params, method: str) -> list[str]:
     return [method, *(m for m in others if (methods[m].mechanism, methods[m].categories) == own)]
 
 
-def on_words(row: Utility, attacks: Iterable[Privacy]) -> list[Privacy]:
+def concerns(attack: Row, row: Row) -> bool:
+    """Whether an attack concerns a tuned cell of the same method and η."""
+    if attack.kind == "membership":
+        return (attack.task, attack.backbone, attack.tuner) == row.group and row.denoiser is None
+    return bool(attack.kind == "infer" or attack.task == row.task)
+
+
+def on_words(row: Row, attacks: Iterable[Row]) -> list[Row]:
     """Return the attacks on the words of a row's release."""
     at = ("invert", row.task, row.method, row.eta)
     return [found for found in attacks if (found.kind, found.task, found.method, found.eta) == at]
 
 
-def by_release(attacks: Iterable[Privacy]) -> list[list[Privacy]]:
+def by_release(attacks: Iterable[Row]) -> list[list[Row]]:
     """Group the attacks on one target of one release."""
-    found: dict[tuple[str, ...], list[Privacy]] = {}
+    found: dict[tuple[str, ...], list[Row]] = {}
     for attack in attacks:
         found.setdefault((*attack.group[1:], attack.method, attack.eta), []).append(attack)
     return list(found.values())
 
 
-def counting(attacks: Iterable[Privacy]) -> list[Privacy]:
+def counting(attacks: Iterable[Row]) -> list[Row]:
     """Return the attacks that have run and may count as the strongest."""
     return [found for found in attacks if found.counts and found.attack_accuracy is not None]
 
 
-def strongest(attacks: Iterable[Privacy]) -> Privacy | None:
+def strongest(attacks: Iterable[Row]) -> Row | None:
     """Return the attack that gets most right, of several on one release; None: none that counts.
 
     Where another attack is the strongest on the even texts than on the odd ones, the luckier of
@@ -217,7 +145,7 @@ def strongest(attacks: Iterable[Privacy]) -> Privacy | None:
     of_even, of_odd = (max(each, key=lambda texts: texts.accuracy(half)) for half in (even, odd))
     if of_even is of_odd:
         return found
-    return replace(found, attack_accuracy=(of_even.accuracy(odd) + of_odd.accuracy(even)) / 2)
+    return found.but(attack_accuracy=(of_even.accuracy(odd) + of_odd.accuracy(even)) / 2)
 
 
 def sound(results: Results) -> set[tuple[str, str]]:
@@ -229,7 +157,7 @@ def sound(results: Results) -> set[tuple[str, str]]:
 def doubts(results: Results, attacks: Iterable[Cell]) -> dict[tuple[str, str], str | None]:
     """Return the doubt about each attack, by cell and its target's metric."""
     return {
-        (cell.plan.cell, target.accuracy): _privacy(results, cell, target).doubt
+        (cell.plan.cell, target.accuracy): _doubt(results, cell, target)
         for cell in attacks
         for target in _targets(results, cell)
     }
@@ -252,12 +180,12 @@ def shown(results: Results, cell: Cell) -> dict[str, Metric]:
     return {name: metric for name, metric in metrics.items() if name not in hidden}
 
 
-def drawn(rows: Sequence[Privacy]) -> list[Privacy]:
+def drawn(rows: Sequence[Row]) -> list[Row]:
     """Select the rows that a figure shows: those that have run and are not broken."""
     return [row for row in rows if row.empirical_privacy is not None and not row.broken]
 
 
-def doubt(rows: Sequence[Privacy]) -> str | None:
+def doubt(rows: Sequence[Row]) -> str | None:
     """Return whether a group's attack is `broken` or `unproven`; None: neither, or not run."""
     return next((row.doubt for row in rows if row.empirical_privacy is not None), None)
 
@@ -271,24 +199,38 @@ def _targets(results: Results, cell: Cell) -> list[Target]:
     ]
 
 
-def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
+def _doubt(results: Results, cell: Cell, target: Target) -> str | None:
+    """Return `broken` or `unproven`; None: the attack works on clean text."""
+    if _by_identity(results, cell):
+        return None
+    clean = results.on_clean_text(cell)
+    accuracy = clean.metric(target.accuracy) if clean else None
+    baseline = clean.baseline(target.baseline) if clean else None
+    if accuracy is None or accuracy.low is None or baseline is None:
+        return "unproven"
+    # It has to be beaten beyond chance, as half of the attacks without skill are above it.
+    return "broken" if accuracy.low <= baseline else None
+
+
+def _by_identity(results: Results, cell: Cell) -> bool:
+    """Whether the attacker knows the channel, which is the identity on clean text."""
+    attack = results.params.attacks[cell.factors["attack"]]
+    return isinstance(attack, Inversion) and attack.reads_channel
+
+
+def _privacy(results: Results, cell: Cell, target: Target) -> Row:
     kind, accuracy = cell.plan.kind, cell.metric(target.accuracy)
     attack = results.params.attacks[cell.factors["attack"]]
     empirical = cell.metric(target.privacy)
     clean = results.on_clean_text(cell)
-    on_clean = clean.metric(target.accuracy) if clean else None
-    # The channel of clean text is the identity: an attacker who knows it reads every word.
-    by_identity = isinstance(attack, Inversion) and attack.reads_channel
-    baseline, broken = clean.baseline(target.baseline) if clean else None, None
-    if by_identity:
-        broken = False
-    elif on_clean and on_clean.low is not None and baseline is not None:
-        # It has to be beaten beyond chance, as half of the attacks without skill are above it.
-        broken = on_clean.low <= baseline
-    return Privacy(
+    on_clean = mean(clean.metric(target.accuracy)) if clean else None
+    doubt = _doubt(results, cell, target)
+    membership = kind == "membership"
+    row = Row.of(
+        PRIVACY,
         kind=kind,
         cell=cell.plan.cell,
-        **{"backbone": None, "tuner": None, **cell.factors},  # type: ignore[arg-type]
+        **cell.factors,
         target=target.name,
         attacker_knowledge="; ".join([attack.attacker_knowledge, *_texts_read(attack, cell)]),
         given=attack.given,
@@ -299,17 +241,32 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Privacy:
         attack_accuracy_all_words=mean(cell.metric("accuracy")) if kind == "invert" else None,
         attack_accuracy_entities=mean(cell.metric("accuracy_entities")),
         unprotected_share=_unprotected(cell) if kind == "invert" else None,
-        **parts("tpr_at_1", cell.metric("tpr_at_1") if kind == "membership" else None, *ENDS),
-        **parts("tpr_at_01", cell.metric("tpr_at_01") if kind == "membership" else None, *ENDS),
+        **parts("tpr_at_1", cell.metric("tpr_at_1") if membership else None, *ENDS),
+        **parts("tpr_at_01", cell.metric("tpr_at_01") if membership else None, *ENDS),
         others=cell.content.counts.get("others") if cell.content else None,
         majority=cell.baseline(target.baseline),
-        clean_accuracy=1.0 if by_identity else mean(on_clean),
-        broken=broken,
+        clean_accuracy=1.0 if _by_identity(results, cell) else on_clean,
+        broken={"broken": True, "unproven": None, None: False}[doubt],
         accuracy_ceiling=cell.upper_bound(target.accuracy),
         **parts("squared_error", cell.metric("squared_error"), *ENDS),
         squared_error_baseline=cell.baseline("squared_error"),
         clean_squared_error=mean(clean.metric("squared_error")) if clean else None,
         command=cell.plan.command,
+    )
+    attacked = " · ".join(name for name in (row.task, row.backbone, row.tuner) if name)
+    low, high = row.empirical_privacy_low, row.empirical_privacy_high
+    return row.but(
+        # Fixed while method and η vary.
+        group=(row.attack, attacked, target.name),
+        # Attacks are on the release, or on the adapter without a denoiser.
+        label=row.method,
+        unprotected=is_unprotected(row.eta),
+        doubt=doubt,
+        # Whether it may count as the strongest attack on one release at its η.
+        counts=attack.given is None and doubt is None,
+        attack_accuracy_low=None if high is None else 1 - high,
+        attack_accuracy_high=None if low is None else 1 - low,
+        # What it gets right of each text; None: not kept.
         texts=cell.successes.get(target.accuracy),
     )
 
@@ -339,7 +296,7 @@ def metrics(results: Results) -> dict[str, Any]:
     return nested
 
 
-def groups(rows: Sequence[Utility] | Sequence[Privacy]) -> list[tuple[str, str, str]]:
+def groups(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
     """Return the groups of grid rows, within which method and η vary, in order."""
     return list(dict.fromkeys(row.group for row in rows if row.kind != "study"))
 
@@ -374,7 +331,7 @@ class Grid:
         return doubt(self.every)
 
 
-def grids(rows: Sequence[Utility] | Sequence[Privacy]) -> list[Grid]:
+def grids(rows: Sequence[Row]) -> list[Grid]:
     """Return the tables of the rows' groups."""
     found = []
     for group in groups(rows):
@@ -393,29 +350,18 @@ def grids(rows: Sequence[Utility] | Sequence[Privacy]) -> list[Grid]:
 
 
 def worth(
-    utility: Sequence[Utility], privacy: Sequence[Privacy]
-) -> dict[tuple[str, str, str], dict[str, list[tuple[Utility, Privacy | None]]]]:
+    utility: Sequence[Row], privacy: Sequence[Row]
+) -> dict[tuple[str, str, str], dict[str, list[tuple[Row, Row | None]]]]:
     """Return, by group and η, the rows set against sending nothing, the most accurate first.
 
     Beside each stands the strongest attack on its words.
     """
-    found: dict[Any, dict[str, list[tuple[Utility, Privacy | None]]]] = {}
+    found: dict[Any, dict[str, list[tuple[Row, Row | None]]]] = {}
     for row in sorted(utility, key=lambda row: (order(row.eta), -(row.accuracy or 0))):
         if row.on_grid and row.against_local:
             of_eta = found.setdefault(row.group, {}).setdefault(row.eta, [])
             of_eta.append((row, strongest(on_words(row, privacy))))
     return {group: found[group] for group in groups(utility) if group in found}
-
-
-def to_csv(rows: Sequence[Any], columns: Iterable[str]) -> str:
-    """Format rows as CSV, with floats rounded to 6 places; further keys of a row are left out."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(columns), extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        record = row if isinstance(row, dict) else vars(row)
-        writer.writerow({k: round(v, 6) if isinstance(v, float) else v for k, v in record.items()})
-    return text.getvalue()
 
 
 def _unprotected(cell: Cell) -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,127 +13,58 @@ from rapt.analysis.effects import FALSE_ALARMS, jointly, over_texts, pooled
 from rapt.analysis.intervals import of_accuracy
 from rapt.baselines.combined import stacked
 from rapt.grid import LOCAL, TUNED, is_unprotected
-from rapt.results.cells import summary
+from rapt.reporting.rows import Row, mean, once, parts
+from rapt.results.cells import Metric, summary
 from rapt.results.predictions import Predictions
-from rapt.results.reader import Cell, Metric, Results, label
+from rapt.results.reader import Cell, Results, label
 
 # Of a confidence interval.
 ENDS = ("low", "high")
 OVER_LOCAL = ("over_local_low", "over_local_high", "joint_low", "joint_high", "over_local_p")
 Over = NDArray[np.float64]  # (seeds, texts)
+# Of a tuned cell, or of its answers combined with those of the user's own model (`with_local`). The
+# accuracy is that on its own, equally privatized test split, with its 95 % confidence interval over
+# texts and seeds.
+UTILITY = (
+    *("kind", "cell", "task", "backbone", "tuner", "method", "eta", "embedding"),
+    *("study", "denoiser", "with_local", "protection"),
+    *("accuracy", "accuracy_sd", "accuracy_low", "accuracy_high", "seeds", "majority"),
+    # Of questions with choices: how often the likeliest token of all is the right letter, and the
+    # share that is right by chance.
+    *("exact_match", "chance"),
+    # Of the local model, which sends nothing.
+    *("local", "local_low", "local_high"),
+    # How far it is above `to_beat`, text by text. The joint interval leaves out 0 where it is
+    # surely above or below. The p-value of no difference is corrected for all protected rows of a
+    # task, or all clean ones.
+    *("over_local", *OVER_LOCAL),
+    *("replaced_share", "command"),
+)
 
 
-class Tuned:
-    """A row about a tuned cell, whose `group` is fixed while method and η, or the level, vary."""
-
-    task: str
-    backbone: str
-    tuner: str
-
-    @property
-    def group(self) -> tuple[str, str, str]:
-        """The factors that make the group."""
-        return (self.task, self.backbone, self.tuner)
-
-
-@dataclass(frozen=True)
-class Utility(Tuned):
-    """A tuned cell: its accuracy on its own, equally privatized test split.
-
-    With `with_local` its answers are combined with those of the user's own model.
-    """
-
-    kind: str
-    cell: str
-    task: str
-    backbone: str
-    tuner: str
-    method: str
-    eta: str
-    embedding: str
-    study: str | None
-    denoiser: str | None
-    with_local: bool
-    protection: str
-    accuracy: float | None
-    accuracy_sd: float | None
-    # The 95 % confidence interval over texts and seeds.
-    accuracy_low: float | None
-    accuracy_high: float | None
-    seeds: int | None
-    majority: float | None
-    # Of questions with choices: how often the likeliest token of all is the right letter.
-    exact_match: float | None
-    # Of questions with choices: the share that is right by chance.
-    chance: float | None
-    # The local model's, which sends nothing.
-    local: float | None
-    local_low: float | None
-    local_high: float | None
-    # How far this row is above `to_beat`, text by text.
-    over_local: float | None
-    over_local_low: float | None
-    over_local_high: float | None
-    # An interval that leaves out 0 where the row is surely above or below.
-    joint_low: float | None
-    joint_high: float | None
-    # Of no difference, corrected for all protected rows of a task, or all clean ones.
-    over_local_p: float | None
-    replaced_share: float | None
-    command: str
-
-    @property
-    def label(self) -> str:
-        """The method, with the denoiser and the local model if there are any."""
-        return label(self.method, self.denoiser, LOCAL if self.with_local else None)
-
-    @property
-    def to_beat(self) -> float | None:
-        """The accuracy of sending nothing: the local model's, or more by the most frequent class.
-
-        None: no local model has run.
-        """
-        return None if self.local is None else max(self.local, self.majority or 0.0)
-
-    @property
-    def against_local(self) -> str | None:
-        """Whether it is surely above sending nothing, or below it; None: not known."""
-        if self.over_local is None or self.over_local_p is None:
-            return None
-        if self.over_local_p > FALSE_ALARMS:
-            return "undecided"
-        return "better" if self.over_local > 0 else "worse"
-
-    @property
-    def on_grid(self) -> bool:
-        """Whether the cell is part of the sweep, not a study."""
-        return self.kind != "study"
-
-    @property
-    def unprotected(self) -> bool:
-        """Whether the words are the originals."""
-        return is_unprotected(self.eta)
-
-
-def utility(results: Results) -> list[Utility]:
+@once
+def utility(results: Results) -> list[Row]:
     """Return one row for each tuned cell: of the grid, denoised, and of studies.
 
     A row on protected words is followed by the one with the local model, where both have scored
     the rows held out.
     """
     cells = [cell for kind in TUNED for cell in results.of(kind) if classifies(results, cell)]
-    rows, families = list[Utility](), defaultdict[Any, dict[int, Over]](dict)
-    for at, (row, over) in enumerate(pair for cell in cells for pair in utility_of(results, cell)):
+    rows, families = list[Row](), defaultdict[Any, dict[int, Over]](dict)
+    for at, (row, over) in enumerate(pair for cell in cells for pair in _of_cell(results, cell)):
         rows.append(row)
         if over is not None:
             families[row.task, row.unprotected][at] = over
     for family in families.values():
         for at, judged in _against_local(rows, family).items():
-            rows[at] = replace(rows[at], **judged)
+            verdict = "better" if rows[at].over_local > 0 else "worse"
+            if judged["over_local_p"] > FALSE_ALARMS:
+                verdict = "undecided"
+            rows[at] = rows[at].but(**judged, against_local=verdict)
     return rows
 
 
-def _against_local(rows: Sequence[Utility], family: Mapping[int, Over]) -> dict[int, Any]:
+def _against_local(rows: Sequence[Row], family: Mapping[int, Over]) -> dict[int, Any]:
     """Return intervals and corrected p-values of rows, by what each has over sending nothing.
 
     Their seeds are trainings of their own, so cells of a group pool the variance over seeds.
@@ -159,78 +89,71 @@ def classifies(results: Results, cell: Cell) -> bool:
     return results.params.tasks[cell.factors["task"]].label is not None
 
 
-def utility_of(results: Results, cell: Cell) -> Iterator[tuple[Utility, Over | None]]:
+def _of_cell(results: Results, cell: Cell) -> Iterator[tuple[Row, Over | None]]:
     """Yield the row of a tuned cell, and the one with the local model if there is one.
 
-    Beside a row stands how much more it is right than sending nothing about each text. What
-    `utility` tells by that is None here.
+    Beside a row stands how much more it is right than sending nothing about each text.
     """
     accuracy, local = cell.metric("accuracy"), results.local(cell.factors["task"])
     own, alone = cell.predictions, local.predictions if local else {}
-    row = Utility(
+    factors, majority = cell.factors, cell.baseline("majority")
+    of_local = parts("local", local.metric("accuracy") if local else None, *ENDS)
+    alone_right = of_local["local"]
+    row = Row.of(
+        UTILITY,
         kind=cell.plan.kind,
         cell=cell.plan.cell,
-        **{"study": None, "denoiser": None, **cell.factors},  # type: ignore[arg-type]
+        **factors,
         with_local=False,
         protection=cell.protection,
         **parts("accuracy", accuracy, "sd", *ENDS),
         seeds=accuracy.n if accuracy else None,
-        majority=cell.baseline("majority"),
+        majority=majority,
         exact_match=mean(cell.metric("exact_match")),
         chance=cell.baseline("chance"),
-        **parts("local", local.metric("accuracy") if local else None, *ENDS),
-        over_local=None,
-        over_local_low=None,
-        over_local_high=None,
-        joint_low=None,
-        joint_high=None,
-        over_local_p=None,
-        replaced_share=results.replaced(cell.factors),
+        **of_local,
+        replaced_share=results.replaced(factors),
         command=cell.plan.command,
+        # Fixed while method and η vary.
+        group=(factors["task"], factors["backbone"], factors["tuner"]),
+        label=cell.label,
+        unprotected=is_unprotected(factors["eta"]),
+        on_grid=cell.plan.kind != "study",
+        # The accuracy of sending nothing: the local model's, or that of the most frequent class.
+        to_beat=max(alone_right, majority or 0.0) if alone_right is not None else None,
+        against_local=None,
     )
     yield _set_against(row, own.get("test"), alone.get("test"))
     if {"train", "test"} <= own.keys() & alone.keys() and not row.unprotected and row.on_grid:
         both = stacked(own, alone)
         low, high = of_accuracy(both.right)
-        combined = replace(
-            row,
+        metric = Metric(**summary(both.accuracies), low=low, high=high)
+        combined = row.but(
             with_local=True,
+            label=label(cell.label, LOCAL),
             exact_match=None,
-            **parts(
-                "accuracy", Metric(**summary(both.accuracies), low=low, high=high), "sd", *ENDS
-            ),
+            **parts("accuracy", metric, "sd", *ENDS),
         )
         yield _set_against(combined, both, alone["test"])
 
 
 def _set_against(
-    row: Utility, own: Predictions | None, local: Predictions | None
-) -> tuple[Utility, Over | None]:
+    row: Row, own: Predictions | None, local: Predictions | None
+) -> tuple[Row, Over | None]:
     if own is None or local is None or len(local.examples) < 2:
         return row, None
     guessed = local.labels == np.bincount(local.labels).argmax()
     reference = local.right if local.right.mean() >= local.majority else guessed
     over = own.right.astype(np.float64) - reference
-    return replace(row, over_local=float(over.mean())), over
+    return row.but(over_local=float(over.mean())), over
 
 
-def labels(rows: Sequence[Utility]) -> list[str]:
+def labels(rows: Sequence[Row]) -> list[str]:
     """Return the labels on the grid: methods, and methods with a denoiser, in order."""
     return list(dict.fromkeys(row.label for row in rows if row.on_grid and not row.unprotected))
 
 
-def clean(rows: Sequence[Utility], group: Sequence[str]) -> Utility | None:
+def clean(rows: Sequence[Row], group: Sequence[str]) -> Row | None:
     """Return the baseline of a group, on clean text; None: it has not run."""
     own = (row for row in rows if row.group == group and row.unprotected and row.on_grid)
     return next((row for row in own if row.accuracy is not None), None)
-
-
-def parts(name: str, metric: Metric | None, *parts: str) -> dict[str, Any]:
-    """Return a metric's mean under its name, and more of it under names like accuracy_sd."""
-    more = {f"{name}_{part}": getattr(metric, part, None) for part in parts}
-    return {name: mean(metric)} | more
-
-
-def mean(metric: Metric | None) -> float | None:
-    """Return a metric's mean; None: it has not run."""
-    return metric.mean if metric else None

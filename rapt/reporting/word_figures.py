@@ -6,9 +6,18 @@ from collections.abc import Iterator
 
 from rapt.grid import sorted_etas
 from rapt.param_types import level
-from rapt.reporting import word_tables
-from rapt.reporting.charts import DOTTED, Axis, Figure, Row
-from rapt.reporting.looks import at_eta, looks_of, looks_of_methods, rounded, slug
+from rapt.reporting.charts import (
+    DOTTED,
+    Axis,
+    Figure,
+    Point,
+    at_eta,
+    looks_of,
+    looks_of_methods,
+    rounded,
+    slug,
+)
+from rapt.reporting.word_tables import statistics
 from rapt.results.reader import Results
 
 # Of a point, and of its interval.
@@ -21,13 +30,13 @@ def calibrations(results: Results) -> Iterator[Figure]:
     for embedding, content in results.calibrations.items():
         if not content:
             continue
-        rows: list[Row] = [
+        rows: list[Point] = [
             {
                 **at_eta(point["mechanism"], point["eta"]),
                 "x": float(point["eta"]),
                 **{f"y{end}": rounded(100 * point[f"replaced{end}"]) for end in ENDS},
             }
-            for point in word_tables.calibration(results)
+            for point in statistics(results)["calibration"]
             if point["embedding"] == embedding
         ]
         if embedding == results.params.embedding:
@@ -53,18 +62,18 @@ def calibrations(results: Results) -> Iterator[Figure]:
 
 def deniabilities(results: Results) -> Iterator[Figure]:
     """Draw N_w and S_w over η: the median word, with bars over the middle 90 % of words."""
-    channels = [row for row in word_tables.channels(results) if row["choice"] == "sampled"]
-    statistics = {
+    channels = [row for row in statistics(results)["channels"] if row["choice"] == "sampled"]
+    measures = {
         "n_w": ("N_w, of 1,000 draws", "Draws of 1,000 that keep a word"),
         "s_w": ("S_w, distinct words", "Distinct words that the draws of a word give"),
     }
     for embedding in dict.fromkeys(row["embedding"] for row in channels):
         own = [row for row in channels if row["embedding"] == embedding]
         etas = sorted_etas(list({row["eta"] for row in own}))
-        for statistic, (label, caption) in statistics.items():
+        for measure, (label, caption) in measures.items():
             yield Figure(
                 section="deniability",
-                name=slug(f"{statistic}-{embedding}"),
+                name=slug(f"{measure}-{embedding}"),
                 title=f"plausible deniability · {embedding}",
                 caption=f"{caption}, by η: the median of {own[0]['words']} words of {embedding}. "
                 f"Bars are over the middle 90 % of them, with {own[0]['draws']} draws each.",
@@ -73,9 +82,9 @@ def deniabilities(results: Results) -> Iterator[Figure]:
                     {
                         **at_eta(row["method"], row["eta"]),
                         "x": etas.index(row["eta"]),
-                        "y": row[f"{statistic}_median"],
-                        "y_low": row[f"{statistic}_5"],
-                        "y_high": row[f"{statistic}_95"],
+                        "y": row[f"{measure}_median"],
+                        "y_low": row[f"{measure}_5"],
+                        "y_high": row[f"{measure}_95"],
                     }
                     for row in own
                 ],
@@ -91,7 +100,7 @@ def geometries(results: Results) -> Iterator[Figure]:
     for embedding, content in results.geometries.items():
         if not content:
             continue
-        rows: list[Row] = [
+        rows: list[Point] = [
             {
                 **at_eta(noise, eta),
                 "x": float(eta),

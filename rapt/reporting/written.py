@@ -3,102 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
 
 from rapt.grid import SCORE, is_unprotected
+from rapt.reporting.rows import Row, mean, once, parts
+from rapt.reporting.utility_table import ENDS
 from rapt.results.reader import Cell, Results
 
 ALL = "all"
 OF = "bleu_of_"  # before a group, in the metrics of a cell
 
 
-@dataclass(frozen=True)
-class Written:
-    """The scores of the texts of a cell; those of a group of test rows are of its BLEU alone.
-
-    BLEU, chrF++, TER and shares are from 0 to 1; TER counts edits, and may exceed 1.
-    """
-
-    cell: str
-    task: str
-    protect: str
-    backbone: str
-    tuner: str
-    method: str
-    eta: str
-    protection: str
-    group: str
-    bleu: float | None
-    bleu_sd: float | None
-    bleu_low: float | None
-    bleu_high: float | None
-    seeds: int | None
-    bleu_lower: float | None
-    chrf: float | None
-    ter: float | None
+# Of the texts of a cell, on all test rows and on groups of them, which have BLEU alone. BLEU,
+# chrF++, TER and shares are from 0 to 1; TER counts edits, and may exceed 1.
+WRITTEN = (
+    *("cell", "task", "protect", "backbone", "tuner", "method", "eta", "protection", "group"),
+    *("bleu", "bleu_sd", "bleu_low", "bleu_high", "seeds", "bleu_lower", "chrf", "ter"),
     # The share of the sources' entities that stand in the texts, word for word.
-    entity_recall: float | None
+    "entity_recall",
     # The BLEU of handing over the source itself, and of one reference against the others.
-    copied: float | None
-    human: float | None
-    command: str
-
-    @property
-    def unprotected(self) -> bool:
-        """Whether the words are the originals."""
-        return is_unprotected(self.eta)
+    *("copied", "human", "command"),
+)
 
 
-def written(results: Results) -> list[Written]:
+@once
+def written(results: Results) -> list[Row]:
     """Return the rows of every cell that scores texts, all test rows before their groups."""
     return [row for cell in results.of(SCORE) for row in _rows(results, cell)]
 
 
-def by_task(results: Results) -> dict[tuple[str, ...], list[tuple[Written, list[Written]]]]:
+def by_task(results: Results) -> dict[tuple[str, ...], list[tuple[Row, list[Row]]]]:
     """Return by task, backbone and tuner each cell's row on all test rows, and those of groups."""
     cells = [list(rows) for _, rows in groupby(written(results), key=lambda row: row.cell)]
-    found: dict[tuple[str, ...], list[tuple[Written, list[Written]]]] = {}
+    found: dict[tuple[str, ...], list[tuple[Row, list[Row]]]] = {}
     for first, *others in cells:
         group = (first.task, first.backbone, first.tuner)
         found.setdefault(group, []).append((first, others))
     return found
 
 
-def _rows(results: Results, cell: Cell) -> Iterator[Written]:
-    local = results.local(cell.factors["task"])
-
-    def value(of: Cell | None, name: str) -> float | None:
-        metric = of.metric(name) if of else None
-        return metric.mean if metric else None
-
+def _rows(results: Results, cell: Cell) -> Iterator[Row]:
+    task = cell.factors["task"]
+    local = results.local(task)
     names = cell.content.metrics if cell.content else {}
-    groups = [name.removeprefix(OF) for name in names if name.startswith(OF)]
-    for group in (ALL, *groups):
-        of_all = group == ALL
-        name = "bleu" if of_all else f"{OF}{group}"
+    for name in ("bleu", *(name for name in names if name.startswith(OF))):
+        of_all = name == "bleu"
         bleu = cell.metric(name)
-        of = cell if of_all else None
-        yield Written(
+        others = ("bleu_lower", "chrf", "ter", "entity_recall") if of_all else ()
+        yield Row.of(
+            WRITTEN,
             cell=cell.plan.cell,
-            protect=results.params.tasks[cell.factors["task"]].protect,
-            task=cell.factors["task"],
-            backbone=cell.factors["backbone"],
-            tuner=cell.factors["tuner"],
-            method=cell.factors["method"],
-            eta=cell.factors["eta"],
+            protect=results.params.tasks[task].protect,
+            **cell.factors,
             protection=cell.protection,
-            group=group,
-            bleu=bleu.mean if bleu else None,
-            bleu_sd=bleu.sd if bleu else None,
-            bleu_low=bleu.low if bleu else None,
-            bleu_high=bleu.high if bleu else None,
+            group=ALL if of_all else name.removeprefix(OF),
+            **parts("bleu", bleu, "sd", *ENDS),
             seeds=bleu.n if bleu else None,
-            bleu_lower=value(of, "bleu_lower"),
-            chrf=value(of, "chrf"),
-            ter=value(of, "ter"),
-            entity_recall=value(of, "entity_recall"),
-            copied=value(local, name),
-            human=value(local, "bleu_human") if of_all else None,
+            **{other: mean(cell.metric(other)) for other in others},
+            copied=mean(local.metric(name)) if local else None,
+            human=mean(local.metric("bleu_human")) if local and of_all else None,
             command=cell.plan.command,
+            unprotected=is_unprotected(cell.factors["eta"]),
         )

@@ -12,6 +12,9 @@ from rapt import params, paths, presets
 from rapt.grid import PlannedCell, plan
 from rapt.params import Params
 from rapt.reporting import writer
+from rapt.reporting.page import render
+from rapt.reporting.rows import to_csv
+from rapt.reporting.writer import frames
 from rapt.results import reader
 from tests.conftest import ROOT
 from tests.reporting import synthetic
@@ -41,6 +44,16 @@ def make(params: Params) -> str:
 
 def rows(path: str) -> list[dict[str, str]]:
     return list(csv.DictReader(Path(path).read_text().splitlines()))
+
+
+def table(params: Params, name: str) -> list[dict[str, str]]:
+    """One of the report's tables, as its file has it."""
+    return list(csv.DictReader(to_csv(frames(reader.load(params))[name]).splitlines()))
+
+
+def page(params: Params) -> Page:
+    """The page without its figures, which take the longest."""
+    return Page(render(reader.load(params), []))
 
 
 class Page(HTMLParser):
@@ -78,13 +91,12 @@ def planned(params: Params, cell: str) -> PlannedCell:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working folder, and the project's presets."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RAPT_HOME", raising=False)
     monkeypatch.setattr(presets, "FOLDER", ROOT / "presets")
     return tmp_path
 
 
 @pytest.fixture
-def attacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
+def attacked(folder: Path) -> Params:
     """A whole synthetic experiment whose adapters, of two tuners, are asked for members."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAPT_HOME", raising=False)
-    return synthetic.write(tmp_path, synthetic.infer_membership)
+    return synthetic.write(folder, synthetic.infer_membership)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from rapt.grid import PlannedCell, plan
 from rapt.params import Params
 from rapt.reporting import tables
-from rapt.reporting.comparisons import Difference, Pair, compare, differences, unbeaten
-from rapt.reporting.tables import Privacy
+from rapt.reporting.comparisons import Pair, compare, differences, unbeaten
+from rapt.reporting.rows import Row
 from rapt.results import predictions, reader
 from rapt.results.predictions import Successes
 from tests.reporting.conftest import planned
@@ -85,7 +85,7 @@ def test_attacks_on_one_release_are_paired_by_text_and_one_seed_decides(folder: 
     p = plant(EVERY, "invert", by_method("t2t", "pct2t", "rapt"), 0.0, 1)
     cells = [planned(p, f"{name}-movies-t2t-75") for name in ("bayes", "nearest")]
 
-    def write_texts(more: NDArray[np.bool_]) -> list[Privacy]:
+    def write_texts(more: NDArray[np.bool_]) -> list[Row]:
         for cell, added in zip(cells, (more, ~more & False), strict=True):
             counts = np.stack([2 + added, np.full(200, 5)])[None].astype(np.int64)
             found = Successes([str(n) for n in range(200)], counts)
@@ -117,7 +117,7 @@ def test_sides_without_a_seed_in_common_are_not_compared(
 def test_the_methods_differ_only_beyond_what_chance_does_to_all_rows(folder: Path) -> None:
     p = plant(EVERY, "train", by_method("t2t", "pct2t", "rapt"), 0.0, 3)
 
-    def row(*values: float) -> Difference:
+    def row(*values: float) -> Row:
         write(planned(p, "movies-minilm-lora-pct2t-75"), values)
         found = differences(reader.load(p))
         assert len(found) == 4

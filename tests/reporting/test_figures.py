@@ -15,23 +15,19 @@ from rapt.reporting import utility_table
 from rapt.reporting.charts import Figure
 from rapt.reporting.figures import accuracies, figures, settings
 from rapt.reporting.page import render
-from rapt.reporting.papers import paper_table
 from rapt.results import reader
 from rapt.utils import files
 from tests.conftest import ROOT
 from tests.reporting import synthetic
-from tests.reporting.conftest import Page, make, planned
+from tests.reporting.conftest import page, planned
 
 # Each test draws a whole page.
 pytestmark = pytest.mark.slow
 
 
-def test_a_tuner_at_one_eta_has_one_column_and_clean_text_stands_below(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    results = reader.load(synthetic.write(tmp_path, synthetic.tune_at_one))
-    text = Page(render(results, [])).text
+def test_a_tuner_at_one_eta_has_one_column_and_clean_text_stands_below(folder: Path) -> None:
+    p = synthetic.write(folder, synthetic.tune_at_one)
+    results, text = reader.load(p), page(p).text
     assert "minilm tuned with lora (at η = 75) and prompt on movies;" in text
     assert re.search(r"Method η = 75 t2t [\d.]+ ± [\d.]+ 50.0 % replaced pct2t", text)
     assert re.search(r"Method η = 50 η = 75 t2t .*? clean text unprotected 8\d\.\d ± ", text)
@@ -65,12 +61,8 @@ def test_membership_has_a_roc_curve_at_each_eta(attacked: Params) -> None:
     assert figure.svg.startswith("<svg")
 
 
-def test_hidden_states_are_drawn_where_they_were_compared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAPT_HOME", raising=False)
-    params = synthetic.write(tmp_path, synthetic.compare_layers)
+def test_hidden_states_are_drawn_where_they_were_compared(folder: Path) -> None:
+    params = synthetic.write(folder, synthetic.compare_layers)
     drawn = {f.name: f for f in figures(reader.load(params)) if f.section == "layers"}
     group = "movies-minilm-lora"
     assert set(drawn) == {
@@ -81,7 +73,7 @@ def test_hidden_states_are_drawn_where_they_were_compared(
     last = files.read_json(f"reports/statistics/layers/{group}-t2t-75.json")["layers"][-1]
     told = f"t2t, η 75, layer {last['layer']}: {last['distance']['mean']:.3g}"
     assert told in drawn[f"layers-{group}"].description
-    assert 'id="layers"' in make(params)
+    assert 'id="layers"' in render(reader.load(params), [])
     (Path("reports/statistics/layers") / f"{group}-t2t-75.json").unlink()
     assert len([f for f in figures(reader.load(params)) if f.section == "layers"]) == 2
 
@@ -108,7 +100,7 @@ def test_the_figures_of_a_study_are_drawn_over_its_settings(
     lengths = ("0", "5", "20", "40", "80")
     places = [drawn.description.index(f"η 75, {length}: ") for length in lengths]
     assert "RAPT (arXiv 2305.06212v3), Figure 5" in drawn.caption and len(set(places)) == 5
-    assert f'<figure id="{drawn.name}">' in make(p)
+    assert f'<figure id="{drawn.name}">' in render(reader.load(p), [drawn])
 
 
 def test_categories_are_drawn_without_broken_attacks(
@@ -128,5 +120,4 @@ def test_categories_are_drawn_without_broken_attacks(
 
 def test_two_settings_are_no_figure(whole: Params) -> None:
     """The demo has no plain tokens, as PCT2T, and those of RAPT."""
-    assert [row for row in paper_table(reader.load(whole), "rapt-figure-5").rows if not row.missing]
     assert list(settings(reader.load(whole))) == []

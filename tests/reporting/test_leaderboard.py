@@ -13,11 +13,11 @@ from rapt.grid import plan
 from rapt.params import Params
 from rapt.reporting import tables
 from rapt.reporting.comparisons import ranks
-from rapt.reporting.leaderboard import Entry, leaderboard
+from rapt.reporting.leaderboard import LEADERBOARD, leaderboard
 from rapt.results import reader
 from rapt.utils import files
 from tests.reporting import synthetic
-from tests.reporting.conftest import Page, make, rows
+from tests.reporting.conftest import page, table
 
 RIGHT = {"local": 0.7, "t2t": 0.55, "pct2t": 0.9, "rapt": 0.89}
 ETA = {"t2t": 41.5, "pct2t": 33.25, "rapt": 33.25}
@@ -106,12 +106,10 @@ def test_cells_that_did_not_run_and_a_list_of_one_have_no_rank(experiment: Param
     assert leaderboard(reader.load(experiment)) == []
 
 
-@pytest.mark.slow
 def test_it_is_a_file_and_a_table_that_can_be_sorted(experiment: Params) -> None:
-    page = Page(make(experiment))
-    own = rows("reports/tables/leaderboard.csv")
-    assert [*own[0]] == [*Entry.__annotations__]
+    read, own = page(experiment), table(experiment, "leaderboard")
+    assert [*own[0]] == [*LEADERBOARD]
     assert len(own) == 6
-    assert "pct2t + local replaced-50" in page.text
-    assert "1–2" in page.text
-    assert ("section", {"id": "leaderboard", "aria-labelledby": "leaderboard-title"}) in page.tags
+    assert "pct2t + local replaced-50" in read.text
+    assert "1–2" in read.text
+    assert ("section", {"id": "leaderboard", "aria-labelledby": "leaderboard-title"}) in read.tags

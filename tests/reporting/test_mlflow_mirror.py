@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,7 @@ def experiment(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     yield params.load(tmp_path / "params.yaml")
 
 
-def runs() -> tuple[list, dict[str, object]]:
+def runs() -> tuple[list[Any], dict[str, Any]]:
     """Return the parent runs, and the children by cell."""
     with mlflow_mirror.store() as client:
         found = client.search_runs([mlflow_mirror.experiment_id(client)])
@@ -68,24 +69,47 @@ def expected(experiment: Params) -> set[str]:
     }
 
 
-def test_what_is_synced_is_seen_without_mlflow(
+def test_a_sync_logs_what_is_missing_or_changed_and_nothing_twice(
     experiment: Params, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def synced() -> dict[str, str]:
+        mlflow_mirror.sync(experiment)
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, "mlflow", None)
+            assert mlflow_mirror.is_synced(experiment)
+        parents, children = runs()
+        assert len(parents) == 1
+        return {cell: run.info.run_id for cell, run in children.items()}
+
+    late = next(c for c in plan(experiment) if c.cell == "movies-minilm-lora-t2t-50")
+    content = late.path.read_bytes()
+    late.path.unlink()
     assert not mlflow_mirror.is_synced(experiment)
-    mlflow_mirror.sync(experiment)
-    with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, "mlflow", None)
-        assert mlflow_mirror.is_synced(experiment)
+    half = synced()
+    assert set(half) == expected(experiment) - {late.cell}
+    late.path.write_bytes(content)
+    assert not mlflow_mirror.is_synced(experiment)
+    whole = synced()
+    assert whole == half | {late.cell: whole[late.cell]}
+    assert set(whole) == expected(experiment)
+    assert synced() == whole
+    # A run that broke off has no digest yet.
+    with mlflow_mirror.store() as client:
+        client.delete_tag(whole[late.cell], mlflow_mirror.DIGEST)
+    again = synced()
+    assert {cell for cell in whole if again[cell] != whole[cell]} == {late.cell}
+    synthetic.write_cell(late, metrics={"accuracy": {"mean": 0.9, "sd": None, "n": 1}})
+    changed = synced()
+    assert {cell for cell in whole if changed[cell] != again[cell]} == {late.cell}
+    metrics = runs()[1][late.cell].data.metrics
+    assert metrics["accuracy"] == 0.9 and "accuracy_sd" not in metrics
+    assert not Path("mlartifacts", again[late.cell]).exists()
     assert not mlflow_mirror.is_synced(experiment.model_copy(update={"seed": experiment.seed + 1}))
-    next(Path("reports/cells/train").glob("*.json")).unlink()
-    assert not mlflow_mirror.is_synced(experiment)
-    mlflow_mirror.sync(experiment)
-    assert mlflow_mirror.is_synced(experiment)
     Path("mlflow.db").unlink()
     assert not mlflow_mirror.is_synced(experiment)
 
 
-def test_a_parent_and_a_child_for_each_cell_that_stands_alone(
+def test_a_child_for_each_cell_that_stands_alone_shows_the_trade_off(
     experiment: Params, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_RUN_ID", "f" * 32)
@@ -99,55 +123,53 @@ def test_a_parent_and_a_child_for_each_cell_that_stands_alone(
         assert (run.data.tags["protection"] == "unprotected") == clean, cell
         assert (run.data.params["method"] == "clean") == clean
         assert run.info.status == "FINISHED"
-
-
-def test_a_child_shows_the_trade_off(experiment: Params) -> None:
-    mlflow_mirror.sync(experiment)
-    run = runs()[1]["movies-minilm-lora-rapt-75"]
-    cell = files.read_json("reports/cells/train/movies-minilm-lora-rapt-75.json")
-    invert = files.read_json("reports/cells/invert/nearest-movies-pct2t-75.json")
+    run = children["movies-minilm-lora-rapt-75"]
+    own = files.read_json("reports/cells/train/movies-minilm-lora-rapt-75.json")
     infer = files.read_json("reports/cells/infer/mlp-tweets-pct2t-75.json")
     metrics = run.data.metrics
-    assert metrics["accuracy"] == cell["metrics"]["accuracy"]["mean"]
-    assert metrics["accuracy_sd"] == cell["metrics"]["accuracy"]["sd"]
-    inversion = invert["metrics"]["empirical_privacy"]
-    for suffix, part in (("", "mean"), ("_sd", "sd"), ("_low", "low"), ("_high", "high")):
-        assert metrics[f"nearest/empirical_privacy{suffix}"] == inversion[part]
+    assert metrics["accuracy"] == own["metrics"]["accuracy"]["mean"]
+    assert metrics["accuracy_sd"] == own["metrics"]["accuracy"]["sd"]
+    _has_privacy("nearest/", run, "nearest-movies-pct2t-75")
     inference = infer["metrics"]["empirical_privacy_author"]["mean"]
     assert metrics["mlp/tweets/empirical_privacy_author"] == inference
     assert metrics["replaced_share"] == 0.45
-    assert run.data.params["method"] == "rapt"
-    assert run.data.params["tuner.type"] == "lora"
+    assert (run.data.params["method"], run.data.params["tuner.type"]) == ("rapt", "lora")
     with mlflow_mirror.store() as client:
         curve = client.get_metric_history(run.info.run_id, "seed-1/task_loss")
         artifacts = client.list_artifacts(run.info.run_id)
-    assert [p.value for p in sorted(curve, key=lambda p: p.step)] == cell["seeds"][1]["curves"][
-        "task_loss"
-    ]
+    losses = [point.value for point in sorted(curve, key=lambda point: point.step)]
+    assert losses == own["seeds"][1]["curves"]["task_loss"]
     assert [a.path for a in artifacts] == ["statement.json"]
     digests = {i.dataset.name: i.dataset.digest for i in run.inputs.dataset_inputs}
     raw = files.read_json("reports/gates/raw/movies.json")["sha256"]
     assert digests["movies train"] == raw["train"][:36]
+    # No bayes is planned on rapt's releases, which equal pct2t's, so rapt's run has pct2t's.
+    alike = children["movies-minilm-lora-pct2t-75"].data.metrics
+    assert metrics["bayes/empirical_privacy"] == alike["bayes/empirical_privacy"]
+    # Nothing was tuned on these texts.
+    alone = children["nearest-tweets-t2t-50"]
+    _has_privacy("", alone, "nearest-tweets-t2t-50")
+    assert alone.data.params["attack.type"] == "nearest-neighbour"
+    assert alone.data.params["method.mechanism.type"] == "t2t"
+    assert "train.epochs" not in alone.data.params
 
 
-def test_a_child_shows_what_is_recognized_in_its_own_task(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAPT_HOME", raising=False)
-    results = load(synthetic.write(tmp_path, synthetic.recognize_entities))
+def _has_privacy(prefix: str, run: Any, cell: str) -> None:
+    known = files.read_json(f"reports/cells/invert/{cell}.json")["metrics"]["empirical_privacy"]
+    for suffix, part in (("", "mean"), ("_sd", "sd"), ("_low", "low"), ("_high", "high")):
+        assert run.data.metrics[f"{prefix}empirical_privacy{suffix}"] == known[part]
+
+
+def test_a_child_shows_what_is_recognized_in_its_own_task(folder: Path) -> None:
+    results = load(synthetic.write(folder, synthetic.recognize_entities))
     (cell,) = results.of("train", method="rapt", eta="75")
     metrics = {name: value for name, value, _ in mlflow_mirror.record(results, cell).metrics}
     own = files.read_json("reports/cells/recognize/ner-movies-pct2t-75.json")
     assert metrics["ner/f1"] == own["metrics"]["f1"]["mean"]
 
 
-def test_a_denoised_cell_is_a_child_with_the_attacks_on_the_release_it_reads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAPT_HOME", raising=False)
-    p = synthetic.write(tmp_path, synthetic.denoise_t2t)
+def test_a_denoised_cell_is_a_child_with_the_attacks_on_the_release_it_reads(folder: Path) -> None:
+    p = synthetic.write(folder, synthetic.denoise_t2t)
     results = load(p)
     held = {
         cell.plan.kind: mlflow_mirror.record(results, cell)
@@ -166,61 +188,14 @@ def test_a_denoised_cell_is_a_child_with_the_attacks_on_the_release_it_reads(
     assert attacks.items() <= {name: value for name, value, _ in own.metrics}.items()
 
 
-def test_membership_is_shown_with_the_adapter_that_was_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAPT_HOME", raising=False)
-    results = load(synthetic.write(tmp_path, synthetic.infer_membership))
+def test_membership_is_shown_with_the_adapter_that_was_asked(folder: Path) -> None:
+    results = load(synthetic.write(folder, synthetic.infer_membership))
     for kind, tuner in (("train", "lora"), ("train", "prefix"), ("denoise", "lora")):
         (cell,) = results.of(kind, method="t2t", eta="75", tuner=tuner)
         metrics = {name: value for name, value, _ in mlflow_mirror.record(results, cell).metrics}
         asked = [c for c in results.of("membership", method="t2t", eta="75", tuner=tuner)]
         aucs = [c.metric("auc").mean for c in asked] if kind == "train" else []
         assert [v for name, v in metrics.items() if name == "loss/auc"] == aucs
-
-
-def test_syncing_again_changes_nothing(experiment: Params) -> None:
-    mlflow_mirror.sync(experiment)
-    before = {cell: run.info.run_id for cell, run in runs()[1].items()}
-    mlflow_mirror.sync(experiment)
-    parents, children = runs()
-    assert len(parents) == 1
-    assert {cell: run.info.run_id for cell, run in children.items()} == before
-
-
-def test_a_changed_cell_replaces_its_run_alone(experiment: Params) -> None:
-    mlflow_mirror.sync(experiment)
-    before = {cell: run.info.run_id for cell, run in runs()[1].items()}
-    changed = next(c for c in plan(experiment) if c.cell == "movies-minilm-lora-t2t-50")
-    synthetic.write_cell(changed, metrics={"accuracy": {"mean": 0.9, "sd": None, "n": 1}})
-    mlflow_mirror.sync(experiment)
-    after = runs()[1]
-    assert {c for c in before if after[c].info.run_id != before[c]} == {changed.cell}
-    assert after[changed.cell].data.metrics["accuracy"] == 0.9
-    assert "accuracy_sd" not in after[changed.cell].data.metrics
-    assert not Path("mlartifacts", before[changed.cell]).exists()
-
-
-def test_a_half_finished_sweep_is_filled_in(experiment: Params) -> None:
-    late = Path("reports/cells/train/movies-minilm-lora-t2t-50.json")
-    cell = late.read_bytes()
-    late.unlink()
-    mlflow_mirror.sync(experiment)
-    assert set(runs()[1]) == expected(experiment) - {late.stem}
-    late.write_bytes(cell)
-    mlflow_mirror.sync(experiment)
-    parents, children = runs()
-    assert (len(parents), set(children)) == (1, expected(experiment))
-
-
-def test_a_run_that_broke_off_is_replaced(experiment: Params) -> None:
-    mlflow_mirror.sync(experiment)
-    run_id = runs()[1]["movies-minilm-lora-t2t-50"].info.run_id
-    with mlflow_mirror.store() as client:
-        client.delete_tag(run_id, mlflow_mirror.DIGEST)
-    mlflow_mirror.sync(experiment)
-    assert runs()[1]["movies-minilm-lora-t2t-50"].info.run_id != run_id
 
 
 def test_what_varies_is_shown_where_known(experiment: Params) -> None:
@@ -337,33 +312,9 @@ def test_a_run_names_the_attacks_that_say_nothing_and_holds_no_figure_of_a_broke
         assert "mlp/tweets/accuracy_author" in children["movies-minilm-lora-clean"].data.metrics
 
 
-def test_a_child_has_the_attacks_on_what_privatizes_alike(experiment: Params) -> None:
-    """No bayes is planned on rapt's releases, which equal pct2t's, so rapt's run has pct2t's."""
-    mlflow_mirror.sync(experiment)
-    one, other = (
-        runs()[1][f"movies-minilm-lora-{method}-75"].data.metrics for method in ("rapt", "pct2t")
-    )
-    assert one["bayes/empirical_privacy"] == other["bayes/empirical_privacy"]
-
-
-def test_an_attack_on_what_nothing_was_tuned_on_has_its_own_run(experiment: Params) -> None:
-    mlflow_mirror.sync(experiment)
-    run = runs()[1]["nearest-tweets-t2t-50"]
-    cell = files.read_json("reports/cells/invert/nearest-tweets-t2t-50.json")
-    found, expected = run.data, cell["metrics"]["empirical_privacy"]
-    assert found.metrics["empirical_privacy"] == expected["mean"]
-    assert found.metrics["empirical_privacy_low"] == expected["low"]
-    assert found.params["attack.type"] == "nearest-neighbour"
-    assert found.params["method.mechanism.type"] == "t2t"
-    assert "train.epochs" not in found.params
-
-
-def test_a_tuned_task_with_attributes_is_mirrored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tuned_task_with_attributes_is_mirrored(folder: Path) -> None:
     """Its local and tuned cells attack nothing, so none of their metrics is doubted."""
-    monkeypatch.chdir(tmp_path)
-    experiment = synthetic.write(tmp_path, synthetic.add_attribute)
+    experiment = synthetic.write(folder, synthetic.add_attribute)
     assert not mlflow_mirror.is_synced(experiment)
     results = load(experiment)
     (local,) = results.of("local")

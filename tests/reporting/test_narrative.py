@@ -10,11 +10,9 @@ import pytest
 from rapt import paths
 from rapt.grid import PlannedCell, plan
 from rapt.params import Params
-from rapt.reporting import narrative, tables
+from rapt.reporting import narrative, published, tables
 from rapt.reporting.figures import figures
 from rapt.reporting.page import Overview
-from rapt.reporting.papers import papers
-from rapt.reporting.papers.table import as_printed
 from rapt.reporting.summary import print_results
 from rapt.results import reader
 from rapt.utils import files
@@ -66,8 +64,9 @@ def test_an_attack_that_is_not_known_to_work_never_comforts(
         said = "Unproven: the attack has no cell on clean text."
         assert said in figure.caption and said in page
         assert "0.2" in figure.description
-    ours = [shown for _, shown, *_ in _paper_rows(results, "rapt-figure-4")]
-    assert ours.count(f"99.8\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.0 ({word})") == 2
+    beside = published.beside(results).query("task == 'movies' and metric == 'recovered'")
+    ours = [published.as_printed(row)[1] for row in beside.itertuples()]
+    assert ours == [f"0.2\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}0.0 ({word})"] * 2
     tex = Path("reports/tables/privacy.tex").read_text()
     assert tex.count(f"99.8~$\\pm$~0.0 ({word}) & 99.8 & 0.2 &") == 2
     assert "99.8~$\\pm$~0.0 &" not in tex
@@ -87,11 +86,6 @@ def _reaches(cell: PlannedCell, accuracy: float) -> None:
     left = found | dict.fromkeys(("mean", "low", "high"), 1 - accuracy)
     metrics = {"accuracy": found, "accuracy_protected": found, "empirical_privacy": left}
     synthetic.write_cell(cell, metrics=metrics)
-
-
-def _paper_rows(results: reader.Results, name: str) -> list[tuple[str, ...]]:
-    (table,) = (table for table in papers(results) if table.name == name)
-    return [as_printed(row, table.unit) for row in table.rows if row.factors["method"] == "t2t"]
 
 
 def test_no_figure_shows_an_attack_that_does_not_work(experiment: Params) -> None:

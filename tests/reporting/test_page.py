@@ -8,61 +8,60 @@ import runpy
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from rapt import paths
 from rapt.attacks import ATTACKS
 from rapt.grid import plan
 from rapt.params import Params
-from rapt.reporting import tables
+from rapt.reporting import published, tables, utility_table
 from rapt.reporting.claims import claims
-from rapt.reporting.page import Overview, terms
-from rapt.reporting.papers import PaperRow, papers
+from rapt.reporting.page import Overview, render, terms
+from rapt.reporting.rows import Row
 from rapt.results import predictions, reader
 from rapt.results.predictions import Successes
 from rapt.utils import files
 from tests.conftest import ROOT
 from tests.reporting import synthetic
-from tests.reporting.conftest import Page, make, planned, rows
+from tests.reporting.conftest import Page, page, planned, table
 
 PROSE = runpy.run_path(str(ROOT / "docs/prose.py"))
-
-# Each test draws a whole page.
-pytestmark = pytest.mark.slow
 
 
 def test_attack_that_clean_text_does_not_lift_over_its_baseline_is_called_broken(
     experiment: Params,
 ) -> None:
     synthetic.break_attack(planned(experiment, "mlp-tweets-clean"))
-    text = Page(make(experiment)).text
+    text = page(experiment).text
     assert "mlp on tweets: author , inferred, %. broken : on clean text" in text
-    broken = {r["attack"] for r in rows("reports/tables/privacy.csv") if r["broken"] == "True"}
+    broken = {r["attack"] for r in table(experiment, "privacy") if r["broken"] == "True"}
     assert broken == {"mlp"}
 
 
-def test_the_trade_off_of_the_papers_has_attacks_that_work_alone(experiment: Params) -> None:
-    def row(p: Params = experiment) -> PaperRow:
-        (table,) = (t for t in papers(reader.load(p)) if t.name == "rapt-figure-7")
-        wanted = {"method": "t2t", "eta": "75", "measure": "empirical privacy"}
-        return next(r for r in table.rows if wanted.items() <= r.factors.items())
+def test_the_strongest_attack_is_one_that_works(experiment: Params) -> None:
+    def strongest(p: Params = experiment) -> Row | None:
+        results = reader.load(p)
+        own = (r for r in utility_table.utility(results) if (r.method, r.eta) == ("t2t", "75"))
+        return tables.strongest(tables.on_words(next(own), tables.privacy(results)))
 
     clean = planned(experiment, "nearest-movies-clean")
     synthetic.break_attack(clean)
-    assert row().mean is not None  # bayes, which needs no clean text to be shown to work
+    found = strongest()
+    assert found and found.attack == "bayes"  # which needs no clean text to be shown to work
     none = experiment.sweep.model_copy(update={"channel_inversions": []})
     alone = experiment.model_copy(update={"sweep": none})
-    assert (row(alone).mean, row(alone).remark, row(alone).command) == (None, "broken", None)
+    assert strongest(alone) is None
     clean.path.unlink()
-    assert (row(alone).mean, row(alone).remark) == (None, None)
-    assert row(alone).command == clean.command
+    assert strongest(alone) is None
+    synthetic.write_cell(clean)
+    found = strongest(alone)
+    assert found and found.attack == "nearest"
 
 
 def test_missing_cells_show_the_command_that_runs_them(experiment: Params) -> None:
     missing = ("train/movies-minilm-lora-rapt-75", "train/movies-minilm-lora-clean")
     for cell in (*missing, "invert/nearest-movies-clean"):
         Path(f"reports/cells/{cell}.json").unlink()
-    text = Page(make(experiment)).text
+    text = page(experiment).text
     assert "missing dvc repro train@movies-minilm-lora-rapt-75" in text
     assert "clean text unprotected missing dvc repro train-clean@movies-minilm-lora" in text
     assert "dvc repro invert-clean@nearest-movies" in text
@@ -76,27 +75,27 @@ def test_failed_gate_is_shown(experiment: Params) -> None:
     gate |= {"passed": False, "replaced": []}
     gate["expectations"][0] |= {"passed": False, "failed": 3, "split": "seed-0/test"}
     files.write_json(path, gate)
-    text = Page(make(experiment)).text
+    text = page(experiment).text
     assert "movies/rapt-75 FAILED: as many words as before, seed-0/test" in text
     assert "16 of 17 gates passed" in text  # of 2 tasks raw, clean and 6 releases each; of a study
 
 
 def test_page_loads_nothing_and_can_be_read_aloud(whole: Params) -> None:
     text = paths.REPORT.read_text()
-    page = Page(text)
-    assert [load for load in page.loads if not load.startswith("#")] == []
+    read = Page(text)
+    assert [load for load in read.loads if not load.startswith("#")] == []
     still = re.sub(r"<script>.*?</script>", "", text, flags=re.S)
     assert all(u.startswith(("#", "'#", '"#')) for u in re.findall(r"url\(([^)]*)\)", still))
     assert "@import" not in still
-    assert not {"link", "iframe", "img"} & {tag for tag, _ in page.tags}
-    ids = [a["id"] for _, a in page.tags if a.get("id")]
+    assert not {"link", "iframe", "img"} & {tag for tag, _ in read.tags}
+    ids = [a["id"] for _, a in read.tags if a.get("id")]
     assert len(ids) == len(set(ids))
-    anchors = {load[1:] for load in page.loads if load.startswith("#")}
+    anchors = {load[1:] for load in read.loads if load.startswith("#")}
     assert anchors <= set(ids)
-    figures = [a for tag, a in page.tags if tag == "svg"]
+    figures = [a for tag, a in read.tags if tag == "svg"]
     assert figures
     assert all(a["role"] == "img" and a["aria-labelledby"] in ids for a in figures)
-    assert all(a.get("scope") for tag, a in page.tags if tag == "th")
+    assert all(a.get("scope") for tag, a in read.tags if tag == "th")
 
 
 def test_every_attack_stands_in_one_table_the_strongest_in_bold(experiment: Params) -> None:
@@ -120,7 +119,7 @@ def test_every_attack_stands_in_one_table_the_strongest_in_bold(experiment: Para
     assert [overview.strongest(group, *key) for group in inversions] == [False, True, False]
     assert [overview.remarks(group) for group in inversions] == [[], [], ["with 2 releases"]]
     assert overview.accuracy(inversions[0], "pct2t", "50") is None
-    text = make(experiment)
+    text = render(reader.load(experiment), [])
     assert "<td>19.0</td>" in text
     assert "<td><b>21.1</b></td>" in text
 
@@ -129,7 +128,7 @@ def test_text_from_files_is_escaped(experiment: Params) -> None:
     examples = files.read_json("reports/examples.json")
     examples["sentences"][0]["releases"][0]["words"][1] = "<script>alert(1)</script>"
     files.write_json("reports/examples.json", examples)
-    written = make(experiment)
+    written = render(reader.load(experiment), [])
     assert "<script>alert" not in written
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in written
 
@@ -156,17 +155,14 @@ def test_the_papers_and_their_claims_stand_in_the_page(whole: Params) -> None:
     # Table II: at η = inf for another setting, so it has a star and no difference.
     accuracy = files.read_json("reports/cells/train/movies-minilm-lora-clean.json")
     ours = f"{100 * accuracy['metrics']['accuracy']['mean']:.1f} ± "
-    row = "movies minilm lora clean inf 91.4* sst2 · bert-base-uncased · lora · η = inf"
+    row = "accuracy movies minilm lora clean minilm inf 91.4* sst2 · bert-base-uncased, η = inf"
     assert f"{row} {ours}" in text
     results = reader.load(whole)
-    for table in papers(results):
-        assert f"{table.source}: {table.title} ({table.ran} of {len(table.rows)})" in text
+    assert "RAPT (arXiv 2305.06212v3), Table II: accuracy (5 of 437)" in text
     for claim in claims(results):
         assert claim.sentence in text
-    missing = next(
-        row for table in papers(results) for row in table.rows if row.command and row.missing
-    )
-    assert f"missing {missing.command}" in text
+    command = published.beside(results)["command"].dropna().iloc[0]
+    assert f"missing {command}" in text
 
 
 def test_the_page_brings_the_glossary_as_the_docs_have_it(whole: Params) -> None:

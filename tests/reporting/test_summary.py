@@ -13,13 +13,11 @@ from markupsafe import escape
 from rapt import paths
 from rapt.grid import plan
 from rapt.params import Params
+from rapt.reporting.page import render
 from rapt.reporting.summary import as_json, print_results
 from rapt.reporting.text import eta_text, percent
+from rapt.results import reader
 from tests.reporting import synthetic
-from tests.reporting.conftest import make
-
-# Each test draws a whole page.
-pytestmark = pytest.mark.slow
 
 
 def test_terminal_shows_the_tables_and_where_the_report_lies(
@@ -69,7 +67,8 @@ def test_programs_get_the_rows_of_the_tables(whole: Params) -> None:
 def test_programs_get_the_page_s_first_screen(experiment: Params) -> None:
     rights = {"local": 0.7, "t2t": 0.5, "pct2t": 0.9, "rapt": 0.6, "clean": 0.95}
     synthetic.write_predictions(experiment, rights)
-    html, found = make(experiment), json.loads(json.dumps(as_json(experiment)))
+    html = render(reader.load(experiment), [])
+    found = json.loads(json.dumps(as_json(experiment)))
     assert html.index(f"<dd>{escape(found['advice'])}</dd>") < html.index("<main")
     levels = found["levels"]
     assert found["advice"].startswith("A release pays: pct2t")

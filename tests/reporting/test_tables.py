@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,15 +17,27 @@ from rapt.params import Params
 from rapt.reporting import tables, utility_table
 from rapt.reporting.figures import figures
 from rapt.reporting.narrative import headline
+from rapt.reporting.rows import Row, frame, to_csv
 from rapt.reporting.summary import print_results
+from rapt.reporting.writer import plots
 from rapt.results import reader
 from rapt.results.predictions import Successes
 from rapt.utils import files
 from tests.reporting import synthetic
-from tests.reporting.conftest import Page, make, planned, rows
+from tests.reporting.conftest import Page, page, planned, rows, table
 
-# Each test draws a whole page.
-pytestmark = pytest.mark.slow
+
+def test_rows_are_computed_once_for_the_same_results(whole: Params) -> None:
+    results = reader.load(whole)
+    assert tables.privacy(results) is tables.privacy(results)
+    assert tables.privacy(results) is not tables.privacy(reader.load(whole))
+
+
+def test_a_csv_has_six_places_and_leaves_unknown_values_empty() -> None:
+    made = [Row(a=1, b=0.12345678, c=None, d="x, y"), {"a": 2, "b": None, "c": False, "e": 0}]
+    text = to_csv(frame(made, ("a", "b", "c", "d")))
+    assert text == 'a,b,c,d\n1,0.123457,,"x, y"\n2,,False,\n'
+    assert to_csv(frame([], ("a", "b"))) == "a,b\n"
 
 
 def test_utility_table_shows_mean_sd_and_replaced_share(experiment: Params) -> None:
@@ -35,9 +46,9 @@ def test_utility_table_shows_mean_sd_and_replaced_share(experiment: Params) -> N
     synthetic.write_cell(
         cell, metrics={"accuracy": {"mean": 0.71, "sd": 0.0141421356, "n": 2}}, seeds=seeds
     )
-    text = Page(make(experiment)).text
+    text = page(experiment).text
     assert "71.0 ± 1.4 45.0 % replaced" in text
-    row = next(r for r in rows("reports/tables/utility.csv") if r["cell"] == cell.cell)
+    row = next(r for r in table(experiment, "utility") if r["cell"] == cell.cell)
     assert (row["accuracy"], row["accuracy_sd"], row["seeds"]) == ("0.71", "0.014142", "2")
     assert (row["majority"], row["replaced_share"]) == ("0.51", "0.45")
 
@@ -48,10 +59,8 @@ def test_releases_are_compared_with_sending_nothing(
     """T2T is worse, and costs nothing beside the local model; PCT2T pays; RAPT is as good."""
     shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.9, "rapt": 0.71, CLEAN: 0.95}
     synthetic.write_predictions(experiment, shares)
-    text = Page(make(experiment)).text
-    own = [
-        r for r in rows("reports/tables/utility.csv") if (r["kind"], r["eta"]) == ("train", "75")
-    ]
+    text = page(experiment).text
+    own = [r for r in table(experiment, "utility") if (r["kind"], r["eta"]) == ("train", "75")]
     verdicts = {(r["method"], r["with_local"]): _against(r) for r in own}
     assert verdicts == {
         ("t2t", "False"): "worse", ("t2t", "True"): "undecided",
@@ -162,8 +171,8 @@ def test_unprotected_cells_are_marked_everywhere(whole: Params) -> None:
     marked = re.findall(r"clean text(?:<br>| )<span class=\"badge\">unprotected</span>", text)
     whole_attacks = {(r["attack"], r["task"]) for r in rows("reports/tables/privacy.csv")}
     assert len(marked) == 1 + 1 + len(whole_attacks)  # utility, all attacks, each attack
-    for table in ("utility", "privacy"):
-        for row in rows(f"reports/tables/{table}.csv"):
+    for name in ("utility", "privacy"):
+        for row in rows(f"reports/tables/{name}.csv"):
             assert (row["protection"] == "unprotected") == (row["eta"] == "inf")
 
 
@@ -178,21 +187,18 @@ def test_privacy_table_shows_baseline_and_clean_baseline(whole: Params) -> None:
     )
 
 
-def test_entities_are_a_target_with_f1_for_accuracy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAPT_HOME", raising=False)
-    text = Page(make(synthetic.write(tmp_path, synthetic.recognize_entities))).text
+def test_entities_are_a_target_with_f1_for_accuracy(folder: Path) -> None:
+    p = synthetic.write(folder, synthetic.recognize_entities)
+    text = page(p).text
     assert "ner on movies: entities" in text
-    own = [row for row in rows("reports/tables/privacy.csv") if row["kind"] == "recognize"]
+    own = [row for row in table(p, "privacy") if row["kind"] == "recognize"]
     assert len(own) == 2 * (3 * 2 + 1)
     row = next(row for row in own if row["cell"] == "ner-movies-t2t-50")
     cell = files.read_json("reports/cells/recognize/ner-movies-t2t-50.json")
     assert float(row["attack_accuracy"]) == pytest.approx(cell["metrics"]["f1"]["mean"], abs=1e-6)
     assert (row["target"], row["attack_accuracy_all_words"]) == ("entities", "")
-    names = {path.name for path in Path("reports/figures").iterdir()}
-    assert "pareto-movies-minilm-lora-ner-movies-entities.svg" in names
+    names = {figure.name for figure in figures(reader.load(p))}
+    assert "pareto-movies-minilm-lora-ner-movies-entities" in names
     assert not [name for name in names if name.startswith("pareto") and "ner-tweets" in name]
 
 
@@ -202,8 +208,8 @@ def test_an_inversion_of_triples_tells_whole_entities(folder: Path) -> None:
     metrics = synthetic.write_cell(cell)["metrics"]
     whole = {"accuracy_entities": {"mean": 0.123, "sd": None, "n": 1}}
     synthetic.write_cell(cell, metrics=metrics | whole)
-    assert "of whole entities 12.3 %" in Page(make(p)).text
-    told = {row["attack_accuracy_entities"] for row in rows("reports/tables/privacy.csv")}
+    assert "of whole entities 12.3 %" in page(p).text
+    told = {row["attack_accuracy_entities"] for row in table(p, "privacy")}
     assert told == {"0.123", ""}
 
 
@@ -224,10 +230,10 @@ def test_the_strongest_attack_is_chosen_on_other_texts(
     results = reader.load(experiment)
     found = next(r for r in tables.privacy(results) if (r.kind, r.method) == ("invert", "t2t"))
     attacks = [
-        replace(
-            found,
+        found.but(
             attack=f"attack-{k}",
             broken=False,
+            counts=True,
             given=None,
             attack_accuracy=(even[k] + odd[k]) / 2,
             texts=Successes(["even", "odd"], np.array([[[even[k], odd[k]], [1, 1]]])),
@@ -237,7 +243,7 @@ def test_the_strongest_attack_is_chosen_on_other_texts(
     strongest = tables.strongest(attacks)
     assert strongest and strongest.attack_accuracy == pytest.approx(read)
     assert strongest.attack == "attack-0"
-    old = replace(attacks[0], texts=None, attack_accuracy=0.9)
+    old = attacks[0].but(texts=None, attack_accuracy=0.9)
     assert tables.strongest([old, attacks[1]]) is old  # a cell of an earlier version
 
 
@@ -254,7 +260,7 @@ def test_what_an_attacker_has_read_is_named(experiment: Params) -> None:
     assert any("; 1,200 texts of tweets" in row.attacker_knowledge for row in _rows_of(read))
 
 
-def _rows_of(p: Params) -> list[tables.Privacy]:
+def _rows_of(p: Params) -> list[Row]:
     return [row for row in tables.privacy(reader.load(p)) if row.attack == "bayes"]
 
 
@@ -262,7 +268,7 @@ def test_what_the_attacker_knows_stands_beside_every_result(experiment: Params) 
     for cell in plan(experiment):
         if cell.factors.get("attack") == "bayes":
             cell.path.unlink()
-    text = Page(make(experiment)).text
+    text = page(experiment).text
     known = {
         name: experiment.attacks[name].attacker_knowledge
         for name in ("nearest", "bayes-twice", "mlp")
@@ -273,7 +279,7 @@ def test_what_the_attacker_knows_stands_beside_every_result(experiment: Params) 
     assert (
         f"bayes: {experiment.attacks['bayes'].attacker_knowledge}" not in text
     )  # it has no results
-    for row in rows("reports/tables/privacy.csv"):
+    for row in table(experiment, "privacy"):
         assert row["attacker_knowledge"] == experiment.attacks[row["attack"]].attacker_knowledge
 
 
@@ -288,8 +294,8 @@ def test_the_error_of_guessed_vectors_stands_beside_clean_text_and_its_baseline(
         found = {"squared_error": {"mean": error, "sd": 0.0, "n": 2} | interval}
         baselines = content["baselines"] | {"squared_error": 0.0234}
         synthetic.write_cell(cell, metrics=content["metrics"] | found, baselines=baselines)
-    text = Page(make(experiment)).text
-    own = [r for r in rows("reports/tables/privacy.csv") if r["squared_error"]]
+    text = page(experiment).text
+    own = [r for r in table(experiment, "privacy") if r["squared_error"]]
     names = ("eta", "squared_error", "squared_error_low", "squared_error_high")
     assert [tuple(row[name] for name in names) for row in own] == [
         ("inf", "0.0009", "0.00045", "0.0018"),
@@ -307,7 +313,7 @@ def test_what_privatizes_alike_shares_the_attacks_on_its_releases(whole: Params)
     rows = tables.privacy(reader.load(whole))
     found = {(row.attack, row.task, row.method, row.eta): row for row in rows}
     own = found["bayes", "movies", "pct2t", "75"]
-    assert found["bayes", "movies", "rapt", "75"] == replace(own, method="rapt")
+    assert found["bayes", "movies", "rapt", "75"] == own.but(method="rapt", label="rapt")
     assert {row.method for row in rows} == {*whole.sweep.methods, CLEAN}
 
 
@@ -317,7 +323,7 @@ def test_an_attack_that_has_not_run_leaves_the_one_on_what_privatizes_alike(
     every = experiment.sweep.model_copy(update={"attacked": ["t2t", "pct2t", "rapt"]})
     p = experiment.model_copy(update={"sweep": every})
 
-    def row() -> tables.Privacy:
+    def row() -> Row:
         (found,) = (
             row
             for row in tables.privacy(reader.load(p))
@@ -347,25 +353,22 @@ def test_what_privatizes_alike_shares_no_attack_on_an_adapter(attacked: Params) 
 
 
 @pytest.fixture
-def denoised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
+def denoised(folder: Path) -> Params:
     """A whole synthetic experiment with one denoiser on t2t."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RAPT_HOME", raising=False)
-    return synthetic.write(tmp_path, synthetic.denoise_t2t)
+    return synthetic.write(folder, synthetic.denoise_t2t)
 
 
 def test_a_denoised_cell_is_a_row_beside_its_method(
     denoised: Params, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = Page(make(denoised)).text
+    text = page(denoised).text
     label = "t2t + posterior-mean"
-    own = [r for r in rows("reports/tables/utility.csv") if r["kind"] == "denoise"]
+    own = [r for r in table(denoised, "utility") if r["kind"] == "denoise"]
     assert [(r["method"], r["denoiser"], r["eta"]) for r in own] == [
         ("t2t", "posterior-mean", eta) for eta in denoised.sweep.etas
     ]
-    assert {r["series"] for r in rows("reports/plots/utility.csv")} >= {
-        f"movies minilm lora {name}" for name in ("t2t", label)
-    }
+    plot = plots(reader.load(denoised))["utility.csv"]
+    assert all(f",movies minilm lora {name}\n" in plot for name in ("t2t", label))
     # The plain row is its own, and not overwritten by the denoised one.
     assert utility_table.labels(utility_table.utility(reader.load(denoised))) == [
         "t2t",
@@ -382,8 +385,7 @@ def test_a_denoised_cell_is_a_row_beside_its_method(
 def test_what_is_denoised_is_paired_with_its_method_and_has_its_release_s_privacy(
     denoised: Params,
 ) -> None:
-    make(denoised)
-    found = [r for r in rows("reports/tables/differences.csv") if "+" in r["method"]]
+    found = [r for r in table(denoised, "differences") if "+" in r["method"]]
     assert [r["against"] for r in found] == ["t2t"] * len(denoised.sweep.etas)
     for row in found:
         name = f"movies-minilm-lora-t2t-{row['eta']}"
@@ -402,8 +404,8 @@ def test_what_is_denoised_is_paired_with_its_method_and_has_its_release_s_privac
 def test_membership_has_a_table_for_each_adapter(
     attacked: Params, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = Page(make(attacked)).text
-    own = [r for r in rows("reports/tables/privacy.csv") if r["kind"] == "membership"]
+    text = page(attacked).text
+    own = [r for r in table(attacked, "privacy") if r["kind"] == "membership"]
     assert {(r["target"], r["tuner"], r["majority"]) for r in own} == {
         ("membership", tuner, "0.5") for tuner in ("lora", "prefix")
     }
@@ -463,6 +465,6 @@ def test_the_eta_of_a_share_stands_with_its_interval(whole: Params) -> None:
 
 def test_a_sweep_without_channels_has_none(experiment: Params) -> None:
     none = experiment.sweep.model_copy(update={"channels": []})
-    text = Page(make(experiment.model_copy(update={"sweep": none}))).text
-    assert "The sweep names no channel" in text
-    assert rows("reports/tables/channels.csv") == []
+    p = experiment.model_copy(update={"sweep": none})
+    assert "The sweep names no channel" in page(p).text
+    assert table(p, "channels") == []

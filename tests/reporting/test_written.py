@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rapt import params
-from rapt.reporting import mlflow_mirror, summary, tables, utility_table, writer
+from rapt.reporting import mlflow_mirror, summary, tables, utility_table
+from rapt.reporting.page import render
 from rapt.reporting.written import by_task, written
 from rapt.results import reader
 from tests.reporting import synthetic
+from tests.reporting.conftest import table
 
 
 def edit(content: dict[str, Any]) -> None:
@@ -24,9 +25,8 @@ def edit(content: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> reader.Results:
-    monkeypatch.chdir(tmp_path)
-    p = synthetic.write(tmp_path, edit)
+def results(folder: Path) -> reader.Results:
+    p = synthetic.write(folder, edit)
     for cell in reader.load(p).of("train", task="texts"):
         seeds = [{"seed": k, "metrics": {"finished": 0.9}, "curves": {}} for k in range(2)]
         finished = {"finished": {"mean": 0.9, "sd": 0.0, "n": 2}}
@@ -58,13 +58,11 @@ def test_what_writes_has_no_accuracy(results: reader.Results) -> None:
 def test_the_page_the_file_and_the_terminal_say_the_same(
     results: reader.Results, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    writer.write(results)
-    page = Path("reports/report.html").read_text()
+    page = render(results, [])
     assert "BLEU of the source as it is: 20.8." in page
     assert "nrefs:var|case:mixed|eff:no|tok:13a|smooth:exp|version:" in page
     assert "One reference against the others: 45.8." in page
-    with Path("reports/tables/written.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    rows = table(results.params, "written")
     clean = next(row for row in rows if row["method"] == "clean" and row["group"] == "all")
     shown = f"{100 * float(clean['bleu']):.1f}"
     assert f"<b>{shown}" in page
@@ -82,8 +80,7 @@ def test_a_cell_that_has_not_run_says_what_runs_it(results: reader.Results) -> N
     (row, groups), *_ = next(iter(by_task(again).values()))
     assert row.bleu is None
     assert groups == []
-    writer.write(again)
-    assert row.command in Path("reports/report.html").read_text()
+    assert row.command in render(again, [])
 
 
 def test_the_run_of_the_model_that_wrote_has_the_scores(results: reader.Results) -> None:
