@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 
+SOURCE = "source.json"
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -44,6 +46,33 @@ def folder(model: str, sha256: str | None, *, static: bool = False) -> Path:
             raise RaptError(
                 f"model {model!r}, {weights.name}: got sha256 {found}, expected {sha256}."
             )
+    return path
+
+
+def source(model: str, folder: Path) -> dict[str, Any]:
+    """Describe where a model lies, and what: its name, and the sha256 of each file of weights."""
+    weights = {path.name: files.sha256(path) for path in sorted(folder.glob("*.safetensors"))}
+    return {"model": model, "weights": weights}
+
+
+def of_source(out: Path) -> Path:
+    """The local folder of a model, by what `source` wrote to a folder.
+
+    Raises:
+        RaptError: there is no such model, or its weights are others than those described.
+    """
+    if not (out / SOURCE).is_file():
+        raise RaptError(
+            f"{out / SOURCE}: got no such file, expected where the backbone comes from. Try: "
+            f"dvc repro backbone@{out.name}"
+        )
+    told = files.read_json(out / SOURCE)
+    path = folder(told["model"], None)
+    if source(told["model"], path) != told:
+        raise RaptError(
+            f"model {told['model']!r}: got other weights than those in {out / SOURCE}, expected "
+            "the same. Run the stage `backbone` again: dvc repro -f backbone"
+        )
     return path
 
 

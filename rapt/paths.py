@@ -56,6 +56,11 @@ def seed(of: Path, k: int) -> Path:
     return of / f"seed-{k}"
 
 
+def backbone(name: str) -> Path:
+    """Where a backbone comes from."""
+    return Path("models/backbones", name)
+
+
 def table(embedding: str) -> Path:
     """An embedding table."""
     return Path("models/tables", embedding)

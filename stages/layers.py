@@ -27,7 +27,7 @@ def main(task: str, backbone: str, tuner: str, release: str) -> None:
     torch.set_num_threads(1)
     p = params.load()
     name, releases = f"{task}-{backbone}-{tuner}", (CLEAN, release)
-    folder = models.folder(p.backbones[backbone].model, p.backbones[backbone].sha256)
+    folder = models.of_source(paths.backbone(backbone))
     quantize = getattr(p.tuners[tuner], "quantize", None)
     tokenizer = load_tokenizer(folder)
 

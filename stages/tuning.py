@@ -68,7 +68,7 @@ def run_of(
         release=release,
         k=k,
         seed=p.seed,
-        backbone=models.folder(backbone.model, backbone.sha256),
+        backbone=models.of_source(paths.backbone(factors["backbone"])),
         backbone_name=backbone.model,
         backbone_sha256=backbone.sha256,
         encoder=backbone.encoder,

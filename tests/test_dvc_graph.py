@@ -38,6 +38,8 @@ def expected(p: params.Params) -> dict[str, set[Path]]:
     for task, method, eta in product(s.tasks, s.methods, s.etas):
         out = paths.release(task, f"{method}-{eta}")
         stages[f"privatize@{task}-{method}-{eta}"] = with_words(out)
+    for name in s.backbones:
+        stages[f"backbone@{name}"] = {paths.backbone(name)}
     for name in s.embeddings:
         stages[f"tables@{name}"] = {paths.table(name)}
         stages[f"levels@{name}"] = {paths.levels(name)}

@@ -18,7 +18,7 @@ STAGES: dict[str, dict[str, Any]] = {
 }
 PROVIDER = [name for name, s in STAGES.items() if s.get("meta", {}).get("side") == "provider"]
 # Computed only from public vocabularies and the mechanism.
-PUBLIC = ("models/tables/", "models/channels/")
+PUBLIC = ("models/tables/", "models/channels/", "models/backbones/")
 # Modules that cannot change a result: the package's lazy names, batches, the device, reading
 # params, mapping and writing files, progress, mirroring.
 NO_DEPENDENCY = {

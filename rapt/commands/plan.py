@@ -128,6 +128,7 @@ def steps_of(p: Params, words: Mapping[str, Words]) -> Iterator[Step]:
             yield Step("privatize", f"{task}-{method}-{eta}", read)
     for name, study in p.studies.items():
         yield Step("study-privatize", name, p.seeds * words[study.task].all)
+    yield from (Step("backbone", name) for name in sweep.backbones)
     for embedding in sweep.embeddings:
         yield from (Step(kind, embedding) for kind in ("tables", "levels", "calibrate"))
         for method, eta in product(sweep.channels, sweep.etas):

@@ -12,6 +12,7 @@ from safetensors.numpy import load_file
 
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
+from stages import backbone as backbone_stage
 from stages import channel, denoise, privatize
 from tests.conftest import NOUNS, VERBS
 from tests.stages.conftest import Workspace, edited
@@ -33,7 +34,9 @@ def small(
         params["methods"]["pct2t"]["categories"] = ["noun", "verb"]
         params["channel"] |= {"frequent": 4, "sampled": 6, "draws": 10, "by_frequency": 50}
         params["backbones"]["tiny"] = {"model": str(backbone), "sha256": None, "encoder": None}
+        params["sweep"]["backbones"] = ["tiny"]
         params["train"] |= {"epochs": 1, "batch_size": 8}
+    backbone_stage.main("tiny")
     rng = np.random.default_rng(0)
     for split in ("train", "test"):
         columns = {

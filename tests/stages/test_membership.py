@@ -11,6 +11,7 @@ import pytest
 from transformers import AutoConfig, AutoTokenizer, BertModel
 
 from rapt.utils import files
+from stages import backbone as backbone_stage
 from stages import membership, privatize, train
 from tests.conftest import NOUNS
 from tests.stages.conftest import edited
@@ -57,6 +58,7 @@ def tune(backbone: str, tuner: str, method: str, epochs: int, learning_rate: flo
         params["tuners"][tuner]["learning_rate"] = learning_rate
         params["attacks"]["lira"] = {"type": "lira", "shadows": 4}
     privatize.main("mine", method, "inf", "minilm", Path(f"data/private/mine/{method}-inf"))
+    backbone_stage.main(backbone)
     cell = f"mine-{backbone}-{tuner}-{method}-inf"
     train.main(cell, "mine", backbone, tuner, method, "inf")
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rapt import params, paths
+from rapt import models, params, paths
 from rapt.grid import released
 from rapt.results import cells, predictions
 from rapt.tuning.config import BiLstm, Full, Lora, Run, Trained
@@ -28,12 +28,21 @@ def shipped() -> params.Params:
     return params.load(ROOT / "tests/every_section.yaml")
 
 
+@pytest.fixture
+def located(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project in which both backbones are MiniLM's."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("bilstm", "minilm"):
+        told = models.source(paths.MINILM, models.folder(paths.MINILM, None))
+        files.write_json(paths.backbone(name) / models.SOURCE, told)
+
+
 def told(p: params.Params, backbone: str, tuner: str) -> Run:
     factors = {"task": "movies", "backbone": backbone, "tuner": tuner, "method": "rapt"}
     return tuning.run_of(p, "cell", factors, Path("release"), 1, Path("adapters"))
 
 
-def test_a_run_has_the_encoder_of_its_backbone(shipped: params.Params) -> None:
+def test_a_run_has_the_encoder_of_its_backbone(shipped: params.Params, located: None) -> None:
     run = told(shipped, "bilstm", "full")
     assert run.encoder == BiLstm(hidden=300, layers=1, dropout=0.0)
     assert isinstance(run.tuner, Full)
@@ -44,9 +53,8 @@ def test_a_run_has_the_encoder_of_its_backbone(shipped: params.Params) -> None:
 
 
 def test_checkpoints_last_until_the_cell_is_written(
-    shipped: params.Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shipped: params.Params, located: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     checkpoint = tmp_path / "checkpoint"
     checkpoint.touch()
     result = cells.SeedResult(seed=0, metrics={"accuracy": 1.0})

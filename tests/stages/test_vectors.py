@@ -17,6 +17,7 @@ from rapt.serving.repeater import Repeater
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from rapt.utils.errors import RaptError
+from stages import backbone as backbone_stage
 from stages import invert, privatize, train
 from tests.conftest import NOUNS, VERBS
 from tests.stages.conftest import edited
@@ -181,6 +182,7 @@ def test_from_the_release_to_a_prediction(
         content["sweep"] |= {"channels": [], "channel_inversions": []}
         content["train"] |= {"epochs": 1, "max_tokens": 8}
     gate(out)
+    backbone_stage.main("minilm")
     train.main("cell", "movies", "minilm", "lora", "vectors", "2")
     cell = files.read_json("reports/cells/train/cell.json")
     assert cell["metrics"]["accuracy"]["n"] == 2
