@@ -2,11 +2,7 @@
 
 A table stands between `<!-- table NAME -->` and `<!-- /table -->`; docs/tables.yaml says how it is
 made. A NAME like FILE#SUBJECT is a table of reports/benchmarks.json, of evidence/audit.json, or of
-a leaderboard (TASK:TUNER). A figure in a sentence is between two comments:
-
-    <!-- figure reports/metrics.json#train > CELL > accuracy % -->78.8<!-- /figure -->
-
-A test compares the pages with the files.
+a leaderboard (TASK:TUNER). A test compares the pages with the files.
 """
 
 from __future__ import annotations
@@ -30,9 +26,6 @@ from rapt.results import table
 ROOT = Path(__file__).parents[1]
 TABLES: dict[str, Any] = YAML(typ="safe").load(ROOT / "docs/tables.yaml")
 FORMAT = r"(?P<format>%±|%|\.\d)"
-FIGURE = re.compile(
-    rf"(<!-- figure (?P<file>\S+)#(?P<place>.+?) {FORMAT} -->).*?(<!-- /figure -->)"
-)
 TABLE = re.compile(r"(<!-- table (?P<name>\S+) -->\n).*?(<!-- /table -->)", re.DOTALL)
 PLACE = re.compile(rf"\[(?P<place>[^\]]+) {FORMAT}\]")
 
@@ -47,8 +40,7 @@ def pages() -> list[Path]:
 
 
 def filled(page: str) -> str:
-    """Return the page with all its figures and tables as the files have them now."""
-    page = FIGURE.sub(lambda m: f"{m[1]}{_figure(m['file'], m['place'], m['format'])}{m[5]}", page)
+    """Return the page with all its tables as the files have them now."""
     return TABLE.sub(lambda m: f"{m[1]}{_table(m['name'])}{m[3]}", page)
 
 

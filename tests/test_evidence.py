@@ -100,7 +100,7 @@ def test_the_leaderboard_on_sst2_says_what_lora_changes() -> None:
     assert (better["task"], beside["against_local"]) == ("sst2", "undecided")
     over, low, high = (100 * float(better[f"over_local{end}"]) for end in ("", "_low", "_high"))
     said = f"{over:.1f} points above sending nothing ({low:.1f} to {high:.1f})"
-    assert said in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert said in (ROOT / "evidence/README.md").read_text(encoding="utf-8")
     assert f"No other of {len(rows)} rows with the local model is" in text
 
 

@@ -26,19 +26,18 @@ def test_a_file_or_folder_is_plain(name: str) -> None:
 @pytest.mark.parametrize(
     ("page", "faults"),
     [
-        (" ".join(["word"] * 25) + ".", []),
-        (" ".join(["word"] * 26) + ".", ["26 words"]),
-        (" ".join(["word"] * 20) + ".\n" + " ".join(["word"] * 20) + ".", []),  # two sentences
-        (" ".join(["word"] * 20) + "\n" + " ".join(["word"] * 20), ["40 words"]),  # two lines
+        (" ".join(["word"] * 40) + ".", []),
+        (" ".join(["word"] * 41) + ".", ["41 words"]),
+        (" ".join(["word"] * 30) + ".\n" + " ".join(["word"] * 30) + ".", []),  # two sentences
+        (" ".join(["word"] * 30) + "\n" + " ".join(["word"] * 30), ["60 words"]),  # two lines
         ("- " + " ".join(["word"] * 20) + "\n- " + " ".join(["word"] * 20), []),
         ("| " + " ".join(["word"] * 20) + " | " + " ".join(["word"] * 20) + " |", []),
-        ("`" + " ".join(["word"] * 26) + "` is code.", []),
-        ("```\n" + " ".join(["word"] * 26) + "\n```", []),
-        ("    " + " ".join(["word"] * 26), []),
-        ("[word](" + "/".join(["word"] * 26) + ")", []),
+        ("`" + " ".join(["word"] * 41) + "` is code.", []),
+        ("```\n" + " ".join(["word"] * 41) + "\n```", []),
+        ("    " + " ".join(["word"] * 41), []),
+        ("[word](" + "/".join(["word"] * 41) + ")", []),
         ("We use XQZ here.", ["XQZ"]),
         ("We use PCT2T here.", []),  # in the glossary
-        ("A flow is under way.", ["“is under way”"]),
     ],
 )
 def test_faults_of_a_page_are_found(page: str, faults: list[str], tmp_path: Path) -> None:
@@ -51,9 +50,12 @@ def test_faults_of_a_page_are_found(page: str, faults: list[str], tmp_path: Path
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("dvc.yaml", "stages:\n  a:\n    desc: We utilise it\n"),
-        ("page.html", "<p title=x>{% if a %}<b>We</b> utilise {{ it }}{% endif %}.</p>"),
-        ("page.html", "<p>" + "word " * 24 + "{{ a }} {{ b }}.</p>"),
+        ("dvc.yaml", "stages:\n  a:\n    desc: " + "word " * 41 + "\n"),
+        (
+            "page.html",
+            "<p title=x>{% if a %}<b>We</b>" + " word" * 41 + " {{ it }}{% endif %}.</p>",
+        ),
+        ("page.html", "<p>" + "word " * 39 + "{{ a }} {{ b }}.</p>"),
     ],
 )
 def test_a_fault_elsewhere_is_found(name: str, content: str, tmp_path: Path) -> None:
@@ -64,17 +66,15 @@ def test_a_fault_elsewhere_is_found(name: str, content: str, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("code", "fault"),
     [
-        ('def f():\n    """What it does."""\n', "a docstring begins"),
-        ('raise ValueError("x: got y, given, allowed: lower-case letters")\n', "“given, allowed”"),
         (
-            'def f(x):\n    """Do it.\n\n    Args:\n        x: ' + "a " * 26 + '\n    """\n',
-            "27 words",
+            'def f(x):\n    """Do it.\n\n    Args:\n        x: ' + "a " * 41 + '\n    """\n',
+            "42 words",
         ),
-        ('help = "a b c d e' + " f" * 22 + '"\n', "27 words"),
+        ('help = "a b c d e' + " f" * 37 + '"\n', "42 words"),
         ('sha256 = "' + "a" * 64 + '"\n', None),
-        ("# " + "a " * 20 + "\n    # " + "b " * 6 + "\n", "26 words"),
-        ("a = 1  # We utilise it.\n", "“utilise”"),
-        ("#   " + "a " * 26 + "\n", None),  # code
+        ("# " + "a " * 30 + "\n    # " + "b " * 11 + "\n", "41 words"),
+        ("a = 1  # " + "a " * 41 + "\n", "41 words"),
+        ("#   " + "a " * 41 + "\n", None),  # code
     ],
 )
 def test_faults_of_code_are_found(code: str, fault: str | None, tmp_path: Path) -> None:
