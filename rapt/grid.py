@@ -15,8 +15,8 @@ from rapt.param_types import LEVEL, level
 if TYPE_CHECKING:  # which asks here whether two cells have one name
     from rapt.params import Params
 
-# Kinds of cells that tune a backbone, those that attack, and all kinds. `score` is of what the
-# cell of its name wrote.
+# Kinds of cells that tune a backbone, those that attack, and all kinds. A `score` cell scores the
+# texts that the `train` cell of the same name generated.
 TUNED = ("train", "denoise", "study")
 SCORE = "score"
 ATTACKED = ("invert", "infer", "recognize", "membership")
@@ -26,7 +26,7 @@ CLEAN, UNPROTECTED_ETA = "clean", "inf"
 # The other one: nothing is sent. At η 0 no two texts could be told apart.
 LOCAL, NOTHING_SENT_ETA = "local", "0"
 # The factors of each kind of cell besides method and η, in the order of its name.
-BEFORE = {
+FACTORS_BEFORE_METHOD = {
     "train": ("task", "backbone", "tuner"),
     "denoise": ("task", "backbone", "tuner"),
     "score": ("task", "backbone", "tuner"),
@@ -83,7 +83,7 @@ def plan(params: Params) -> list[PlannedCell]:
     ]
     cells = []
     for stage, kind, before, after in grid:
-        names = (*BEFORE[kind], "method", "eta", "denoiser")
+        names = (*FACTORS_BEFORE_METHOD[kind], "method", "eta", "denoiser")
         for first in product(*before):
             # The channel of clean text is the identity: there is nothing to invert or denoise.
             if stage not in ("invert-channel", "denoise"):
@@ -114,15 +114,15 @@ def releases(params: Params) -> list[tuple[str, str, str]]:
     return [(released(*of), *of) for of in [(CLEAN, UNPROTECTED_ETA), *grid]]
 
 
-def parted(release: str) -> tuple[str, str]:
+def split_release_name(release: str) -> tuple[str, str]:
     """Return method and η of a release's name, METHOD-ETA."""
     found = re.fullmatch(rf"(.+?)-({LEVEL.pattern}|[^-]+)", release)
     assert found
     return found[1], found[2]
 
 
-def order(eta: str) -> float:
-    """Return what sorts η from the most private on: levels first, which have none of their own."""
+def privacy_rank(eta: str) -> float:
+    """Sort key, most private first; levels such as replaced-50 sort before numbers."""
     given = level(eta)
     if given is None:
         return float(eta)
@@ -131,9 +131,9 @@ def order(eta: str) -> float:
 
 def sorted_etas(etas: list[str]) -> list[str]:
     """Sort from the most private to no privatization."""
-    return sorted(etas, key=order)
+    return sorted(etas, key=privacy_rank)
 
 
 def is_unprotected(eta: str) -> bool:
     """Whether this η means no privatization at all."""
-    return math.isinf(order(eta))
+    return math.isinf(privacy_rank(eta))

@@ -30,9 +30,9 @@ from rapt.paths import PARAMS
 from rapt.privacy.config import (
     Calibrate,
     Categories,
-    Channel,
+    ChannelConfig,
     Mechanism,
-    PlainTokens,
+    PlainTokensConfig,
 )
 from rapt.privacy.mechanisms import MECHANISMS
 from rapt.tuning.config import (
@@ -139,7 +139,7 @@ class Method(Section):
     categories: Categories | None = Field(
         None, description="parts of speech that get noise; null: every word, PCT2T: RAPT's four"
     )
-    plain_tokens: PlainTokens | None = Field(None, description="null: none")
+    plain_tokens: PlainTokensConfig | None = Field(None, description="null: none")
     reconstruction: Reconstruction | None = Field(
         None, description="the second task: predict them; null: none"
     )
@@ -219,7 +219,7 @@ class Params(Section):
     train: TrainConfig = TrainConfig()
     decoding: Decoding = Decoding()
     calibrate: Calibrate = Calibrate()
-    channel: Channel = Channel()
+    channel: ChannelConfig = ChannelConfig()
     layers: Layers = Layers()
     attacks: dict[Name, Annotated[AnyAttack, Typed]] = Field({}, description="attacks")
 

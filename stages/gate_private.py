@@ -12,7 +12,7 @@ from great_expectations import expectations as gxe
 from rapt import params, paths
 from rapt.grid import releases
 from rapt.measures.gate import checked
-from rapt.measures.gate_checks import Release
+from rapt.measures.gate_checks import CheckedRelease
 from rapt.measures.originals import Originals, originals
 from rapt.privacy import levels, seeded
 from rapt.privacy.mechanisms import parameters
@@ -64,7 +64,7 @@ def compare(
         "labels": label.names if label else None,
         **seeded.plain_facts(privatizer, how.plain_tokens if of_task.is_tuned else None),
     }
-    release = Release(folder, p.seed, of, promised)
+    release = CheckedRelease(folder, p.seed, of, promised)
     tables = {
         f"{copy.name}/{split}": table
         for copy in release.copies
@@ -75,7 +75,7 @@ def compare(
     return checked(release, check(frame, "every copy", _rules(release, rows)))
 
 
-def _rules(release: Release, rows: int) -> list[Rule]:
+def _rules(release: CheckedRelease, rows: int) -> list[Rule]:
     """The columns of a release's splits, and what may stand there."""
     columns = [*release.columns, "part"]
     same = gxe.ExpectTableColumnsToMatchSet(column_set=columns, exact_match=True)

@@ -7,7 +7,7 @@ import torch
 
 from rapt import models, params, paths
 from rapt.analysis.hidden_states import distances, hidden_states, plane, spreads
-from rapt.grid import CLEAN, parted
+from rapt.grid import CLEAN, split_release_name
 from rapt.results import cells
 from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.inputs import read_split
@@ -48,7 +48,7 @@ def main(task: str, backbone: str, tuner: str, release: str) -> None:
         )
         seeds.append({"distance": distances(clean, own), "spread": spreads(clean)})
         points = points or plane(clean, own, p.layers.points)
-    method, eta = parted(release)
+    method, eta = split_release_name(release)
     factors = {"task": task, "backbone": backbone, "tuner": tuner, "method": method, "eta": eta}
     files.write_json(
         paths.layers(f"{name}-{release}"),

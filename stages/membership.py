@@ -53,7 +53,8 @@ def main(attack: str, task: str, backbone: str, tuner: str, method: str, eta: st
         privatizer = seeded.privatizer_of(asdict(statement), eta)
         facts = asdict(contract) | asdict(statement) | seeded.plain_facts(privatizer, plain)
         copies = [
-            seeded.Copy(privatizer, task, p.seed, p.seeds + k, plain) for k in range(len(tuned_on))
+            seeded.SeededCopy(privatizer, task, p.seed, p.seeds + k, plain)
+            for k in range(len(tuned_on))
         ]
         run = partial(run_of, p, cell.name, factors)
         return shadow_answers(tuned_on, candidates, copies, run, facts)

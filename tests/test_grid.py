@@ -198,4 +198,4 @@ def test_levels_come_before_numbers_and_part_from_their_method() -> None:
     assert [eta for eta in etas if grid.is_unprotected(eta)] == ["inf"]
     assert grid.level("replaced-20") == ("replaced", 0.2) and grid.level("20") is None
     for eta in etas:
-        assert grid.parted(f"rapt-mean-{eta}") == ("rapt-mean", eta)
+        assert grid.split_release_name(f"rapt-mean-{eta}") == ("rapt-mean", eta)

@@ -42,7 +42,7 @@ ELSEWHERE = {
     "rapt/data/lines.py": "tests/data/test_readers.py",
     "rapt/data/nested.py": "tests/data/test_readers.py",
     "rapt/serving/loopback.py": "tests/serving/test_server.py",
-    "rapt/serving/repeater.py": "tests/serving/test_predict.py",
+    "rapt/serving/prediction_privatizer.py": "tests/serving/test_predict.py",
     "rapt/tuning/adapters.py": "tests/tuning/test_model.py",
     "rapt/tuning/train_tfidf.py": "tests/tuning/test_tfidf.py",
     "rapt/attacks/candidates.py": "tests/stages/test_membership.py",

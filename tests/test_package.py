@@ -69,7 +69,7 @@ def test_importing_the_package_imports_nothing_else() -> None:
         "rapt.audit",
         "rapt.measures.calibration",
         "rapt.release.command",
-        "rapt.serving.repeater",
+        "rapt.serving.prediction_privatizer",
         "rapt.serving.trial",
         "rapt.text.embeddings",
     ],

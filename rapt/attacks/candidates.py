@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from rapt import paths
-from rapt.privacy.seeded import Copy
+from rapt.privacy.seeded import SeededCopy
 from rapt.serving.model import Adapted
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.config import Run
@@ -57,7 +57,7 @@ def answers(model: Adapted, tagged: pa.Table) -> NDArray[np.float64]:
 def shadow_answers(
     tuned_on: NDArray[np.bool_],
     candidates: pa.Table,
-    copies: Sequence[Copy],
+    copies: Sequence[SeededCopy],
     run: Callable[[Path, int, Path], Run],
     statement: Mapping[str, Any],
 ) -> NDArray[np.float64]:

@@ -157,7 +157,10 @@ def with_values(rows: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _texts(privatizer: Privatizer, tagged: pa.Table) -> Iterator[Words]:
-    return (privatizer.text(*row) for row in seeded.rows_of(tagged, *seeded.told(tagged)))
+    return (
+        privatizer.text(*row)
+        for row in seeded.rows_of(tagged, *seeded.columns_for_privatizer(tagged))
+    )
 
 
 def _entities(tagged: pa.Table) -> Iterator[list[range]]:

@@ -9,7 +9,7 @@ from itertools import chain
 
 import numpy as np
 
-from rapt.audit.cases import Case, Choice, Subject, subjects_of
+from rapt.audit.cases import AuditChoice, Case, Subject, subjects_of
 from rapt.audit.exact import exact_law, p_of
 from rapt.audit.laws import Check, Streams, forked, white_box, white_box_excess
 from rapt.audit.outcomes import Counts, Finding, black_box_excess, counts, findings
@@ -21,7 +21,7 @@ from rapt.privacy.streams import fresh, stream
 from rapt.utils.errors import RaptError
 from rapt.utils.progress import bar
 
-__all__ = ["FALSE_ALARM", "Audit", "Choice", "Finding", "Verdict", "audit", "subjects_of"]
+__all__ = ["FALSE_ALARM", "Audit", "AuditChoice", "Finding", "Verdict", "audit", "subjects_of"]
 
 # Probability that any verdict of an audit wrongly reports a violation.
 FALSE_ALARM = 1e-6
@@ -121,7 +121,7 @@ class Audit:
         return any(verdict.violated for verdict in self.verdicts)
 
 
-def audit(choice: Choice, seed: int | None = None) -> Audit:
+def audit(choice: AuditChoice, seed: int | None = None) -> Audit:
     """Audit what a choice names; with no mechanism named, the ways to release texts too.
 
     Args:

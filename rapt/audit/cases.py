@@ -80,7 +80,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Choice:
+class AuditChoice:
     """The user's options for an audit.
 
     Attributes:
@@ -94,7 +94,7 @@ class Choice:
     draws: int = DRAWS
 
 
-def subjects_of(choice: Choice) -> list[Subject]:
+def subjects_of(choice: AuditChoice) -> list[Subject]:
     """Return what a choice audits.
 
     Raises:

@@ -50,7 +50,7 @@ def audit(
     """Look for violations of what the mechanisms promise; exit with 1 if there are any."""
     from rapt import audit as audits
 
-    found = audits.audit(audits.Choice(mechanism or (), table, draws), seed)
+    found = audits.audit(audits.AuditChoice(mechanism or (), table, draws), seed)
     print_audit(found)
     if json:
         written = json_format.dumps(as_json(found), indent=1, ensure_ascii=False, allow_nan=False)

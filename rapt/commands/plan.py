@@ -63,7 +63,7 @@ class Step(NamedTuple):
     tuner: str = ""
 
 
-class Words(NamedTuple):
+class TaskWords(NamedTuple):
     """The words of a task's texts.
 
     Attributes:
@@ -114,7 +114,7 @@ def listed() -> None:
         console.print(Padding(presets.summary(name), (0, 0, 0, 2)), markup=False)
 
 
-def steps_of(p: Params, words: Mapping[str, Words]) -> Iterator[Step]:
+def steps_of(p: Params, words: Mapping[str, TaskWords]) -> Iterator[Step]:
     """Yield the stages that an experiment runs, with what each one's time grows with."""
     sweep = p.sweep
     releases = list(product(sweep.methods, sweep.etas))
@@ -262,7 +262,9 @@ def _table(times: Mapping[Step, float]) -> Table:
     return table
 
 
-def _remarks(p: Params, words: Mapping[str, Words], times: Mapping[Step, float]) -> Iterator[str]:
+def _remarks(
+    p: Params, words: Mapping[str, TaskWords], times: Mapping[Step, float]
+) -> Iterator[str]:
     """Yield what the estimate does not know."""
     if rows := [name for name, of in words.items() if isnan(of.all)]:
         yield f"Unknown until downloaded: the rows of {', '.join(rows)}; give --rows {rows[0]}=N."
@@ -292,14 +294,14 @@ def _time(seconds: float) -> str:
     return f"{float(f'{value:.2g}'):,.12g} {unit}"
 
 
-def _words_of_tasks(p: Params, given: Mapping[str, float]) -> dict[str, Words]:
+def _words_of_tasks(p: Params, given: Mapping[str, float]) -> dict[str, TaskWords]:
     names = [*p.sweep.tasks, *(study.task for study in p.studies.values())]
     return {
         name: _words(name, p.tasks[name], p, given.get(name, given.get("", nan))) for name in names
     }
 
 
-def _words(name: str, task: Task, p: Params, given: float) -> Words:
+def _words(name: str, task: Task, p: Params, given: float) -> TaskWords:
     """Count the words of a task, in its files or an earlier download if they are here."""
     most = p.train.max_tokens / TOKENS_PER_WORD
     if tables := _tables(name, task, p.seed):
@@ -307,7 +309,7 @@ def _words(name: str, task: Task, p: Params, given: float) -> Words:
             sum(min(most, len(" ".join(texts).split())) for texts in segments(tables[split]))
             for split in ("train", "test")
         )
-        return Words(train, test, is_most=False)
+        return TaskWords(train, test, is_most=False)
     rows, length, test_rows = nan, nan, 0.0
     if isinstance(task.source, HubSource):
         source = f"{task.source.dataset}/{task.source.config}"
@@ -319,7 +321,7 @@ def _words(name: str, task: Task, p: Params, given: float) -> Words:
         rows = task.rows.train
     is_most = isnan(length)
     length = most if is_most else min(most, length)
-    return Words(rows * length, (task.rows.test or test_rows) * length, is_most)
+    return TaskWords(rows * length, (task.rows.test or test_rows) * length, is_most)
 
 
 def _tables(name: str, task: Task, seed: int) -> dict[str, pa.Table]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rapt.measures.gate_checks import Release, Rows
+from rapt.measures.gate_checks import CheckedRelease, Rows
 from rapt.results.gates import Finding, finding, report
 from rapt.utils import files
 from rapt.utils.progress import bar
@@ -24,7 +24,7 @@ FLAGS = {
 }
 
 
-def checked(release: Release, of_tables: list[Finding]) -> dict[str, Any]:
+def checked(release: CheckedRelease, of_tables: list[Finding]) -> dict[str, Any]:
     """Make a release again and compare; return the gate's JSON.
 
     Args:

@@ -42,7 +42,7 @@ AGAIN, LEAST = 200_000, 1_000
 Rows = list[dict[str, Any]]
 
 
-class Release:
+class CheckedRelease:
     """A release of a task's two splits, and the mechanism that should have made it.
 
     Attributes:
@@ -63,9 +63,9 @@ class Release:
         self.statement = files.read_json(paths.statement(folder))
 
     @cached_property
-    def copies(self) -> list[Copy]:
+    def copies(self) -> list[CheckedCopy]:
         """One for each seed."""
-        return [Copy(self, k) for k in range(self.promised["seeds"])]
+        return [CheckedCopy(self, k) for k in range(self.promised["seeds"])]
 
     def facts(self) -> Rows:
         """Compare what the statement says with what it should say: `promised`."""
@@ -100,7 +100,7 @@ class Release:
         return columns + (["sequence", "plain"] if self.promised["plain_tokens"] else [])
 
 
-class Copy:
+class CheckedCopy:
     """One seed's copy of a release.
 
     Attributes:
@@ -110,7 +110,7 @@ class Copy:
         ties: number of words that differ by a near-tie, once `checks` has run.
     """
 
-    def __init__(self, release: Release, k: int) -> None:
+    def __init__(self, release: CheckedRelease, k: int) -> None:
         """Read the copy of seed k."""
         self.release, self.k, self._folder = release, k, paths.seed(release.folder, k)
         self.name, self.ties = self._folder.name, 0

@@ -62,7 +62,8 @@ class Originals:
         """Each text of the splits as the privatizer prepares it."""
         return {
             split: [
-                self.privatizer.text(*row) for row in seeded.rows_of(tagged, *seeded.told(tagged))
+                self.privatizer.text(*row)
+                for row in seeded.rows_of(tagged, *seeded.columns_for_privatizer(tagged))
             ]
             for split, tagged in self.tagged.items()
         }

@@ -31,7 +31,7 @@ Counted = Mapping[tuple[str, str, str | None], int]  # word, tag and kind of ide
 
 
 @dataclass(frozen=True, eq=False)
-class Text:
+class FoundText:
     """The words of a text, sorted by what becomes of them.
 
     Attributes:
@@ -74,7 +74,7 @@ def counted(texts: Iterable[tuple[Sequence[str], Sequence[str], Sequence[str | N
     return counts
 
 
-def found_in(privatizer: Privatizer, counts: Counted) -> Text:
+def found_in(privatizer: Privatizer, counts: Counted) -> FoundText:
     """Sort the words of a text by what becomes of them, as `Privatizer.text` decides it."""
     table, known, always = privatizer.table, Counter[str](), 0
     for (word, tag, identifier), count in counts.items():
@@ -87,10 +87,10 @@ def found_in(privatizer: Privatizer, counts: Counted) -> Text:
         elif group != VERBATIM:
             always += count
     number = np.array(list(known.values()), np.float64)
-    return Text(table.rows(known), number, always, sum(counts.values()))
+    return FoundText(table.rows(known), number, always, sum(counts.values()))
 
 
-def public_texts(privatizer: Privatizer) -> list[Text]:
+def public_texts(privatizer: Privatizer) -> list[FoundText]:
     """Find the kinds of public text; of a table that is not of English its words by frequency."""
     from rapt.utils import files  # with Arrow, which a release does not need
 
@@ -104,7 +104,7 @@ def public_texts(privatizer: Privatizer) -> list[Text]:
         return texts
     frequency = privatizer.table.frequency[privatizer.candidates]
     usual = frequency if frequency.any() else np.ones(len(frequency))
-    return [Text(privatizer.candidates, usual / usual.sum(), 0.0, 0.0)]
+    return [FoundText(privatizer.candidates, usual / usual.sum(), 0.0, 0.0)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,7 @@ class TextCurve:
     """
 
     curve: Curve
-    texts: Sequence[Text]
+    texts: Sequence[FoundText]
     weights: NDArray[np.float64]
     draws: int
 
@@ -244,7 +244,7 @@ def text_curve(
     return TextCurve(curve, texts, weights, size)
 
 
-def _drawn(text: Text, size: int, seed: int) -> Rows:
+def _drawn(text: FoundText, size: int, seed: int) -> Rows:
     """Draw known words of a text, in equal steps over them by how often they occur."""
     order = np.argsort(-text.counts, kind="stable")
     ends = np.cumsum(text.counts[order])

@@ -110,7 +110,7 @@ class Channel:
             "s_w": [float(q) for q in np.quantile(self.s_w, QUANTILES)],
         }
 
-    def save(self, folder: Path, choice: Choice | None = None) -> None:
+    def save(self, folder: Path, choice: WordChoice | None = None) -> None:
         """Write counts.parquet and words.parquet, with what is known of the choice of words."""
         coordinates = self.counts.tocoo()
         counts = {
@@ -197,7 +197,7 @@ def _texts(
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class WordChoice:
     """Words to estimate a channel for.
 
     Attributes:
@@ -215,7 +215,7 @@ class Choice:
 
 def choose(
     table: EmbeddingTable, candidates: Rows, frequent: int, sampled: int | None, seed: int
-) -> Choice:
+) -> WordChoice:
     """The most frequent candidates, and a stratified sample of all of them.
 
     Each candidate is equally likely to be sampled, so plain means over the sample are unbiased.
@@ -237,7 +237,7 @@ def choose(
     picked = ordered[((rng.random() + np.arange(n)) * size / n).astype(np.int64)]
     top = np.argsort(-table.frequency[candidates], kind="stable")[:frequent]
     both = np.union1d(picked, top)
-    return Choice(
+    return WordChoice(
         candidates[both],
         [strata[at] for at in both],
         np.isin(both, picked),

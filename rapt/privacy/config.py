@@ -88,7 +88,7 @@ Categories = Annotated[
 ]
 
 
-class PlainTokens(Section):
+class PlainTokensConfig(Section):
     """Public words that the user prepends to every text, privatized with it (RAPT)."""
 
     length: PositiveInt = Field(40, description="words before each text")
@@ -103,7 +103,7 @@ class PlainTokens(Section):
     )
 
     @model_validator(mode="after")
-    def _enough(self) -> PlainTokens:
+    def _enough(self) -> PlainTokensConfig:
         if self.vocabulary is not None and self.vocabulary < self.length:
             raise problem(
                 f"got vocabulary {self.vocabulary}, expected at least length ({self.length}), or "
@@ -143,7 +143,7 @@ class Calibrate(Section):
     )
 
 
-class Channel(Section):
+class ChannelConfig(Section):
     """Estimation of the channel P(y|w): its words, and the number of draws of each."""
 
     frequent: PositiveInt = Field(2_000, description="most frequent words: what texts consist of")

@@ -35,7 +35,7 @@ class Words:
         words: in order.
         groups: the group of each; VERBATIM: it is released as it is.
         stream: makes the text's random generator; by default nobody can replay its noise.
-        noise: for each word the place of the word in whose stead it is released, with its noise.
+        noise_source: index of the earlier word whose noise and released word each word reuses.
             It is an earlier one or itself; NO_NOISE counts as itself. Empty: each is on its own.
         fates: what becomes of each (rapt.privacy.fates). Empty: they are no words of a user.
     """
@@ -43,14 +43,16 @@ class Words:
     words: Sequence[str]
     groups: Sequence[int]
     stream: Callable[[], np.random.Generator] = fresh
-    noise: Sequence[int] = ()
+    noise_source: Sequence[int] = ()
     fates: Sequence[str] = ()
 
     @property
     def sources(self) -> NDArray[np.int64]:
-        """The place of the word in whose stead each is released, int64 (n,)."""
+        """The index of the word that each word is released as, itself or an earlier one, (n,)."""
         own = np.arange(len(self.words))
-        return np.where(np.array(self.noise) < 0, own, self.noise) if self.noise else own
+        if not self.noise_source:
+            return own
+        return np.where(np.array(self.noise_source) < 0, own, self.noise_source)
 
 
 class Released(NamedTuple):
@@ -159,7 +161,7 @@ class Privatizer:
         return self.claim.at(self.eta, self.mechanism.metric, len(self.table.words))
 
     @cached_property
-    def nats(self) -> float:
+    def max_loss_per_word(self) -> float:
         """The most that a word with noise loses, against any other word of the table.
 
         Under any scheme a word may get noise from the whole table, if the table does not know it.
@@ -179,7 +181,7 @@ class Privatizer:
         words: Sequence[str],
         pos: Sequence[str],
         identifiers: Iterable[str | None] = (),
-        noise: Sequence[int] | None = None,
+        noise_source: Sequence[int] | None = None,
         *,
         stream: Callable[[], np.random.Generator] = fresh,
         keep_identifiers: bool = False,
@@ -196,8 +198,8 @@ class Privatizer:
             words: in order.
             pos: the tag of each in its context.
             identifiers: the kind of identifier that each is a part of; None: it is none.
-            noise: for each word the place of the one whose noise it shares, or NO_NOISE: it stands
-                as it is. None: each word is on its own.
+            noise_source: for each word the index of the one whose noise it shares, or NO_NOISE: it
+                stands as it is. None: each word is on its own.
             stream: makes the text's random generator.
             keep_identifiers: whether identifiers get no placeholder: those that get no noise stand
                 as they are.
@@ -206,13 +208,13 @@ class Privatizer:
         kinds = list(identifiers) or [None] * len(words)
         groups = [self.scheme.group_of(tag) for tag in pos]
         shown = list(words)
-        for at, of in enumerate(noise or ()):
+        for at, of in enumerate(noise_source or ()):
             # A word is tagged in each place: it is protected if it is in any.
             if of >= 0 and groups[of] == VERBATIM:
                 groups[of] = groups[at]
         if np.isfinite(self.eta):
             for at, (word, kind) in enumerate(zip(words, kinds, strict=True)):
-                shared = at if noise is None else noise[at]
+                shared = at if noise_source is None else noise_source[at]
                 if shared < 0:
                     groups[at] = VERBATIM
                 elif shared < at:
@@ -221,17 +223,17 @@ class Privatizer:
                         shown[at] = shown[shared]
                 if shared != at:
                     continue
-                if noise is not None and groups[at] != VERBATIM:
+                if noise_source is not None and groups[at] != VERBATIM:
                     continue  # an entity's number: only noise lets the user put it back
                 if kind and (kind in hidden or (self.hides_identifiers and not keep_identifiers)):
                     groups[at], shown[at] = VERBATIM, f"<{kind}>"
                 elif not kind:
                     groups[at] = self.group_of(word, groups[at])
         fates = [
-            self._fate(*each, noise is None or noise[at] == at)
+            self._fate(*each, noise_source is None or noise_source[at] == at)
             for at, each in enumerate(zip(words, shown, kinds, groups, strict=True))
         ]
-        return Words(shown, groups, stream, noise or (), fates)
+        return Words(shown, groups, stream, noise_source or (), fates)
 
     def _fate(self, word: str, shown: str, identifier: str | None, group: int, is_own: bool) -> str:
         if group != VERBATIM and math.isfinite(self.eta):
@@ -344,7 +346,7 @@ class Privatizer:
 
 def _sources(batch: Sequence[Words], starts: Sequence[int]) -> NDArray[np.int64] | slice:
     """Return the `Words.sources` of all texts; a slice, which copies nothing, where none share."""
-    if not any(text.noise for text in batch):
+    if not any(text.noise_source for text in batch):
         return slice(None)
     return np.concatenate([at + text.sources for at, text in zip(starts, batch, strict=True)])
 

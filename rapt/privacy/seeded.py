@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rapt import paths
 from rapt.privacy import levels
-from rapt.privacy.config import PlainTokens as PlainTokensConfig
+from rapt.privacy.config import PlainTokensConfig
 from rapt.privacy.fates import Counts
 from rapt.privacy.mechanisms import wordwise_mechanism
 from rapt.privacy.privatizer import Privatizer, Released, Words
@@ -72,7 +72,7 @@ def release(
     """
     return privatizer.release(
         privatizer.text(*text, stream=partial(stream, seed, *names, example))
-        for example, *text in rows_of(tagged, "example_id", *told(tagged))
+        for example, *text in rows_of(tagged, "example_id", *columns_for_privatizer(tagged))
     )
 
 
@@ -95,7 +95,7 @@ def rows_of(table: pa.Table, *columns: str) -> Iterator[tuple[Any, ...]]:
     return zip(*(table[name].to_pylist() for name in columns), strict=True)
 
 
-def told(tagged: pa.Table) -> tuple[str, ...]:
+def columns_for_privatizer(tagged: pa.Table) -> tuple[str, ...]:
     """Return the columns of a tagged text that `Privatizer.text` takes, in order."""
     return (*TAGGED, NOISE) if NOISE in tagged.column_names else TAGGED
 
@@ -245,7 +245,7 @@ def mentions(splits: dict[str, pa.Table]) -> dict[str, int] | None:
     return {how: counts[how] for how in (WHOLE, SOME, NONE)} if counts else None
 
 
-class Copy:
+class SeededCopy:
     """One seed's copy of a data set, as it is released.
 
     Attributes:

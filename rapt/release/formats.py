@@ -143,7 +143,7 @@ class TextFile(ABC):
         return self._error(f"{at}got {problem} in column {column!r}, expected {EXPECTED}.")
 
 
-class Row(ABC):
+class SourceRow(ABC):
     """A record of a text file.
 
     Attributes:
@@ -191,11 +191,11 @@ class Records(TextFile):
             raise self._error(f"got {got}, expected a file to read.") from None
 
     @abstractmethod
-    def _records(self, lines: Iterator[str]) -> tuple[str, Iterator[Row]]:
+    def _records(self, lines: Iterator[str]) -> tuple[str, Iterator[SourceRow]]:
         """Return what stands before the records, and the records."""
 
 
-def _encoded(head: str, rows: Sequence[Row], columns: Sequence[str], texts: Texts) -> bytes:
+def _encoded(head: str, rows: Sequence[SourceRow], columns: Sequence[str], texts: Texts) -> bytes:
     """The records, one for one."""
     places = {column: iter(texts[column]) for column in columns}
     lines = [head]
@@ -205,7 +205,7 @@ def _encoded(head: str, rows: Sequence[Row], columns: Sequence[str], texts: Text
     return "".join(lines).encode()
 
 
-class Line(Row):
+class Line(SourceRow):
     """A document a line."""
 
     def __init__(self, line: str) -> None:
@@ -221,13 +221,13 @@ class Line(Row):
 class Lines(Records):
     """A document a line."""
 
-    def _records(self, lines: Iterator[str]) -> tuple[str, Iterator[Row]]:
+    def _records(self, lines: Iterator[str]) -> tuple[str, Iterator[SourceRow]]:
         if self.columns != (TEXT,):
             raise RaptError(f"column: got {self.columns[0]!r}, expected none with format text.")
         return "", map(Line, lines)
 
 
-class Fields(Row):
+class Fields(SourceRow):
     """A record of a delimited file."""
 
     def __init__(self, file: Csv, fields: list[str]) -> None:
@@ -246,7 +246,7 @@ class Fields(Row):
 class Csv(Records):
     """Fields with a delimiter between them; see rapt.data.lines.Delimited."""
 
-    def _records(self, lines: Iterator[str]) -> tuple[str, Iterator[Row]]:
+    def _records(self, lines: Iterator[str]) -> tuple[str, Iterator[SourceRow]]:
         self._source = source = Delimited(lines, self.format, self.where)
         if not source.names:
             return "", iter(())
@@ -266,7 +266,7 @@ class Csv(Records):
         return written.getvalue().removesuffix("\r\n") + self._source.end
 
 
-class JsonObject(Row):
+class JsonObject(SourceRow):
     """An object of JSON, of which all that is not privatized keeps its source text."""
 
     def __init__(self, file: Jsonl, number: int, line: str, value: dict[str, Any]) -> None:
@@ -314,10 +314,10 @@ class JsonObject(Row):
 class Jsonl(Records):
     """A JSON object a line, which may lack members that others have."""
 
-    def _records(self, lines: Iterator[str]) -> tuple[str, Iterator[Row]]:
+    def _records(self, lines: Iterator[str]) -> tuple[str, Iterator[SourceRow]]:
         return "", self._objects(lines)
 
-    def _objects(self, lines: Iterator[str]) -> Iterator[Row]:
+    def _objects(self, lines: Iterator[str]) -> Iterator[SourceRow]:
         names = dict[str, None]()
         for number, line, value in objects(lines, self.where):
             if not names and not self.is_file:  # whose end comes too late

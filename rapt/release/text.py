@@ -268,7 +268,9 @@ class TextPrivatizer:
             released = [list(_numbered(words)) for words in released]
         own = account or self.account()
         own.spend(
-            accounts(released, self.privatizer), self.privatizer.nats, "/".join(map(str, names))
+            accounts(released, self.privatizer),
+            self.privatizer.max_loss_per_word,
+            "/".join(map(str, names)),
         )
         if account is None and own.spent.again:
             warnings.warn(AGAIN, stacklevel=3)

@@ -22,7 +22,7 @@ from rapt.analysis.effects import Effect, holm
 from rapt.analysis.intervals import CONFIDENCE
 from rapt.reporting import tables
 from rapt.reporting.comparisons import FALSE_ALARMS, Comparison, Pair, compare
-from rapt.reporting.published_claims import Statement, by_scheme, pairs, statements
+from rapt.reporting.published_claims import PublishedStatement, by_scheme, pairs, statements
 from rapt.reporting.text import count
 from rapt.results.reader import Results
 
@@ -36,11 +36,11 @@ LISTED = 6
 
 
 @dataclass(frozen=True)
-class Claim:
+class PaperClaim:
     """A statement with the result of its test.
 
     Attributes:
-        name: as in `Statement`, like `sentence` and `source`.
+        name: as in `PublishedStatement`, like `sentence` and `source`.
         effect: the mean difference, in `unit`; None without seeds.
         low: lower end of its own 95 % confidence interval; None if unknown.
         high: upper end of the interval.
@@ -68,7 +68,7 @@ class Claim:
     basis: str
 
 
-def claims(results: Results) -> list[Claim]:
+def claims(results: Results) -> list[PaperClaim]:
     """Test every claim that cells of this project can support."""
     sound = tables.sound(results)
     tested = [
@@ -103,13 +103,15 @@ def judge(tested: Sequence[tuple[float, float, float]]) -> list[tuple[Verdict, f
     return found
 
 
-def _test(claim: Statement, pairs: Sequence[Pair], confidence: float = CONFIDENCE) -> Claim:
+def _test(
+    claim: PublishedStatement, pairs: Sequence[Pair], confidence: float = CONFIDENCE
+) -> PaperClaim:
     """Test a claim by itself, with no verdict yet."""
     basis = _basis(claim.effect, [pair.setting for pair in pairs])
     compared = compare(pairs) or Comparison(Effect(nan, []), 0, None)
     effect = compared.effect
     low, high = effect.interval(confidence) or (None, None)
-    return Claim(
+    return PaperClaim(
         name=claim.name,
         sentence=claim.sentence,
         source=claim.source,
@@ -134,7 +136,7 @@ def _basis(effect: str, settings: Sequence[str]) -> str:
     return f"{effect}, {over}: {'; '.join(settings[:LISTED])}{more}"
 
 
-def _categories(results: Results, sound: set[tuple[str, str]]) -> Claim:
+def _categories(results: Results, sound: set[tuple[str, str]]) -> PaperClaim:
     """Test that categories differ in either direction, by the pair with the clearest effect.
 
     Support counts the pairs in either order (Bonferroni). All of them have to be refuted.

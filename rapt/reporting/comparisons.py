@@ -18,7 +18,7 @@ from rapt.reporting import tables
 from rapt.reporting.rows import Row, once
 from rapt.reporting.tables import groups
 from rapt.reporting.utility_table import utility
-from rapt.results.reader import Cell, Results, label
+from rapt.results.reader import ReadCell, Results, label
 
 Verdict = Literal["higher", "lower", "undecided"]
 
@@ -27,8 +27,8 @@ class Pair(NamedTuple):
     """The two sides of a setting, which have run, and the metric that is compared."""
 
     setting: str
-    more: Cell
-    less: Cell
+    more: ReadCell
+    less: ReadCell
     metric: str = "accuracy"
 
     def over(self, seeds: Sequence[int]) -> NDArray[np.float64] | None:

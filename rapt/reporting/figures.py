@@ -9,7 +9,7 @@ from operator import itemgetter
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from rapt.grid import CLEAN, order, sorted_etas
+from rapt.grid import CLEAN, privacy_rank, sorted_etas
 from rapt.reporting import published, tables, utility_table, word_figures
 from rapt.reporting.charts import (
     DASHED,
@@ -27,7 +27,7 @@ from rapt.reporting.charts import (
 )
 from rapt.reporting.rows import Row
 from rapt.reporting.text import attack_text, group_text, unproven
-from rapt.results.reader import Cell, Json, Results
+from rapt.results.reader import Json, ReadCell, Results
 
 CLEAN_TEXT, MAJORITY, NOTHING = "clean text (unprotected)", "most frequent class", "nothing learned"
 NOTHING_SENT = "nothing sent (local model)"
@@ -182,7 +182,7 @@ def privacies(privacy: Sequence[Row]) -> Iterator[Figure]:
                 "x": etas.index(row.eta),
                 **_measured("y", row, "attack_accuracy"),
             }
-            for row in sorted(own, key=lambda row: order(row.eta))
+            for row in sorted(own, key=lambda row: privacy_rank(row.eta))
         ]
         for row in drawn:
             if row.unprotected:
@@ -323,12 +323,12 @@ def _states(group: tuple[str, ...], release: str, content: Json, own: Look) -> F
 
 def trainings(results: Results) -> Iterator[Figure]:
     """Draw each curve of the training of each method or study: a line for each η and seed."""
-    trained: dict[str, list[Cell]] = {}
+    trained: dict[str, list[ReadCell]] = {}
     utility = utility_table.utility(results)
     for group in tables.groups(utility):
         factors = dict(zip(("task", "backbone", "tuner"), group, strict=True))
         cells = [cell for kind in ("train", "denoise") for cell in results.of(kind, **factors)]
-        cells.sort(key=lambda cell: order(cell.factors["eta"]))
+        cells.sort(key=lambda cell: privacy_rank(cell.factors["eta"]))
         for label in [*utility_table.labels(utility), CLEAN]:
             trained[" · ".join([*group, label])] = [c for c in cells if c.label == label]
     trained |= {f"study · {cell.plan.cell}": [cell] for cell in results.of("study")}
@@ -339,7 +339,7 @@ def trainings(results: Results) -> Iterator[Figure]:
             yield _training(title, name, cells)
 
 
-def _training(title: str, name: str, cells: Sequence[Cell]) -> Figure:
+def _training(title: str, name: str, cells: Sequence[ReadCell]) -> Figure:
     rows: list[Point] = []
     for cell in cells:
         series = CLEAN if cell.factors["method"] == CLEAN else f"η {cell.factors['eta']}"
@@ -439,7 +439,7 @@ def _over_settings(
 def _accurate(utility: Sequence[Row], group: Sequence[str]) -> list[Row]:
     """Return the cells of a group on the grid that have run, by η."""
     own = [r for r in utility if r.on_grid and r.group == group and r.accuracy is not None]
-    return sorted(own, key=lambda row: order(row.eta))
+    return sorted(own, key=lambda row: privacy_rank(row.eta))
 
 
 def _levels(clean: Row | None, row: Row) -> list[Point]:

@@ -29,7 +29,7 @@ from rapt.reporting import tables, utility_table
 from rapt.reporting.provenance import sidecar
 from rapt.reporting.text import flat
 from rapt.results import cells
-from rapt.results.reader import Cell, Results, load, release
+from rapt.results.reader import ReadCell, Results, load, release
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.process import no_telemetry
@@ -132,7 +132,7 @@ class Record:
         return _hash(asdict(self) | {"artifacts": artifacts})
 
 
-def record(results: Results, cell: Cell) -> Record:
+def record(results: Results, cell: ReadCell) -> Record:
     """Build the MLflow record of a cell that has run."""
     name, task = cell.plan.cell, cell.factors["task"]
     eta = results.eta_found(cell.factors)
@@ -164,7 +164,7 @@ def record(results: Results, cell: Cell) -> Record:
     )
 
 
-def _params(p: Params, cell: Cell) -> dict[str, str]:
+def _params(p: Params, cell: ReadCell) -> dict[str, str]:
     """Return the cell's factors and, flattened, their sections of params.yaml."""
     factors = cell.factors
     found = factors | {"seed": str(p.seed), "seeds": str(p.seeds)}
@@ -183,7 +183,7 @@ def _params(p: Params, cell: Cell) -> dict[str, str]:
 
 
 def _metrics(
-    results: Results, cell: Cell, attacks: Mapping[str, Cell], seconds: float | None
+    results: Results, cell: ReadCell, attacks: Mapping[str, ReadCell], seconds: float | None
 ) -> list[tuple[str, float, int]]:
     """Return the cell's figures, those of the attacks on it, and the curves of each seed."""
     assert cell.content
@@ -211,7 +211,7 @@ def _metrics(
     return single + curves
 
 
-def _doubts(results: Results, attacks: Mapping[str, Cell]) -> dict[str, str]:
+def _doubts(results: Results, attacks: Mapping[str, ReadCell]) -> dict[str, str]:
     """Return tags that list the metrics of broken and of unproven attacks.
 
     A run has the figures of an unproven attack, but not of a broken one (`tables.shown`).
@@ -224,14 +224,14 @@ def _doubts(results: Results, attacks: Mapping[str, Cell]) -> dict[str, str]:
     return {tag: ", ".join(names) for tag, names in found.items()}
 
 
-def _attacks(results: Results, cell: Cell) -> dict[str, Cell]:
+def _attacks(results: Results, cell: ReadCell) -> dict[str, ReadCell]:
     """Find the attacks on a cell's release and on its adapters, by their prefix.
 
     They are of the cell's task, but inferences of any task. If the release was not attacked, the
     attacks on the same words released by another method count, as in the report. Otherwise RAPT
     would seem more private for want of attacks.
     """
-    factors, found = cell.factors, dict[str, Cell]()
+    factors, found = cell.factors, dict[str, ReadCell]()
     same = {name: factors[name] for name in ("eta", "embedding")}
     of_release = [
         attack

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from vl_convert import javascript_bundle
 
 from rapt.analysis.written import signature
-from rapt.grid import SCORE, order, sorted_etas
+from rapt.grid import SCORE, privacy_rank, sorted_etas
 from rapt.reporting import published, tables, text, utility_table
 from rapt.reporting.charts import Figure
 from rapt.reporting.claims import MARGIN, claims
@@ -174,7 +174,9 @@ def _examples(content: Json | None) -> Iterator[dict[str, Any]]:
     """Yield each sentence with its releases by η; methods that agree at one η share a row."""
     for sentence in content["sentences"] if content else []:
         same: dict[tuple[str, Markup], list[str]] = {}
-        for release in sorted(sentence["releases"], key=lambda release: order(release["eta"])):
+        for release in sorted(
+            sentence["releases"], key=lambda release: privacy_rank(release["eta"])
+        ):
             html = _marked(release["words"], release["changed"])
             same.setdefault((release["eta"], html), []).append(release["method"])
         releases = [

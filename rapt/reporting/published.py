@@ -20,7 +20,7 @@ from rapt.reporting import tables, utility_table
 from rapt.reporting.rows import once
 from rapt.reporting.text import MINUS, NBSP, PLUS_MINUS
 from rapt.reporting.written import ALL, OF
-from rapt.results.reader import Cell, Json, Results
+from rapt.results.reader import Json, ReadCell, Results
 
 SOURCES = {
     "rapt-v3": "RAPT (arXiv 2305.06212v3)",
@@ -118,7 +118,7 @@ def _ours(results: Results) -> Iterator[dict[str, Any]]:
             yield _named(results.params, factors | {"metric": "replaced"}, {}) | share
 
 
-def _of_cell(results: Results, cell: Cell) -> Iterator[dict[str, Any]]:
+def _of_cell(results: Results, cell: ReadCell) -> Iterator[dict[str, Any]]:
     params, factors, doubt = results.params, cell.factors, None
     if cell.plan.kind in TUNED and not utility_table.classifies(results, cell):
         return  # its texts have scores of their own
@@ -145,7 +145,7 @@ def _of_cell(results: Results, cell: Cell) -> Iterator[dict[str, Any]]:
                 yield _named(params, own, theirs) | numbers
 
 
-def _metrics(results: Results, cell: Cell) -> Iterator[tuple[str, dict[str, str]]]:
+def _metrics(results: Results, cell: ReadCell) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the metrics of a cell that the papers print, and the factors of each."""
     if cell.plan.kind == SCORE:
         for group in GROUPS:

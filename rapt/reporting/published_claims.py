@@ -10,14 +10,14 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from rapt.grid import ATTACKED, UNPROTECTED_ETA, is_unprotected, order
+from rapt.grid import ATTACKED, UNPROTECTED_ETA, is_unprotected, privacy_rank
 from rapt.params import Params
 from rapt.reporting.comparisons import Pair
-from rapt.results.reader import Cell, Results
+from rapt.results.reader import ReadCell, Results
 
 
 @dataclass(frozen=True)
-class Statement:
+class PublishedStatement:
     """An entry of published/claims.yaml: one side of a comparison is above the other.
 
     Attributes:
@@ -49,14 +49,14 @@ class Statement:
 
 
 @cache
-def statements() -> dict[str, Statement]:
+def statements() -> dict[str, PublishedStatement]:
     """Return the papers' claims by name, RAPT's first."""
     path = files("rapt.reporting").joinpath("published", "claims.yaml")
     entries = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-    return {entry["name"]: Statement(**entry) for entry in entries}
+    return {entry["name"]: PublishedStatement(**entry) for entry in entries}
 
 
-def pairs(results: Results, claim: Statement, sound: set[tuple[str, str]]) -> list[Pair]:
+def pairs(results: Results, claim: PublishedStatement, sound: set[tuple[str, str]]) -> list[Pair]:
     """Pair the cell of the highest level with that of the lowest, other factors being equal.
 
     Args:
@@ -64,7 +64,7 @@ def pairs(results: Results, claim: Statement, sound: set[tuple[str, str]]) -> li
         claim: the claim, which names levels.
         sound: of attacks the cells and metrics that count.
     """
-    groups: dict[tuple[tuple[str, str], ...], list[tuple[float, Cell]]] = {}
+    groups: dict[tuple[tuple[str, str], ...], list[tuple[float, ReadCell]]] = {}
     for cell in _cells(results, claim):
         level = _level(results.params, claim, cell.factors[claim.varied])
         if level is not None:
@@ -86,7 +86,7 @@ def pairs(results: Results, claim: Statement, sound: set[tuple[str, str]]) -> li
     return found
 
 
-def _cells(results: Results, claim: Statement) -> list[Cell]:
+def _cells(results: Results, claim: PublishedStatement) -> list[ReadCell]:
     """Return the cells that have run and that a claim is about."""
     types = results.params.attacks
     return [
@@ -100,14 +100,14 @@ def _cells(results: Results, claim: Statement) -> list[Cell]:
     ]
 
 
-def _metrics(cell: Cell, metric: str) -> list[str]:
+def _metrics(cell: ReadCell, metric: str) -> list[str]:
     if not metric.endswith("_"):
         return [metric]
     names = cell.content.metrics if cell.content else ()
     return [name for name in names if name.startswith(metric)]
 
 
-def _setting(more: Cell, less: Cell, varied: str) -> str:
+def _setting(more: ReadCell, less: ReadCell, varied: str) -> str:
     """Describe a pair of cells: their shared factors, and the one in which they differ."""
     names = ("attack", "task", "backbone", "tuner", "method", "eta")
     shared = [
@@ -118,10 +118,10 @@ def _setting(more: Cell, less: Cell, varied: str) -> str:
     return " · ".join([*shared, f"{more.factors[varied]} against {less.factors[varied]}"])
 
 
-def by_scheme(results: Results, sound: set[tuple[str, str]]) -> dict[str, dict[str, Cell]]:
+def by_scheme(results: Results, sound: set[tuple[str, str]]) -> dict[str, dict[str, ReadCell]]:
     """Return setting → method with categories → attack of the claim that categories differ."""
     claim = statements()["categories-differ"]
-    found: dict[str, dict[str, Cell]] = {}
+    found: dict[str, dict[str, ReadCell]] = {}
     for cell in _cells(results, claim):
         attack, task, method, eta = (cell.factors[n] for n in ("attack", "task", "method", "eta"))
         scheme = results.params.method(method)
@@ -131,7 +131,7 @@ def by_scheme(results: Results, sound: set[tuple[str, str]]) -> dict[str, dict[s
     return {setting: by for setting, by in found.items() if len(by) > 1}
 
 
-def _level(params: Params, claim: Statement, value: str) -> float | None:
+def _level(params: Params, claim: PublishedStatement, value: str) -> float | None:
     """Return the level of a value of the varied factor; None: it is not part of the claim."""
     if isinstance(claim.levels, str):
         return LEVELS[claim.levels](params, value)
@@ -187,7 +187,7 @@ def _plain(params: Params, method: str, key: str) -> Any:
 
 
 LEVELS: dict[str, Callable[[Params, str], float | None]] = {
-    "eta": lambda params, eta: order(eta),
+    "eta": lambda params, eta: privacy_rank(eta),
     "knowledge": _knowledge,
     "context": _context,
     "prefix-length": _prefix_length,

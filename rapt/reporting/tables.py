@@ -8,12 +8,12 @@ from itertools import chain, product
 from typing import Any, NamedTuple
 
 from rapt.attacks.base import Attack, Inversion
-from rapt.grid import ATTACKED, CLEAN, is_unprotected, order, sorted_etas
+from rapt.grid import ATTACKED, CLEAN, is_unprotected, privacy_rank, sorted_etas
 from rapt.params import Params
 from rapt.reporting import utility_table
 from rapt.reporting.rows import Row, mean, once, parts
 from rapt.reporting.utility_table import ENDS
-from rapt.results.reader import Cell, Metric, Results
+from rapt.results.reader import Metric, ReadCell, Results
 
 # Of one attack on one target: protected words, an attribute, entities or membership. For entities
 # the accuracy is F1. For membership it is the area under the ROC curve: how often a member scores
@@ -154,7 +154,7 @@ def sound(results: Results) -> set[tuple[str, str]]:
     return {at for at, doubt in doubts(results, every).items() if doubt is None}
 
 
-def doubts(results: Results, attacks: Iterable[Cell]) -> dict[tuple[str, str], str | None]:
+def doubts(results: Results, attacks: Iterable[ReadCell]) -> dict[tuple[str, str], str | None]:
     """Return the doubt about each attack, by cell and its target's metric."""
     return {
         (cell.plan.cell, target.accuracy): _doubt(results, cell, target)
@@ -163,7 +163,7 @@ def doubts(results: Results, attacks: Iterable[Cell]) -> dict[tuple[str, str], s
     }
 
 
-def shown(results: Results, cell: Cell) -> dict[str, Metric]:
+def shown(results: Results, cell: ReadCell) -> dict[str, Metric]:
     """Return the metrics of a cell for displays that cannot mark doubtful attacks.
 
     Those of a broken attack are left out, as its low figures would be falsely reassuring. Its
@@ -190,7 +190,7 @@ def doubt(rows: Sequence[Row]) -> str | None:
     return next((row.doubt for row in rows if row.empirical_privacy is not None), None)
 
 
-def _targets(results: Results, cell: Cell) -> list[Target]:
+def _targets(results: Results, cell: ReadCell) -> list[Target]:
     if cell.plan.kind != "infer":  # a cell that attacks nothing has no target
         return [TARGETS[cell.plan.kind]] if cell.plan.kind in TARGETS else []
     return [
@@ -199,7 +199,7 @@ def _targets(results: Results, cell: Cell) -> list[Target]:
     ]
 
 
-def _doubt(results: Results, cell: Cell, target: Target) -> str | None:
+def _doubt(results: Results, cell: ReadCell, target: Target) -> str | None:
     """Return `broken` or `unproven`; None: the attack works on clean text."""
     if _by_identity(results, cell):
         return None
@@ -212,13 +212,13 @@ def _doubt(results: Results, cell: Cell, target: Target) -> str | None:
     return "broken" if accuracy.low <= baseline else None
 
 
-def _by_identity(results: Results, cell: Cell) -> bool:
+def _by_identity(results: Results, cell: ReadCell) -> bool:
     """Whether the attacker knows the channel, which is the identity on clean text."""
     attack = results.params.attacks[cell.factors["attack"]]
     return isinstance(attack, Inversion) and attack.reads_channel
 
 
-def _privacy(results: Results, cell: Cell, target: Target) -> Row:
+def _privacy(results: Results, cell: ReadCell, target: Target) -> Row:
     kind, accuracy = cell.plan.kind, cell.metric(target.accuracy)
     attack = results.params.attacks[cell.factors["attack"]]
     empirical = cell.metric(target.privacy)
@@ -271,7 +271,7 @@ def _privacy(results: Results, cell: Cell, target: Target) -> Row:
     )
 
 
-def _texts_read(attack: Attack, cell: Cell) -> Iterator[str]:
+def _texts_read(attack: Attack, cell: ReadCell) -> Iterator[str]:
     """Say which public text an attacker has read: the task, and how many texts once it has run."""
     counts = cell.content.counts if cell.content else {}
     for task in attack.reads if isinstance(attack, Inversion) else ():
@@ -336,7 +336,9 @@ def grids(rows: Sequence[Row]) -> list[Grid]:
     found = []
     for group in groups(rows):
         of_group = [row for row in rows if row.group == group]
-        own = sorted((r for r in of_group if not r.unprotected), key=lambda row: order(row.eta))
+        own = sorted(
+            (r for r in of_group if not r.unprotected), key=lambda row: privacy_rank(row.eta)
+        )
         names = dict.fromkeys(row.label for row in of_group if not row.unprotected)
         found.append(
             Grid(
@@ -357,13 +359,13 @@ def worth(
     Beside each stands the strongest attack on its words.
     """
     found: dict[Any, dict[str, list[tuple[Row, Row | None]]]] = {}
-    for row in sorted(utility, key=lambda row: (order(row.eta), -(row.accuracy or 0))):
+    for row in sorted(utility, key=lambda row: (privacy_rank(row.eta), -(row.accuracy or 0))):
         if row.on_grid and row.against_local:
             of_eta = found.setdefault(row.group, {}).setdefault(row.eta, [])
             of_eta.append((row, strongest(on_words(row, privacy))))
     return {group: found[group] for group in groups(utility) if group in found}
 
 
-def _unprotected(cell: Cell) -> float | None:
+def _unprotected(cell: ReadCell) -> float | None:
     counts = cell.content.counts if cell.content else {}
     return 1 - counts["protected"] / counts["words"] if counts.get("words") else None

@@ -16,7 +16,7 @@ from rapt.grid import LOCAL, TUNED, is_unprotected
 from rapt.reporting.rows import Row, mean, once, parts
 from rapt.results.cells import Metric, summary
 from rapt.results.predictions import Predictions
-from rapt.results.reader import Cell, Results, label
+from rapt.results.reader import ReadCell, Results, label
 
 # Of a confidence interval.
 ENDS = ("low", "high")
@@ -84,12 +84,12 @@ def _against_local(rows: Sequence[Row], family: Mapping[int, Over]) -> dict[int,
     }
 
 
-def classifies(results: Results, cell: Cell) -> bool:
+def classifies(results: Results, cell: ReadCell) -> bool:
     """Whether a cell's model predicts classes: one that writes has no accuracy."""
     return results.params.tasks[cell.factors["task"]].label is not None
 
 
-def _of_cell(results: Results, cell: Cell) -> Iterator[tuple[Row, Over | None]]:
+def _of_cell(results: Results, cell: ReadCell) -> Iterator[tuple[Row, Over | None]]:
     """Yield the row of a tuned cell, and the one with the local model if there is one.
 
     Beside a row stands how much more it is right than sending nothing about each text.

@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 
 from rapt import paths
-from rapt.grid import order
+from rapt.grid import privacy_rank
 from rapt.reporting import published, tables, utility_table
-from rapt.reporting.claims import Claim, claims
+from rapt.reporting.claims import PaperClaim, claims
 from rapt.reporting.comparisons import DIFFERENCE, differences
 from rapt.reporting.figures import figures
 from rapt.reporting.leaderboard import LEADERBOARD, leaderboard
@@ -85,7 +85,7 @@ def frames(results: Results) -> dict[str, pd.DataFrame]:
         "written": frame(written(results), WRITTEN),
         "leaderboard": frame(leaderboard(results), LEADERBOARD),
         **{name: frame(statistics(results)[name], columns) for name, columns in COLUMNS.items()},
-        "claims": frame([vars(claim) for claim in claims(results)], Claim.__annotations__),
+        "claims": frame([vars(claim) for claim in claims(results)], PaperClaim.__annotations__),
     }
 
 
@@ -181,7 +181,7 @@ def plots(results: Results) -> dict[str, str]:
     for name, (own, metric) in rows.items():
         records = [
             row.but(mean=getattr(row, metric), series=_series(row))
-            for row in sorted(own, key=lambda row: order(row.eta))
+            for row in sorted(own, key=lambda row: privacy_rank(row.eta))
             if getattr(row, metric) is not None
         ]
         found[f"{name}.csv"] = to_csv(frame(records, ("eta", "method", "mean", "series")))

@@ -8,7 +8,7 @@ from itertools import groupby
 from rapt.grid import SCORE, is_unprotected
 from rapt.reporting.rows import Row, mean, once, parts
 from rapt.reporting.utility_table import ENDS
-from rapt.results.reader import Cell, Results
+from rapt.results.reader import ReadCell, Results
 
 ALL = "all"
 OF = "bleu_of_"  # before a group, in the metrics of a cell
@@ -42,7 +42,7 @@ def by_task(results: Results) -> dict[tuple[str, ...], list[tuple[Row, list[Row]
     return found
 
 
-def _rows(results: Results, cell: Cell) -> Iterator[Row]:
+def _rows(results: Results, cell: ReadCell) -> Iterator[Row]:
     task = cell.factors["task"]
     local = results.local(task)
     names = cell.content.metrics if cell.content else {}

@@ -33,14 +33,14 @@ UNPROTECTED = "unprotected"
 
 
 @dataclass(frozen=True)
-class Cell:
+class ReadCell:
     """A planned cell and its result, which is None if the cell has not run."""
 
     plan: PlannedCell
     content: CellResult | None
 
     @classmethod
-    def read(cls, plan: PlannedCell) -> Cell:
+    def read(cls, plan: PlannedCell) -> ReadCell:
         """Read a cell's file, if it is there."""
         content = _read(plan.path)
         return cls(plan, CellResult.model_validate(content) if content else None)
@@ -103,7 +103,7 @@ class Results:
     """All results that exist, in the order of params.yaml."""
 
     params: Params
-    cells: tuple[Cell, ...]
+    cells: tuple[ReadCell, ...]
     params_text: str = ""
     raw_gates: dict[str, Json | None] = field(default_factory=dict)
     private_gates: dict[str, Json | None] = field(default_factory=dict)
@@ -115,27 +115,27 @@ class Results:
     examples: Json | None = None
 
     @cached_property
-    def _on_clean_text(self) -> dict[str, Cell]:
+    def _on_clean_text(self) -> dict[str, ReadCell]:
         return {
             _attacked(cell.plan): cell
             for cell in self.cells
             if cell.plan.kind in ATTACKED and is_unprotected(cell.factors["eta"])
         }
 
-    def of(self, kind: str, **factors: str) -> list[Cell]:
+    def of(self, kind: str, **factors: str) -> list[ReadCell]:
         """Return the planned cells of one kind with these factors."""
         wanted = factors.items()
         return [c for c in self.cells if c.plan.kind == kind and wanted <= c.factors.items()]
 
-    def on_clean_text(self, cell: Cell) -> Cell | None:
+    def on_clean_text(self, cell: ReadCell) -> ReadCell | None:
         """Return the same attack on clean text; None: the sweep has none."""
         return self._on_clean_text.get(_attacked(cell.plan))
 
-    def local(self, task: str) -> Cell | None:
+    def local(self, task: str) -> ReadCell | None:
         """Return what the user reaches on a task alone; None: it is not planned, or has not run."""
         return next((cell for cell in self.of(LOCAL, task=task) if cell.content), None)
 
-    def missing(self) -> list[Cell]:
+    def missing(self) -> list[ReadCell]:
         """Return the planned cells that have not run."""
         return [cell for cell in self.cells if cell.content is None]
 
@@ -191,7 +191,7 @@ def load(params: Params) -> Results:
     return Results(
         params=params,
         params_text=paths.PARAMS.read_text(),
-        cells=tuple(Cell.read(cell) for cell in plan(params)),
+        cells=tuple(ReadCell.read(cell) for cell in plan(params)),
         raw_gates={task: _read(paths.raw_gate(task)) for task in sweep.tasks},
         private_gates={name: _read(paths.private_gate(name)) for name in gated},
         calibrations={name: _read(paths.calibration(name)) for name in sweep.embeddings},

@@ -20,7 +20,7 @@ from rapt.params import Params
 from rapt.results import reader
 from rapt.results.cells import CellResult, SeedResult, metrics_over
 from rapt.results.predictions import Predictions, Successes
-from rapt.results.reader import Cell, Results
+from rapt.results.reader import ReadCell, Results
 from rapt.utils import files
 from rapt.utils.errors import RaptError, check_place
 
@@ -45,7 +45,7 @@ TYPES: dict[str, Callable[[str], Any]] = {
 
 
 @dataclass(frozen=True)
-class KeptCell(Cell):
+class KeptCell(ReadCell):
     """A cell of a table, with its answers to the texts of the test split."""
 
     answers: dict[str, Predictions] = field(default_factory=dict)
@@ -101,7 +101,7 @@ def read(params: Params, path: Path) -> Results:
     """Read the planned cells that a table holds, with what it says of their releases."""
     found = {(cell.kind, cell.cell): (cell, row) for cell, row in _cells(path)}
     answers = _answers(path.with_name(ANSWERS))
-    cells, gates = list[Cell](), dict[str, reader.Json | None]()
+    cells, gates = list[ReadCell](), dict[str, reader.Json | None]()
     for planned in plan(params):
         key = planned.kind, planned.cell
         content, row = found.get(key, (None, {}))
@@ -119,7 +119,7 @@ def read_cells(path: Path) -> list[CellResult]:
     return [cell for cell, _ in _cells(path)]
 
 
-def _rows(results: Results, cell: Cell) -> Iterator[Row]:
+def _rows(results: Results, cell: ReadCell) -> Iterator[Row]:
     content = cell.content
     assert content
     run = files.home() / paths.run(content.kind, content.cell)
@@ -152,7 +152,7 @@ def _is_factor(column: str) -> bool:
     return column not in FIXED and "." not in column
 
 
-def _write_answers(ran: list[Cell], path: Path) -> None:
+def _write_answers(ran: list[ReadCell], path: Path) -> None:
     parts = []
     for cell in ran:
         if test := cell.predictions.get("test"):

@@ -71,8 +71,8 @@ def predict(
     """Privatize texts as an adapter's training data was, and ask it for their classes or texts."""
     from rapt import defaults
     from rapt.serving.client import is_url, opened
+    from rapt.serving.prediction_privatizer import PredictionPrivatizer
     from rapt.serving.protocol import asked, written
-    from rapt.serving.repeater import Repeater
 
     texts = _texts(text)
     provider = opened(adapter)
@@ -98,7 +98,7 @@ def predict(
             )
         own = table or defaults.table(contract.statement.embedding)
         both = Combined(provider, combine, release, own, tagger)
-    privatize = Repeater(
+    privatize = PredictionPrivatizer(
         contract,
         _eta(contract, eta, elsewhere=is_url(adapter)),
         table,

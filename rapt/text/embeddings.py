@@ -237,7 +237,7 @@ def _scaled(tensors: Mapping[str, NDArray[Any]]) -> Vectors:
     return vectors
 
 
-def _of_static(found: static.Words) -> _Vocabulary:
+def _of_static(found: static.StaticWords) -> _Vocabulary:
     """A word outside the vocabulary has the mean of all vectors, as GloVe's authors advise."""
     tokenizer = Tokenizer(tokenizer_models.WordLevel({UNKNOWN: 0}, unk_token=UNKNOWN))
     tokenizer.normalizer = normalizers.Lowercase()

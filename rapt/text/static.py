@@ -20,14 +20,14 @@ READ = 1 << 20  # bytes read at a time to count lines
 SUFFIXES = (".txt", ".vec", ".bin")
 
 
-class Words(NamedTuple):
+class StaticWords(NamedTuple):
     """Words and their vectors, float32 (V, d), row for row."""
 
     words: list[str]
     vectors: Vectors
 
 
-def reader(path: Path) -> Callable[[], Words] | None:
+def reader(path: Path) -> Callable[[], StaticWords] | None:
     """Return what reads the static vectors at a path; None: there are none.
 
     Args:
@@ -53,7 +53,7 @@ def is_word(word: str) -> bool:
     return bool(word) and not SPECIAL.fullmatch(word) and not re.search(r"\s|\ufffd", word)
 
 
-def _of_file(path: Path) -> Callable[[], Words]:
+def _of_file(path: Path) -> Callable[[], StaticWords]:
     with path.open("rb") as file:
         first, second = file.readline(READ), file.read(READ)
     if header := re.fullmatch(rb"(\d+) (\d+)\s*", first):
@@ -80,7 +80,7 @@ def _error(path: Path, problem: str) -> RaptError:
     return RaptError(f"model {path}: {problem}")
 
 
-def _taken(entries: Iterator[tuple[str, Vectors]], count: int, dimension: int) -> Words:
+def _taken(entries: Iterator[tuple[str, Vectors]], count: int, dimension: int) -> StaticWords:
     """Keep each word once; what is no word is left out."""
     vectors = np.empty((count, dimension), np.float32)
     words: dict[str, int] = {}
@@ -88,10 +88,10 @@ def _taken(entries: Iterator[tuple[str, Vectors]], count: int, dimension: int) -
         if is_word(word) and word not in words:
             vectors[len(words)] = vector
             words[word] = len(words)
-    return Words(list(words), vectors[: len(words)])
+    return StaticWords(list(words), vectors[: len(words)])
 
 
-def _text(path: Path, dimension: int, *, header: bool) -> Words:
+def _text(path: Path, dimension: int, *, header: bool) -> StaticWords:
     """Lines of a word and its numbers; words may hold spaces."""
     with path.open("rb") as file:
         lines = sum(part.count(b"\n") for part in iter(lambda: file.read(READ), b""))
@@ -117,7 +117,7 @@ def _text(path: Path, dimension: int, *, header: bool) -> Words:
         return _taken(entries(file), lines + 1, dimension)
 
 
-def _binary(path: Path, count: int, dimension: int) -> Words:
+def _binary(path: Path, count: int, dimension: int) -> StaticWords:
     """After the header, a word, a space and float32 numbers, again and again."""
     size, length = 4 * dimension, path.stat().st_size
     if count * size > length:
@@ -151,7 +151,7 @@ def _until_space(file: BinaryIO) -> bytes:
     return b""
 
 
-def _arrays(folder: Path) -> Words:
+def _arrays(folder: Path) -> StaticWords:
     """One Parquet file with the words and one `.npy` file with their vectors, row for row."""
     found = [*folder.glob("*.parquet"), *folder.glob("*.npy")]
     if [path.suffix for path in found] != [".parquet", ".npy"]:
@@ -166,7 +166,7 @@ def _arrays(folder: Path) -> Words:
     return _taken(zip(words.to_pylist(), vectors, strict=True), *vectors.shape)
 
 
-def _spacy(folder: Path) -> Words:
+def _spacy(folder: Path) -> StaticWords:
     """Vectors of a spaCy model; of words that share one, the shortest and first has it."""
     from spacy.vocab import Vocab
 

@@ -35,7 +35,7 @@ AT_ONCE = 1000  # words per call of the tokenizer
 
 def reading(
     how: Denoising, backbone: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
-) -> tuple[WordVectors, Sampler | None]:
+) -> tuple[WordVectors, WordSampler | None]:
     """Return the released words' vectors, and for posterior-sample a sampler of originals."""
     layer: Any = backbone.get_input_embeddings()
     rows = {word: row for row, word in enumerate(how.released)}
@@ -44,7 +44,7 @@ def reading(
         return WordVectors(rows, own), None
     embedded = word_embeddings(layer.weight.detach(), tokenizer, how.words)
     mean = torch.from_numpy(how.posterior.astype("float32") @ embedded.numpy())
-    sampler = Sampler(how.posterior, embedded) if how.type == "posterior-sample" else None
+    sampler = WordSampler(how.posterior, embedded) if how.type == "posterior-sample" else None
     return WordVectors(rows, mean), sampler
 
 
@@ -90,7 +90,7 @@ def load_denoised(adapter: Path) -> WordVectors:
     return WordVectors(rows, load_file(folder / VECTORS)["vectors"])
 
 
-class Sampler:
+class WordSampler:
     """Draws the originals of a batch's denoised words, from torch's global generator."""
 
     def __init__(self, posterior: csr_array, embedded: Tensor) -> None:

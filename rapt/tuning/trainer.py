@@ -16,7 +16,7 @@ from transformers import get_scheduler
 from rapt.tuning import probe
 from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
 from rapt.tuning.config import Run
-from rapt.tuning.denoising import Sampler
+from rapt.tuning.denoising import WordSampler
 from rapt.tuning.inputs import Batch, Split, collate, pooled_plain
 from rapt.tuning.model import Classifier, ReconstructionHead, placed
 from rapt.tuning.scoring import features, read_all
@@ -33,7 +33,7 @@ class Trainer:
     """A model and its heads in training."""
 
     def __init__(
-        self, run: Run, model: Classifier, pad: int, sampler: Sampler | None = None
+        self, run: Run, model: Classifier, pad: int, sampler: WordSampler | None = None
     ) -> None:
         """Take an adapted backbone with its task head."""
         self.run, self.pad, self.device, self.steps = run, pad, device(), 0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rapt import audit as module
-from rapt.audit import FALSE_ALARM, Choice, Finding, Verdict, audit, subjects_of, verdict
+from rapt.audit import FALSE_ALARM, AuditChoice, Finding, Verdict, audit, subjects_of, verdict
 from rapt.audit.laws import Check
 from rapt.privacy.mechanisms import MECHANISMS
 
@@ -55,7 +55,7 @@ def test_the_whole_audit_has_the_stated_false_alarm_rate(monkeypatch: pytest.Mon
         return real(case, found, level)
 
     monkeypatch.setattr(module, "findings", recorded)
-    found = audit(Choice(["t2t", "santext", "token-representation"], draws=200), seed=0)
+    found = audit(AuditChoice(["t2t", "santext", "token-representation"], draws=200), seed=0)
     spent += [verdict.level * len(verdict.checks) for verdict in found.verdicts]
     assert len(spent) == 3 * 3
     rows = len(MECHANISMS) + 6
@@ -66,7 +66,7 @@ def test_the_whole_audit_has_the_stated_false_alarm_rate(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("name", ["t2t", "santext"])
 def test_an_excess_of_15_percent_would_be_caught_both_ways(name: str) -> None:
     """As evidence/audit.md says of T2T, within seconds."""
-    (some,) = subjects_of(Choice([name]))
+    (some,) = subjects_of(AuditChoice([name]))
     found = verdict(some, 0, FALSE_ALARM / 20)
     assert found.text == "holds"
     assert found.white_box and found.white_box < 1.02
@@ -76,7 +76,7 @@ def test_an_excess_of_15_percent_would_be_caught_both_ways(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_sound_laws_hold_and_unsound_claims_are_shown(name: str) -> None:
-    (some,) = subjects_of(Choice([name]))
+    (some,) = subjects_of(AuditChoice([name]))
     found = verdict(some, 1, FALSE_ALARM / 20)
     assert not found.violated
     assert found.text == (CLAIM_VIOLATED if some.mechanism.claim.published else "holds")

@@ -3,23 +3,23 @@
 import numpy as np
 import pytest
 
-from rapt.audit import Choice, subjects_of
+from rapt.audit import AuditChoice, subjects_of
 from rapt.audit.cases import UNKNOWN, part, points
 from rapt.privacy.mechanisms import MECHANISMS
 from rapt.utils.errors import RaptError
 
 
 def test_each_mechanism_is_audited_in_the_dimension_of_the_table(table) -> None:
-    subjects = subjects_of(Choice(draws=100))
+    subjects = subjects_of(AuditChoice(draws=100))
     assert [some.mechanism.name for some in subjects] == list(MECHANISMS)
     assert {some.tables[-1].dimension for some in subjects} == {384}
-    (some,) = subjects_of(Choice(["t2t"], table.folder))
+    (some,) = subjects_of(AuditChoice(["t2t"], table.folder))
     assert some.tables[-1].dimension == table.dimension
     assert set(some.tables[-1].words) <= set(table.words)
 
 
 def test_words_outside_the_table_are_compared_too() -> None:
-    (some,) = subjects_of(Choice(["t2t"]))
+    (some,) = subjects_of(AuditChoice(["t2t"]))
     assert any(UNKNOWN in pair for case in some.cases for pair in case.pairs)
 
 
@@ -35,11 +35,11 @@ def test_the_words_of_a_part_are_the_most_frequent_and_keep_their_directions() -
 @pytest.mark.parametrize(
     ("choice", "line"),
     [
-        (Choice(mechanisms=["tt"]), "mechanism: got 'tt', expected one of adept"),
-        (Choice(draws=1), "draws: got 1, expected 2 or more."),
+        (AuditChoice(mechanisms=["tt"]), "mechanism: got 'tt', expected one of adept"),
+        (AuditChoice(draws=1), "draws: got 1, expected 2 or more."),
     ],
 )
-def test_errors_say_what_is_allowed(choice: Choice, line: str) -> None:
+def test_errors_say_what_is_allowed(choice: AuditChoice, line: str) -> None:
     with pytest.raises(RaptError) as error:
         subjects_of(choice)
     assert str(error.value).startswith(line)

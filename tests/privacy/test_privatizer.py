@@ -180,7 +180,7 @@ def test_words_that_share_their_noise_are_released_alike(table: EmbeddingTable, 
     noise = [0, -1, 2, 0, 4, 4]
     privatizer = made(table, how, 3.0)
     for i in range(30):
-        text = privatizer.text(words, tags, noise=noise, stream=partial(stream, 0, i))
+        text = privatizer.text(words, tags, noise_source=noise, stream=partial(stream, 0, i))
         own = privatizer.text(words, tags, stream=partial(stream, 0, i))
         ((after,), (alone,)) = (list(privatizer.privatize([one])) for one in (text, own))
         assert after[3] == after[0]
@@ -202,7 +202,7 @@ def test_a_word_is_protected_if_its_category_is_in_one_of_its_places(
     table: EmbeddingTable,
 ) -> None:
     privatizer = made(table, PCT, 0.1)
-    text = privatizer.text(["nouna", "nouna", "7"], ["X", "PROPN", "NUM"], noise=[0, 0, 2])
+    text = privatizer.text(["nouna", "nouna", "7"], ["X", "PROPN", "NUM"], noise_source=[0, 0, 2])
     assert text.groups[0] == text.groups[1] != VERBATIM
     first, second, _ = next(iter(privatizer.privatize([text])))
     assert first == second
@@ -212,7 +212,9 @@ def test_texts_with_and_without_shared_noise_go_together(table: EmbeddingTable) 
     privatizer = made(table, T2T_ALL, 3.0)
     plain = privatizer.text(TEXT, TAGS, stream=partial(stream, 0, "plain"))
     words, noise = ["nouna", "nounb", "nouna"], [0, 1, 0]
-    shared = privatizer.text(words, ["NOUN"] * 3, noise=noise, stream=partial(stream, 0, "shared"))
+    shared = privatizer.text(
+        words, ["NOUN"] * 3, noise_source=noise, stream=partial(stream, 0, "shared")
+    )
     both = list(privatizer.privatize([plain, shared]))
     assert both == [*privatizer.privatize([plain]), *privatizer.privatize([shared])]
     assert both[1][0] == both[1][2]

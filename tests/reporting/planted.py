@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from rapt import params, presets
 from rapt.grid import ATTACKED, PlannedCell, is_unprotected, plan
 from rapt.params import Params
-from rapt.reporting.claims import Claim, claims
+from rapt.reporting.claims import PaperClaim, claims
 from rapt.results import predictions, reader
 from rapt.results.cells import summary
 from rapt.results.predictions import Predictions
@@ -74,5 +74,5 @@ def keep(cell: PlannedCell, right: NDArray[np.bool_], task: str = "") -> None:
     predictions.write(cell.predictions, {"test": found})
 
 
-def of(p: Params, name: str) -> Claim:
+def of(p: Params, name: str) -> PaperClaim:
     return next(claim for claim in claims(reader.load(p)) if claim.name == name)

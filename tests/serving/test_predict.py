@@ -22,8 +22,8 @@ from rapt.cli import app, main
 from rapt.release.ledger import Ledger
 from rapt.release.text import AGAIN, TAGGER
 from rapt.serving.model import Adapted
+from rapt.serving.prediction_privatizer import PredictionPrivatizer
 from rapt.serving.protocol import contract_of
-from rapt.serving.repeater import Repeater
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.inference_spec import Contract
 from rapt.tuning.inputs import read_split
@@ -76,8 +76,10 @@ def rapt(
     defaults.project.cache_clear()
 
 
-def repeater(contract: Contract, folder: Path, eta: float = 0.1, **options: Any) -> Repeater:
-    return Repeater(contract, eta, folder, TAGGER, **options)
+def repeater(
+    contract: Contract, folder: Path, eta: float = 0.1, **options: Any
+) -> PredictionPrivatizer:
+    return PredictionPrivatizer(contract, eta, folder, TAGGER, **options)
 
 
 def test_a_local_adapter_and_its_server_give_the_same(
@@ -279,7 +281,7 @@ def test_the_ledger_counts_what_is_sent(
     contract = contract_of(options[1])
     assert AGAIN not in rapt(*options).said
     made = repeater(contract, folder)
-    nats = (made._of_vectors or made._privatizer.privatizer).nats  # type: ignore[union-attr]
+    nats = (made._of_vectors or made._privatizer.privatizer).max_loss_per_word  # type: ignore[union-attr]
     assert Ledger().total() == (1, 1, pytest.approx(5 * nats))
     refused = rapt(*options, "--budget", 9 * nats)
     assert refused.error.splitlines()[-1].startswith("budget: got ") and refused.out == ""
@@ -291,7 +293,11 @@ def test_the_ledger_counts_no_word_that_is_not_sent(model: Adapted, folder: Path
     made = repeater(replace(model.contract, max_tokens=2), folder)
     made([["film film film bad 7"]])
     assert made._privatizer
-    assert Ledger().total() == (1, 1, pytest.approx(2 * made._privatizer.privatizer.nats))
+    assert Ledger().total() == (
+        1,
+        1,
+        pytest.approx(2 * made._privatizer.privatizer.max_loss_per_word),
+    )
 
 
 def test_any_of_the_plain_sequences_is_taken(model: Adapted, folder: Path) -> None:

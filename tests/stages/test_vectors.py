@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoTokenizer, BertModel
 
 from rapt.release.text import TAGGER
 from rapt.serving.model import Adapted
-from rapt.serving.repeater import Repeater
+from rapt.serving.prediction_privatizer import PredictionPrivatizer
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from rapt.utils.errors import RaptError
@@ -190,7 +190,7 @@ def test_from_the_release_to_a_prediction(
     adapter = "models/adapters/cell/seed-1"
     model = Adapted(Path(adapter))
     assert model.contract.statement.vectors
-    privatize = Repeater(model.contract, 2.0, Path("models/tables/minilm"), TAGGER)
+    privatize = PredictionPrivatizer(model.contract, 2.0, Path("models/tables/minilm"), TAGGER)
     sent, counts = privatize([["The doctor met Alice in Paris, and then what happened?"], [""]])
     assert [len(text.words) for text in sent] == [8, 0]
     assert [len(text.vectors or b"") for text in sent] == [8 * 8 * 4, 0]

@@ -29,7 +29,7 @@ from rapt.tuning.config import (
     PromptTuning,
     Run,
 )
-from rapt.tuning.denoising import Sampler, reading, word_embeddings
+from rapt.tuning.denoising import WordSampler, reading, word_embeddings
 from rapt.tuning.inputs import NO_PLAIN, WordVectors, collate, read_split, tokenized
 from rapt.tuning.model import load_backbone
 from rapt.tuning.train import train_seed
@@ -187,7 +187,7 @@ def test_draws_follow_the_posterior() -> None:
     posterior = rng.dirichlet(np.full(7, 0.5), 7) * (rng.random((7, 7)) < 0.6) + 0.1 * np.eye(7)
     posterior /= posterior.sum(axis=1, keepdims=True)
     torch.manual_seed(0)
-    sampler, draws = Sampler(csr_array(posterior), torch.empty(7, 2)), 20_000
+    sampler, draws = WordSampler(csr_array(posterior), torch.empty(7, 2)), 20_000
     for row in range(7):
         drawn = Counter(sampler.draw(torch.full((draws,), row)).tolist())
         for word, share in enumerate(posterior[row]):
@@ -197,7 +197,7 @@ def test_draws_follow_the_posterior() -> None:
 
 
 def test_the_ends_of_the_unit_interval_stay_in_their_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    sampler = Sampler(csr_array(mixed(7)), torch.empty(7, 2))
+    sampler = WordSampler(csr_array(mixed(7)), torch.empty(7, 2))
     for end in (0.0, 1 - 2**-53, 1.0):
         monkeypatch.setattr(torch, "rand", lambda n, dtype, end=end: torch.full((n,), end))
         drawn = sampler.draw(torch.arange(7))

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rapt.privacy.neighbours.first_pass import Scores, Tile
+from rapt.privacy.neighbours.first_pass import FirstPassScores, Tile
 from rapt.utils.memmap import take
 
 Float = TypeVar("Float", np.float32, np.float64)
@@ -36,7 +36,7 @@ class Pairs(NamedTuple):
 
 
 def nearest(
-    vectors: NDArray[np.float32], queries: NDArray[np.float64], scores: Scores, k: int
+    vectors: NDArray[np.float32], queries: NDArray[np.float64], scores: FirstPassScores, k: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the k nearest rows, int64 (n, k), and whether the scores decide them (n,)."""
     pairs, decided = candidates(len(queries), len(vectors), scores, k)
@@ -53,7 +53,9 @@ def nearest(
     return found, decided
 
 
-def candidates(n: int, size: int, scores: Scores, k: int) -> tuple[Pairs, NDArray[np.bool_]]:
+def candidates(
+    n: int, size: int, scores: FirstPassScores, k: int
+) -> tuple[Pairs, NDArray[np.bool_]]:
     """Return all rows that can be among the k nearest, and for which queries this holds (n,).
 
     An approximate score is within `error` of the true one. At least k rows have true scores of the

@@ -52,7 +52,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Scores:
+class FirstPassScores:
     """The scores of a batch of n queries.
 
     Attributes:
@@ -113,7 +113,7 @@ def squares_of(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 class Float32Pass:
-    """Scores every row of a table: float32 products, each within float32_error.
+    """Score every row of a table: float32 products, each within float32_error.
 
     The pages of a memory-mapped table are given back after each tile: it never lies in memory as a
     whole. np.asarray(table) keeps them.
@@ -126,7 +126,7 @@ class Float32Pass:
         self._half_squares = halves(squares)
         self._longest = float(np.sqrt(squares.max()))
 
-    def scores(self, queries: NDArray[np.float64]) -> Scores:
+    def scores(self, queries: NDArray[np.float64]) -> FirstPassScores:
         """Score all rows for the queries, float64 (n, d)."""
         lengths = lengths_of(queries)
         error = float32_error(lengths, self._longest, queries.shape[1])
@@ -134,7 +134,7 @@ class Float32Pass:
         columns = np.ones((queries.shape[1] + 1, len(queries)), np.float32)
         columns[:-1] = queries.astype(np.float32).T
         columns[:-1, ~np.isfinite(error)] = 0
-        return Scores(error, self._tiles(columns))
+        return FirstPassScores(error, self._tiles(columns))
 
     def _tiles(self, queries: NDArray[np.float32]) -> Iterator[Tile]:
         whole_groups = -(-min(ROWS, len(self._vectors)) // GROUP) * GROUP

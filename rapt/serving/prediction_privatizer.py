@@ -35,7 +35,7 @@ Vectors = NDArray[np.float32]
 NO_VECTORS: Vectors = np.empty((0, 0), np.float32)
 
 
-class Repeater:
+class PredictionPrivatizer:
     """Privatizes texts like the release that an adapter was tuned on, with fresh noise.
 
     Attributes:
@@ -146,7 +146,7 @@ class Repeater:
             # A choice such as "all of these" is no text of its own.
             shown += [list(chain.from_iterable(words))] if of_choices else words
         if self._made:
-            self._account.spend(accounts(shown, self._made), self._made.nats)
+            self._account.spend(accounts(shown, self._made), self._made.max_loss_per_word)
         return sent, counts
 
     def said(self, counts: Counts) -> Iterator[str]:
