@@ -76,20 +76,6 @@ def release(
     )
 
 
-def noise(
-    privatizer: Privatizer, released: pa.Table, *names: str | int, seed: int
-) -> Iterator[NDArray[np.float64]]:
-    """Draw the noise of every released text again, float64 (n, d), given the seed and the names.
-
-    Only for mechanisms that add their draws, divided by η, to the vectors.
-    """
-    for example, words in rows_of(released, "example_id", "words"):
-        drawn = privatizer.mechanism.draw(
-            stream(seed, *names, example), len(words), privatizer.table.dimension
-        )
-        yield drawn / privatizer.eta
-
-
 def rows_of(table: pa.Table, *columns: str) -> Iterator[tuple[Any, ...]]:
     """Yield the values of some columns, row by row."""
     return zip(*(table[name].to_pylist() for name in columns), strict=True)
