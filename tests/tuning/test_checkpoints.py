@@ -2,7 +2,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from math import nan
 from pathlib import Path
@@ -15,7 +14,7 @@ from torch import nn
 from rapt.tuning import checkpoints, trainer
 from rapt.tuning import train as module
 from rapt.tuning.checkpoints import Checkpoint
-from rapt.tuning.config import BiLstm, Run, Trained
+from rapt.tuning.config import BiLstm, Run
 from rapt.tuning.model import Classifier
 from rapt.tuning.train import train_seed
 from rapt.tuning.trainer import Trainer
@@ -245,12 +244,6 @@ def test_a_score_that_is_no_number_is_not_reported(
     line = r"^movies-tiny, seed 0, step 36 of 36: got a score .* number, .* Lower learning_rate .*$"
     with pytest.raises(RaptError, match=line):
         train_seed(run)
-
-
-def killed(runs: Sequence[Run]) -> list[Trained]:
-    """A worker whose memory the machine takes."""
-    os.kill(os.getpid(), signal.SIGKILL)
-    return []
 
 
 @pytest.mark.parametrize("given", ["0", "two", "-1"])
