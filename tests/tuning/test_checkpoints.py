@@ -47,24 +47,32 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, last: int) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-@pytest.mark.parametrize("seconds", [checkpoints.SECONDS, 0])
-@pytest.mark.parametrize("last", [5, 12, 29])  # of 36, 12 an epoch
-def test_a_stopped_run_ends_as_one_that_was_not(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, last: int
-) -> None:
-    """Whether it saved after every step or at the end of epochs alone."""
-    whole = replace(run, adapter=tmp_path / "whole")
+def steps_after_a_stop(
+    run: Run, monkeypatch: pytest.MonkeyPatch, seconds: int, last: int
+) -> list[int]:
+    """Stop a run that saves so often; it ends as one that was not stopped, after these steps."""
+    whole = replace(run, adapter=run.adapter.with_name("whole"))
     expected = train_seed(whole)
     monkeypatch.setattr(checkpoints, "SECONDS", seconds)
     with monkeypatch.context() as patch:
         stop_at(patch, last)
         with pytest.raises(Stopped):
             train_seed(run)
-    steps = []
+    steps: list[int] = []
     step = Trainer._step
     monkeypatch.setattr(Trainer, "_step", lambda self, *a: steps.append(a[2]) or step(self, *a))
     assert train_seed(run) == expected
     assert sha256(run.adapter) == sha256(whole.adapter)
+    return steps
+
+
+@pytest.mark.parametrize("seconds", [checkpoints.SECONDS, 0])
+@pytest.mark.parametrize("last", [5, 12, 29])  # of 36, 12 an epoch
+def test_a_stopped_run_ends_as_one_that_was_not(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, last: int
+) -> None:
+    """Whether it saved after every step or at the end of epochs alone."""
+    steps = steps_after_a_stop(run, monkeypatch, seconds, last)
     assert steps[0] == (last if seconds == 0 else last // 12 * 12)
     assert not list((tmp_path / "home/.rapt/checkpoints").iterdir())
 
