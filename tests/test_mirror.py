@@ -45,7 +45,7 @@ ELSEWHERE = {
     "rapt/serving/prediction_privatizer.py": "tests/serving/test_predict.py",
     "rapt/tuning/adapters.py": "tests/tuning/test_model.py",
     "rapt/tuning/train_tfidf.py": "tests/tuning/test_tfidf.py",
-    "rapt/attacks/candidates.py": "tests/stages/test_membership.py",
+    "rapt/attacks/candidates.py": "tests/attacks/test_membership.py",
     # What stages do with files, which their tests lay.
     "rapt/analysis/outcome.py": "tests/stages/test_tuning.py",
     "rapt/measures/originals.py": "tests/stages/test_gate_release.py",

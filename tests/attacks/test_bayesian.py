@@ -181,7 +181,10 @@ def test_in_context_it_reaches_the_best_success_that_there_is(
 def test_without_public_text_context_tells_nothing(public: MakePublic, copies: int) -> None:
     """A place where one copy shows a word that stays is read off that copy."""
     known = public(np.array(CHANNELS["turned"]))
-    releases = [[["nouna", "the", "nounb", "The", "unseen"], ["nounb"]]] * copies
+    releases = [
+        [["nouna", "the", "nounb", "The", "unseen"], ["nounb"]],
+        [["nounb", "nouna", "nounb", "nouna", "unseen"], ["the"]],
+    ][:copies]
     alone, blind = (
         guesses(how, known, *releases, copies=copies) for how in ("bayesian", "bayesian-in-context")
     )

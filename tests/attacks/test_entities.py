@@ -95,7 +95,11 @@ def test_what_cannot_be_trained_is_one_line(backbone: Path, tmp_path: Path) -> N
 def test_reads_long_texts_to_their_end(backbone: Path, fitted: Path) -> None:
     """In parts of 10 tokens and two special ones, whose borders cut words and entities."""
     words, tags = drawn(20, 40, seed=2)
-    assert Recognizer.load(fitted, 12).tags([*words, []]) == [*tags, []]
+    recognizer = Recognizer.load(fitted, 12)
+    assert recognizer.tags([*words, []]) == [*tags, []]
+    # A word that continues in the next part is read at its begin alone.
+    read = [(part.text, word) for part in recognizer._parts(words) for word in part.words.values()]
+    assert sorted(read) == [(n, at) for n, text in enumerate(words) for at in range(len(text))]
 
 
 def test_one_seed_gives_one_recognizer_whatever_the_cores(backbone: Path, tmp_path: Path) -> None:

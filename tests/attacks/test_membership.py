@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
+import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 from scipy.stats import norm
 
+from rapt.attacks import candidates
 from rapt.attacks.membership import FEW, Lira, confidences, scores
 from rapt.attacks.membership_scores import Ranking
+from rapt.tuning.config import Run
+from rapt.utils import files
 from tests.attacks.conftest import made
+from tests.tuning.conftest import release as release
+from tests.tuning.conftest import run as run
 
 N = 3000  # members, and as many others
 SPREAD = 2.0  # of the texts' own ease
@@ -159,3 +170,42 @@ def test_of_two_known_losses_it_reaches_their_auc(loss: float) -> None:
     found = Ranking.of(scored(members, loss, 0), scored(others, 1.0, 1)).metrics()
     assert found["auc"] == pytest.approx(auc, abs=4.9 * np.sqrt(variance) + 1e-9)
     assert found["empirical_privacy"] == 1 - found["auc"]
+
+
+def test_shadows_are_tuned_on_all_that_was_chosen(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The provider holds texts out, the attacker none; candidates are asked as they are written."""
+    monkeypatch.chdir(tmp_path)
+    tuned: list[Run] = []
+    written: list[list[list[str]]] = []
+
+    def train_cell(runs: list[Run]) -> list[SimpleNamespace]:
+        tuned.extend(runs)
+        asked = files.read_parquet(runs[0].release / f"seed-{runs[0].k}/test.parquet")
+        assert asked["words"].to_pylist() == words
+        logits = np.log(np.tile([0.2, 0.8], (4, 1)))
+        return [SimpleNamespace(checkpoint=None, logits={"test": logits}) for _ in runs]
+
+    def write(splits: dict[str, pa.Table], folder: Path) -> None:
+        written.append(splits["train"]["words"].to_pylist())
+
+    monkeypatch.setattr(candidates, "train_cell", train_cell)
+    words = [["good"], ["bad", "film"], ["so"], ["plot"]]
+    texts = {"words": words, "segment": [[0] * len(text) for text in words], "label": [0, 1, 0, 1]}
+    privatizer = SimpleNamespace(mechanism=SimpleNamespace(releases_vectors=False))
+    copies: Any = [
+        SimpleNamespace(k=k, plain=None, privatizer=privatizer, write=write) for k in (5, 6)
+    ]
+    chosen = np.array([[True, False, True, False], [False, True, True, True]])
+    holding = run.train.model_copy(update={"held_out": 0.25})
+    found = candidates.shadow_answers(
+        chosen,
+        pa.table(texts),
+        copies,
+        lambda folder, k, _: replace(run, release=folder, k=k, train=holding),
+        {"labels": ["no", "yes"]},
+    )
+    assert written == [[words[0], words[2]], words[1:]]
+    assert [(one.k, one.train.held_out) for one in tuned] == [(5, 0.0), (6, 0.0)]
+    assert found == pytest.approx(np.tile([0.2, 0.8], (2, 4, 1)))

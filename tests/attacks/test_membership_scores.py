@@ -13,8 +13,9 @@ from rapt.attacks.membership_scores import FALSE_POSITIVES, RATES, Ranking, inte
 def test_the_metrics_are_those_of_the_roc_curve() -> None:
     """Scikit-learn's, with many equal scores too."""
     rng = np.random.default_rng(0)
-    for members, others in ((300, 250), (40, 99), (500, 2000)):
-        scores = [rng.normal(0.5, 1, members).round(1), rng.normal(0, 1, others).round(1)]
+    for members, others, digits in ((300, 250, 1), (40, 99, 1), (500, 2000, 1), (500, 2000, 9)):
+        scores = [rng.normal(0.5, 1, members), rng.normal(0, 1, others)]
+        scores = [some.round(digits) for some in scores]
         truth, flat = np.repeat([1, 0], [members, others]), np.concatenate(scores)
         found = Ranking.of(*scores).metrics()
         assert found["auc"] == pytest.approx(roc_auc_score(truth, flat))

@@ -2,7 +2,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from math import nan
 from pathlib import Path
@@ -15,7 +14,7 @@ from torch import nn
 from rapt.tuning import checkpoints, trainer
 from rapt.tuning import train as module
 from rapt.tuning.checkpoints import Checkpoint
-from rapt.tuning.config import BiLstm, Run, Trained
+from rapt.tuning.config import BiLstm, Run
 from rapt.tuning.model import Classifier
 from rapt.tuning.train import train_seed
 from rapt.tuning.trainer import Trainer
@@ -48,24 +47,32 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, last: int) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-@pytest.mark.parametrize("seconds", [checkpoints.SECONDS, 0])
-@pytest.mark.parametrize("last", [5, 12, 29])  # of 36, 12 an epoch
-def test_a_stopped_run_ends_as_one_that_was_not(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, last: int
-) -> None:
-    """Whether it saved after every step or at the end of epochs alone."""
-    whole = replace(run, adapter=tmp_path / "whole")
+def steps_after_a_stop(
+    run: Run, monkeypatch: pytest.MonkeyPatch, seconds: int, last: int
+) -> list[int]:
+    """Stop a run that saves so often; it ends as one that was not stopped, after these steps."""
+    whole = replace(run, adapter=run.adapter.with_name("whole"))
     expected = train_seed(whole)
     monkeypatch.setattr(checkpoints, "SECONDS", seconds)
     with monkeypatch.context() as patch:
         stop_at(patch, last)
         with pytest.raises(Stopped):
             train_seed(run)
-    steps = []
+    steps: list[int] = []
     step = Trainer._step
     monkeypatch.setattr(Trainer, "_step", lambda self, *a: steps.append(a[2]) or step(self, *a))
     assert train_seed(run) == expected
     assert sha256(run.adapter) == sha256(whole.adapter)
+    return steps
+
+
+@pytest.mark.parametrize("seconds", [checkpoints.SECONDS, 0])
+@pytest.mark.parametrize("last", [5, 12, 29])  # of 36, 12 an epoch
+def test_a_stopped_run_ends_as_one_that_was_not(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, last: int
+) -> None:
+    """Whether it saved after every step or at the end of epochs alone."""
+    steps = steps_after_a_stop(run, monkeypatch, seconds, last)
     assert steps[0] == (last if seconds == 0 else last // 12 * 12)
     assert not list((tmp_path / "home/.rapt/checkpoints").iterdir())
 
@@ -245,12 +252,6 @@ def test_a_score_that_is_no_number_is_not_reported(
     line = r"^movies-tiny, seed 0, step 36 of 36: got a score .* number, .* Lower learning_rate .*$"
     with pytest.raises(RaptError, match=line):
         train_seed(run)
-
-
-def killed(runs: Sequence[Run]) -> list[Trained]:
-    """A worker whose memory the machine takes."""
-    os.kill(os.getpid(), signal.SIGKILL)
-    return []
 
 
 @pytest.mark.parametrize("given", ["0", "two", "-1"])

@@ -37,7 +37,7 @@ from rapt.tuning.trainer import Trainer
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.families import FAMILIES, PIECES, make
-from tests.tuning.test_checkpoints import Stopped, stop_at
+from tests.tuning.test_checkpoints import steps_after_a_stop
 
 WORDS = ["good", "bad", "film", "plot", "very", "so", "likely"]  # a token each in the tiny BERT
 FALSE_ALARM = 1e-6
@@ -231,16 +231,7 @@ def test_each_step_draws_anew_and_the_test_split_is_read_by_the_mean(
 def test_a_stopped_run_ends_as_one_that_was_not(
     denoised: Denoised, monkeypatch: pytest.MonkeyPatch, kind: DenoiserType, seconds: int
 ) -> None:
-    run = denoised(mixed(len(WORDS)), kind=kind)
-    whole = replace(run, adapter=run.adapter.with_name("whole"))
-    expected = train_seed(whole)
-    monkeypatch.setattr(checkpoints, "SECONDS", seconds)
-    with monkeypatch.context() as patch:
-        stop_at(patch, 17)
-        with pytest.raises(Stopped):
-            train_seed(run)
-    assert train_seed(run) == expected
-    assert files.sha256(run.adapter) == files.sha256(whole.adapter)
+    steps_after_a_stop(denoised(mixed(len(WORDS)), kind=kind), monkeypatch, seconds, 17)
 
 
 def test_another_posterior_is_another_run(run: Run, denoised: Denoised) -> None:
