@@ -102,9 +102,8 @@ def test_no_advice_is_below_guessing(
     synthetic.write_predictions(experiment, shares)
     for cell in plan(experiment):
         if cell.kind in ("local", "train"):
-            mean = shares[cell.factors["method"]]
-            ends = {"low": mean - 0.05, "high": mean + 0.05}
-            synthetic.write_cell(cell, metrics={"accuracy": {"mean": mean, "sd": 0, "n": 2} | ends})
+            accuracy = synthetic.metric(shares[cell.factors["method"]], 0.05)
+            synthetic.write_cell(cell, metrics={"accuracy": accuracy})
     results = reader.load(experiment)
     said = dict(headline(results))["Advice"]
     assert said.startswith(expected), said
@@ -120,16 +119,8 @@ def test_the_advice_tells_a_leak(experiment: Params, read: float, leaks: bool, a
     """More is read than the channel of single words tells: 95 % in these cells."""
     shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.9, "rapt": 0.5, CLEAN: 0.95}
     synthetic.write_predictions(experiment, shares)
-    metrics = {
-        name: {"mean": value, "sd": 0.0, "n": 3, "low": value, "high": value}
-        for name, value in zip(
-            ("accuracy", "accuracy_protected", "empirical_privacy"),
-            (read, read, 1 - read),
-            strict=True,
-        )
-    }
     for eta in experiment.sweep.etas:
-        synthetic.write_cell(planned(experiment, f"{attack}-movies-pct2t-{eta}"), metrics=metrics)
+        synthetic.recover(planned(experiment, f"{attack}-movies-pct2t-{eta}"), read)
     said = dict(headline(reader.load(experiment)))["Advice"].replace("\xa0", " ")
     assert f"{attack} reads {100 * read:.1f} % of its protected words" in said
     assert ("Do not send it before you know why" in said) == leaks
@@ -290,21 +281,21 @@ def test_the_error_of_guessed_vectors_stands_beside_clean_text_and_its_baseline(
         release = CLEAN if eta == "inf" else f"t2t-{eta}"
         cell = planned(experiment, f"nearest-movies-{release}")
         content = synthetic.write_cell(cell)
-        interval = {} if eta == "50" else {"low": error / 2, "high": 2 * error}
-        found = {"squared_error": {"mean": error, "sd": 0.0, "n": 2} | interval}
+        unknown = {"low": None, "high": None} if eta == "50" else {}
+        found = {"squared_error": synthetic.metric(error, error / 2) | unknown}
         baselines = content["baselines"] | {"squared_error": 0.0234}
         synthetic.write_cell(cell, metrics=content["metrics"] | found, baselines=baselines)
     text = page(experiment).text
     own = [r for r in table(experiment, "privacy") if r["squared_error"]]
     names = ("eta", "squared_error", "squared_error_low", "squared_error_high")
     assert [tuple(row[name] for name in names) for row in own] == [
-        ("inf", "0.0009", "0.00045", "0.0018"),
+        ("inf", "0.0009", "0.00045", "0.00135"),
         ("50", "0.0123", "", ""),
-        ("75", "0.0087", "0.00435", "0.0174"),
+        ("75", "0.0087", "0.00435", "0.01305"),
     ]
     beside = {(row["clean_squared_error"], row["squared_error_baseline"]) for row in own}
     assert beside == {("0.0009", "0.0234")}
-    assert "squared error 0.0087 (0.00435 to 0.0174)" in text
+    assert "squared error 0.0087 (0.00435 to 0.013)" in text
     for value, times in {"0.0123": 1, "0.0087": 1, "0.0009": 1, "0.0234": 1}.items():
         assert text.count(f"squared error {value}") == times
 
