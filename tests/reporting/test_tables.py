@@ -454,6 +454,16 @@ def test_the_eta_of_a_share_stands_with_its_interval(whole: Params) -> None:
     assert (first["replaced"], first["eta"], first["eta_low"]) == ("0.9", "47.0", "45.5")
 
 
+def test_a_calibration_is_listed_by_its_eta(experiment: Params) -> None:
+    path = Path("reports/calibration/minilm.json")
+    content = files.read_json(path)
+    content["curves"]["t2t"].reverse()
+    files.write_json(path, content)
+    of_t2t = [row for row in table(experiment, "calibration") if row["mechanism"] == "t2t"]
+    etas = [float(row["eta"]) for row in of_t2t]
+    assert len(etas) > 3 and etas == sorted(etas)
+
+
 def test_a_sweep_without_channels_has_none(experiment: Params) -> None:
     none = experiment.sweep.model_copy(update={"channels": []})
     p = experiment.model_copy(update={"sweep": none})
