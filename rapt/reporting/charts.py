@@ -92,9 +92,9 @@ def look(number: int) -> Look:
     return Look(PALETTE[number % len(PALETTE)], DASHES[turned], SHAPES[turned])
 
 
-def at_eta(series: str, eta: str) -> Point:
-    """Return the series of a point, and its η for a tooltip."""
-    return {"series": series, "at": f"η {eta}"}
+def at_eta(series: str, eta: str, **values: Any) -> Point:
+    """Return a point of a series with its η for a tooltip."""
+    return {"series": series, "at": f"η {eta}", **values}
 
 
 def rounded(value: float) -> float:

@@ -63,12 +63,9 @@ def decisions(utility: Sequence[Row], privacy: Sequence[Row]) -> Iterator[Figure
     for group in tables.groups(utility):
         tuned = [row for row in _accurate(utility, group) if not row.unprotected]
         rows = [
-            {
-                **at_eta(row.label, row.eta),
-                "text": row.eta,
-                **_share("x", attack.attack_accuracy),
-                **_measured("y", row, "accuracy"),
-            }
+            at_eta(row.label, row.eta, text=row.eta)
+            | _share("x", attack.attack_accuracy)
+            | _measured("y", row, "accuracy")
             for label in looks
             for row in tuned
             if row.label == label and row.accuracy_low is not None
@@ -101,12 +98,9 @@ def trade_offs(utility: Sequence[Row], privacy: Sequence[Row]) -> Iterator[Figur
             every = [row for row in privacy if row.group == attack]
             at = {(row.method, row.eta): row for row in tables.drawn(every)}
             rows = [
-                {
-                    **at_eta(u.label, u.eta),
-                    "text": u.eta,
-                    **_measured("x", p, "attack_accuracy"),
-                    **_measured("y", u, "accuracy"),
-                }
+                at_eta(u.label, u.eta, text=u.eta)
+                | _measured("x", p, "attack_accuracy")
+                | _measured("y", u, "accuracy")
                 for label in looks
                 for u in tuned
                 if u.label == label
@@ -144,11 +138,7 @@ def accuracies(utility: Sequence[Row]) -> Iterator[Figure]:
             continue
         etas = sorted_etas(list({row.eta for row in own}))
         rows = [
-            {
-                **at_eta(row.label, row.eta),
-                "x": etas.index(row.eta),
-                **_measured("y", row, "accuracy"),
-            }
+            at_eta(row.label, row.eta, x=etas.index(row.eta)) | _measured("y", row, "accuracy")
             for row in own
         ]
         yield Figure(
@@ -177,11 +167,8 @@ def privacies(privacy: Sequence[Row]) -> Iterator[Figure]:
             continue
         etas = sorted_etas(list({row.eta for row in own}))
         rows: list[Point] = [
-            {
-                **at_eta(row.method, row.eta),
-                "x": etas.index(row.eta),
-                **_measured("y", row, "attack_accuracy"),
-            }
+            at_eta(row.method, row.eta, x=etas.index(row.eta))
+            | _measured("y", row, "attack_accuracy")
             for row in sorted(own, key=lambda row: privacy_rank(row.eta))
         ]
         for row in drawn:
@@ -269,12 +256,8 @@ def _distances(
 ) -> Figure:
     between, first = "between texts", next(iter(found.values()))
     rows: list[Point] = [
-        {
-            "series": release,
-            "at": f"layer {layer['layer']}",
-            "x": layer["layer"],
-            **_spread("y", layer["distance"]["mean"], layer["distance"]["sd"]),
-        }
+        {"series": release, "at": f"layer {layer['layer']}", "x": layer["layer"]}
+        | _spread("y", layer["distance"]["mean"], layer["distance"]["sd"])
         for release, content in found.items()
         for layer in content["layers"]
     ]
@@ -421,12 +404,8 @@ def _over_settings(
             f"{group_text(group)}.{unproven(own[0].doubt)}",
             spoken=f"{unit}, by {varied}",
             rows=[
-                {
-                    "series": f"η {row.eta}",
-                    "at": row.setting,
-                    "x": names.index(row.setting),
-                    **_spread("y", 100 * row.mean, None if row.sd is None else 100 * row.sd),
-                }
+                {"series": f"η {row.eta}", "at": row.setting, "x": names.index(row.setting)}
+                | _spread("y", 100 * row.mean, None if row.sd is None else 100 * row.sd)
                 for row in sorted(own, key=lambda row: names.index(row.setting))
             ],
             looks=looks_of(f"η {eta}" for eta in sorted_etas(list({row.eta for row in own}))),

@@ -123,8 +123,6 @@ def _of_cell(results: Results, cell: ReadCell) -> Iterator[dict[str, Any]]:
     if cell.plan.kind in TUNED and not utility_table.classifies(results, cell):
         return  # its texts have scores of their own
     if cell.plan.kind in ATTACKED:
-        if params.attacks[factors["attack"]].given:
-            return
         (doubt,) = tables.doubts(results, [cell]).values()
     for name, more in _metrics(results, cell):
         found = cell.metric(name)

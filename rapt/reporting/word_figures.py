@@ -20,8 +20,9 @@ from rapt.reporting.charts import (
 from rapt.reporting.word_tables import statistics
 from rapt.results.reader import Results
 
-# Of a point, and of its interval.
+# Of a point, and of its interval: the quantiles of N_w and S_w that are drawn.
 ENDS = ("", "_low", "_high")
+SHOWN = ("median", "5", "95")
 
 
 def calibrations(results: Results) -> Iterator[Figure]:
@@ -31,11 +32,8 @@ def calibrations(results: Results) -> Iterator[Figure]:
         if not content:
             continue
         rows: list[Point] = [
-            {
-                **at_eta(point["mechanism"], point["eta"]),
-                "x": float(point["eta"]),
-                **{f"y{end}": rounded(100 * point[f"replaced{end}"]) for end in ENDS},
-            }
+            at_eta(point["mechanism"], point["eta"], x=float(point["eta"]))
+            | {f"y{end}": rounded(100 * point[f"replaced{end}"]) for end in ENDS}
             for point in statistics(results)["calibration"]
             if point["embedding"] == embedding
         ]
@@ -79,12 +77,10 @@ def deniabilities(results: Results) -> Iterator[Figure]:
                 f"Bars are over the middle 90 % of them, with {own[0]['draws']} draws each.",
                 spoken=f"{caption}, median word",
                 rows=[
-                    {
-                        **at_eta(row["method"], row["eta"]),
-                        "x": etas.index(row["eta"]),
-                        "y": row[f"{measure}_median"],
-                        "y_low": row[f"{measure}_5"],
-                        "y_high": row[f"{measure}_95"],
+                    at_eta(row["method"], row["eta"], x=etas.index(row["eta"]))
+                    | {
+                        f"y{end}": row[f"{measure}_{name}"]
+                        for end, name in zip(ENDS, SHOWN, strict=True)
                     }
                     for row in own
                 ],
@@ -101,11 +97,7 @@ def geometries(results: Results) -> Iterator[Figure]:
         if not content:
             continue
         rows: list[Point] = [
-            {
-                **at_eta(noise, eta),
-                "x": float(eta),
-                "y": rounded(content["dimension"] / float(eta)),
-            }
+            at_eta(noise, eta, x=float(eta), y=rounded(content["dimension"] / float(eta)))
             for eta in etas
         ]
         near = content["neighbours"]

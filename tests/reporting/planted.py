@@ -26,12 +26,17 @@ EVERY_SECTION = (ROOT / "tests/every_section.yaml").read_text(encoding="utf-8")
 Level = Callable[[PlannedCell], float]
 
 
+def by(factor: str, *values: str) -> Level:
+    """A level more for each of the values; 0 for any other."""
+    levels = {value: float(place) for place, value in enumerate(values)}
+    return lambda cell: levels.get(cell.factors[factor], 0.0)
+
+
 def by_method(*methods: str) -> Level:
-    return lambda cell: float(methods.index(cell.factors["method"]))
+    return by("method", *methods)
 
 
-def by_eta(cell: PlannedCell) -> float:
-    return float(cell.factors["eta"] == "75")
+by_eta = by("eta", "50", "75")
 
 
 def plant(preset: str, kind: str, level: Level, effect: float, seeds: int = 5) -> Params:

@@ -19,6 +19,7 @@ from tests.reporting.planted import (
     EVERY,
     EVERY_SECTION,
     Level,
+    by,
     by_eta,
     by_method,
     keep,
@@ -27,56 +28,27 @@ from tests.reporting.planted import (
 )
 
 # The claim, the preset whose cells hold it, their kind, and what the effect is planted on.
+LISTED = by_method("t2t", "pct2t", "rapt")
+LENGTHS = by_method("pct2t", "rapt-5", "rapt-20", "rapt", "rapt-80")
+PREFIXES = by("tuner", "prefix", "prefix-40", "prefix-100")
 PLANTED: list[tuple[str, str, str, Level]] = [
-    ("pct2t-over-t2t", EVERY, "train", by_method("t2t", "pct2t", "rapt")),
-    ("rapt-over-pct2t", EVERY, "train", by_method("t2t", "pct2t", "rapt")),
+    ("pct2t-over-t2t", EVERY, "train", LISTED),
+    ("rapt-over-pct2t", EVERY, "train", LISTED),
     ("utility-rises", EVERY, "train", by_eta),
     ("inversion-rises", EVERY, "invert", by_eta),
     ("inference-rises", EVERY, "infer", by_eta),
     ("learned-inversion-rises", "attacks-categories", "invert", by_eta),
-    (
-        "reconstruction",
-        "study-objective",
-        "train",
-        by_method("pct2t", "rapt-no-objective", "rapt"),
-    ),
-    (
-        "plain-length",
-        "study-length",
-        "train",
-        by_method("pct2t", "rapt-5", "rapt-20", "rapt", "rapt-80"),
-    ),
+    ("reconstruction", "study-objective", "train", by_method("pct2t", "rapt-no-objective", "rapt")),
+    ("plain-length", "study-length", "train", LENGTHS),
     ("plain-choice", "study-choice", "train", by_method("rapt", "rapt-frequency")),
+    ("prefix-length", "study-prefix-length", "train", PREFIXES),
+    ("lora-over-prompt", "two-tuners", "train", by("tuner", "prompt", "lora")),
     (
-        "prefix-length",
-        "study-prefix-length",
-        "train",
-        lambda cell: float(["prefix", "prefix-40", "prefix-100"].index(cell.factors["tuner"])),
-    ),
-    (
-        "lora-over-prompt",
-        "two-tuners",
-        "train",
-        lambda cell: float(["prompt", "lora"].index(cell.factors["tuner"])),
-    ),
-    (
-        "words-over-vectors",
-        "study-token-representation",
-        "train",
+        *("words-over-vectors", "study-token-representation", "train"),
         by_method("token-representation", "t2t"),
     ),
-    (
-        "bayes-over-nearest",
-        EVERY,
-        "invert",
-        lambda cell: float(cell.factors["attack"] == "bayes"),
-    ),
-    (
-        "context-over-words",
-        "attacks-context",
-        "invert",
-        lambda cell: float(cell.factors["attack"] == "trained-same"),
-    ),
+    ("bayes-over-nearest", EVERY, "invert", by("attack", "nearest", "bayes")),
+    ("context-over-words", "attacks-context", "invert", by("attack", "bayes", "trained-same")),
 ]
 
 
@@ -107,7 +79,7 @@ def test_without_seeds_nothing_is_said(folder: Path) -> None:
 
 def test_two_seeds_decide_where_the_scores_of_texts_are_kept(folder: Path) -> None:
     """Without them the effect is shown, and nothing is said."""
-    p = plant(EVERY, "train", by_method("t2t", "pct2t", "rapt"), 0.1, 2)
+    p = plant(EVERY, "train", LISTED, 0.1, 2)
     claim = of(p, "pct2t-over-t2t")
     assert (claim.verdict, claim.n, claim.texts, claim.low) == ("undecided", 2, None, None)
     assert claim.effect == pytest.approx(10, abs=2)
@@ -124,7 +96,7 @@ def test_two_seeds_decide_where_the_scores_of_texts_are_kept(folder: Path) -> No
 
 def test_categories_that_differ_either_way_are_found(folder: Path) -> None:
     name, preset = "categories-differ", "attacks-categories"
-    level: Level = lambda cell: float(cell.factors["method"] == "pct2t-verb")  # noqa: E731
+    level = by("method", "pct2t", "pct2t-verb")
     for effect in (0.1, -0.1):
         claim = of(plant(preset, "invert", level, effect), name)
         assert claim.verdict == "supported"

@@ -96,7 +96,9 @@ def test_the_figures_of_a_study_are_drawn_over_its_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     p = _of_preset("study-length", tmp_path, monkeypatch)
-    (drawn,) = (f for f in figures(reader.load(p)) if f.section == "papers")
+    (drawn,) = settings(reader.load(p))
+    synthetic.write_predictions(p, {"local": 0.7, "rapt": 0.8, "pct2t": 0.8})
+    assert [f.rows for f in settings(reader.load(p))] == [drawn.rows]  # without the local model's
     lengths = ("0", "5", "20", "40", "80")
     places = [drawn.description.index(f"η 75, {length}: ") for length in lengths]
     assert "RAPT (arXiv 2305.06212v3), Figure 5" in drawn.caption and len(set(places)) == 5

@@ -72,8 +72,9 @@ def test_each_list_is_of_one_level_with_what_stands_beside_it(experiment: Params
     alone = {entry.method: entry for entry in found if not entry.with_local}
     accuracies = [entry.accuracy or 0 for entry in alone.values()]
     assert accuracies == sorted(accuracies, reverse=True)
-    expected = {"pct2t": "1–2", "rapt": "1–2", "t2t": "3"}
-    assert {method: entry.rank for method, entry in alone.items()} == expected
+    expected = {"pct2t": ("1–2", 1, 2), "rapt": ("1–2", 1, 2), "t2t": ("3", 3, 3)}
+    ranks = {name: (row.rank, row.rank_low, row.rank_high) for name, row in alone.items()}
+    assert ranks == expected
     assert {method: entry.eta for method, entry in alone.items()} == ETA
     last = alone["t2t"]
     assert last.guarantee == "P[M(w)=y] <= exp(41.5 * d(w, w'))"

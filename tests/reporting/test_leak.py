@@ -33,11 +33,10 @@ def _shortened(content: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_a_mechanism_that_keeps_every_tenth_word_is_noticed(
-    table: EmbeddingTable, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    table: EmbeddingTable, encoder: Path, folder: Path
 ) -> None:
     """Its release pays. Word by word it looks sound; the trained attack reads what it keeps."""
-    monkeypatch.chdir(tmp_path)
-    p = synthetic.write(tmp_path, _shortened)
+    p = synthetic.write(folder, _shortened)
     shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.9, "rapt": 0.5, CLEAN: 0.95}
     synthetic.write_predictions(p, shares)
     known = uniform(table, kept=10)
@@ -61,12 +60,7 @@ def test_a_mechanism_that_keeps_every_tenth_word_is_noticed(
         for cell in plan(p):
             if cell.factors.get("attack") == name and cell.factors["method"] != CLEAN:
                 share = float(counts[:, 0].sum() / counts[:, 1].sum())
-                known_share = {"mean": share, "sd": 0.0, "n": 2, "low": share, "high": share}
-                left = known_share | dict.fromkeys(("mean", "low", "high"), 1 - share)
-                metrics = {"accuracy": known_share, "accuracy_protected": known_share}
-                synthetic.write_cell(
-                    cell, metrics=metrics | {"empirical_privacy": left}, upper_bounds=bounds
-                )
+                synthetic.recover(cell, share, upper_bounds=bounds)
                 predictions.write(cell.predictions, {"accuracy_protected": found})
     results = reader.load(p)
     advice = dict(headline(results))["Advice"].replace("\N{NO-BREAK SPACE}", " ")

@@ -97,6 +97,25 @@ def test_another_setting_is_for_orientation_at_the_eta_that_replaces_as_many_wor
     assert (words.mean, words.published, words.published_eta) == (50, 45, "125")
 
 
+def test_the_nearest_number_is_of_the_same_task_if_there_is_one(folder: Path) -> None:
+    p = planned("paper-nlu-bert")
+    sweep = {"train": ["sst2", "qqp"], "methods": ["t2t"], "etas": ["60"], "tune_at": ["60"]}
+    p = p.model_copy(update={"sweep": p.sweep.model_copy(update=sweep)})
+    for cell in plan(p):
+        if cell.kind == "train" and cell.factors["tuner"] == "lora":
+            synthetic.write_cell(cell)
+            task, eta = cell.factors["task"], cell.factors["eta"]
+            synthetic._release(f"{task}/t2t-{eta}", task, "t2t", eta)
+    own = found(p, metric="accuracy", eta="60").dropna(subset="mean")
+    assert len(own) > 1 and (own["published_task"] == own["task"]).all()
+
+
+def test_a_cell_that_has_not_run_stands_beside_its_own_setting_alone(experiment: Params) -> None:
+    cell = next(c for c in plan(experiment) if c.cell == "movies-minilm-lora-t2t-75")
+    cell.path.unlink()
+    assert not found(experiment, metric="accuracy", task="movies", method="t2t", eta="75").size
+
+
 def test_every_printed_number_stands_in_the_table_once(on_bert: Params) -> None:
     rows = found(on_bert)
     own = rows[rows["difference"].notna() | rows["mean"].isna()]

@@ -102,9 +102,8 @@ def test_no_advice_is_below_guessing(
     synthetic.write_predictions(experiment, shares)
     for cell in plan(experiment):
         if cell.kind in ("local", "train"):
-            mean = shares[cell.factors["method"]]
-            ends = {"low": mean - 0.05, "high": mean + 0.05}
-            synthetic.write_cell(cell, metrics={"accuracy": {"mean": mean, "sd": 0, "n": 2} | ends})
+            accuracy = synthetic.metric(shares[cell.factors["method"]], 0.05)
+            synthetic.write_cell(cell, metrics={"accuracy": accuracy})
     results = reader.load(experiment)
     said = dict(headline(results))["Advice"]
     assert said.startswith(expected), said
@@ -120,16 +119,8 @@ def test_the_advice_tells_a_leak(experiment: Params, read: float, leaks: bool, a
     """More is read than the channel of single words tells: 95 % in these cells."""
     shares = {"local": 0.7, "t2t": 0.5, "pct2t": 0.9, "rapt": 0.5, CLEAN: 0.95}
     synthetic.write_predictions(experiment, shares)
-    metrics = {
-        name: {"mean": value, "sd": 0.0, "n": 3, "low": value, "high": value}
-        for name, value in zip(
-            ("accuracy", "accuracy_protected", "empirical_privacy"),
-            (read, read, 1 - read),
-            strict=True,
-        )
-    }
     for eta in experiment.sweep.etas:
-        synthetic.write_cell(planned(experiment, f"{attack}-movies-pct2t-{eta}"), metrics=metrics)
+        synthetic.recover(planned(experiment, f"{attack}-movies-pct2t-{eta}"), read)
     said = dict(headline(reader.load(experiment)))["Advice"].replace("\xa0", " ")
     assert f"{attack} reads {100 * read:.1f} % of its protected words" in said
     assert ("Do not send it before you know why" in said) == leaks
@@ -290,21 +281,21 @@ def test_the_error_of_guessed_vectors_stands_beside_clean_text_and_its_baseline(
         release = CLEAN if eta == "inf" else f"t2t-{eta}"
         cell = planned(experiment, f"nearest-movies-{release}")
         content = synthetic.write_cell(cell)
-        interval = {} if eta == "50" else {"low": error / 2, "high": 2 * error}
-        found = {"squared_error": {"mean": error, "sd": 0.0, "n": 2} | interval}
+        unknown = {"low": None, "high": None} if eta == "50" else {}
+        found = {"squared_error": synthetic.metric(error, error / 2) | unknown}
         baselines = content["baselines"] | {"squared_error": 0.0234}
         synthetic.write_cell(cell, metrics=content["metrics"] | found, baselines=baselines)
     text = page(experiment).text
     own = [r for r in table(experiment, "privacy") if r["squared_error"]]
     names = ("eta", "squared_error", "squared_error_low", "squared_error_high")
     assert [tuple(row[name] for name in names) for row in own] == [
-        ("inf", "0.0009", "0.00045", "0.0018"),
+        ("inf", "0.0009", "0.00045", "0.00135"),
         ("50", "0.0123", "", ""),
-        ("75", "0.0087", "0.00435", "0.0174"),
+        ("75", "0.0087", "0.00435", "0.01305"),
     ]
     beside = {(row["clean_squared_error"], row["squared_error_baseline"]) for row in own}
     assert beside == {("0.0009", "0.0234")}
-    assert "squared error 0.0087 (0.00435 to 0.0174)" in text
+    assert "squared error 0.0087 (0.00435 to 0.013)" in text
     for value, times in {"0.0123": 1, "0.0087": 1, "0.0009": 1, "0.0234": 1}.items():
         assert text.count(f"squared error {value}") == times
 
@@ -461,6 +452,16 @@ def test_the_eta_of_a_share_stands_with_its_interval(whole: Params) -> None:
     assert "t2t 10.0 103.0 101.5 – ∞ minilm" in text  # no η is known to be too large
     first = rows("reports/tables/targets.csv")[0]
     assert (first["replaced"], first["eta"], first["eta_low"]) == ("0.9", "47.0", "45.5")
+
+
+def test_a_calibration_is_listed_by_its_eta(experiment: Params) -> None:
+    path = Path("reports/calibration/minilm.json")
+    content = files.read_json(path)
+    content["curves"]["t2t"].reverse()
+    files.write_json(path, content)
+    of_t2t = [row for row in table(experiment, "calibration") if row["mechanism"] == "t2t"]
+    etas = [float(row["eta"]) for row in of_t2t]
+    assert len(etas) > 3 and etas == sorted(etas)
 
 
 def test_a_sweep_without_channels_has_none(experiment: Params) -> None:
