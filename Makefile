@@ -47,7 +47,6 @@ prefect: setup  ## A Prefect server for this project's flows, with its pages, on
 
 report: setup  ## Only what the report needs; of the demo, the pictures in docs as well
 	@rapt check
-	@python -m pipelines.repair_locks
 	dvc repro report
 	@for name in $(PICTURES); do \
 	  if test -f reports/figures/$${name#*:}; then cp reports/figures/$${name#*:} docs/$${name%%:*}; fi; \
@@ -84,7 +83,6 @@ browser:  ## Install Chromium from Debian's packages, for the tests that open th
 	@command -v chromium > /dev/null || { apt-get update --quiet=2 && apt-get install --yes --quiet=2 --no-install-recommends chromium; }
 
 benchmark: .venv/dev-installed  ## Measure speed and memory: reports/benchmarks.json, and the pages that quote it; minutes
-	@python -m pipelines.repair_locks
 	dvc repro benchmarks/dvc.yaml
 	@python docs/figures.py
 

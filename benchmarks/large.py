@@ -1,8 +1,8 @@
 """Millions of words by many workers: `python -m benchmarks.large` writes evidence/large.json.
 
 The texts have a hundred words each, drawn by frequency from GloVe's commonest (50 dimensions, T2T).
-`python -m pipelines.privatize` and `rapt privatize` in one process privatize the same folder with
-one insecure seed. Meanwhile the memory of each worker is sampled. It takes far longer than
+`rapt privatize` privatizes the same folder by several workers, then in one process, with one
+insecure seed. Meanwhile the memory of each worker is sampled. It takes far longer than
 `make benchmark`, so it is no part of it. After a kill it continues where it stopped.
 """
 
@@ -35,7 +35,6 @@ FILES, WORDS = 40, 100  # of each text
 EVERY = 2  # seconds between two looks at the memory
 SHARES = (10, 25, 50, 75, 90)  # % of a worker's looks, at which it is told
 RAPT = (sys.executable, "-c", "from rapt.cli import main; main()", "privatize")
-FLOW = (sys.executable, "-m", "pipelines.privatize")
 
 
 def main(
@@ -50,7 +49,7 @@ def main(
     options = ["--table", str(table), "--eta", str(ETA), "--insecure-seed", "1", "--overwrite"]
     one, many = (folder / name for name in ("one", "many"))
 
-    watched = _watch([*FLOW, str(texts), str(many), "--workers", str(workers), *options])
+    watched = _watch([*RAPT, str(texts), str(many), "--workers", str(workers), *options])
     start = time.perf_counter()
     subprocess.run([*RAPT, str(texts), str(one), *options], check=True)
     alone = time.perf_counter() - start
@@ -102,16 +101,16 @@ def _texts(folder: Path, table: EmbeddingTable, documents: int) -> Path:
 
 
 def _watch(command: list[str]) -> dict[str, object]:
-    """Run the flow; its seconds, and the memory of each of its workers over its life, in MiB."""
+    """Run the command; its seconds, and the memory of each of its workers over its life, in MiB."""
     memory: dict[int, list[float]] = {}
     start = time.perf_counter()
-    with subprocess.Popen(command) as flow:
-        while flow.poll() is None:
-            for pid, used in _workers(flow.pid).items():
+    with subprocess.Popen(command) as running:
+        while running.poll() is None:
+            for pid, used in _workers(running.pid).items():
                 memory.setdefault(pid, []).append(used)
             time.sleep(EVERY)
-    if flow.returncode:
-        sys.exit(flow.returncode)
+    if running.returncode:
+        sys.exit(running.returncode)
     return {
         "seconds": round(time.perf_counter() - start),
         "memory_mib": [
@@ -123,7 +122,7 @@ def _watch(command: list[str]) -> dict[str, object]:
 
 
 def _workers(pid: int) -> dict[int, float]:
-    """The resident memory of Dask's workers below a process."""
+    """The resident memory of the workers below a process."""
     found = {}
     for child in psutil.Process(pid).children(recursive=True):
         try:

@@ -9,56 +9,43 @@ DVC, as it runs beside the code of another snapshot:
     python dvc_api.py give|take OUT …   push or fetch outs that dvc.lock names
     python dvc_api.py gather LOCK …     add the entries of other lock files to dvc.lock
 
-DVC's own commands differ in four points:
+Outs go by DVC's own push and pull, and stages run by `dvc repro`. The rest is here for five
+reasons:
 
 - `dvc push --run-cache` succeeds even if it could not send an entry of the run-cache. It sends the
   entries before the outs, those of other stages too.
+- `dvc push --run-cache` and `dvc fetch --run-cache` copy every entry there is each time, a request
+  for each: too slow for a remote that holds those of many experiments.
 - `dvc repro --pull` runs a stage that it cannot find. Where an entry is here already, it ignores
   those of the remote, though the outs of the local one may be lost.
-- DVC trusts the content of a remote by default. Here everything is read again as it arrives, and
-  damaged files are removed from the remote.
+- DVC trusts the content of a remote by default. Here everything is read again as it arrives. A
+  damaged object stays, and DVC never sends it again: docs/scaling.md has the command that helps.
 - DVC looks for paths in the working folder, so this is a program.
 """
 
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import suppress
 
 import dvc.cli
 import dvc.commands.repro  # here, or a slot's first stage waits for it
-from dvc.dvcfile import LOCK_FILE, PROJECT_FILE
-from dvc.exceptions import CheckoutError, DvcException
+from dvc.exceptions import DvcException
 from dvc.fs import generic
-from dvc.lock import LockError, make_lock
-from dvc.output import Output
+from dvc.lock import LockError
 from dvc.repo import Repo, lock_repo
-from dvc.repo.reproduce import collect_stages, get_active_graph, plan_repro
-from dvc.rwlock import RWLOCK_FILE, RWLOCK_LOCK
+from dvc.repo.reproduce import plan_repro
 from dvc.stage import PipelineStage
 from dvc.stage.cache import RunCacheNotFoundError, _get_cache_hash, _get_stage_hash
 from dvc.stage.serialize import to_single_stage_lockfile
 from dvc.utils.serialize import load_yaml, modify_yaml
-from dvc_data.hashfile.db import HashFileDB
-from dvc_objects.errors import ObjectFormatError
 
-__all__ = ["DvcException", "LockError", "PipelineStage", "Repo", "opened_record"]
+__all__ = ["DvcException", "LockError", "PipelineStage", "Repo"]
 
 # Of rapt/paths.py, which this program cannot import.
 CELLS, RUNS = "reports/cells/", ".rapt/runs"
 NOTHING = 3  # the exit code if no run-cache has the stage
-
-
-@contextmanager
-def opened_record(root: Path) -> Iterator[Path]:
-    """Yield DVC's record of which process reads and writes what; no other process writes it."""
-    with Repo(str(root)) as repo:
-        record, hardlink = Path(repo.tmp_dir, RWLOCK_FILE), repo.config["core"]["hardlink_lock"]
-        lock = str(record.with_name(RWLOCK_LOCK))
-        with make_lock(lock, tmp_dir=repo.tmp_dir, hardlink_lock=hardlink):
-            yield record
 
 
 def serve() -> None:
@@ -92,7 +79,7 @@ def _redirect(path: str, stream: int, flags: int) -> None:
 def send(repo: Repo, name: str) -> int:
     """Push a stage's outs, then its run-cache entry: a worker that finds this finds the outs."""
     stage = repo.stage.collect(name)[0]
-    _push(repo, stage.outs)
+    repo.push([name])
     here, remote = repo.cache.legacy, _remote(repo)
     for out in stage.outs:
         if (sidecar := _sidecar(out.def_path)) and os.path.exists(sidecar):
@@ -128,7 +115,6 @@ def bring(repo: Repo, name: str) -> int:
             if _restore(repo, stage):
                 _bring_sidecars(repo, whole["outs"])
                 return 0
-            _discard_damaged(repo, [out["md5"] for out in whole["outs"]])
         else:  # cut off, or it names other paths, which DVC would overwrite
             with suppress(FileNotFoundError):
                 os.remove(entry)
@@ -139,17 +125,13 @@ def bring(repo: Repo, name: str) -> int:
 
 def give(repo: Repo, *outs: str) -> int:
     """Push outs that dvc.lock names."""
-    _push(repo, _outs(repo, outs))
+    repo.push(list(outs))
     return 0
 
 
 def take(repo: Repo, *outs: str) -> int:
     """Fetch outs that dvc.lock names."""
-    try:
-        repo.pull(list(outs))
-    except (CheckoutError, ObjectFormatError):
-        _discard_damaged(repo, [out.hash_info.value for out in _outs(repo, outs)])
-        raise
+    repo.pull(list(outs))
     return 0
 
 
@@ -160,8 +142,8 @@ def gather(repo: Repo, *locks: str) -> int:
     first stage that has an entry in none of the files.
     """
     others = [load_yaml(path).get("stages", {}) for path in locks if os.path.exists(path)]
-    order = plan_repro(get_active_graph(repo.index.graph), collect_stages(repo, [PROJECT_FILE]))
-    with modify_yaml(LOCK_FILE) as lock:
+    order = plan_repro(repo.index.graph, repo.stage.collect("dvc.yaml"))
+    with modify_yaml("dvc.lock") as lock:
         lock.setdefault("schema", "2.0")
         own = lock.setdefault("stages", {})
         for name in (stage.name for stage in order):
@@ -173,19 +155,6 @@ def gather(repo: Repo, *locks: str) -> int:
             else:
                 break
     return 0
-
-
-def _outs(repo: Repo, paths: Iterable[str]) -> list[Output]:
-    return [repo.find_outs_by_path(os.path.abspath(path))[0] for path in paths]
-
-
-def _push(repo: Repo, outs: list[Output]) -> None:
-    paths = [out.fs_path for out in outs]
-    try:
-        repo.push(paths)
-    except ObjectFormatError:  # of a folder that the remote has
-        _discard_damaged(repo, [out.hash_info.value for out in outs])
-        repo.push(paths)
 
 
 def _bring_sidecars(repo: Repo, outs: list[dict[str, str]]) -> None:
@@ -204,7 +173,7 @@ def _sidecar(out: str) -> str | None:
     return os.path.join(os.environ["RAPT_HOME"], RUNS, out.removeprefix(CELLS))
 
 
-def _sidecar_there(remote: HashFileDB, name: str) -> str:
+def _sidecar_there(remote, name: str) -> str:  # type: ignore[no-untyped-def]
     """The sidecar's path in the remote, by the hash of the cell."""
     return str(remote.fs.join(remote.path, "rapt", f"{name}.json"))
 
@@ -212,7 +181,7 @@ def _sidecar_there(remote: HashFileDB, name: str) -> str:
 def _restore(repo: Repo, stage: PipelineStage) -> bool:
     try:
         repo.stage_cache.restore(stage, pull=True)
-    except (RunCacheNotFoundError, ObjectFormatError):
+    except RunCacheNotFoundError:
         return False
     return True
 
@@ -225,32 +194,6 @@ def _entries(stage: PipelineStage) -> list[str]:
 
 def _remote(repo: Repo):  # type: ignore[no-untyped-def]
     return repo.cloud.get_remote_odb(None, "push --run-cache", hash_name="md5-dos2unix")
-
-
-def _discard_damaged(repo: Repo, names: list[str]) -> None:
-    """Remove from the remote the objects whose content differs from their hash.
-
-    DVC would not send them again.
-    """
-    objects = repo.cloud.get_remote_odb()
-    for name in names:
-        _check(objects, name)
-
-
-def _check(objects: HashFileDB, name: str) -> bool:
-    """Whether the remote has an undamaged object; a damaged one is removed."""
-    try:
-        objects.check(name)
-    except (FileNotFoundError, ObjectFormatError):
-        return False
-    if not name.endswith(".dir"):
-        return True
-    path = objects.oid_to_path(name)
-    with objects.fs.open(path) as file:
-        whole = [_check(objects, entry["md5"]) for entry in json.load(file)]
-    if not all(whole):  # DVC does not look into a folder that the remote has
-        objects.fs.remove(path)
-    return all(whole)
 
 
 STEPS: dict[str, Callable[..., int]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,6 @@ import networkx as nx
 from ruamel.yaml import YAML
 
 from pipelines.dvc_api import DvcException, LockError, PipelineStage, Repo
-from pipelines.repair_locks import repair
 from rapt import paths
 from rapt.utils.errors import RaptError, not_allowed
 
@@ -42,6 +42,7 @@ BUSY = (
     "dvc: got another DVC command at work in this folder{}, expected none. Wait for its end, or "
     "stop it."
 )
+FORGET = " If it was killed: rm .dvc/tmp/rwlock"  # DVC's record of what which process writes
 
 
 def plan(root: Path) -> Plan:
@@ -56,17 +57,16 @@ def plan(root: Path) -> Plan:
             misspelled.
     """
     try:
-        if writers := repair(root):
-            raise RaptError(BUSY.format(f" (pid {', '.join(map(str, sorted(writers)))})"))
         with Repo(str(root)) as repo:
             graph = repo.index.graph  # edges point from a stage to what it depends on
             status = repo.status()
             stages = [stage for stage in graph if stage.path_in_repo == "dvc.yaml"]
             changed = {stage for stage in stages if stage.addressing in status}
     except LockError as error:
-        raise RaptError(BUSY.format("")) from error
+        raise RaptError(_busy(error)) from error
     except DvcException as error:
-        raise RaptError(_of_dvc(error)) from error
+        killed = FORGET if "RWLock-file" in str(error) else ""
+        raise RaptError(_of_dvc(error) + killed) from error
     tuners = YAML(typ="safe").load(root / paths.PARAMS).get("tuners", {})
     stale = changed.union(*(nx.ancestors(graph, stage) for stage in changed))
     return {
@@ -119,6 +119,13 @@ def provider_side(root: Path) -> dict[str, Needs]:
         except DvcException as error:
             raise RaptError(_of_dvc(error)) from error
     return found
+
+
+def _busy(error: LockError) -> str:
+    """Name the processes that DVC's record names, if it was the record that stopped this one."""
+    if pids := re.findall(r"\(PID (\d+)\)", str(error)):
+        return BUSY.format(f" (pid {', '.join(pids)})") + FORGET
+    return BUSY.format("")
 
 
 def _of_dvc(error: DvcException) -> str:

@@ -183,7 +183,8 @@ class Sides(Slots):
         if not self._desk.fetch(stage):
             raise RaptError(
                 f"{stage}: got none of its outs from the remote, expected all, as it has run. "
-                "Check that its worker has the same remote."
+                "Check that its worker has the same remote. If an object there is damaged, take a "
+                "new one: dvc remote modify REMOTE url ADDRESS"
             )
 
     def _run(self, stage: str, lock: Lock) -> float:

@@ -6,6 +6,7 @@ import json as json_format
 import os
 import sys
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -128,6 +129,9 @@ def privatize(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT.")] = False,
     allow_weak: AllowWeak = False,
     budget: Budget = None,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes that share the files of a folder.")
+    ] = 1,
     preview: Annotated[
         bool, typer.Option("--preview", help="Write nothing: show which words would stay.")
     ] = False,
@@ -143,17 +147,21 @@ def privatize(
     # spaCy imports PyTorch where it is installed, which takes longer than all the rest.
     is_small = (tagger or defaults.tagger()) == TAGGER
     with without("torch") if is_small else nullcontext():
+        from rapt.release import pool
         from rapt.release.command import prepared, summary
         from rapt.release.preview import shown
 
-    del given["preview"]
+    del given["preview"], given["workers"]
     job, privatizer = prepared(**given)
     if preview:
         typer.echo(shown(job, privatizer))
         return
     seeded = insecure_seed is not None
     try:
-        counts = job.run(privatizer)
+        if workers > 1:
+            counts = pool.run(job, privatizer, partial(pool.by_processes, workers=workers))
+        else:
+            counts = job.run(privatizer)
     except KeyboardInterrupt:
         goes_on = "starts anew" if "-" in (str(path), str(out)) else "goes on where it stopped"
         typer.echo(f"interrupted: the same command {goes_on}", err=True)

@@ -162,9 +162,11 @@ def dvc_starts(patch: Patch) -> None:
 
 def dvc_runs(patch: Patch) -> None:
     """Record a write as `dvc repro` does while a stage runs."""
+    write("dvc.yaml", "stages: {validate: {cmd: make it, outs: [data/params.json]}}\n")
     in_git(patch)
     by = {"pid": os.getpid(), "cmd": "dvc repro"}
-    write(".dvc/tmp/rwlock", json.dumps({"write": {"data/params.json": by}, "read": {}}))
+    record = {"write": {str(Path("data/params.json").absolute()): by}, "read": {}}
+    write(".dvc/tmp/rwlock", json.dumps(record))
 
 
 def another_flow(patch: Patch) -> None:
@@ -242,7 +244,7 @@ MISTAKES = {
         dvc_runs,
         FLOW,
         f"dvc: got another DVC command at work in this folder (pid {os.getpid()}), expected none. "
-        "Wait for its end, or stop it.",
+        "Wait for its end, or stop it. If it was killed: rm .dvc/tmp/rwlock",
     ),
     "flow beside dvc repro, between stages": (
         dvc_starts,

@@ -120,7 +120,7 @@ class Job:
         if self.is_folder:
             for name in self.names:
                 next(self._source(name).chunks())
-            if not self._documents():
+            if not self.documents():
                 raise RaptError(f"{self.path}: got no rows in its files, expected one or more.")
 
     def _check_overwriting(self) -> None:
@@ -152,7 +152,7 @@ class Job:
             RaptError: a file is not what it should be.
         """
         privatizer.account().check()
-        with Steps("privatizing", self._documents(), "document") as progress:
+        with Steps("privatizing", self.documents(), "document") as progress:
             if self.out == STREAM:
                 return self._to_stream(privatizer, progress.update)
             with self.opened(privatizer):
@@ -233,7 +233,7 @@ class Job:
         self._parts.remove()
         return counts
 
-    def _documents(self) -> int | None:
+    def documents(self) -> int | None:
         """Count the documents; None: the input is a stream, which can be read only once."""
         if self.is_folder:
             return sum(pq.read_metadata(self.path / name).num_rows for name in self.names)

@@ -20,15 +20,11 @@ FUNCTIONS = {
     "dvc.data_cloud:DataCloud.get_remote": ["self"],
     "dvc.data_cloud:DataCloud.get_remote_odb": ["self", "name", "command", "hash_name"],
     "dvc.fs:generic.copy": ["from_fs", "from_path", "to_fs", "to_path"],
-    "dvc.lock:make_lock": ["lockfile", "tmp_dir", "hardlink_lock"],
     "dvc.repo:Repo": ["root_dir"],
-    "dvc.repo:Repo.find_outs_by_path": ["self", "path"],
     "dvc.repo:Repo.pull": ["self", "targets"],
     "dvc.repo:Repo.push": ["self", "targets"],
     "dvc.repo:Repo.status": ["self"],
     "dvc.repo:lock_repo": ["repo"],
-    "dvc.repo.reproduce:collect_stages": ["repo", "targets"],
-    "dvc.repo.reproduce:get_active_graph": ["graph"],
     "dvc.repo.reproduce:plan_repro": ["graph", "stages"],
     "dvc.repo.stage:StageLoad.collect": ["self", "target"],
     "dvc.stage.cache:StageCache._load_cache": ["self", "key", "value"],
@@ -38,26 +34,17 @@ FUNCTIONS = {
     "dvc.stage.serialize:to_single_stage_lockfile": ["stage"],
     "dvc.utils.serialize:load_yaml": ["path"],
     "dvc.utils.serialize:modify_yaml": ["path"],
-    "dvc_data.hashfile.db:HashFileDB.check": ["self", "oid"],
-    "dvc_data.hashfile.db:HashFileDB.oid_to_path": ["self", "oid"],
 }
 NAMES = [
     "dvc.commands.repro:CmdRepro",
-    "dvc.dvcfile:LOCK_FILE",
-    "dvc.dvcfile:PROJECT_FILE",
-    "dvc.exceptions:CheckoutError",
     "dvc.exceptions:DvcException",
     "dvc.lock:LockError",
-    "dvc.output:Output",
-    "dvc.rwlock:RWLOCK_FILE",
-    "dvc.rwlock:RWLOCK_LOCK",
     "dvc.stage:PipelineStage",
     "dvc.stage.cache:RunCacheNotFoundError",
-    "dvc_objects.errors:ObjectFormatError",
 ]
 # Of an open repository, one of its stages and one of the outs.
 REPO = [
-    *("tmp_dir", "config", "index.graph", "index.stages", "stage_cache", "stage.collect"),
+    *("config", "index.graph", "index.stages", "stage_cache", "stage.collect"),
     *("cache.local_cache_dir", "cache.legacy.fs", "cache.legacy.path", "cloud.get_remote"),
 ]
 STAGE = ["addressing", "path_in_repo", "meta", "deps", "outs"]

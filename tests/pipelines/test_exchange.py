@@ -171,42 +171,40 @@ def test_an_entry_that_names_other_outs_is_not_taken(
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_a_damaged_object_of_the_remote_is_not_used_and_goes(
+def test_a_damaged_object_of_the_remote_is_not_used_and_a_new_address_helps(
     machines: tuple[Machine, Machine], tmp_path: Path, kind: str
 ) -> None:
+    """Neither as a result nor as a need. DVC sends no object that the remote has."""
     user, other = machines
     other.send("train@a")
-    damage(tmp_path / "remote", kind)
-    assert user.bring("train@a") == dvc_api.NOTHING
-    other.dvc("send", "train@a")  # DVC sends no object that the remote has
+    user.dvc("repro", "-q", "train@b")
+    user.dvc("give", "models/b")
+    for path in (tmp_path / "remote/files/md5").glob("??/*"):
+        if (path.suffix == ".dir") == (kind == "folder"):
+            damage(path)
+    need, lock = "models/b", other.toy.root / "dvc.lock"
+    shutil.copy(user.toy.root / "dvc.lock", lock)
+    assert other.dvc("take", need, check=False) == 1
+    assert user.bring("train@a") != 0
+    assert not (user.toy.root / "models/a").exists()
+
+    (tmp_path / "new").mkdir()
+    for machine in machines:
+        machine.dvc("remote", "modify", "shared", "url", str(tmp_path / "new"))
+    other.send("train@a")
     assert user.bring("train@a") == 0
     assert user.made("a") == other.made("a")
+    user.dvc("repro", "-q", "train@b")
+    user.dvc("give", need)
+    shutil.copy(user.toy.root / "dvc.lock", lock)
+    other.dvc("take", need)
+    assert user.made("b") == other.made("b")
 
 
-@pytest.mark.parametrize("kind", ["file", "folder"])
-def test_a_damaged_need_is_not_taken_and_goes(
-    machines: tuple[Machine, Machine], tmp_path: Path, kind: str
-) -> None:
-    user, other = machines
-    user.dvc("repro", "-q", "train@a")
-    user.dvc("give", "models/a")
-    damage(tmp_path / "remote", kind)
-    shutil.copy(user.toy.root / "dvc.lock", other.toy.root)
-    assert other.dvc("take", "models/a", check=False) == 1
-    user.dvc("give", "models/a")
-    other.dvc("take", "models/a")
-    assert user.made("a") == other.made("a")
-    damage(tmp_path / "remote", "folder")
-    user.dvc("give", "models/a")  # DVC reads the folder there, and then sends nothing
-
-
-def damage(remote: Path, kind: str) -> None:
-    """Change one object's content, but not its size."""
-    objects = sorted((remote / "files/md5").glob("??/*"))
-    path = next(p for p in objects if (p.suffix == ".dir") == (kind == "folder"))
-    content = path.read_bytes()
+def damage(path: Path) -> None:
+    """Change an object's content, but not its size."""
     path.chmod(0o644)
-    path.write_bytes(content[:-1] + b"?")
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
 
 
 def test_a_folder_that_is_away_is_no_empty_remote(
