@@ -65,8 +65,7 @@ def plan(root: Path) -> Plan:
     except LockError as error:
         raise RaptError(_busy(error)) from error
     except DvcException as error:
-        killed = FORGET if "RWLock-file" in str(error) else ""
-        raise RaptError(_of_dvc(error) + killed) from error
+        raise RaptError(_of_dvc(error)) from error
     tuners = YAML(typ="safe").load(root / paths.PARAMS).get("tuners", {})
     stale = changed.union(*(nx.ancestors(graph, stage) for stage in changed))
     return {
@@ -130,7 +129,9 @@ def _busy(error: LockError) -> str:
 
 def _of_dvc(error: DvcException) -> str:
     """Format an error of DVC as one line."""
-    return f"dvc: got an error, expected none. Its message: {' '.join(str(error).split())}"
+    said = " ".join(str(error).split())
+    killed = FORGET if "RWLock-file" in said else ""
+    return f"dvc: got an error, expected none. Its message: {said}{killed}"
 
 
 def _on_cpu(stage: PipelineStage, tuners: Mapping[str, Any]) -> bool:

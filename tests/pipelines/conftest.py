@@ -14,6 +14,7 @@ import pytest
 
 import pipelines  # noqa: F401  (before Prefect)
 
+FLOW = (sys.executable, str(Path(__file__).with_name("toy_flow.py")))
 VALIDATE = """\
 stages:
   validate:
@@ -89,7 +90,8 @@ stages.write(f"reports/cells/{key}.txt", text)
 from pathlib import Path
 import stages
 stages.ran("report")
-text = "".join(f"{p.name} {p.read_text()}\\n" for p in sorted(Path("reports/cells").iterdir()))
+cells = sorted(path for path in Path("reports/cells").rglob("*") if path.is_file())
+text = "".join(f"{path} {path.read_text()}\\n" for path in cells)
 stages.write("reports/report.txt", text)
 stages.write("reports/metrics.json", '{"cells": %d}' % len(text.splitlines()))
 """,
@@ -153,14 +155,6 @@ for out in outs:
         protection = "unprotected" if out.endswith("inf") else "d_X-privacy"
         stages.write(f"{out}/statement.json", json.dumps({"protection": protection}))
 """,
-    "stages/report.py": """\
-from pathlib import Path
-import stages
-stages.ran("report")
-text = "".join(f"{p} {p.read_text()}\\n" for p in sorted(Path("reports/cells").rglob("text")))
-stages.write("reports/report.txt", text)
-stages.write("reports/metrics.json", '{"cells": %d}' % len(text.splitlines()))
-""",
     "models/.gitignore": "/*\n!.gitignore\n",
 }
 del SIDES["stages/cell.py"]
@@ -205,21 +199,20 @@ class Toy:
         self.run(sys.executable, "-m", "dvc", "repro", "-q")
 
     def flow(self, slots: int = 2) -> subprocess.CompletedProcess[str]:
-        return self.run(*self.flow_command(slots), check=False)
+        return self.run(*FLOW, "--slots", str(slots), check=False)
 
-    def start(self, slots: int = 2) -> subprocess.Popen[str]:
+    def start(
+        self, *options: str, environment: dict[str, str] | None = None
+    ) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            self.flow_command(slots),
+            [*FLOW, "--slots", "2", *options],
             cwd=self.root,
-            env=self.environment(),
+            env=environment or self.environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
         )
-
-    def flow_command(self, slots: int) -> list[str]:
-        return toy_flow("--slots", str(slots))
 
     def flag(self, name: str) -> Path:
         path = self.root / ".rapt" / name
@@ -249,10 +242,6 @@ class Toy:
         """Return the remaining slots, and git's worktrees beside the main workspace."""
         found = self.git("worktree", "list", "--porcelain").count("worktree ") - 1
         return [str(p) for p in self.root.glob(".rapt/slots/*")] + ["worktree"] * found
-
-
-def toy_flow(*arguments: str) -> list[str]:
-    return [sys.executable, str(Path(__file__).with_name("toy_flow.py")), *arguments]
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from tests.conftest import ROOT
-from tests.pipelines.conftest import SIDES, Toy, make, toy_flow
+from tests.pipelines.conftest import SIDES, Toy, make
 
 TRAIN = [f"train-{eta}-{seed}" for eta in ("1", "2", "inf") for seed in "ab"]
 PROVIDER = [*TRAIN[:4], "merge"]
@@ -77,15 +77,7 @@ class Machines:
         return worker
 
     def start(self) -> subprocess.Popen[str]:
-        flow = subprocess.Popen(
-            toy_flow("--pool", "provider", "--slots", "2"),
-            cwd=self.toy.root,
-            env=self.environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+        flow = self.toy.start("--pool", "provider", environment=self.environment())
         self.started.append(flow)
         return flow
 

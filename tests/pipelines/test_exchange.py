@@ -72,8 +72,8 @@ class Machine:
     def made(self, name: str) -> str:
         return (self.toy.root / "models" / name / "adapter").read_text()
 
-    def sidecar(self) -> str:
-        return (self.toy.root / ".rapt/runs/train/a.json").read_text()
+    def sidecar(self, name: str) -> str:
+        return (self.toy.root / f".rapt/runs/train/{name}.json").read_text()
 
     def lose_objects(self) -> None:
         shutil.rmtree(self.toy.root / ".dvc/cache/files")
@@ -115,19 +115,18 @@ def test_what_a_worker_made_comes_in_place_of_what_is_lost(
     other.send("train@a")
     assert user.bring("train@a") == 0
     assert user.made("a") == other.made("a") != lost
-    assert user.sidecar() == other.sidecar()  # it describes this run, not the lost one
+    assert user.sidecar("a") == other.sidecar("a")  # it describes this run, not the lost one
     user.dvc("repro", "-q", "train@a")
     assert user.made("a") == other.made("a")  # it did not run
 
-
-def test_what_is_here_stays_what_counts(machines: tuple[Machine, Machine]) -> None:
-    user, other = machines
-    for machine in machines:
-        machine.dvc("repro", "-q", "train@a")
-    other.dvc("send", "train@a")
-    own, sidecar = user.made("a"), user.sidecar()
-    assert user.bring("train@a") == 0
-    assert (user.made("a"), user.sidecar()) == (own, sidecar)
+    for machine in machines:  # what is here stays what counts
+        machine.dvc("repro", "-q", "train@b")
+    other.dvc("send", "train@b")
+    own = user.made("b")
+    sidecar = user.sidecar("b")
+    assert user.bring("train@b") == 0
+    assert (user.made("b"), user.sidecar("b")) == (own, sidecar)
+    assert own != other.made("b")
 
 
 def test_no_entry_is_sent_before_its_outs(machines: tuple[Machine, Machine]) -> None:

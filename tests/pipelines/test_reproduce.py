@@ -54,6 +54,11 @@ def test_same_bytes_as_serial_then_nothing_to_do(
     assert "up to date" in second.stderr
     assert toy.names() == EVERY_STAGE
 
+    (toy.root / "reports/cells/1-a.txt").write_text("1-a")  # cut off
+    assert toy.flow(slots).returncode == 0
+    assert toy.outcome() == expected
+    assert toy.names() == EVERY_STAGE  # it came from the cache
+
 
 @pytest.mark.parametrize("otherwise", ["", " by another"])
 def test_what_is_lost_runs_once_though_it_comes_out_otherwise(toy: Toy, otherwise: str) -> None:
@@ -157,21 +162,18 @@ def test_ctrl_c_lets_what_runs_end_and_starts_nothing_more(
     assert toy.names() == EVERY_STAGE  # those that ended were kept
 
 
-def test_ctrl_c_twice_stops_at_once(toy: Toy, prefect_home: Path) -> None:
-    output = interrupt(toy, toy.without_server(prefect_home), [signal.SIGINT] * 2, 1)
-    assert output.strip().splitlines()[-1].startswith("interrupted")
-
-
-def test_a_terminated_flow_changes_nothing(toy: Toy) -> None:
-    interrupt(toy, toy, [signal.SIGTERM], -signal.SIGTERM)
-
-
-def interrupt(toy: Toy, started: Toy, signals: list[int], code: int) -> str:
-    """Send signals to a flow while two stages run that would not end by themselves."""
+@pytest.mark.parametrize(
+    ("signals", "code", "last"),
+    [([signal.SIGINT] * 2, 1, "interrupted"), ([signal.SIGTERM], -signal.SIGTERM, "")],
+)
+def test_ctrl_c_twice_or_a_request_to_end_stops_at_once_and_changes_nothing(
+    toy: Toy, prefect_home: Path, signals: list[int], code: int, last: str
+) -> None:
+    """Two stages run that would not end by themselves."""
     toy.flag("wait-1-a")
     toy.flag("wait-1-b")
     before = toy.git("status", "--porcelain")
-    flow = started.start()
+    flow = (toy.without_server(prefect_home) if last else toy).start()
     wait_until(lambda: {"1-a", "1-b"} <= set(toy.names()))
     children = started_by(flow, toy)
     for number in signals:
@@ -180,9 +182,9 @@ def interrupt(toy: Toy, started: Toy, signals: list[int], code: int) -> str:
     output = flow.communicate(timeout=60)[0]
     assert flow.returncode == code
     assert "Traceback" not in output
+    assert not last or output.strip().splitlines()[-1].startswith(last)
     wait_until(lambda: not any(map(alive, children)), 10)
     assert_untouched(toy, before)
-    return output
 
 
 def assert_untouched(toy: Toy, status: str) -> None:

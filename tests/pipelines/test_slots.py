@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipelines import checkout, slots
+from pipelines import slots
 from pipelines.graph import Stage
 from pipelines.schedule import Lease
 from rapt.utils.errors import RaptError
@@ -18,45 +18,38 @@ from tests.conftest import ROOT
 from tests.pipelines.conftest import FILES, make
 
 
-def driver(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a stand-in for nvidia-smi on the path, and nothing else."""
-    tool = folder / "nvidia-smi"
-    tool.write_text(f"#!/bin/sh\n{script}\n")
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder))
-
-
-def test_gpus_of_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("script", "visible", "found"),
+    [
+        ("echo GPU-a; echo GPU-b", None, ["GPU-a", "GPU-b"]),
+        ("echo GPU-a; echo GPU-b", "1, 3", ["1", "3"]),
+        ("echo GPU-a; echo GPU-b", "2,-1,3", ["2"]),
+        ("echo GPU-a; echo GPU-b", "", []),
+        ("echo NVIDIA-SMI has failed; exit 9", None, []),
+        ("", None, []),  # no such program
+    ],
+)
+def test_gpus_are_the_visible_ones_or_those_of_the_driver(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    script: str,
+    visible: str | None,
+    found: list[str],
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    driver(tmp_path, "echo GPU-a; echo GPU-b", monkeypatch)
-    assert slots.gpus() == ["GPU-a", "GPU-b"]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1, 3")
-    assert slots.gpus() == ["1", "3"]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,-1,3")
-    assert slots.gpus() == ["2"]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert slots.gpus() == []
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    if script:
+        tool = tmp_path / "nvidia-smi"
+        tool.write_text(f"#!/bin/sh\n{script}\n")
+        tool.chmod(0o755)
+    assert slots.gpus() == found
 
 
-def test_no_gpus_without_a_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    driver(tmp_path, "echo NVIDIA-SMI has failed; exit 9", monkeypatch)
-    assert slots.gpus() == []
-    (tmp_path / "nvidia-smi").unlink()
-    assert slots.gpus() == []
-
-
-def test_a_slot_gets_its_share_and_its_own_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slot_gets_its_share_of_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots.process, "cores", lambda: 5)
-    monkeypatch.setenv("PYTHONPATH", "elsewhere")
-    slot = checkout.environment(Path("slot"), Path("main"))
-    assert slot | slots._share(count=2) == {
-        "RAPT_HOME": "main",
-        "RAPT_WORKERS": "2",
-        "OMP_NUM_THREADS": "2",
-        "PYTHONHASHSEED": "0",
-        "PYTHONPATH": "slot:elsewhere",
-    }
+    assert slots._share(count=2) == {"RAPT_WORKERS": "2", "OMP_NUM_THREADS": "2"}
 
 
 @pytest.mark.parametrize(
