@@ -261,7 +261,7 @@ class Params(Section):
         factors: dict[str, Iterable[str]] = {
             "task": labelled,
             "embedding": self.sweep.embeddings,
-            "backbone": self.sweep.backbones,
+            "backbone": self.backbones,
             "tuner": self.tuners,
             "method": self.methods,
         }

@@ -12,7 +12,7 @@ from rapt import models
 from rapt.measures.calibration import critical_curve
 from rapt.measures.replacement import (
     Counted,
-    Text,
+    FoundText,
     TextCurve,
     counted,
     found_in,
@@ -81,7 +81,7 @@ def invented(seed: int, draws: int, always: int) -> TextCurve:
     curve = critical_curve(
         np.arange(WORDS), np.exp(levels + NOISE * rng.standard_normal((WORDS, draws)))
     )
-    text = Text(curve.rows, np.ones(WORDS), always, 2 * WORDS)
+    text = FoundText(curve.rows, np.ones(WORDS), always, 2 * WORDS)
     return TextCurve(curve, [text], np.full((1, WORDS), 1 / WORDS), WORDS)
 
 
@@ -101,7 +101,7 @@ def test_interval_of_eta_covers_the_truth_over_words(share: float, always: int) 
 def test_a_word_drawn_often_has_the_error_of_one_word_s_noise() -> None:
     """Half of the text is one word: what 20 draws say of it may be off by a fifth."""
     curve = critical_curve(np.arange(2), np.exp(np.random.default_rng(0).standard_normal((2, 20))))
-    text = Text(curve.rows, np.ones(2), 0.0, 2.0)
+    text = FoundText(curve.rows, np.ones(2), 0.0, 2.0)
     found = TextCurve(curve, [text], np.full((1, 2), 0.5), 10_000).replaced(1.0).known
     assert found.high - found.low > 2 * 1.96 * np.sqrt(2 * 0.25 * 0.15 / 20)
 

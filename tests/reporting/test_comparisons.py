@@ -56,7 +56,7 @@ def sides(folder: Path) -> tuple[Params, PlannedCell, PlannedCell]:
 
 
 def pair(more: PlannedCell, less: PlannedCell) -> Pair:
-    return Pair("", reader.Cell.read(more), reader.Cell.read(less))
+    return Pair("", reader.ReadCell.read(more), reader.ReadCell.read(less))
 
 
 def test_sides_are_paired_by_text_where_both_keep_the_same(
@@ -65,7 +65,7 @@ def test_sides_are_paired_by_text_where_both_keep_the_same(
     _, more, less = sides
     compared = compare([pair(more, less)])
     assert compared and (compared.seeds, compared.texts) == (3, 200)
-    own, other = (reader.Cell.read(side).by_seed("accuracy") for side in (more, less))
+    own, other = (reader.ReadCell.read(side).by_seed("accuracy") for side in (more, less))
     mean = np.mean([own[seed] - other[seed] for seed in range(3)])
     assert compared.effect.mean == pytest.approx(mean)
     keep(less, np.ones((2, 200), bool))  # seeds that both have
@@ -110,7 +110,7 @@ def test_sides_without_a_seed_in_common_are_not_compared(
     sides: tuple[Params, PlannedCell, PlannedCell],
 ) -> None:
     _, more, less = sides
-    assert compare([pair(more, less)._replace(less=reader.Cell(less, None))]) is None
+    assert compare([pair(more, less)._replace(less=reader.ReadCell(less, None))]) is None
     assert compare([]) is None
 
 

@@ -25,6 +25,6 @@ def test_protection_is_what_the_statement_says(experiment: Params) -> None:
     cell = planned(experiment, "movies-minilm-lora-rapt-75")
     content = files.read_json(cell.path)
     files.write_json(cell.path, content | {"protection": "no guarantee"})
-    assert reader.Cell.read(cell).protection == "no guarantee"
+    assert reader.ReadCell.read(cell).protection == "no guarantee"
     cell.path.unlink()
-    assert reader.Cell.read(cell).protection == "not run"
+    assert reader.ReadCell.read(cell).protection == "not run"
