@@ -38,10 +38,6 @@ Plan = dict[str, Stage]
 # The outs that a stage needs, by the stage that makes them.
 Needs = dict[str, list[str]]
 SIDES = ("provider", "user")
-BUSY = (
-    "dvc: got another DVC command at work in this folder{}, expected none. Wait for its end, or "
-    "stop it."
-)
 FORGET = " If it was killed: rm .dvc/tmp/rwlock"  # DVC's record of what which process writes
 
 
@@ -65,8 +61,7 @@ def plan(root: Path) -> Plan:
     except LockError as error:
         raise RaptError(_busy(error)) from error
     except DvcException as error:
-        killed = FORGET if "RWLock-file" in str(error) else ""
-        raise RaptError(_of_dvc(error) + killed) from error
+        raise RaptError(_of_dvc(error)) from error
     tuners = YAML(typ="safe").load(root / paths.PARAMS).get("tuners", {})
     stale = changed.union(*(nx.ancestors(graph, stage) for stage in changed))
     return {
@@ -123,14 +118,19 @@ def provider_side(root: Path) -> dict[str, Needs]:
 
 def _busy(error: LockError) -> str:
     """Name the processes that DVC's record names, if it was the record that stopped this one."""
-    if pids := re.findall(r"\(PID (\d+)\)", str(error)):
-        return BUSY.format(f" (pid {', '.join(pids)})") + FORGET
-    return BUSY.format("")
+    pids = ", ".join(re.findall(r"\(PID (\d+)\)", str(error)))
+    by, killed = (f" (pid {pids})", FORGET) if pids else ("", "")
+    return (
+        f"dvc: got another DVC command at work in this folder{by}, expected none. Wait for its "
+        f"end, or stop it.{killed}"
+    )
 
 
 def _of_dvc(error: DvcException) -> str:
     """Format an error of DVC as one line."""
-    return f"dvc: got an error, expected none. Its message: {' '.join(str(error).split())}"
+    said = " ".join(str(error).split())
+    killed = FORGET if "RWLock-file" in said else ""
+    return f"dvc: got an error, expected none. Its message: {said}{killed}"
 
 
 def _on_cpu(stage: PipelineStage, tuners: Mapping[str, Any]) -> bool:
