@@ -38,10 +38,6 @@ Plan = dict[str, Stage]
 # The outs that a stage needs, by the stage that makes them.
 Needs = dict[str, list[str]]
 SIDES = ("provider", "user")
-BUSY = (
-    "dvc: got another DVC command at work in this folder{}, expected none. Wait for its end, or "
-    "stop it."
-)
 FORGET = " If it was killed: rm .dvc/tmp/rwlock"  # DVC's record of what which process writes
 
 
@@ -122,9 +118,12 @@ def provider_side(root: Path) -> dict[str, Needs]:
 
 def _busy(error: LockError) -> str:
     """Name the processes that DVC's record names, if it was the record that stopped this one."""
-    if pids := re.findall(r"\(PID (\d+)\)", str(error)):
-        return BUSY.format(f" (pid {', '.join(pids)})") + FORGET
-    return BUSY.format("")
+    pids = ", ".join(re.findall(r"\(PID (\d+)\)", str(error)))
+    by, killed = (f" (pid {pids})", FORGET) if pids else ("", "")
+    return (
+        f"dvc: got another DVC command at work in this folder{by}, expected none. Wait for its "
+        f"end, or stop it.{killed}"
+    )
 
 
 def _of_dvc(error: DvcException) -> str:
