@@ -27,7 +27,7 @@ from tests.conftest import ROOT
 
 SECRET = "Zanzibar"  # in every text, and no word of the table
 NAMES = [f"{letter}.parquet" for letter in "abc"]
-ROWS = 3_000
+ROWS = 12_000  # several chunks a file, so that some are left when the first is done
 SECONDS = 300  # for a run, on a loaded machine
 RAPT = [sys.executable, "-c", "from rapt.cli import main; main()", "privatize"]
 
