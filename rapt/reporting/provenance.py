@@ -99,7 +99,7 @@ def _pinned() -> dict[str, str]:
     """Return the pinned versions of the packages that results depend on."""
     if not LOCK.is_file():
         return {}
-    lines = (line.partition("==") for line in LOCK.read_text().splitlines())
+    lines = (line.partition(";")[0].partition("==") for line in LOCK.read_text().splitlines())
     given = {re.sub(r"[-_.]+", "-", n).lower(): version for n, equals, version in lines if equals}
     return {name: given[name] for name in PACKAGES if name in given}
 
