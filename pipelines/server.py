@@ -165,9 +165,11 @@ def _wait(server: subprocess.Popen[bytes], port: int) -> str:
         if _healthy(address):
             return address
         time.sleep(0.1)
+    ended = server.poll()
+    got = "no answer" if ended is None else f"a server that ended with exit status {ended}"
+    within = f" within {SECONDS_TO_START} s" if ended is None else ""
     raise RaptError(
-        f"prefect: got no server on port {port}, expected one within {SECONDS_TO_START} s. "
-        "Try: prefect server start"
+        f"prefect: got {got}, expected one on port {port}{within}. To see why: prefect server start"
     )
 
 
