@@ -353,6 +353,7 @@ def results(
 ) -> None:
     """Print the results of the cells that have run."""
     from rapt import params
+    from rapt.commands.plan import of_all_rows
     from rapt.reporting import summary
 
     if table:
@@ -364,7 +365,10 @@ def results(
     elif json:
         _print_json(summary.as_json(params.load()))
     else:
-        summary.print_results(params.load())
+        p = params.load()
+        summary.print_results(p)
+        if line := of_all_rows(p):
+            typer.echo(line)
 
 
 @app.command(rich_help_panel=EXPERIMENT)

@@ -23,7 +23,7 @@ from rich.table import Table
 from ruamel.yaml import YAML
 
 from rapt import params, paths, presets
-from rapt.data.config import FilesSource, HubSource, PackageSource, Task
+from rapt.data.config import FilesSource, HubSource, PackageSource, Rows, Task
 from rapt.data.examples import COLUMNS, segments
 from rapt.grid import CLEAN, KINDS, TUNED, plan
 from rapt.params import Params
@@ -112,6 +112,28 @@ def listed() -> None:
         time = f"{'over' if len(known) < len(seconds) else 'about'} {_time(_wall(known))}"
         console.print(f"[bold]{name}[/]  {len(plan(p))} cells, {time if known else '-'}")
         console.print(Padding(presets.summary(name), (0, 0, 0, 2)), markup=False)
+
+
+def of_all_rows(p: Params) -> str | None:
+    """Say how long the experiment would take on all rows of the user's files.
+
+    Returns:
+        None: all rows ran, or nothing ran here.
+    """
+    tasks = {
+        name: task.model_copy(update={"rows": Rows(test=task.rows.test)})
+        for name, task in p.tasks.items()
+        if name in p.sweep.tasks and isinstance(task.source, FilesSource) and task.rows.train
+    }
+    if not tasks:
+        return None
+    every = p.model_copy(update={"tasks": p.tasks | tasks})
+    seconds = _seconds(list(steps_of(every, _words_of_tasks(every, {}))))
+    known = [one for one in seconds if not isnan(one)]
+    if not known:
+        return None
+    more = "" if p.sweep.tuners else ", and LoRA takes more"
+    return f"`rapt init … --full` takes about {_time(_wall(known))} here for all rows{more}."
 
 
 def steps_of(p: Params, words: Mapping[str, TaskWords]) -> Iterator[Step]:

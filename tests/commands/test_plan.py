@@ -13,8 +13,8 @@ import pytest
 from rich.console import Console
 from ruamel.yaml import YAML
 
-from rapt import presets
-from rapt.commands.plan import listed, preview
+from rapt import params, presets
+from rapt.commands.plan import listed, of_all_rows, preview
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
@@ -44,14 +44,16 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def write(name: str, *, seeds: int = 3, epochs: int = 4, **more: Any) -> None:
+def write(
+    name: str, *, seeds: int = 3, epochs: int = 4, rows: int | None = None, **more: Any
+) -> None:
     """Write params of three seeds of four epochs on one task."""
     content = copy.deepcopy(EVERY)
     task = content["tasks"]["movies"]
     task["source"] = {"type": "files", "files": {s: f"{s}.csv" for s in ("train", "test")}}
     task["format"] = {"type": "csv"}
     task["label"] = {"column": "label", "names": ["0", "1"], "threshold": None}
-    task["rows"] = {"train": None, "test": None}
+    task["rows"] = {"train": rows, "test": None}
     one = {"tasks": ["movies"], "train": ["movies"], "methods": ["rapt"], "tuners": ["one"]}
     lists = {"embeddings": ["minilm"], "backbones": ["minilm"], "etas": [75], "tune_at": [75]}
     content["sweep"] = {of: [] for of in content["sweep"]} | one | lists | more
@@ -91,6 +93,16 @@ def test_what_ran_here_tells_how_long_the_same_takes(
     assert "\nAbout 100 s on 2 cores" in text.replace("1.7 min", "100 s")
     assert "On top, unknown: " in text and "train-clean" in text
     assert stages(capsys)["train"] == {"stages": 1, "seconds": 100}
+
+
+def test_all_rows_of_a_sample_take_as_much_longer_as_they_have_words(project: Path) -> None:
+    assert of_all_rows(params.load()) is None
+    write("params.yaml", rows=5)
+    assert of_all_rows(params.load()) is None  # nothing ran yet
+    took(**{"train@movies-minilm-one-rapt-75": 100, "validate": 4})
+    # 4 epochs over 5 of the 10 training texts, and 10 to test on: 4 + 96 * 250 / 150 s.
+    line = "`rapt init … --full` takes about 2.7 min here for all rows."
+    assert of_all_rows(params.load()) == line
 
 
 @pytest.mark.parametrize(
