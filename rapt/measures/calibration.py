@@ -51,15 +51,29 @@ class Curve:
         return 1 - self.kept(eta) / self.draws
 
     def largest(self, holds: Callable[[float], bool]) -> float:
-        """Return the largest of `etas` for which `holds`, which is true up to some η and not above.
+        """Return the largest of `etas` for which `holds`: see the function of this name."""
+        return largest(holds, self.etas)
 
-        Returns:
-            0: it is true for none of them; inf: for all.
-        """
-        count = bisect_left(self.etas, True, key=lambda eta: not holds(float(eta)))
-        if count == 0:
-            return 0.0
-        return float(self.etas[count - 1]) if count < len(self.etas) else np.inf
+
+def largest(holds: Callable[[float], bool], etas: NDArray[np.float64]) -> float:
+    """Return the largest of some η for which `holds`, which is true up to some η and not above.
+
+    Args:
+        holds: asked for about log2 of their number.
+        etas: float64, ascending.
+
+    Returns:
+        0: it is true for none of them; inf: for all.
+    """
+    count = bisect_left(etas, True, key=lambda eta: not holds(float(eta)))
+    if count == 0:
+        return 0.0
+    return float(etas[count - 1]) if count < len(etas) else np.inf
+
+
+def grid(least: float = LEAST, most: float = MOST) -> NDArray[np.float64]:
+    """Return η from the least to the most in steps of 1 %, float64 (n,)."""
+    return np.geomspace(least, most, int(np.log(most / least) / np.log(STEP)) + 1)
 
 
 def critical_curve(rows: Rows, critical: NDArray[np.float64]) -> Curve:
@@ -81,15 +95,14 @@ def critical_curve(rows: Rows, critical: NDArray[np.float64]) -> Curve:
 
 
 def simulated_curve(at: Callable[[float], Privatizer], rows: Rows, draws: int, seed: int) -> Curve:
-    """The curve of any mechanism: the same draws again at each η, over a grid of steps of 1 %."""
+    """The curve of any mechanism: the same draws again at each η of `grid`."""
     rows = np.unique(rows)
 
     @cache
     def kept(eta: float) -> Rows:
         return estimate(at(eta), rows, draws, seed).kept
 
-    steps = int(np.log(MOST / LEAST) / np.log(STEP)) + 1
-    return Curve(rows, draws, np.geomspace(LEAST, MOST, steps), kept)
+    return Curve(rows, draws, grid(), kept)
 
 
 def curve_over(anywhere: Privatizer, rows: Rows, draws: int, seed: int) -> Curve:

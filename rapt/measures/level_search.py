@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
+from rapt.measures.calibration import grid, largest
 from rapt.measures.replacement import TextCurve, text_curve
 from rapt.param_types import level
 from rapt.privacy.channel import Rows, Share, estimate
@@ -22,8 +22,8 @@ from rapt.utils.errors import RaptError
 # The attacker's channel: so many frequent words beside those of the texts, draws of each, and
 # further draws by frequency. Each word of the texts is attacked VICTIMS times.
 FREQUENT, DRAWS, BY_FREQUENCY, VICTIMS = 2000, 20, 20_000, 20
-# η that is too large is halved so often, and then searched up to 1 %.
-HALVES, WITHIN = 5, 0.01
+# The least η that is tried for it, as a part of the one that leaves more words.
+LEAST = 1 / 32
 
 Found = dict[str, float]  # `eta`, and what was measured there
 
@@ -95,7 +95,7 @@ def eta_for_recovered(
     """Find the largest η at which recovery is surely at most a share; None: there is none.
 
     An attacker recovers about the words that stay, and some more. So the level's η is below the one
-    that leaves more words. Halves of that are tried, then Brent's method in log η.
+    that leaves more words.
 
     Args:
         curve: of the texts.
@@ -118,19 +118,15 @@ def eta_for_recovered(
         return None
     tried: dict[float, Share] = {}
 
-    def over(log_eta: float) -> float:
-        eta = float(f"{np.exp(log_eta):.4g}")
-        if eta not in tried:
-            tried[eta] = recovered(curve, at(eta=eta), seed)
-        return float(tried[eta].high - share)
+    def holds(eta: float) -> bool:
+        tried[eta] = recovered(curve, at(eta=eta), seed)
+        return tried[eta].high <= share
 
-    halves = np.log(most) - np.log(2) * np.arange(HALVES + 1)
-    low = next((half for half in halves if over(half) <= 0), None)
-    if low is None:
+    etas = [float(f"{eta:.4g}") for eta in grid(LEAST * most, most)]
+    eta = largest(holds, np.array(etas))
+    if eta == 0:
         return None
-    if low < halves[0]:
-        brentq(over, low, low + np.log(2), xtol=WITHIN)
-    eta = max(eta for eta, found in tried.items() if found.high <= share)
+    eta = min(eta, etas[-1])
     return {"eta": eta, "recovered": tried[eta].value, "recovered_high": tried[eta].high}
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from rapt.measures.calibration import Calibrated, Curve, curve_over
 from rapt.privacy.categories import VERBATIM
@@ -90,8 +91,9 @@ def found_in(privatizer: Privatizer, counts: Counted) -> FoundText:
     return FoundText(table.rows(known), number, always, sum(counts.values()))
 
 
-def public_texts(privatizer: Privatizer) -> list[FoundText]:
-    """Find the kinds of public text; of a table that is not of English its words by frequency."""
+@cache
+def _kinds() -> Mapping[str, Counted]:
+    """Read the words of each kind of public text."""
     from rapt.utils import files  # with Arrow, which a release does not need
 
     kinds: dict[str, dict[tuple[str, str, str | None], int]] = {}
@@ -99,12 +101,40 @@ def public_texts(privatizer: Privatizer) -> list[FoundText]:
         *(column.to_pylist() for column in files.read_parquet(FILE).columns), strict=True
     ):
         kinds.setdefault(kind, {})[word, tag, "number" if number else None] = count
-    texts = [found_in(privatizer, counts) for counts in kinds.values()]
+    return kinds
+
+
+def public_texts(privatizer: Privatizer) -> list[FoundText]:
+    """Find the kinds of public text; of a table that is not of English its words by frequency."""
+    texts = [found_in(privatizer, counts) for counts in _kinds().values()]
     if all(text.counts.sum() > ENGLISH * text.protected for text in texts):
         return texts
     frequency = privatizer.table.frequency[privatizer.candidates]
     usual = frequency if frequency.any() else np.ones(len(frequency))
     return [FoundText(privatizer.candidates, usual / usual.sum(), 0.0, 0.0)]
+
+
+def public_words(privatizer: Privatizer, count: int, tag: str | None = None) -> Rows:
+    """Draw protected words that the table lists, equally many from each kind of public text.
+
+    Args:
+        privatizer: of a release.
+        count: of words, about.
+        tag: a part of speech, to draw words of it alone: from all kinds together. If the table
+            lists none of them, it is ignored.
+
+    Returns:
+        rows of the table, as often as they were drawn, int64 (n,).
+    """
+    if tag:
+        tagged: Counter[tuple[str, str, str | None]] = Counter()
+        for counts in _kinds().values():
+            tagged.update({key: count for key, count in counts.items() if key[1] == tag})
+        found = found_in(privatizer, tagged)
+        if len(found.rows):
+            return _drawn(found, count, 0)
+    texts = public_texts(privatizer)
+    return np.concatenate([_drawn(text, -(-count // len(texts)), 0) for text in texts])
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,5 +287,5 @@ def _share(values: NDArray[np.float64], errors: NDArray[np.float64]) -> Share:
     reach = NORMAL_95 * error
     if kinds > 1:
         spread = float(values.std(ddof=1)) * np.sqrt(1 + 1 / kinds)
-        reach = float(student.ppf(1 - TAIL_OF_KINDS, kinds - 1)) * np.hypot(spread, error)
+        reach = float(stdtrit(kinds - 1, 1 - TAIL_OF_KINDS)) * np.hypot(spread, error)
     return Share(mean, max(0.0, mean - reach), min(1.0, mean + reach))

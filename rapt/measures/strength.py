@@ -1,12 +1,14 @@
-"""How much a privatizer changes: measured on its public table, before any text is released."""
+"""How much a privatizer changes: measured on public words, before any text is released."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache, partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rapt.measures.calibration import grid, largest
+from rapt.measures.replacement import public_words
 from rapt.privacy.channel import NORMAL_95, Rows, Share
 from rapt.privacy.mechanisms import Space, WordMechanism
 from rapt.privacy.neighbours import ExactSearch
@@ -18,35 +20,31 @@ from rapt.utils.memmap import take
 
 ATTACKED, NEAR, AROUND, DRAWS = 200, 8, 32, 16  # of the Bayesian attacker
 MOST_TIMES = 10  # releases of a word that are drawn
-WORDS = 500  # tokens of public text, each privatized once
+WORDS = 500  # of public texts, about, each privatized once
 ENOUGH = 0.1  # of the protected words have to become another, else a release is weak
 READ, MARGIN = 1 - ENOUGH, 0.02  # of them may be named by the Bayesian attacker, else it is weak
-ROUNDS = 14  # of the search for an η that is not weak, over LEAST to the given one
-LEAST = 1e-3
+LEAST = 1e-12  # of the given η: the least that is tried in search of one that is not weak
 
 
 @lru_cache(maxsize=1)  # a release asks before it begins, and for its statement
 def replaced(privatizer: Privatizer) -> Share:
     """Measure the share of protected words that a privatizer replaces, with a 95 % interval.
 
-    The words are drawn from its table by their public frequency, as texts have them, with fixed
-    noise: the same privatizer has the same share. Wilson's interval (1927).
+    The words are those of public texts that the table lists: it is the first share that
+    `rapt calibrate` prints, from fewer draws. The noise is fixed, so the same privatizer has the
+    same share. Wilson's interval (1927).
     """
-    return _replaced(privatizer, privatizer.candidates)
+    return _replaced(privatizer, public_words(privatizer, WORDS))
 
 
 @lru_cache(maxsize=1)
 def replaced_names(privatizer: Privatizer) -> Share:
-    """The same of the table's proper nouns; of all its words if it has none."""
-    table, candidates = privatizer.table, privatizer.candidates
-    names = np.array([NAME in table.pos[row] for row in candidates])
-    return _replaced(privatizer, candidates[names] if names.any() else candidates)
+    """The same of proper nouns; of all words if the table lists none."""
+    return _replaced(privatizer, public_words(privatizer, WORDS, NAME))
 
 
-def _replaced(privatizer: Privatizer, candidates: Rows) -> Share:
-    table = privatizer.table
-    rows = public_words(table.frequency[candidates], candidates, WORDS)
-    words = [table.words[row] for row in rows]
+def _replaced(privatizer: Privatizer, rows: Rows) -> Share:
+    words = [privatizer.table.words[row] for row in rows]
     text = Words(words, privatizer.groups_of_rows(rows), lambda: stream(0, "strength"))
     (released,) = privatizer.privatize([text])
     share = float(np.mean([one != other for one, other in zip(words, released, strict=True)]))
@@ -64,8 +62,7 @@ def read(privatizer: Privatizer) -> float:
     words nearest to it, by draws of the mechanism over the words around it. A better attacker may
     name more. Fixed noise, as in `replaced`.
     """
-    table, candidates = privatizer.table, privatizer.candidates
-    rows = public_words(table.frequency[candidates], candidates, ATTACKED)
+    table, rows = privatizer.table, public_words(privatizer, ATTACKED)
     groups = privatizer.groups_of_rows(rows)
     words = Words([table.words[row] for row in rows], groups, lambda: stream(0, "attacked"))
     (released,) = privatizer.privatize([words])
@@ -89,8 +86,7 @@ def read_after(privatizer: Privatizer, times: int) -> float:
         privatizer: of the releases.
         times: their number, of which at most MOST_TIMES are drawn.
     """
-    table, candidates = privatizer.table, privatizer.candidates
-    rows = public_words(table.frequency[candidates], candidates, 2 * ATTACKED)
+    table, rows = privatizer.table, public_words(privatizer, 2 * ATTACKED)
     groups = privatizer.groups_of_rows(rows)
     words, prior = [table.words[row] for row in rows], prior_of(table.frequency)
     texts = (
@@ -134,12 +130,6 @@ def _guesses(privatizer: Privatizer, group: int, released: Rows) -> Rows:
     return np.array(guesses)[inverse]
 
 
-def public_words(frequency: NDArray[np.float64], rows: Rows, count: int) -> Rows:
-    """Draw words by their public frequency, uniformly where there is none, int64 (count,)."""
-    total = frequency.sum()
-    return stream(0, "public words").choice(rows, count, p=frequency / total if total else None)
-
-
 def check(privatizer: Privatizer, option: str = "--allow-weak") -> None:
     """Refuse a release's level that protects next to nothing.
 
@@ -159,7 +149,7 @@ def check(privatizer: Privatizer, option: str = "--allow-weak") -> None:
         got = f"at which a Bayesian attacker names {named:.0%}"
         expected = f"{READ:.0%} or fewer"
     else:
-        eta = largest(privatizer, ENOUGH, eta)
+        eta = _most(privatizer, lambda at: replaced(at).value >= ENOUGH)
         got, expected = f"which replaces {found.value:.0%}", f"{ENOUGH:.0%} or more"
     # Less 1 %, so that it is not weak when rounded either.
     eta = float(f"{0.99 * _unread(privatizer.at(eta)):.3g}")
@@ -173,37 +163,18 @@ def _unread(privatizer: Privatizer) -> float:
     """A large η up to the privatizer's at which a Bayesian attacker does not name too many."""
     if read(privatizer.at(0.99 * privatizer.eta)) <= READ:
         return privatizer.eta
-    low, high = np.log(LEAST), np.log(privatizer.eta)
-    for _ in range(ROUNDS):
-        middle = (low + high) / 2
-        # What is named falls with η but for its error of a few points: below by as much.
-        enough = read(privatizer.at(float(np.exp(middle)))) <= READ - MARGIN
-        low, high = (middle, high) if enough else (low, middle)
-    return float(np.exp(low))
+    # What is named falls with η but for its error of a few points: below by as much.
+    return _most(privatizer, lambda at: read(at) <= READ - MARGIN)
 
 
-def largest(privatizer: Privatizer, share: float, most: float) -> float:
-    """The largest η up to `most` that replaces this share of the protected words of public text.
+def _most(privatizer: Privatizer, holds: Callable[[Privatizer], bool]) -> float:
+    """Return the largest η up to the privatizer's at which something holds, or the least tried."""
+    etas = grid(LEAST * privatizer.eta, privatizer.eta)
 
-    Args:
-        privatizer: the same at any η.
-        share: of the words, from 0 to 1.
-        most: the largest η that is tried.
-
-    Raises:
-        RaptError: no η does.
-    """
-    low, high = np.log(LEAST), np.log(most)
-    for _ in range(ROUNDS):
-        middle = (low + high) / 2
+    def at(eta: float) -> bool:
         try:
-            enough = replaced(privatizer.at(float(np.exp(middle)))).value >= share
+            return holds(privatizer.at(eta))
         except RaptError:  # some mechanisms have a least η
-            enough = True
-        low, high = (middle, high) if enough else (low, middle)
-    if low == np.log(LEAST):
-        raise RaptError(
-            f"level: got {share:.0%} of the words replaced, expected a share that some η of this "
-            "mechanism gives. Try a lower one."
-        )
-    return float(np.exp(low))
+            return True
+
+    return min(privatizer.eta, largest(at, etas) or float(etas[0]))

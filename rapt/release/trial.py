@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
 
-from rapt.measures import strength
 from rapt.measures.likelihood import posterior
+from rapt.measures.replacement import text_curve
 from rapt.privacy.fates import NOISE, Counts, Word
 from rapt.privacy.privatizer import Privatizer
 from rapt.release.ledger import NOWHERE
 from rapt.release.statement import statement
 from rapt.release.text import TextPrivatizer, joined
+from rapt.utils.errors import RaptError
 
 GUESSES = 3  # of the attacker, shown of each word
-LARGEST = 1e4  # η that is tried for a level
+WORDS, DRAWS = 1200, 10  # by which the η of a level is found
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def tried(privatizer: TextPrivatizer, text: str) -> Trial:
 
 
 def at_level(share: float, **options: Any) -> TextPrivatizer:
-    """A privatizer that replaces this share of the protected words of public text.
+    """A privatizer that replaces this share of public text's protected words that its table lists.
 
     Args:
         share: above 0 and below 1.
@@ -83,8 +85,17 @@ def at_level(share: float, **options: Any) -> TextPrivatizer:
     Raises:
         RaptError: an option is not allowed, or the mechanism replaces so many words at no η.
     """
-    any_eta = TextPrivatizer(eta=1.0, allow_weak=True, **options).privatizer
-    eta = float(f"{strength.largest(any_eta, share, LARGEST):.3g}")
+    of = TextPrivatizer(eta=1.0, allow_weak=True, **options).privatizer
+    curve = text_curve(
+        of.table, of.mechanism, of.scheme.categories, words=WORDS, draws=DRAWS, seed=0
+    )
+    found = curve.curve.largest(lambda eta: curve.replaced(eta).known.value >= share)
+    eta = float(f"{found:.3g}")
+    if not 0 < eta < inf:
+        raise RaptError(
+            f"level: got {share:.0%} of the words replaced, expected a share that some η of this "
+            "mechanism gives. Try another one."
+        )
     return TextPrivatizer(eta=eta, allow_weak=True, **options)
 
 

@@ -7,6 +7,7 @@ import pytest
 from rapt import models
 from rapt.audit.cases import small_table
 from rapt.measures import strength
+from rapt.measures.replacement import text_curve
 from rapt.privacy.mechanisms import MECHANISMS, PCT2T, T2T, WordMechanism, word_mechanism
 from rapt.privacy.privatizer import Privatizer
 from rapt.text.embeddings import build_table
@@ -37,12 +38,18 @@ def test_the_share_falls_with_eta_and_lies_in_its_interval(table: EmbeddingTable
     assert strength.replaced(made(table, 1.0)) == shares[1]
 
 
-def test_words_weigh_as_they_do_in_public_text() -> None:
-    rows = np.arange(3)
-    drawn = strength.public_words(np.array([0.6, 0.0, 0.3]), rows, 3000)
-    # 2000 of 3000 are expected; 200 off has probability 1e-14.
-    assert 0 < abs(np.bincount(drawn)[0] - 2000) < 200 and 1 not in drawn
-    assert set(strength.public_words(np.zeros(3), rows, 100)) == {0, 1, 2}
+@pytest.mark.parametrize(("name", "categories"), [("t2t", None), ("pct2t", ("content",))])
+def test_it_is_the_share_that_rapt_calibrate_finds(
+    minilm: EmbeddingTable, name: str, categories: tuple[str, ...] | None
+) -> None:
+    mechanism = word_mechanism(name)
+    curve = text_curve(minilm, mechanism, categories, words=1200, draws=20, seed=1)
+    for eta in (50.0, 75.0, 100.0):
+        at = Privatizer(table=minilm, mechanism=mechanism, eta=eta, categories=categories)
+        share = strength.replaced(at)
+        # Words and noise were drawn once and are fixed; by four errors of the smaller sample.
+        reach = 2 * (share.high - share.low)
+        assert share.value == pytest.approx(curve.replaced(eta).known.value, abs=reach)
 
 
 def test_a_level_that_replaces_hardly_a_word_is_refused_with_one_that_does(
