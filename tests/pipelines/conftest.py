@@ -260,14 +260,17 @@ def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("prefect")
 
 
-def make(root: Path, server: str, contents: dict[str, str] = FILES) -> Toy:
+def make(
+    root: Path, server: str, contents: dict[str, str] = FILES, *, top: Path | None = None
+) -> Toy:
+    """Make a toy at `root`, in a repository whose top is there or at `top`."""
     for name, text in contents.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     (root / ".rapt").mkdir(parents=True)
     toy = Toy(root, server)
-    toy.git("init", "-q")
+    toy.git("init", "-q", str(top or root))
     toy.commit()
     return toy
 

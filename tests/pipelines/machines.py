@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -136,15 +136,23 @@ def pool(server: str) -> None:
 
 @pytest.fixture
 def machines(tmp_path: Path, server: str, pool: None) -> Iterator[Machines]:
-    toy = make(tmp_path / "coordinator", server, SIDES)
-    toy.run("git", "init", "-q", "--bare", str(tmp_path / "shared.git"))
-    toy.git("remote", "add", "origin", str(tmp_path / "shared.git"))
-    machines = Machines(toy, tmp_path)
-    machines.use_remote(str(tmp_path / "remote"))
-    yield machines
-    for started in machines.started:
-        kill(started.pid)  # an idle Prefect worker sometimes ignores a request to end
-        started.communicate(timeout=60)
+    with started(make(tmp_path / "coordinator", server, SIDES), tmp_path) as machines:
+        yield machines
+
+
+@contextmanager
+def started(toy: Toy, folder: Path) -> Iterator[Machines]:
+    """Give a toy a repository and a remote that others reach; end its workers."""
+    toy.run("git", "init", "-q", "--bare", str(folder / "shared.git"))
+    toy.git("remote", "add", "origin", str(folder / "shared.git"))
+    machines = Machines(toy, folder)
+    machines.use_remote(str(folder / "remote"))
+    try:
+        yield machines
+    finally:
+        for process in machines.started:
+            kill(process.pid)  # an idle Prefect worker sometimes ignores a request to end
+            process.communicate(timeout=60)
 
 
 def md5(content: bytes) -> str:

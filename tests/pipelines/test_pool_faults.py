@@ -7,22 +7,27 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from prefect import get_client
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from tests.pipelines.machines import (
-    EVERY_STAGE,
-    PROVIDER,
-    Machines,
-    kill,
-)
-from tests.pipelines.machines import machines as machines
+from tests.pipelines.conftest import SIDES, make
+from tests.pipelines.machines import EVERY_STAGE, PROVIDER, Machines, kill, started
 from tests.pipelines.machines import pool as pool
 from tests.pipelines.test_reproduce import alive, wait_until
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def machines(tmp_path: Path, server: str, pool: None) -> Iterator[Machines]:
+    """Machines whose project lies below the top of its repository; elsewhere it is the top."""
+    top = tmp_path / "coordinator"
+    with started(make(top / "of/project", server, SIDES, top=top), tmp_path) as machines:
+        yield machines
 
 
 def test_what_dies_is_started_again_and_what_fails_at_the_next_start(
