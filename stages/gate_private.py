@@ -18,7 +18,7 @@ from rapt.privacy import levels, seeded
 from rapt.privacy.mechanisms import parameters
 from rapt.results.gates import write
 from stages import run
-from stages.expectations import Rule, check, in_set, there
+from stages.expectations import Rule, check, in_set, of_length, there
 
 
 def main(task: str) -> None:
@@ -86,9 +86,11 @@ def _rules(release: CheckedRelease, rows: int) -> list[Rule]:
         Rule("as many rows as the text", str(rows), count),
         Rule("each example is there once", "no second", once),
         there("example_id", "example ids"),
-        there("words", "words"),
-        there("segment", "segments"),
     ]
+    for required in release.unit.required(release.privatizer.dimension):
+        rules.append(there(required.column, required.name))
+        if required.length is not None:
+            rules.append(of_length(required.column, required.name, required.length))
     if labels := release.promised["labels"]:
         rules += in_set("label", "labels", range(len(labels)), f"0 to {len(labels) - 1}")
     return rules
