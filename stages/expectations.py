@@ -34,12 +34,6 @@ def there(column: str, name: str) -> Rule:
     return Rule(f"{name} are there", "no null", gxe.ExpectColumnValuesToNotBeNull(column=column))
 
 
-def of_length(column: str, name: str, length: int) -> Rule:
-    """Expect lists of as many values in a column."""
-    long = gxe.ExpectColumnValueLengthsToEqual(column=column, value=length)
-    return Rule(f"{name} have the right length", str(length), long)
-
-
 def in_set(column: str, name: str, values: Sequence[int | str], allowed: str) -> list[Rule]:
     """Expect every value of a column, none missing, to be among `values`."""
     some = gxe.ExpectColumnValuesToBeInSet(column=column, value_set=list(values))

@@ -18,7 +18,7 @@ from rapt.privacy import levels, seeded
 from rapt.privacy.mechanisms import parameters
 from rapt.results.gates import write
 from stages import run
-from stages.expectations import Rule, check, in_set, of_length, there
+from stages.expectations import Rule, check, in_set, there
 
 
 def main(task: str) -> None:
@@ -70,7 +70,9 @@ def compare(
         for copy in release.copies
         for split, table in copy.splits.items()
     }
-    frame = pd.concat([t.to_pandas().assign(part=part) for part, t in tables.items()])
+    frame = pd.concat(
+        [t.to_pandas().assign(part=part) for part, t in tables.items()], ignore_index=True
+    )
     rows = len(release.copies) * sum(map(len, of.tagged.values()))
     return checked(release, check(frame, "every copy", _rules(release, rows)))
 
@@ -87,10 +89,7 @@ def _rules(release: CheckedRelease, rows: int) -> list[Rule]:
         Rule("each example is there once", "no second", once),
         there("example_id", "example ids"),
     ]
-    for required in release.unit.required(release.privatizer.dimension):
-        rules.append(there(required.column, required.name))
-        if required.length is not None:
-            rules.append(of_length(required.column, required.name, required.length))
+    rules += [there(*required) for required in release.unit.required()]
     if labels := release.promised["labels"]:
         rules += in_set("label", "labels", range(len(labels)), f"0 to {len(labels) - 1}")
     return rules

@@ -104,7 +104,7 @@ def generate(c: dict[str, Any], **sweep: Any) -> None:
         (
             lambda c: generate(c, methods=["token-representation"], attacked=[], channels=[]),
             "methods.token-representation: got a mechanism that releases a vector for each word, "
-            "with task movies of kind generate, expected one that releases words alone, one for "
+            "with task movies of kind generate, expected one that releases words alone, one for ",
         ),
         (
             lambda c: generate(c, denoisers=["posterior-mean"]),

@@ -18,7 +18,6 @@ from rapt.audit.exact import deviates, exact_law, two_sided
 from rapt.audit.power import POWER, smallest_excess
 from rapt.privacy.mechanisms import Mechanism, Sampler, Space, VectorMechanism, WordMechanism
 from rapt.privacy.mechanisms.noise import NoiseMechanism
-from rapt.privacy.mechanisms.vectors import Adept
 from rapt.privacy.privatizer import PreparedText, Privatizer
 from rapt.text.table import EmbeddingTable
 
@@ -141,9 +140,9 @@ def watched(
     for text in texts:
         vectors = kind.encode(text.words, table)
         released.append(kind.release(vectors, text.stream(), eta) - vectors)
-    # ADePT clips none of the words, and its noise is Laplace of scale 2·C/η.
-    scale = 1 / (2 * kind.clip) if isinstance(kind, Adept) else 1.0
-    return Seen(eta * scale * np.array(released)[None], np.empty((*shape[:2], 0)))
+    if kind.noise is None:
+        return Seen(np.empty((0, *shape[:2], 0)), np.empty((*shape[:2], 0)))
+    return Seen(eta / kind.scale * np.array(released)[None], np.empty((*shape[:2], 0)))
 
 
 def white_box(
@@ -164,7 +163,7 @@ def white_box(
     again = seen("again", FEW_TEXTS)
     one, other = forked(lambda process: seen(f"process {process}", FEW_TEXTS))
     where = f"in {table.dimension} dimensions"
-    laplacian = isinstance(kind, Adept)
+    laplacian = isinstance(kind, VectorMechanism) and kind.noise == "laplace"
     if isinstance(kind, NoiseMechanism) and not len(first.noise):
         yield Check(f"noise {where}: none is seen in a search", 0.0)
     for number in range(len(first.noise)):
@@ -187,7 +186,7 @@ def white_box_excess(
 
     The sum of n sizes is Gamma(n·d); at f·η it is 1/f of it.
     """
-    if isinstance(kind, NoiseMechanism | VectorMechanism):
+    if isinstance(kind, NoiseMechanism) or (isinstance(kind, VectorMechanism) and kind.noise):
         shape = table.dimension * _texts(kind, table) * _words(kind)
         return float(gamma.ppf(POWER, shape) / gamma.ppf(level / 2, shape))
     space = Space(table.vectors, table.frequency)

@@ -41,17 +41,15 @@ class Positions(NamedTuple):
 
 
 class Required(NamedTuple):
-    """What a gate requires of a column: that no value is missing, and its length where it has one.
+    """A column of which a gate requires that no value is missing.
 
     Attributes:
         column: its name.
         name: of its values, in the plural.
-        length: of each value; None: any.
     """
 
     column: str
     name: str
-    length: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +109,7 @@ class Released(ABC):
         return {name: _values(table, name) for name in cls.columns}
 
     @classmethod
-    def required(cls, dimension: int) -> list[Required]:
+    def required(cls) -> list[Required]:
         """Return what a gate requires of its columns, and of those that are copied."""
         return [Required("words", "words"), Required("segment", "segments")]
 
@@ -213,9 +211,9 @@ class TextVector(Released):
         return {"vector": vectors}
 
     @classmethod
-    def required(cls, dimension: int) -> list[Required]:
+    def required(cls) -> list[Required]:
         """Return that each text has its vector."""
-        return [Required("vector", "vectors", dimension)]
+        return [Required("vector", "vectors")]
 
 
 class NewText(Released):

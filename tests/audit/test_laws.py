@@ -22,7 +22,7 @@ SOUND = ["t2t", "mahalanobis", "vickrey", "santext", "token-representation", "ad
 @pytest.mark.parametrize("name", SOUND)
 def test_false_alarms_are_as_rare_as_stated(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """At 5 % over all tests, and 5 % of each, in 80 audits of a sound mechanism."""
-    for constant in ("TEXTS", "POOLED_TEXTS", "FEW_TEXTS"):
+    for constant in ("TEXTS", "WHOLE_TEXTS", "FEW_TEXTS"):
         monkeypatch.setattr(laws, constant, 40)
     # Two processes would only take time.
     monkeypatch.setattr(laws, "forked", lambda function: (function(0), function(1)))

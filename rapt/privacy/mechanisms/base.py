@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,6 +148,14 @@ class VectorMechanism(Mechanism):
     """A mechanism that releases vectors, for every word, in the whole space."""
 
     categories = "none"
+    # The law of its noise at η = 1, which `rapt audit` tests: of density exp(−‖z‖), or
+    # exp(−Σ|z|). None: another one.
+    noise: ClassVar[Literal["spherical", "laplace"] | None] = None
+
+    @property
+    def scale(self) -> float:
+        """The factor of noise of that law."""
+        return 1.0
 
     @abstractmethod
     def encode(self, words: Sequence[str], table: EmbeddingTable) -> Vectors:

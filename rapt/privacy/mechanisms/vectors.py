@@ -36,6 +36,7 @@ class TokenRepresentation(WordVectorMechanism):
 
     name = "token-representation"
     source = "Qu et al., 2021, arXiv 2104.07504"
+    noise = "spherical"
     claim = Claim(EUCLIDEAN, ("noise", "sphere", "grid"), conditions=(TABLE, GRID))
     grid: float = _grid()
 
@@ -60,6 +61,7 @@ class SequenceRepresentation(TextVectorMechanism):
 
     name = "sequence-representation"
     source = "Qu et al., 2021, arXiv 2104.07504"
+    noise = "spherical"
     claim = Claim(
         replace(EUCLIDEAN, name="Euclidean distance of the mean word embeddings of two texts"),
         ("noise", "sphere", "grid"),
@@ -96,6 +98,7 @@ class Adept(TextVectorMechanism):
 
     name = "adept"
     source = "Krishna et al., 2021; Habernal, 2021, arXiv 2109.03175"
+    noise = "laplace"
     claim = Claim(
         Metric("the square root of the dimension, between any two texts", _diameter),
         ("noise", "clipped-laplace"),
@@ -114,6 +117,11 @@ class Adept(TextVectorMechanism):
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
         """Laplace noise of scale 1, (n, d)."""
         return rng.laplace(size=(n, dimension))
+
+    @property
+    def scale(self) -> float:
+        """The largest distance of what is clipped."""
+        return 2 * self.clip
 
     def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
         """One vector for the text, (1, d)."""
