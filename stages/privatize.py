@@ -31,8 +31,8 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
     # Plain tokens serve the tuning alone.
     plain_tokens = how.plain_tokens if of_task.is_tuned else None
     privatizer = seeded.privatizer(embedding, how.mechanism, how.categories, eta)
-    if isinstance(privatizer, Privatizer) and np.isfinite(privatizer.eta):
-        refuse_weak(privatizer, p.allow_weak)
+    if privatizer.releases.aligned and np.isfinite(privatizer.eta):
+        refuse_weak(seeded.of_words(privatizer), p.allow_weak)
     segment = [name for name in privatizer.releases.copied if name == "segment"]
     splits = {s: files.read_parquet(paths.tagged(task) / f"{s}.parquet") for s in ("train", "test")}
     with files.atomic(out) as folder:

@@ -16,13 +16,8 @@ from rapt.privacy.released import NewText, Released, TextVector, Words, WordVect
 from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
-    from rapt.privacy.privatizer import (
-        AnyPrivatizer,
-        Privatizer,
-        RewritingPrivatizer,
-        TextVectorPrivatizer,
-        WordVectorPrivatizer,
-    )
+    from rapt.privacy.privatizer import AnyPrivatizer, Privatizer, WordVectorPrivatizer
+    from rapt.privacy.whole_texts import RewritingPrivatizer, TextVectorPrivatizer
     from rapt.text.table import EmbeddingTable
 
 Vectors = NDArray[np.floating[Any]]
@@ -203,7 +198,7 @@ class TextVectorMechanism(VectorMechanism):
         self, *, table: EmbeddingTable, eta: float, categories: Sequence[str] | None = None
     ) -> TextVectorPrivatizer:
         """Return the mechanism at one η over a public table."""
-        from rapt.privacy.privatizer import TextVectorPrivatizer  # which needs this module
+        from rapt.privacy.whole_texts import TextVectorPrivatizer  # which needs this module
 
         return TextVectorPrivatizer(table=table, mechanism=self, eta=eta, categories=categories)
 
@@ -225,7 +220,7 @@ class RewritingMechanism(Mechanism):
         self, *, table: EmbeddingTable, eta: float, categories: Sequence[str] | None = None
     ) -> RewritingPrivatizer:
         """Return the mechanism at one η over a public table."""
-        from rapt.privacy.privatizer import RewritingPrivatizer  # which needs this module
+        from rapt.privacy.whole_texts import RewritingPrivatizer  # which needs this module
 
         return RewritingPrivatizer(table=table, mechanism=self, eta=eta, categories=categories)
 
