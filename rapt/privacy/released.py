@@ -100,8 +100,11 @@ class Released(ABC):
 
     @classmethod
     def positions(cls, table: pa.Table) -> Positions:
-        """Read the rows of a release."""
-        return Positions(table["words"].to_pylist(), table["segment"].to_pylist(), None)
+        """Read the rows of a release; without segments each text is one."""
+        words = table["words"].to_pylist()
+        if "segment" in table.column_names:
+            return Positions(words, table["segment"].to_pylist(), None)
+        return Positions(words, [[0] * len(text) for text in words], None)
 
     @classmethod
     def values(cls, table: pa.Table) -> dict[str, list[Any]]:
