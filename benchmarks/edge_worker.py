@@ -11,7 +11,7 @@ bare, start = memory("VmHWM"), time.perf_counter()
 from pathlib import Path  # noqa: E402
 
 from rapt.privacy.mechanisms import T2T  # noqa: E402
-from rapt.privacy.privatizer import Privatizer, Words  # noqa: E402
+from rapt.privacy.privatizer import PreparedText, Privatizer  # noqa: E402
 from rapt.privacy.streams import fresh  # noqa: E402
 from rapt.text.table import EmbeddingTable  # noqa: E402
 
@@ -22,7 +22,7 @@ started = time.perf_counter() - start
 words = [f"w{(7919 * i) % int(size)}" for i in range(int(n))]
 texts = (words[i : i + 100] for i in range(0, len(words), 100))
 start = time.perf_counter()
-released = sum(map(len, privatizer.privatize(Words(t, [0] * len(t), fresh) for t in texts)))
+released = sum(map(len, privatizer.privatize(PreparedText(t, [0] * len(t), fresh) for t in texts)))
 print(
     json.dumps(
         {

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from benchmarks.measure import Figure, figure, interleaved, ratio
 from benchmarks.tables import SIZE, eta_at, release, t2t, text, write_table
-from rapt.privacy.mechanisms import WORDWISE, wordwise_mechanism
+from rapt.privacy.mechanisms import MECHANISMS, mechanism
 from rapt.privacy.privatizer import Privatizer
+from rapt.privacy.seeded import of_words
 from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError
 
@@ -19,7 +20,8 @@ def run(tables: Path) -> list[Figure]:
     table = EmbeddingTable(write_table(tables / f"{SIZE}x{DIMENSION}", SIZE, DIMENSION))
     words, figures = text(WORDS, SIZE), []
     once = partial(release, t2t(table), words)
-    for name in (name for name in WORDWISE if name != "t2t"):
+    aligned = [name for name, kind in MECHANISMS.data.items() if kind.releases.aligned]
+    for name in (name for name in aligned if name != "t2t"):
         try:
             other = partial(release, _privatizer(table, name), words)
             taken = interleaved({"t2t": once, "other": other}, ROUNDS)
@@ -33,8 +35,6 @@ def run(tables: Path) -> list[Figure]:
 
 
 def _privatizer(table: EmbeddingTable, name: str) -> Privatizer:
-    mechanism = wordwise_mechanism(name)
     categories = ["noun"] if name == "pct2t" else None  # of the table's only category
-    return Privatizer(
-        table=table, mechanism=mechanism, categories=categories, eta=eta_at(DIMENSION)
-    )
+    made = mechanism(name).privatizer(table=table, categories=categories, eta=eta_at(DIMENSION))
+    return of_words(made)

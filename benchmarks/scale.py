@@ -36,14 +36,14 @@ def run(tables: Path) -> list[Figure]:
 
 def _stream(folder: Path) -> Iterator[dict[str, float]]:
     from benchmarks.tables import t2t
-    from rapt.privacy.privatizer import Words
+    from rapt.privacy.privatizer import PreparedText
     from rapt.privacy.streams import fresh
     from rapt.text.table import EmbeddingTable
 
     privatizer = t2t(EmbeddingTable(folder))
     texts = ([f"w{(7919 * i + j) % SIZE}" for j in range(100)] for i in range(STEPS[-1] // 100))
     start, released = time.perf_counter(), 0
-    for text in privatizer.privatize(Words(text, [0] * 100, fresh) for text in texts):
+    for text in privatizer.privatize(PreparedText(text, [0] * 100, fresh) for text in texts):
         released += len(text)
         if released in STEPS:
             yield {"seconds": time.perf_counter() - start, "memory": memory("VmHWM")}

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from rapt.privacy.mechanisms import T2T
-from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.privatizer import PreparedText, Privatizer
 from rapt.privacy.streams import fresh, stream
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
@@ -56,5 +56,5 @@ def t2t(table: EmbeddingTable) -> Privatizer:
 def release(privatizer: Privatizer, words: list[str]) -> list[str]:
     """Release tagged words in texts of a hundred, each with its own fresh stream, as in use."""
     texts = (words[i : i + 100] for i in range(0, len(words), 100))
-    tagged = (Words(text, [0] * len(text), fresh) for text in texts)
+    tagged = (PreparedText(text, [0] * len(text), fresh) for text in texts)
     return [word for released in privatizer.privatize(tagged) for word in released]

@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from rapt.params import load as load_params  # noqa: F401
     from rapt.privacy.mechanisms import PCT2T as PCT2T
     from rapt.privacy.mechanisms import T2T as T2T
+    from rapt.privacy.privatizer import PreparedText as PreparedText
     from rapt.privacy.privatizer import Privatizer as Privatizer
-    from rapt.privacy.privatizer import Words as Words
     from rapt.release.text import TextPrivatizer as TextPrivatizer
     from rapt.release.trial import at_level as at_level
     from rapt.release.trial import tried as tried
@@ -67,11 +67,11 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "EmbeddingTable": "rapt.text.table:EmbeddingTable",
     "PCT2T": "rapt.privacy.mechanisms:PCT2T",
+    "PreparedText": "rapt.privacy.privatizer:PreparedText",
     "Privatizer": "rapt.privacy.privatizer:Privatizer",
     "RaptError": "rapt.utils.errors:RaptError",
     "T2T": "rapt.privacy.mechanisms:T2T",
     "TextPrivatizer": "rapt.release.text:TextPrivatizer",
-    "Words": "rapt.privacy.privatizer:Words",
     "at_level": "rapt.release.trial:at_level",
     "cached_table": "rapt.table_cache:cached_table",
     "calibration_curve": "rapt.measures.replacement:text_curve",

@@ -25,7 +25,19 @@ from rapt.attacks.base import Inference, Inversion, Membership
 from rapt.attacks.entities import Ner
 from rapt.data.config import Gate, Task
 from rapt.grid import CLEAN, LOCAL, TUNED, plan
-from rapt.param_types import Eta, Etas, Model, Name, Names, Section, Sha256, Typed, problem, unique
+from rapt.param_types import (
+    Eta,
+    Etas,
+    Model,
+    Name,
+    Names,
+    Section,
+    Sha256,
+    Typed,
+    level,
+    problem,
+    unique,
+)
 from rapt.paths import PARAMS
 from rapt.privacy.config import (
     Calibrate,
@@ -35,6 +47,7 @@ from rapt.privacy.config import (
     PlainTokensConfig,
 )
 from rapt.privacy.mechanisms import MECHANISMS
+from rapt.privacy.released import Released
 from rapt.tuning.config import (
     AnyTuner,
     Backbone,
@@ -50,6 +63,14 @@ UniversalPos = Literal[
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN",
     "PUNCT", "SCONJ", "SYM", "VERB", "X",
 ]  # fmt: skip
+
+
+# What a use of a release may need of its unit (`Released`), in words.
+NEEDED = {
+    "aligned": "a word for each word",
+    "has_channel": "words alone, one for each word",
+    "has_words": "words",
+}
 
 
 class Sweep(Section):
@@ -145,9 +166,9 @@ class Method(Section):
     )
 
     @property
-    def releases_vectors(self) -> bool:
-        """Whether a release holds the noisy vector of each word beside the word."""
-        return MECHANISMS[str(self.mechanism["type"])].releases_vectors
+    def releases(self) -> type[Released]:
+        """What is released of a text."""
+        return MECHANISMS[str(self.mechanism["type"])].releases
 
     @model_validator(mode="before")
     @classmethod
@@ -168,9 +189,10 @@ class Method(Section):
             raise problem(
                 f"got categories, expected none with mechanism {kind}: every word gets noise."
             )
-        if self.releases_vectors and self.plain_tokens:
+        if self.plain_tokens and not self.releases.has_channel:
             raise problem(
-                f"got plain_tokens, expected none with mechanism {kind}: it releases vectors."
+                f"got plain_tokens, expected none with mechanism {kind}: it releases "
+                f"{self.releases.name}."
             )
         if self.reconstruction and not self.plain_tokens:
             raise problem("got reconstruction without plain_tokens, expected both.")
@@ -283,6 +305,7 @@ class Params(Section):
         yield from self._gradients()
         yield from self._without_clean()
         yield from self._of_written(written)
+        yield from dict.fromkeys(self._of_units())
 
     def _allowed(
         self, swept: Mapping[str, Task], labelled: list[str], written: list[str]
@@ -292,7 +315,7 @@ class Params(Section):
         # P(y|w) is a channel from words to words; what reads it reads a release, too.
         released = sweep.methods if sweep.channel_readers else self.methods
         inversions = {n: how for n, how in self.attacks.items() if isinstance(how, Inversion)}
-        wordwise = [n for n, how in self.methods.items() if not how.releases_vectors]
+        drawn = [name for name, how in self.methods.items() if how.releases.has_channel]
         return {
             "train": [*labelled, *written],
             "score": [name for name in sweep.train if name in written],
@@ -306,7 +329,7 @@ class Params(Section):
             "methods": self.methods,
             "tune_at": sweep.etas,
             "attacked": sweep.methods,
-            "channels": [name for name in wordwise if name in released],
+            "channels": [name for name in drawn if name in released],
             "denoisers": self.denoisers,
             "inversions": [n for n, how in inversions.items() if not how.reads_channel],
             "channel_inversions": [n for n, how in inversions.items() if how.reads_channel],
@@ -381,17 +404,48 @@ class Params(Section):
         tuned = [name for name in written if name in sweep.train]
         if left := [name for name in tuned if name not in sweep.score]:
             yield f"sweep.score: got no {', '.join(left)}, expected every task of kind generate."
-        for method in sweep.methods if written else ():
-            if method in self.methods and self.methods[method].releases_vectors:
-                yield (
-                    f"sweep.methods: got {method}, which releases vectors, with task {written[0]} "
-                    "of kind generate, expected words."
-                )
         for key in ("probes", "denoisers", "memberships") if tuned else ():
             if getattr(sweep, key):
                 yield (
                     f"sweep.{key}: got some with task {tuned[0]}, of kind generate, expected none."
                 )
+
+    def _of_units(self) -> Iterable[str]:
+        """What reads words, or words one for one, has a release of such."""
+        for method, use, needs in self._uses():
+            unit = self.methods[method].releases if method in self.methods else None
+            if unit and not getattr(unit, needs):
+                yield (
+                    f"methods.{method}: got a mechanism that releases {unit.name}, with {use}, "
+                    f"expected one that releases {NEEDED[needs]}."
+                )
+
+    def _uses(self) -> Iterable[tuple[str, str, str]]:
+        """Each method, a use of its releases, and what of `Released` the use needs."""
+        sweep = self.sweep
+        tuned = [
+            (method, task, tuner)
+            for methods, tuners in ((sweep.methods, sweep.tuners), (sweep.attacked, sweep.probes))
+            for method, task, tuner in product(methods, sweep.train, tuners)
+        ] + [(study.method, study.task, study.tuner) for study in self.studies.values()]
+        for method, task, tuner in dict.fromkeys(tuned):
+            kind = self.tasks[task].kind if task in self.tasks else "classify"
+            if kind != "classify":
+                needs = "aligned" if kind == "choose" else "has_channel"
+                yield method, f"task {task} of kind {kind}", needs
+            if tuner in self.tuners and self.tuners[tuner].reads_words:
+                yield method, f"tuner {tuner}", "has_words"
+        for method, eta in product(sweep.methods, sweep.etas):
+            if level(eta) is not None:
+                yield method, f"the level {eta}", "aligned"
+        of_words = [*(sweep.inversions if sweep.invert else ())]
+        of_words += sweep.recognitions if sweep.recognize else ()
+        for method, attack in product(sweep.attacked, of_words):
+            yield method, f"attack {attack}", "aligned"
+        for method, attack in product(sweep.attacked, sweep.inferences if sweep.infer else ()):
+            how = self.attacks.get(attack)
+            if isinstance(how, Inference) and how.reads_words:
+                yield method, f"attack {attack}", "has_words"
 
     def _collisions(self) -> Iterable[str]:
         """Cells are named by their factors joined by hyphens: two must not come out the same."""

@@ -10,7 +10,7 @@ def main(embedding: str, method: str, eta: str) -> None:
     """Draw what METHOD at ETA makes of words of EMBEDDING's table, many times each."""
     p = params.load()
     how, size = p.methods[method], p.channel
-    privatizer = seeded.privatizer(embedding, how.mechanism, how.categories, eta)
+    privatizer = seeded.of_words(seeded.privatizer(embedding, how.mechanism, how.categories, eta))
     table = privatizer.table
     choice = channel.choose(table, privatizer.candidates, size.frequent, size.sampled, p.seed)
     found = channel.estimate(privatizer, choice.rows, size.draws, p.seed)

@@ -26,7 +26,7 @@ def main(
     p = params.load()
     release = paths.release(task, f"{method}-{eta}")
     of, how = p.methods[method], p.denoisers[denoiser]
-    privatizer = seeded.privatizer(embedding, of.mechanism, of.categories, eta)
+    privatizer = seeded.of_words(seeded.privatizer(embedding, of.mechanism, of.categories, eta))
     table = privatizer.table
     channel = Channel.load(paths.channel(embedding, f"{method}-{eta}"), len(table.words))
     groups = privatizer.groups_of_rows(np.arange(len(table.words)))

@@ -21,7 +21,11 @@ def main() -> None:
     for method in p.sweep.methods:
         how = p.methods[method]
         for eta in p.sweep.etas:
-            privatizer = seeded.privatizer(p.embedding, how.mechanism, how.categories, eta)
+            if not how.releases.aligned:
+                continue  # no word becomes another that could stand in its place
+            privatizer = seeded.of_words(
+                seeded.privatizer(p.embedding, how.mechanism, how.categories, eta)
+            )
             texts = (
                 privatizer.text(text.words, text.pos, text.identifiers, stream=noise)
                 for text, noise in zip(tagged, streams, strict=True)

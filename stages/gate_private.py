@@ -70,7 +70,9 @@ def compare(
         for copy in release.copies
         for split, table in copy.splits.items()
     }
-    frame = pd.concat([t.to_pandas().assign(part=part) for part, t in tables.items()])
+    frame = pd.concat(
+        [t.to_pandas().assign(part=part) for part, t in tables.items()], ignore_index=True
+    )
     rows = len(release.copies) * sum(map(len, of.tagged.values()))
     return checked(release, check(frame, "every copy", _rules(release, rows)))
 
@@ -86,9 +88,8 @@ def _rules(release: CheckedRelease, rows: int) -> list[Rule]:
         Rule("as many rows as the text", str(rows), count),
         Rule("each example is there once", "no second", once),
         there("example_id", "example ids"),
-        there("words", "words"),
-        there("segment", "segments"),
     ]
+    rules += [there(*required) for required in release.unit.required()]
     if labels := release.promised["labels"]:
         rules += in_set("label", "labels", range(len(labels)), f"0 to {len(labels) - 1}")
     return rules

@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from rapt import paths
 from rapt.attacks.base import Inference, Release
 from rapt.attacks.scores import attribute_scores, majority
 from rapt.attacks.victims import with_values
 from rapt.privacy import seeded
-from rapt.privacy.privatizer import Privatizer
+from rapt.privacy.privatizer import AnyPrivatizer
 from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError
 from stages import run
@@ -34,7 +35,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
             raise RaptError(f"{where}: got one value in the training split, expected two at least.")
 
     @cache
-    def privatizer() -> Privatizer:
+    def privatizer() -> AnyPrivatizer[Any]:
         return seeded.privatizer_of(on.statement, eta)
 
     def anew(seed: int, number: int) -> Release:

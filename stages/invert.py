@@ -14,7 +14,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     on = Attacked.release("invert", attack, task, method, eta)
     how, seed = on.attack, on.params.seed
     assert isinstance(how, Inversion)
-    privatizer = seeded.privatizer_of(on.statement, eta)
+    privatizer = seeded.of_words(seeded.privatizer_of(on.statement, eta))
     own, attacked = on.tagged("train"), on.tagged("test")
     texts = {
         name: attacked_texts.public(privatizer, on.tagged("train", name), attacked)

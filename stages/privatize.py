@@ -31,8 +31,9 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
     # Plain tokens serve the tuning alone.
     plain_tokens = how.plain_tokens if of_task.is_tuned else None
     privatizer = seeded.privatizer(embedding, how.mechanism, how.categories, eta)
-    if np.isfinite(privatizer.eta):
-        refuse_weak(privatizer, p.allow_weak)
+    if privatizer.releases.aligned and np.isfinite(privatizer.eta):
+        refuse_weak(seeded.of_words(privatizer), p.allow_weak)
+    segment = [name for name in privatizer.releases.copied if name == "segment"]
     splits = {s: files.read_parquet(paths.tagged(task) / f"{s}.parquet") for s in ("train", "test")}
     with files.atomic(out) as folder:
         folder.mkdir()
@@ -45,7 +46,7 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
             privatizer,
             counts,
             **levels.facts(eta, privatizer.eta),
-            columns=["example_id", "segment", *(["label"] if label else [])],
+            columns=["example_id", *segment, *(["label"] if label else [])],
             spacing="as in the texts" if of_task.references else "none is released",
             generator=GENERATOR,
             task=task,

@@ -57,7 +57,7 @@ def test_help_names_what_is_allowed() -> None:
         *SETS,
         "all",
     }
-    words = [name for name, kind in MECHANISMS.items() if not kind.releases_vectors]
+    words = [name for name, kind in MECHANISMS.items() if kind.releases.has_channel]
     assert options.MECHANISMS.split(", ") == words
     assert options.FORMATS.split(", ") == [*FORMATS]
 

@@ -20,6 +20,7 @@ from rapt.cli import app
 from rapt.commands import show_params
 from rapt.privacy.mechanisms import mechanism
 from rapt.privacy.mechanisms.claim import Claim
+from rapt.privacy.released import NewText, Released, TextVector
 from rapt.release.text import TextPrivatizer
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.config import Run
@@ -29,8 +30,11 @@ from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import invert, privatize
 from tests.conftest import ROOT
+from tests.stages.conftest import edited
 from tests.stages.conftest import workspace as workspace
 from tests.stages.test_denoise import small as small
+from tests.stages.test_units import narrow as narrow
+from tests.stages.test_units import sweeping, walk
 from tests.tuning.conftest import backbone as backbone
 from tests.tuning.conftest import release as release
 from tests.tuning.conftest import run as run
@@ -48,7 +52,7 @@ def acme(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     folder = tmp_path_factory.mktemp("site")
     project = tomllib.loads(FILES["pyproject.toml"])["project"]
     modules = {name: text for name, text in FILES.items() if name.endswith(".py")}
-    assert len(modules) == 5
+    assert len(modules) == 7
     install(folder, project["name"], project["entry-points"], modules, monkeypatch)
     yield
     for name in [name for name in sys.modules if name.partition(".")[0] == "acme"]:
@@ -137,6 +141,37 @@ def test_the_attack_reads_a_release_of_the_mechanism(experiment: params.Params) 
     invert.main("frequent", "mine", "response", "3")
     cell = files.read_json("reports/cells/invert/frequent-mine-response-3.json")
     assert 0 < cell["metrics"]["accuracy"]["mean"] <= cell["baselines"]["majority"]
+
+
+@pytest.mark.parametrize(("method", "unit"), [("pooled", TextVector), ("rewrite", NewText)])
+def test_mechanisms_of_whole_texts_go_from_the_release_to_every_cell(
+    experiment: params.Params, narrow: Path, method: str, unit: type[Released]
+) -> None:
+    with edited() as content:
+        content["sweep"] |= {"inversions": [], "tuners": ["lora"]}
+    sweeping("pooled", "rewrite")
+    statement = walk(method, unit)
+    proven = method == "pooled"
+    assert statement["protection"] == ("d_X-privacy" if proven else "no guarantee")
+    assert (statement["claim"] or {}).get("proof") == (["acme/proof.md"] if proven else None)
+    if unit is NewText:
+        path = f"data/private/mine/{method}-3/seed-0/test.parquet"
+        lengths = {len(words) for words in files.read_parquet(path)["words"].to_pylist()}
+        assert len(lengths) > 2  # each text had four words
+
+
+def test_attacks_on_words_are_refused_where_there_are_none(experiment: params.Params) -> None:
+    content = experiment.model_dump(mode="json")
+    content["sweep"] |= {"methods": ["pooled", "rewrite"], "attacked": ["pooled", "rewrite"]}
+    content["sweep"] |= {"invert": ["mine"], "recognize": ["mine"], "recognitions": ["ner"]}
+    with pytest.raises(params.RaptError) as error:
+        params.validate(content)
+    assert str(error.value).splitlines() == [
+        f"methods.{method}: got a mechanism that releases {unit.name}, with attack {attack}, "
+        "expected one that releases a word for each word."
+        for method, unit in (("pooled", TextVector), ("rewrite", NewText))
+        for attack in ("frequent", "ner")
+    ]
 
 
 def test_the_tuner_trains_and_its_adapter_is_loaded(

@@ -103,7 +103,8 @@ def generate(c: dict[str, Any], **sweep: Any) -> None:
         ),
         (
             lambda c: generate(c, methods=["token-representation"], attacked=[], channels=[]),
-            "sweep.methods: got token-representation, which releases vectors, with task movies",
+            "methods.token-representation: got a mechanism that releases a vector for each word, "
+            "with task movies of kind generate, expected one that releases words alone, one for ",
         ),
         (
             lambda c: generate(c, denoisers=["posterior-mean"]),

@@ -48,9 +48,9 @@ class AttributeMlp(Perceptron, Inference):
 
 
 def mean_vectors(table: EmbeddingTable, release: Release) -> Vectors:
-    """The mean of what is seen of each text's words, float32 (n, d); 0 for a text without words."""
+    """The mean of what is seen of each text, float32 (n, d); 0 for a text of nothing."""
     seen, places = release.seen(table)
-    means = np.zeros((len(release.words), table.dimension), np.float32)
+    means = np.zeros((len(release.words), seen.shape[1]), np.float32)
     for mean, rows in zip(means, by_text(release.words, places), strict=True):
         if rows:
             mean[:] = seen[rows].mean(axis=0)
@@ -171,6 +171,7 @@ class Authorship(Inference):
 
     source = "the usual baseline of authorship attribution; Fernandes et al., 2019"
     attacker_knowledge = "released texts whose attribute is known"
+    reads_words = True
 
     type: Literal["authorship"]
     longest: PositiveInt = Field(2, description="words in a row that count as one feature")

@@ -18,7 +18,8 @@ from rapt.utils import files
 
 if TYPE_CHECKING:  # params.yaml is validated with this module: every command would load SciPy
     from rapt.privacy.channel import Channel
-    from rapt.privacy.privatizer import Privatizer, Released, Words
+    from rapt.privacy.privatizer import PreparedText, Privatizer
+    from rapt.privacy.released import Released
     from rapt.text.table import EmbeddingTable
 
 T = TypeVar("T")
@@ -79,12 +80,12 @@ class Public:
     table: EmbeddingTable
     groups: NDArray[np.int64]
     channel: Channel | None
-    texts: Sequence[Words] = ()
+    texts: Sequence[PreparedText] = ()
     privatizer: Privatizer | None = None
 
     @classmethod
     def of(
-        cls, privatizer: Privatizer, channel: Channel | None, texts: Sequence[Words] = ()
+        cls, privatizer: Privatizer, channel: Channel | None, texts: Sequence[PreparedText] = ()
     ) -> Public:
         """Collect what is public about the privatizer of a release."""
         size = len(privatizer.table.words)
@@ -97,9 +98,8 @@ class Release:
     """Released texts, as their recipient sees them.
 
     Attributes:
-        words: the released words of each text, one for each original word.
-        vectors: float32 (words of all texts, d), if vectors are released; `words` are then the
-            words nearest to them. None: only words are released.
+        words: what stands at each position of each text: of most releases one for each word.
+        vectors: float32 (positions of all texts, d), if vectors are released; None: the words are.
         anew: releases the same texts once more, with the noise of a seed and a number, for
             attackers who have the texts. None: they have not.
     """
@@ -111,16 +111,17 @@ class Release:
     @classmethod
     def read(cls, path: str | Path) -> Release:
         """Read one split of a release (docs/data.md)."""
-        table = files.read_parquet(path)
-        has_vectors = "vectors" in table.column_names
-        vectors = files.vectors_of_column(table["vectors"]) if has_vectors else None
-        return cls(table["words"].to_pylist(), vectors)
+        from rapt.privacy.released import positions
+
+        words, _, vectors = positions(files.read_parquet(path))
+        return cls(words, vectors)
 
     @classmethod
     def of(cls, texts: Iterable[Released]) -> Release:
         """Collect what a privatizer has released."""
-        words, vectors, _ = zip(*texts, strict=True)
-        return cls(words, None if vectors[0] is None else np.concatenate(vectors))
+        every = list(texts)
+        vectors = [text.vectors for text in every if text.vectors is not None]
+        return cls([text.words for text in every], np.concatenate(vectors) if vectors else None)
 
     def only(self, rows: Iterable[int]) -> Release:
         """Return the release of some of the texts."""
@@ -133,7 +134,7 @@ class Release:
         return replace(self, words=words, vectors=vectors)
 
     def seen(self, table: EmbeddingTable) -> tuple[Vectors, NDArray[np.int64]]:
-        """Return vectors (k, d), and for each of the n words the row of its vector, (n,)."""
+        """Return vectors (k, d), and for each of the n positions the row of its vector, (n,)."""
         flat = list(chain.from_iterable(self.words))
         if self.vectors is not None:
             return self.vectors, np.arange(len(flat))
@@ -213,6 +214,9 @@ class Inversion(Attack):
 
 class Inference(Attack):
     """An attack that infers private attributes of a text's author."""
+
+    # Whether it reads words; others read whatever is released.
+    reads_words: ClassVar[bool] = False
 
     @abstractmethod
     def guesses(

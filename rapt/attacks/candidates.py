@@ -3,55 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from itertools import chain
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
 
 from rapt import paths
-from rapt.privacy.seeded import SeededCopy
+from rapt.privacy.privatizer import AnyPrivatizer
+from rapt.privacy.seeded import SeededCopy, privatizer_of
 from rapt.serving.model import Adapted
-from rapt.text.table import EmbeddingTable
 from rapt.tuning.config import Run
+from rapt.tuning.inputs import readable
 from rapt.tuning.parallel import train_cell
 from rapt.utils import files
 
 
 def as_written(
-    tagged: pa.Table, plain: Sequence[Sequence[str]], table: EmbeddingTable | None
+    tagged: pa.Table, plain: Sequence[Sequence[str]], privatizer: AnyPrivatizer[Any]
 ) -> pa.Table:
     """Return labelled texts as they were written, in the columns of a release (docs/data.md).
 
     Args:
         tagged: the texts.
         plain: the public sequences of plain words: the first stands before each text, as it is.
-        table: gives the words' own vectors to a model that takes vectors; else None.
+        privatizer: of the release whose columns they have.
     """
-    before = [plain[0] if plain else []] * len(tagged)
-    columns = {name: tagged[name] for name in ("words", "segment", "label")}
-    columns["plain"] = pa.array(before, pa.list_(pa.string()))
-    if table:
-        words = tagged["words"].to_pylist()
-        vectors = table.embed(list(chain.from_iterable(words)))
-        columns["vectors"] = files.column_of_vectors(vectors, np.array(list(map(len, words))))
+    words, unit = tagged["words"].to_pylist(), privatizer.releases
+    columns = {name: tagged[name] for name in ("label", *unit.copied[:1])}
+    columns["plain"] = pa.array([plain[0] if plain else []] * len(words), pa.list_(pa.string()))
+    lengths = np.array(list(map(len, words)), np.int64)
+    columns |= unit.written(map(privatizer.unprotected, words), lengths, privatizer.dimension)
     return pa.table(columns)
 
 
 def answers(model: Adapted, tagged: pa.Table) -> NDArray[np.float64]:
     """Ask an adapted model about texts `as_written`: probabilities of classes, (n, classes)."""
-    statement = model.contract.statement
-    table = EmbeddingTable(paths.table(statement.embedding)) if statement.vectors else None
-    asked = as_written(tagged, model.contract.plain, table)
-    vectors = torch.tensor(files.vectors_of_column(asked["vectors"])) if table else None
-    columns = asked.select(["words", "segment", "label", "plain"]).to_pydict()
-    return model.answers(columns, vectors).numpy()
+    privatizer = privatizer_of(asdict(model.contract.statement), "inf")
+    asked = as_written(tagged, model.contract.plain, privatizer)
+    return model.answers(*readable(asked)).numpy()
 
 
 def shadow_answers(
@@ -79,12 +73,8 @@ def shadow_answers(
         files.write_json(paths.statement(folder), statement)
         for copy, chosen in zip(copies, tuned_on, strict=True):
             copy.write({"train": candidates.filter(chosen)}, paths.seed(folder, copy.k))
-            privatizer = copy.privatizer
-            asked = as_written(
-                candidates,
-                copy.plain.words if copy.plain else [],
-                privatizer.table if privatizer.mechanism.releases_vectors else None,
-            )
+            plain = copy.plain.words if copy.plain else []
+            asked = as_written(candidates, plain, copy.privatizer)
             files.write_parquet(paths.seed(folder, copy.k) / "test.parquet", asked)
             like = run(folder, copy.k, folder / "adapters")
             # The attacker holds nothing out.

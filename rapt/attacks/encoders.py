@@ -90,7 +90,7 @@ def hidden_states(folder: Path, release: Release, max_tokens: int) -> Vectors:
 
     Args:
         folder: folder of the model, of a family that backbones may have.
-        release: n texts; released vectors, if any, replace the words' own.
+        release: n texts; released vectors, if any, are read in the place of words.
         max_tokens: most tokens of a text, in whole words.
 
     Raises:

@@ -24,7 +24,7 @@ from rapt.attacks.base import Public, Texts, by_text
 from rapt.attacks.bigrams import WEIGHTS, Beam, Bigrams, Rows, Shares
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.posterior import TINY, Posterior
-from rapt.privacy.privatizer import Words
+from rapt.privacy.privatizer import PreparedText
 from rapt.privacy.streams import stream
 from rapt.tuning.backbones import load_tokenizer, most_tokens
 from rapt.tuning.batches import by_length, shuffled
@@ -165,7 +165,7 @@ class Reconstructor(nn.Module):
         width: int,
         public: Public,
         counts: Mapping[str, int],
-        held_out: Sequence[Words],
+        held_out: Sequence[PreparedText],
         seed: int,
     ) -> None:
         """Choose the weight of bigrams by which most words of the texts held out are recovered."""
@@ -249,7 +249,7 @@ class Reconstructor(nn.Module):
     def _fit(self, how: TrainedReconstruction, public: Public, seed: int) -> None:
         order = torch.Generator().manual_seed(seed)
 
-        def batches() -> Iterator[tuple[tuple[list[Words], Texts], int]]:
+        def batches() -> Iterator[tuple[tuple[list[PreparedText], Texts], int]]:
             for originals, released in self._pairs(how, public, seed):
                 for numbers in shuffled([len(text) for text in released], how.batch_size, order):
                     texts = [released[number] for number in numbers]
@@ -262,11 +262,11 @@ class Reconstructor(nn.Module):
 
     def _pairs(
         self, how: TrainedReconstruction, public: Public, seed: int
-    ) -> Iterator[tuple[list[Words], list[list[str]]]]:
+    ) -> Iterator[tuple[list[PreparedText], list[list[str]]]]:
         """Yield public texts, or their parts, before and after each pass's own privatization."""
         assert public.privatizer
         texts = [
-            Words(words, groups)
+            PreparedText(words, groups)
             for text in public.texts
             for words, groups in zip(self._parts(text.words), self._parts(text.groups), strict=True)
         ]
@@ -281,7 +281,7 @@ class Reconstructor(nn.Module):
             yield some, list(public.privatizer.privatize(some))
             left, number = left - int(ends[-1]), number + 1
 
-    def _loss(self, originals: Sequence[Words], released: Texts) -> Tensor:
+    def _loss(self, originals: Sequence[PreparedText], released: Texts) -> Tensor:
         """The mean cross-entropy of the protected words that are candidates, or were kept."""
         flat = list(chain(*released))
         words = [self._table.form(word) for text in originals for word in text.words]

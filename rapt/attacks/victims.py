@@ -15,7 +15,7 @@ from rapt.attacks.base import Occurrence, Release, Texts, Vectors, by_text
 from rapt.attacks.scores import Counts, Scores
 from rapt.privacy import seeded
 from rapt.privacy.categories import VERBATIM
-from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.privatizer import PreparedText, Privatizer
 from rapt.text.mentions import entities
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagged import Tagged
@@ -138,7 +138,7 @@ def spelled(privatizer: Privatizer, tagged: pa.Table) -> list[list[str]]:
     return [list(map(privatizer.table.form, text)) for text in tagged["words"].to_pylist()]
 
 
-def public(privatizer: Privatizer, tagged: pa.Table, attacked: pa.Table) -> list[Words]:
+def public(privatizer: Privatizer, tagged: pa.Table, attacked: pa.Table) -> list[PreparedText]:
     """Return texts as the privatizer prepares them, without those that are under attack."""
     theirs = set(map(tuple, spelled(privatizer, attacked)))
     is_new = [tuple(text) not in theirs for text in spelled(privatizer, tagged)]
@@ -156,7 +156,7 @@ def with_values(rows: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
     return np.flatnonzero(valued)
 
 
-def _texts(privatizer: Privatizer, tagged: pa.Table) -> Iterator[Words]:
+def _texts(privatizer: Privatizer, tagged: pa.Table) -> Iterator[PreparedText]:
     return (
         privatizer.text(*row)
         for row in seeded.rows_of(tagged, *seeded.columns_for_privatizer(tagged))

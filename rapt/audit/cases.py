@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 from tokenizers import Tokenizer, models, normalizers
 
-from rapt.privacy.mechanisms import MECHANISMS, Mechanism, Space, mechanism
+from rapt.privacy.mechanisms import (
+    MECHANISMS,
+    Mechanism,
+    RewritingMechanism,
+    Space,
+    TextVectorMechanism,
+    mechanism,
+)
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
 from rapt.utils.errors import RaptError, not_allowed
@@ -57,8 +64,12 @@ class Case:
 
     @cached_property
     def space(self) -> Space:
-        """The candidates."""
-        return Space(self.table.vectors, self.table.frequency)
+        """The candidates; of what encodes texts, each word as a text."""
+        kind, table = self.mechanism, self.table
+        if not isinstance(kind, TextVectorMechanism):
+            return Space(table.vectors, table.frequency)
+        encoded = np.concatenate([kind.encode([word], table) for word in table.words])
+        return Space(encoded.astype(np.float32), table.frequency)
 
 
 @dataclass(frozen=True)
@@ -119,6 +130,8 @@ def subject(kind: Mechanism, tables: Sequence[EmbeddingTable], draws: int = DRAW
     cases = COUNTEREXAMPLES.get(kind.name, _on_a_line)(kind, draws)
     if kind.name == "imola":  # a linear program of so many constraints takes minutes
         tables = [part(table, FEWER_WORDS) for table in tables]
+    if isinstance(kind, RewritingMechanism):  # what it draws is its own
+        tables = []
     return Subject(kind, cases, tables, ETAS.get(kind.name, LAWS_ETA))
 
 
@@ -196,7 +209,7 @@ def _on_a_line(kind: Mechanism, draws: int) -> list[Case]:
     places = np.concatenate([[0], 1 + STEP * np.arange(size - 1)])[:, None]
     table = small_table(words, places, np.arange(1.0, size + 1))
     further = [(words[0], UNKNOWN), (words[0], words[-1])]
-    if kind.pooled:  # a text for each draw
+    if not kind.releases.aligned:  # a text for each draw
         draws //= 10
     return [
         Case(kind, ETA, table, [(words[0], words[1])], draws),

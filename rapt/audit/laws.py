@@ -6,7 +6,7 @@ import multiprocessing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations, cycle
+from itertools import combinations, cycle, islice
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -18,8 +18,7 @@ from rapt.audit.exact import deviates, exact_law, two_sided
 from rapt.audit.power import POWER, smallest_excess
 from rapt.privacy.mechanisms import Mechanism, Sampler, Space, VectorMechanism, WordMechanism
 from rapt.privacy.mechanisms.noise import NoiseMechanism
-from rapt.privacy.mechanisms.vectors import Adept
-from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.privatizer import PreparedText, Privatizer
 from rapt.text.table import EmbeddingTable
 
 Streams = Callable[..., np.random.Generator]
@@ -28,8 +27,8 @@ Codes = NDArray[np.int64]
 Result = TypeVar("Result")
 
 WORDS = 20  # of each text
-TEXTS = 500  # of the first call; pooled mechanisms draw once for a text
-POOLED_TEXTS = 2500
+TEXTS = 500  # of the first call
+WHOLE_TEXTS = 2500  # of mechanisms that draw once for a text
 FEW_TEXTS = 100  # of the second call, and of each process
 SMALL, MORE = 8, 3  # in so few dimensions so many times as many, to see the tails
 DIRECTIONS = 8  # differences of the table's words
@@ -116,7 +115,9 @@ class _Watched(Privatizer):
         return release
 
 
-def watched(kind: Mechanism, table: EmbeddingTable, eta: float, texts: Sequence[Words]) -> Seen:
+def watched(
+    kind: Mechanism, table: EmbeddingTable, eta: float, texts: Sequence[PreparedText]
+) -> Seen:
     """Release texts of equally many words, and see what the mechanism draws for them."""
     shape = (len(texts), len(texts[0].words), -1)
     if isinstance(kind, WordMechanism):
@@ -137,24 +138,24 @@ def watched(kind: Mechanism, table: EmbeddingTable, eta: float, texts: Sequence[
     assert isinstance(kind, VectorMechanism)
     released = []
     for text in texts:
-        vectors = table.embed(text.words)
-        noisy = kind.release(vectors, text.stream(), eta)
-        released.append(noisy - (vectors.mean(axis=0, keepdims=True) if kind.pooled else vectors))
-    # ADePT clips none of the words, and its noise is Laplace of scale 2·C/η.
-    scale = 1 / (2 * kind.clip) if isinstance(kind, Adept) else 1.0
-    return Seen(eta * scale * np.array(released)[None], np.empty((*shape[:2], 0)))
+        vectors = kind.encode(text.words, table)
+        released.append(kind.release(vectors, text.stream(), eta) - vectors)
+    if kind.noise is None:
+        return Seen(np.empty((0, *shape[:2], 0)), np.empty((*shape[:2], 0)))
+    return Seen(eta / kind.scale * np.array(released)[None], np.empty((*shape[:2], 0)))
 
 
 def white_box(
     kind: Mechanism, table: EmbeddingTable, eta: float, streams: Streams
 ) -> Iterator[Check]:
     """Yield the tests of a mechanism's draws over a table, in its dimension."""
-    words = [word for word, _ in zip(cycle(table.words), range(1 if kind.pooled else WORDS))]
+    words = list(islice(cycle(table.words), _words(kind)))
 
     def seen(call: str, texts: int) -> Seen:
         named = (kind.name, "white-box", table.dimension, call)
         every = [
-            Words(words, [0] * len(words), partial(streams, *named, text)) for text in range(texts)
+            PreparedText(words, [0] * len(words), partial(streams, *named, text))
+            for text in range(texts)
         ]
         return watched(kind, table, eta, every)
 
@@ -162,12 +163,12 @@ def white_box(
     again = seen("again", FEW_TEXTS)
     one, other = forked(lambda process: seen(f"process {process}", FEW_TEXTS))
     where = f"in {table.dimension} dimensions"
-    laplacian = isinstance(kind, Adept)
+    laplacian = isinstance(kind, VectorMechanism) and kind.noise == "laplace"
     if isinstance(kind, NoiseMechanism) and not len(first.noise):
         yield Check(f"noise {where}: none is seen in a search", 0.0)
     for number in range(len(first.noise)):
         four = [_split(part.noise[number], laplacian) for part in (first, again, one, other)]
-        for check in _noise_checks(four, table, kind.releases_vectors):
+        for check in _noise_checks(four, table, isinstance(kind, VectorMechanism)):
             yield Check(f"noise {where}: {check.what}", check.p)
     if first.uniforms.size:
         for check in _uniform_checks([part.uniforms for part in (first, again, one, other)]):
@@ -185,17 +186,22 @@ def white_box_excess(
 
     The sum of n sizes is Gamma(n·d); at f·η it is 1/f of it.
     """
-    if isinstance(kind, NoiseMechanism | VectorMechanism):
-        shape = table.dimension * _texts(kind, table) * (1 if kind.pooled else WORDS)
+    if isinstance(kind, NoiseMechanism) or (isinstance(kind, VectorMechanism) and kind.noise):
+        shape = table.dimension * _texts(kind, table) * _words(kind)
         return float(gamma.ppf(POWER, shape) / gamma.ppf(level / 2, shape))
     space = Space(table.vectors, table.frequency)
     law = exact_law(kind, space, eta)
     return None if law is None else smallest_excess(deviates(kind, space, eta, law))
 
 
+def _words(kind: Mechanism) -> int:
+    """The number of words of each text: a text that is released as a whole draws once."""
+    return WORDS if kind.releases.aligned else 1
+
+
 def _texts(kind: Mechanism, table: EmbeddingTable) -> int:
     """The number of texts of the first call."""
-    few = POOLED_TEXTS if kind.pooled else TEXTS
+    few = TEXTS if kind.releases.aligned else WHOLE_TEXTS
     return few * (MORE if table.dimension <= SMALL else 1)
 
 

@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainccinv, betaincinv
 from scipy.stats import binom
 
-from rapt.audit.cases import Case
+from rapt.audit.cases import UNKNOWN, Case
 from rapt.audit.exact import differs, exact_law
 from rapt.audit.laws import Streams
 from rapt.audit.power import POWER, smallest_excess
-from rapt.privacy.mechanisms import VectorMechanism, WordMechanism, Wordwise
-from rapt.privacy.mechanisms.vectors import mean
-from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.mechanisms import (
+    RewritingMechanism,
+    TextVectorMechanism,
+    VectorMechanism,
+    WordMechanism,
+)
+from rapt.privacy.mechanisms.base import mean
+from rapt.privacy.privatizer import PreparedText
 
 Counts = NDArray[np.int64]
 Law = NDArray[np.float64]
@@ -54,25 +59,24 @@ class Finding:
 def counts(case: Case, word: str, random: Streams) -> Counts:
     """How often a word becomes each word of the table, or at last another one, int64 (V + 1,)."""
     kind, table = case.mechanism, case.table
-    copies = 1 if kind.pooled else COPIES
+    copies = COPIES if kind.releases.aligned else 1
     texts = (
-        Words([word] * copies, [0] * copies, partial(random, kind.name, case.eta, word, text))
+        PreparedText(
+            [word] * copies, [0] * copies, partial(random, kind.name, case.eta, word, text)
+        )
         for text in range(-(-case.draws // copies))
     )
     total = np.zeros(len(table.words) + 1, np.int64)
-    if kind.pooled:
-        pooled = cast(VectorMechanism, kind)
-        vectors = table.embed([word])
-        every = [pooled.release(vectors, text.stream(), case.eta) for text in texts]
+    if isinstance(kind, TextVectorMechanism):  # in float64, before it is a release
+        vectors = kind.encode([word], table)
+        every = [kind.release(vectors, text.stream(), case.eta) for text in texts]
         return total + np.bincount(case.space.rows(np.concatenate(every)), minlength=len(total))
-    privatizer = Privatizer(
-        table=table,
-        mechanism=cast(Wordwise, kind),
-        eta=case.eta,
-        categories=("noun",) if kind.categories == "required" else None,
-    )
-    for released in privatizer.privatize(texts):
-        total += np.bincount(table.rows(released) % len(total), minlength=len(total))
+    categories = ("noun",) if kind.categories == "required" else None
+    privatizer = kind.privatizer(table=table, eta=case.eta, categories=categories)
+    for released in privatizer.release(texts):
+        # A text of another length shows by its first word: what follows from it is no secret.
+        words = released.words if kind.releases.aligned else [*released.words, UNKNOWN][:1]
+        total += np.bincount(table.rows(words) % len(total), minlength=len(total))
     return total
 
 
@@ -94,7 +98,13 @@ def findings(case: Case, found: dict[str, Counts], level: float) -> Iterator[Fin
 def allowed(case: Case, one: str, other: str) -> tuple[float, float]:
     """The largest loss by the guarantee, and by the published claim."""
     kind = case.mechanism
-    sides = [mean(case.table.embed([word])) for word in (one, other)]
+    table = case.table
+    sides = [
+        kind.encode([word], table)
+        if isinstance(kind, TextVectorMechanism)
+        else mean(table.embed([word]))
+        for word in (one, other)
+    ]
     holds = kind.claim.metric
     bound, claim = (
         kind.claim.loss(case.eta, float(metric.between(kind, case.space, *sides)[0]))
@@ -152,8 +162,8 @@ def black_box_excess(case: Case, random: Streams, level: float, law_level: float
     """
     pair = case.pairs[0]
     bound, _ = allowed(case, *pair)
-    if not np.isfinite(bound):
-        return None
+    if not np.isfinite(bound) or isinstance(case.mechanism, RewritingMechanism):
+        return None  # what it draws is its own
     rows = case.table.rows(pair)
     drawn = [_drawn(case, random(case.mechanism.name, "power", word)) for word in pair]
 
@@ -179,15 +189,18 @@ def black_box_excess(case: Case, random: Streams, level: float, law_level: float
 def _drawn(case: Case, rng: np.random.Generator) -> Law:
     """Draw for many releases of one word."""
     size, kind = min(SIMULATED, case.draws), case.mechanism
-    each, calls = (1, size) if kind.pooled else (size, 1)
+    assert isinstance(kind, WordMechanism | VectorMechanism)
+    each, calls = (size, 1) if kind.releases.aligned else (1, size)
     return np.concatenate([kind.draw(rng, each, case.table.dimension) for _ in range(calls)])
 
 
 def _simulated(case: Case, word: str, drawn: Law, factor: float) -> Law:
     """The law of a word's outcomes, by draws, of an implementation that spends f·η."""
-    kind, vectors, eta = case.mechanism, case.table.embed([word]), factor * case.eta
+    kind, eta = case.mechanism, factor * case.eta
     if isinstance(kind, WordMechanism):
-        rows = kind.sampler(case.space, eta)(np.repeat(vectors, len(drawn), axis=0), drawn)
+        vectors = np.repeat(case.table.embed([word]), len(drawn), axis=0)
+        rows = kind.sampler(case.space, eta)(vectors, drawn)
     else:
-        rows = case.space.rows(cast(VectorMechanism, kind).represent(vectors, drawn, eta))
+        assert isinstance(kind, VectorMechanism)
+        rows = case.space.rows(kind.represent(kind.encode([word], case.table), drawn, eta))
     return np.bincount(rows, minlength=len(case.table.words)) / len(rows)

@@ -169,7 +169,7 @@ def _mechanism(name: str, mechanism: Mechanism) -> dict[str, Any]:
         "name": name,
         "summary": (mechanism.__doc__ or "").splitlines()[0],
         "source": mechanism.source,
-        "releases": "vectors" if mechanism.releases_vectors else "words",
+        "releases": mechanism.releases.name,
         "categories": mechanism.categories,
         "law": claim.law("eta") if holds else None,
         "metric": mechanism.metric if holds else None,
@@ -189,7 +189,7 @@ def _facts(kind: type[Mechanism]) -> Table:
     mechanism = kind()
     grid = Table.grid(padding=(0, 2))
     grid.add_row("source", mechanism.source)
-    grid.add_row("releases", "vectors" if mechanism.releases_vectors else "words")
+    grid.add_row("releases", mechanism.releases.name)
     grid.add_row("categories", mechanism.categories)
     claim = mechanism.claim
     grid.add_row("law", claim.law("eta"))

@@ -10,7 +10,7 @@ for the audit to find.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -18,15 +18,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from rapt import paths
 from rapt.measures.originals import SPLITS, Originals
 from rapt.privacy import seeded
-from rapt.privacy.categories import VERBATIM
 from rapt.privacy.fates import NOISE
-from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.privatizer import PreparedText, Privatizer
+from rapt.privacy.released import Released
 from rapt.utils import files
 
 # Texts of a split, at most, with a word that differs by a near-tie. The last bit of a sum depends
@@ -90,13 +88,19 @@ class CheckedRelease:
         allowed.add(paths.statement(self.folder).name)
         return [{"example_id": part, "allowed": part in allowed} for part in parts]
 
+    @property
+    def unit(self) -> type[Released]:
+        """What is released of a text."""
+        return self.privatizer.releases
+
     @cached_property
     def columns(self) -> list[str]:
         """The columns of a split (docs/data.md, “The release”)."""
-        with_vectors = self.privatizer.mechanism.releases_vectors
-        columns = ["example_id", "segment", "words", *(["vectors"] if with_vectors else [])]
+        writes = self.promised["kind"] == "generate"
+        copied = [name for name in self.unit.copied if writes or name != "space_after"]
+        columns = ["example_id", *copied[:1], *self.unit.columns]
         columns += ["label"] if self.promised["labels"] else []
-        columns += ["space_after"] if self.promised["kind"] == "generate" else []
+        columns += copied[1:]
         return columns + (["sequence", "plain"] if self.promised["plain_tokens"] else [])
 
 
@@ -118,7 +122,8 @@ class CheckedCopy:
         self.plain: seeded.PlainTokens | None = None
         if config := release.promised["plain_tokens"]:
             config = config | {"vocabulary": release.promised["vocabulary"]}
-            self.plain = seeded.PlainTokens(release.privatizer, k, seed=release.seed, **config)
+            privatizer = seeded.of_words(release.privatizer)
+            self.plain = seeded.PlainTokens(privatizer, k, seed=release.seed, **config)
 
     def checks(self) -> Iterator[tuple[str, Rows]]:
         """Yield the place of each check and its rows."""
@@ -133,29 +138,26 @@ class CheckedCopy:
         return [{"example_id": "plain.parquet", "drawn": named.equals(plain.table())}]
 
     def _split(self, split: str) -> Rows:
-        """Check each text of a split: `in_order`, `beside`, `words`.
+        """Check each text of a split: `in_order`, `beside`, and each column of the unit.
 
-        `vectors` is only there if the mechanism releases them, `plain` only if the copy has plain
-        tokens. A text that is missing on one side has a row, too.
+        `plain` is only there if the copy has plain tokens. A text that is missing on one side has a
+        row, too.
         """
         release, table = self.release, self.splits[split]
         originals = release.originals
         tagged = originals.tagged[split]
         ids, released_ids = tagged["example_id"].to_pylist(), _column(table, "example_id")
-        beside = [c for c in ("segment", "label", "space_after") if c in release.columns]
-        texts, vectors = originals.copy(self.k, split), None
-        if "vectors" in release.columns:
-            vectors = _vectors(table, release.privatizer.table.dimension)
+        beside = [c for c in (*release.unit.copied, "label") if c in release.columns]
         flags = {
             "in_order": _same(ids, released_ids),
             "beside": _same(_rows(tagged, beside), _rows(table, beside)),
-            **self._made_again(texts, _column(table, "words"), vectors),
+            **self._made_again(originals.copy(self.k, split), release.unit.values(table)),
         }
         if self.plain:
             sequences = self.plain.sequences(ids, originals.task)
             tokens = self.plain.texts(ids, originals.task)
             named = _same(sequences, _column(table, "sequence"))
-            made = self._made_again(tokens, _column(table, "plain"))["words"]
+            made = self._made_again(tokens, {"words": _column(table, "plain")})["words"]
             flags["plain"] = [one and other for one, other in zip(named, made, strict=True)]
         every = (one or other for one, other in zip_longest(ids, released_ids))
         return [
@@ -164,42 +166,49 @@ class CheckedCopy:
         ]
 
     def _made_again(
-        self,
-        texts: Sequence[Words],
-        released: Sequence[list[str] | None],
-        vectors: Sequence[NDArray[np.float32] | None] | None = None,
+        self, texts: Sequence[PreparedText], released: Mapping[str, Sequence[Any]]
     ) -> dict[str, list[bool]]:
-        """Release texts again: whether their `words`, and `vectors` if there are any, are equal.
+        """Release texts again: whether the values of each column are equal.
 
-        Of texts that are not made again, whether the mechanism can release these words.
+        Of texts that are not made again, whether the mechanism can release these values.
         """
         privatizer = self.release.privatizer
-        if len(texts) != len(released):
-            names = ["words"] if vectors is None else ["words", "vectors"]
-            return dict.fromkeys(names, [False] * max(len(texts), len(released)))
+        sizes = {len(values) for values in released.values()} - {len(texts)}
+        if sizes:
+            return dict.fromkeys(released, [False] * max(len(texts), *sizes))
         chosen = _spread(texts)
-        ours = list(privatizer.release(texts[at] for at in chosen))
-        words = [_is_possible(privatizer, *pair) for pair in zip(texts, released, strict=True)]
-        for at, text in zip(chosen, ours, strict=True):
-            words[at] = text.words == released[at]
-        if vectors is not None:
-            equal = [one is not None for one in vectors]
-            for at, text in zip(chosen, ours, strict=True):
-                equal[at] = _is_equal(text.vectors, vectors[at])
-            return {"words": words, "vectors": equal}
+        made = list(privatizer.release(texts[at] for at in chosen))
+        flags = {}
+        for column, values in released.items():
+            pairs = zip(texts, values, strict=True)
+            flags[column] = [privatizer.is_possible(text, column, value) for text, value in pairs]
+            for at, again in zip(chosen, made, strict=True):
+                flags[column][at] = _is_equal(again.value(column), values[at])
+        if self.release.unit.has_channel:
+            self._allow_ties(texts, released["words"], chosen, flags["words"])
+        return flags
+
+    def _allow_ties(
+        self,
+        texts: Sequence[PreparedText],
+        released: Sequence[list[str] | None],
+        chosen: Sequence[int],
+        words: list[bool],
+    ) -> None:
+        """Take texts for equal whose words differ by near-ties alone, if they are few."""
         differing = [at for at in chosen if not words[at]]
         if 0 < len(differing) <= TIES:
+            privatizer = seeded.of_words(self.release.privatizer)
             some = [(texts[at], released[at]) for at in differing]
             for at, ties in zip(differing, _ties(privatizer, some), strict=True):
                 words[at] = ties is not None
                 self.ties += ties or 0
-        return {"words": words}
 
     def as_json(self) -> dict[str, Any]:
         """Count the protected words that were replaced: the entry of `replaced` (docs/data.md)."""
         flags = list(
             chain.from_iterable(
-                _replaced(self.release.privatizer, text, words)
+                _replaced(seeded.of_words(self.release.privatizer), text, words)
                 for split, texts in self.release.originals.texts.items()
                 for text, words in zip(texts, self.splits[split]["words"].to_pylist(), strict=True)
             )
@@ -213,14 +222,14 @@ class CheckedCopy:
         }
 
 
-def _replaced(privatizer: Privatizer, text: Words, released: Sequence[str]) -> list[bool]:
+def _replaced(privatizer: Privatizer, text: PreparedText, released: Sequence[str]) -> list[bool]:
     """Whether each protected word of a text was replaced."""
     each = zip(privatizer.replaced(text.words, released), text.fates, strict=True)
     return [is_changed for is_changed, fate in each if fate == NOISE]
 
 
 def _ties(
-    privatizer: Privatizer, pairs: Sequence[tuple[Words, list[str] | None]]
+    privatizer: Privatizer, pairs: Sequence[tuple[PreparedText, list[str] | None]]
 ) -> list[int | None]:
     """The number of words of each text that differ by a near-tie; None: others differ, too.
 
@@ -241,24 +250,11 @@ def _ties(
     ]
 
 
-def _spread(texts: Sequence[Words]) -> list[int]:
+def _spread(texts: Sequence[PreparedText]) -> list[int]:
     """Places of evenly spaced texts with about AGAIN words, the first and the last among them."""
     words = sum(len(text.words) for text in texts)
     count = min(len(texts), max(LEAST, len(texts) * AGAIN // max(1, words)))
     return np.unique(np.linspace(0, len(texts) - 1, count).round().astype(int)).tolist()
-
-
-def _is_possible(privatizer: Privatizer, text: Words, released: Sequence[str] | None) -> bool:
-    """Whether a mechanism can release these words: of each word's group, or verbatim."""
-    if released is None or len(released) != len(text.words):
-        return False
-    every = zip(text.groups, text.words, released, strict=True)
-    if np.isinf(privatizer.eta):
-        return all(before == after for _, before, after in every)
-    return all(
-        after in privatizer.words_of(group) if group != VERBATIM else after == before
-        for group, before, after in every
-    )
 
 
 def _same(one: Iterable[Any], other: Iterable[Any]) -> list[bool]:
@@ -275,14 +271,8 @@ def _rows(table: pa.Table, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     return zip(*(_column(table, name) for name in columns), strict=True)
 
 
-def _vectors(table: pa.Table, dimension: int) -> list[NDArray[np.float32] | None]:
-    """The vectors of each released text, float32 (n, d); None if the column is another."""
-    kind = pa.list_(pa.list_(pa.float32(), dimension))
-    if "vectors" not in table.schema.names or table.schema.field("vectors").type != kind:
-        return [None] * len(table)
-    ends = np.cumsum(pc.list_value_length(table["vectors"]).to_numpy())[:-1]
-    return list(np.split(files.vectors_of_column(table["vectors"]), ends))
-
-
-def _is_equal(ours: NDArray[np.float32] | None, released: NDArray[np.float32] | None) -> bool:
-    return ours is not None and released is not None and np.array_equal(ours, released)
+def _is_equal(one: Any, other: Any) -> bool:
+    """Whether two values of a column are the same: lists of words, or arrays of numbers."""
+    if isinstance(one, np.ndarray):
+        return isinstance(other, np.ndarray) and np.array_equal(one, other)
+    return bool(one == other)

@@ -13,7 +13,7 @@ from rapt.measures.replacement import TextCurve, text_curve
 from rapt.param_types import level
 from rapt.privacy.channel import Rows, Share, estimate
 from rapt.privacy.config import Calibrate
-from rapt.privacy.mechanisms import wordwise_mechanism
+from rapt.privacy.mechanisms import WordMechanism, WordVectorMechanism, mechanism
 from rapt.privacy.posterior import Posterior, draws
 from rapt.privacy.privatizer import Privatizer
 from rapt.text.table import EmbeddingTable
@@ -49,9 +49,10 @@ def at_levels(
     """
     rows, problems = [], []
     for name, (how, categories) in methods.items() if levels else ():
-        made = wordwise_mechanism(**how)
+        made = mechanism(**how)
+        assert isinstance(made, WordMechanism | WordVectorMechanism)
         curve = text_curve(table, made, categories, words=size.words, draws=size.draws, seed=seed)
-        at = partial(Privatizer, table=table, mechanism=made, categories=categories)
+        at = partial(made.privatizer, table=table, categories=categories)
         for given in levels:
             wanted = level(given)
             assert wanted

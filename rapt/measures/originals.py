@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 import pyarrow as pa
 
 from rapt import paths
 from rapt.param_types import Protect
 from rapt.privacy import seeded
-from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.privatizer import AnyPrivatizer, PreparedText
 from rapt.privacy.streams import stream
 from rapt.text.mentions import PROTECTED
 from rapt.text.tagged import Tagged
@@ -31,7 +32,7 @@ class Originals:
         protect: of a task of kind generate, which of its words get noise; None: of another kind.
     """
 
-    privatizer: Privatizer
+    privatizer: AnyPrivatizer[Any]
     task: str
     seed: int
     protect: Protect | None = None
@@ -58,7 +59,7 @@ class Originals:
         return tagged.set_column(at, seeded.NOISE, pa.array(noise, pa.list_(pa.int32())))
 
     @cached_property
-    def texts(self) -> dict[str, list[Words]]:
+    def texts(self) -> dict[str, list[PreparedText]]:
         """Each text of the splits as the privatizer prepares it."""
         return {
             split: [
@@ -68,7 +69,7 @@ class Originals:
             for split, tagged in self.tagged.items()
         }
 
-    def copy(self, k: int, split: str) -> list[Words]:
+    def copy(self, k: int, split: str) -> list[PreparedText]:
         """Each text of a split with the random stream that seed k's copy takes."""
         ids = self.tagged[split]["example_id"].to_pylist()
         return [

@@ -10,21 +10,12 @@ import numpy as np
 
 from rapt.measures import strength
 from rapt.privacy.budget import budget
-from rapt.privacy.categories import ALL
 from rapt.privacy.fates import KINDS, NOISE, PLACEHOLDER, SHARED, VERBATIM_KIND, Counts
 from rapt.privacy.mechanisms import parameters
 from rapt.privacy.mechanisms.claim import NO_GUARANTEE
-from rapt.privacy.privatizer import Privatizer
+from rapt.privacy.privatizer import AnyPrivatizer, Privatizer
 
 D_X, UNPROTECTED = "d_X-privacy", "unprotected"
-WORDS_OF_VECTORS = (
-    " M releases the word's noisy vector. The word that stands beside it is the table's nearest to "
-    "that vector, found from it alone (post-processing), and costs nothing more."
-)
-WORDS_UNKNOWN = (
-    " M releases a word over the whole table if the table does not know it, or if it is of the "
-    "category other. Whether the table knows it is not hidden."
-)
 FINITE = (
     "The law holds up to a probability of δ = {delta:.1g} for each word: numbers of 53 bits never "
     "give rarer outcomes."
@@ -32,7 +23,7 @@ FINITE = (
 
 
 def statement(
-    privatizer: Privatizer,
+    privatizer: AnyPrivatizer[Any],
     counts: Counts,
     *,
     eta: str,
@@ -57,12 +48,15 @@ def statement(
     """
     mechanism, scheme, claim = privatizer.mechanism, privatizer.scheme, privatizer.claim
     protected, delta = not np.isinf(privatizer.eta), privatizer.bound.delta
-    gaps = [*scheme.not_covered(), *claim.conditions]
+    gaps = [*privatizer.not_covered(), *claim.conditions]
     gaps += _of_written(facts)
     gaps += [claim.caveat] if claim.caveat else []
     gaps += [FINITE.format(delta=delta)] if 0 < delta < 1 else []
     protection = (D_X if claim.proof else NO_GUARANTEE) if protected else UNPROTECTED
     noise, shared = counts.fates[NOISE], counts.fates[SHARED]
+    of_words = privatizer if isinstance(privatizer, Privatizer) else None
+    if not of_words:
+        facts["releases"] = privatizer.releases.name
     return facts | {
         "mechanism": mechanism.name,
         "parameters": parameters(mechanism),
@@ -90,8 +84,10 @@ def statement(
             "shared": shared,
             "placeholders": counts.kinds(PLACEHOLDER),
             "verbatim": dict.fromkeys(KINDS, 0) | counts.kinds(VERBATIM_KIND),
-        },
-        "names": _names(privatizer, names) if names and protected else None,
+        }
+        if of_words
+        else None,
+        "names": _names(of_words, names) if of_words and names and protected else None,
         "columns": sorted(columns),
         "spacing": spacing,
         "generator": generator,
@@ -100,8 +96,8 @@ def statement(
         )
         if protected
         else None,
-        "strength": _strength(privatizer, (noise + shared) / max(1, counts.words))
-        if protected
+        "strength": _strength(of_words, (noise + shared) / max(1, counts.words))
+        if of_words and protected
         else None,
     }
 
@@ -125,17 +121,14 @@ def _names(privatizer: Privatizer, names: Mapping[str, int]) -> dict[str, Any]:
     return dict(names) | {"unchanged": 1 - strength.replaced_names(privatizer).value}
 
 
-def guarantee(privatizer: Privatizer, eta: str) -> str:
-    """State the bound for a word and for a text, in one sentence."""
-    claim, scheme = privatizer.claim, privatizer.scheme
+def guarantee(privatizer: AnyPrivatizer[Any], eta: str) -> str:
+    """State the bound for a unit, and over what it adds up, in one sentence."""
+    claim, scope = privatizer.claim, privatizer.scope
     if not claim.proof:
         return f"{NO_GUARANTEE.capitalize()}: none is proven for this mechanism."
-    scope = scheme.scope()
     return (
         f"{scope[0].upper()}{scope[1:]} is released by a mechanism M with {claim.law(eta)}; losses "
-        "add up over words."
-        + (WORDS_UNKNOWN if scheme.categories not in (None, (ALL,)) else "")
-        + (WORDS_OF_VECTORS if privatizer.mechanism.releases_vectors else "")
+        f"add up over {privatizer.adds_up_over}.{privatizer.more}"
     )
 
 
@@ -143,16 +136,9 @@ def plain_words(content: Mapping[str, Any]) -> str:
     """Format the statement in plain words."""
     if content["protection"] == UNPROTECTED:
         return "PRIVACY STATEMENT\n\nUNPROTECTED: the words are the originals.\n"
-    categories, counts = content["categories"], content["words"]
-    total = (
-        counts["noise"]
-        + counts["shared"]
-        + sum(sum(counts[of].values()) for of in ("placeholders", "verbatim"))
-    )
-    whole = "those of entities" if content.get("protect") == "entities" else "all of them"
-    scope = f"within their part of speech ({', '.join(categories)})" if categories else whole
-    longest, replaced = content["budget_of_the_longest"], content["strength"]
+    unit = "word" if content["words"] else "text"
     weak = ["WEAK: this level protects next to nothing.", ""] if is_weak(content) else []
+    longest = content["budget_of_the_longest"]
     losses = [
         f"- {name}: at distance {loss['distance']:.3g} at most exp({loss['at_most']:.4g})"
         if loss["at_most"] is not None
@@ -164,21 +150,15 @@ def plain_words(content: Mapping[str, Any]) -> str:
             *weak,
             "PRIVACY STATEMENT",
             "",
-            f"{content['documents']} documents with {total} words were privatized by "
-            f"{content['mechanism']} at eta {content['eta']}.",
-            f"{counts['noise']} words got noise: {scope}.",
-            *_shared(counts["shared"]),
-            f"Replaced by placeholders: {_listing(counts['placeholders']) or 'nothing'}.",
-            f"Released word for word: {_listing(counts['verbatim']) or 'nothing'}.",
-            *_of_names(content.get("names")),
+            *(_of_words(content) if content["words"] else _of_texts(content)),
             f"Columns released as they are: {', '.join(content['columns']) or 'none'}.",
             f"Noise: {content['generator']}.",
             f"Spacing: {content['spacing']}.",
             "",
             f"Protection: {content['protection']}"
             + (
-                ", which is weaker than epsilon-differential privacy: how well two words are "
-                "hidden from each other depends on their distance."
+                ", which is weaker than epsilon-differential privacy: how well two "
+                f"{unit}s are hidden from each other depends on their distance."
                 if content["protection"] == D_X
                 else "."
             ),
@@ -186,15 +166,9 @@ def plain_words(content: Mapping[str, Any]) -> str:
             f"d is the {content['metric']}, in the table with sha256 {content['table_sha256']}; "
             "eta means nothing without it.",
             "",
-            f"Of public text's protected words that the table lists {replaced['value']:.0%} "
-            f"({replaced['low']:.0%} to {replaced['high']:.0%}) become another; of all words of "
-            f"this release that is about {replaced['all_words']:.0%}. Words that the table does "
-            "not list in their category always do. Whoever takes each word as it stands is right "
-            "for the others, and a Bayesian attacker for at least as many.",
+            *_of_strength(content["strength"]),
             "",
-            f"Losses add up. In the longest document {longest['words']} words got noise. How much "
-            "likelier its release is from it than from a text in which each of them is another "
-            "word:",
+            *_of_longest(longest["words"], unit),
             *losses,
             "",
             "Not covered:",
@@ -203,6 +177,66 @@ def plain_words(content: Mapping[str, Any]) -> str:
             "",
         ]
     )
+
+
+def _of_words(content: Mapping[str, Any]) -> list[str]:
+    """Say how many words there are, and what became of them."""
+    categories, counts = content["categories"], content["words"]
+    total = (
+        counts["noise"]
+        + counts["shared"]
+        + sum(sum(counts[of].values()) for of in ("placeholders", "verbatim"))
+    )
+    whole = "those of entities" if content.get("protect") == "entities" else "all of them"
+    scope = f"within their part of speech ({', '.join(categories)})" if categories else whole
+    return [
+        f"{content['documents']} documents with {total} words were privatized by "
+        f"{content['mechanism']} at eta {content['eta']}.",
+        f"{counts['noise']} words got noise: {scope}.",
+        *_shared(counts["shared"]),
+        f"Replaced by placeholders: {_listing(counts['placeholders']) or 'nothing'}.",
+        f"Released word for word: {_listing(counts['verbatim']) or 'nothing'}.",
+        *_of_names(content.get("names")),
+    ]
+
+
+def _of_texts(content: Mapping[str, Any]) -> list[str]:
+    """Say what is released of each text as a whole."""
+    return [
+        f"{content['documents']} documents were privatized by {content['mechanism']} at eta "
+        f"{content['eta']}.",
+        f"The release holds {content['releases']}. No word of it stands for a word of the text.",
+    ]
+
+
+def _of_strength(replaced: Mapping[str, float] | None) -> list[str]:
+    """Say how many words become another, where words do."""
+    if replaced is None:
+        return [
+            "How much of a text can be read from its release is not measured here: no word stands "
+            "for another. Run attacks on it."
+        ]
+    return [
+        f"Of public text's protected words that the table lists {replaced['value']:.0%} "
+        f"({replaced['low']:.0%} to {replaced['high']:.0%}) become another; of all words of "
+        f"this release that is about {replaced['all_words']:.0%}. Words that the table does "
+        "not list in their category always do. Whoever takes each word as it stands is right "
+        "for the others, and a Bayesian attacker for at least as many.",
+    ]
+
+
+def _of_longest(count: int, unit: str) -> list[str]:
+    """Say over how many units the losses of one document add up."""
+    if unit == "word":
+        return [
+            f"Losses add up. In the longest document {count} words got noise. How much "
+            "likelier its release is from it than from a text in which each of them is another "
+            "word:"
+        ]
+    return [
+        f"Losses add up. This release holds each text {count} times. How much likelier they are "
+        "from it than from another text:"
+    ]
 
 
 def _of_names(names: Mapping[str, Any] | None) -> list[str]:

@@ -13,7 +13,7 @@ from rapt.privacy.channel import NORMAL_95, Rows, Share
 from rapt.privacy.mechanisms import Space, WordMechanism
 from rapt.privacy.neighbours import ExactSearch
 from rapt.privacy.posterior import prior_of
-from rapt.privacy.privatizer import NAME, Privatizer, Words
+from rapt.privacy.privatizer import NAME, PreparedText, Privatizer
 from rapt.privacy.streams import stream
 from rapt.utils.errors import RaptError
 from rapt.utils.memmap import take
@@ -45,7 +45,7 @@ def replaced_names(privatizer: Privatizer) -> Share:
 
 def _replaced(privatizer: Privatizer, rows: Rows) -> Share:
     words = [privatizer.table.words[row] for row in rows]
-    text = Words(words, privatizer.groups_of_rows(rows), lambda: stream(0, "strength"))
+    text = PreparedText(words, privatizer.groups_of_rows(rows), lambda: stream(0, "strength"))
     (released,) = privatizer.privatize([text])
     share = float(np.mean([one != other for one, other in zip(words, released, strict=True)]))
     n, z = len(words), NORMAL_95
@@ -64,7 +64,7 @@ def read(privatizer: Privatizer) -> float:
     """
     table, rows = privatizer.table, public_words(privatizer, ATTACKED)
     groups = privatizer.groups_of_rows(rows)
-    words = Words([table.words[row] for row in rows], groups, lambda: stream(0, "attacked"))
+    words = PreparedText([table.words[row] for row in rows], groups, lambda: stream(0, "attacked"))
     (released,) = privatizer.privatize([words])
     after, numbers = table.rows(released), np.array(groups)
     guesses = np.empty(len(rows), np.int64)
@@ -90,7 +90,7 @@ def read_after(privatizer: Privatizer, times: int) -> float:
     groups = privatizer.groups_of_rows(rows)
     words, prior = [table.words[row] for row in rows], prior_of(table.frequency)
     texts = (
-        Words(words, groups, partial(stream, 0, "attacked again", k))
+        PreparedText(words, groups, partial(stream, 0, "attacked again", k))
         for k in range(min(times, MOST_TIMES))
     )
     released = [table.rows(again) for again in privatizer.privatize(texts)]

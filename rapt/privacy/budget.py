@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rapt.privacy.mechanisms import Mechanism, Space
+from rapt.privacy.mechanisms.base import Vectors
 from rapt.privacy.mechanisms.claim import NO_GUARANTEE, Bound
 from rapt.utils.memmap import take
+
+if TYPE_CHECKING:
+    from rapt.text.table import EmbeddingTable
 
 QUANTILES = {
     "a random word (closest 5 %)": 0.05,
@@ -20,6 +24,7 @@ QUANTILES = {
 FARTHEST = "the farthest word"
 PAIRS = 4_000
 SWEEPS = 2
+TEXTS, WORDS_OF_TEXT = 400, 20  # of the table's words, between which distances of texts are taken
 
 
 def distances(mechanism: Mechanism, spaces: Sequence[Space]) -> dict[str, float]:
@@ -50,6 +55,28 @@ def distances(mechanism: Mechanism, spaces: Sequence[Space]) -> dict[str, float]
         **dict(zip(QUANTILES, found, strict=True)),
         FARTHEST: max(farthest(mechanism, s) for s in spaces) if finite else np.inf,
     }
+
+
+def distances_of_texts(
+    mechanism: Mechanism, table: EmbeddingTable, encoded: Callable[[Sequence[str]], Vectors]
+) -> dict[str, float]:
+    """Compute the distances of random texts: QUANTILES of them, and the largest found.
+
+    Args:
+        mechanism: the mechanism that defines the metric.
+        table: of whose words the texts are, drawn by public frequency with a fixed seed.
+        encoded: from the words of a text to its vector, (1, k).
+    """
+    rng, total = np.random.default_rng(0), table.frequency.sum()
+    rows = rng.choice(
+        len(table.words), (TEXTS, WORDS_OF_TEXT), p=table.frequency / total if total else None
+    )
+    vectors = np.concatenate([encoded([table.words[row] for row in text]) for text in rows])
+    space = Space(table.vectors, table.frequency)
+    found = mechanism.distance(space, *np.split(vectors, 2))
+    quantiles = np.quantile(found, list(QUANTILES.values()), method="lower").tolist()
+    names = [name.replace("word", "text") for name in QUANTILES]
+    return {**dict(zip(names, quantiles, strict=True)), "the farthest of them": float(found.max())}
 
 
 def _distances(
@@ -86,10 +113,10 @@ def budget(bound: Bound, eta: float, words: int, distances: Mapping[str, float])
     It means nothing without the distances, and is not the ε of differential privacy.
 
     Args:
-        bound: of a word.
+        bound: of a word, or of a text as a whole.
         eta: the privacy parameter.
-        words: number of words that got noise, over all releases of the text.
-        distances: between each of these words and the one in its place in the other text.
+        words: number of them that got noise, over all releases of the text.
+        distances: between each of them and what is in its place in the other text.
     """
     text = words * bound
     return {

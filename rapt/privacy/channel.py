@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
 from rapt.privacy.categories import ALL, Scheme
-from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.privatizer import PreparedText, Privatizer
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
@@ -188,12 +188,12 @@ def _parts(draws: int) -> list[int]:
 
 def _texts(
     privatizer: Privatizer, rows: Rows, sizes: Sequence[Sequence[int]], seed: int, first: int
-) -> Iterator[Words]:
+) -> Iterator[PreparedText]:
     words = (privatizer.table.words[row] for row in rows)
     for word, group, parts in zip(words, privatizer.groups_of_rows(rows), sizes, strict=True):
         for number, draws in enumerate(parts, start=first):
             noise = partial(noise_of, seed, word, number)
-            yield Words(list(repeat(word, draws)), list(repeat(group, draws)), noise)
+            yield PreparedText(list(repeat(word, draws)), list(repeat(group, draws)), noise)
 
 
 @dataclass(frozen=True, eq=False)

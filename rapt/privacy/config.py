@@ -16,7 +16,7 @@ from pydantic import (
 
 from rapt.param_types import Etas, Section, level, problem, unique
 from rapt.privacy.categories import ALL, CATEGORIES, SETS, joined
-from rapt.privacy.mechanisms import WORDWISE, parameters, wordwise_mechanism
+from rapt.privacy.mechanisms import MECHANISMS, mechanism, parameters
 from rapt.utils.errors import RaptError, not_allowed
 
 
@@ -26,11 +26,11 @@ def _mechanism(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     try:
-        how = wordwise_mechanism(**{"type": None} | {str(key): v for key, v in value.items()})
+        how = mechanism(**{"type": None} | {str(key): v for key, v in value.items()})
     except RaptError as error:
         raise problem(str(error).removeprefix("mechanism: ")) from None
     given = parameters(how)
-    if how.releases_vectors and math.frexp(given["grid"])[0] != 0.5:
+    if math.frexp(given.get("grid", 1.0))[0] != 0.5:
         raise problem(
             f"got grid {given['grid']}, expected a power of two (0.0009765625 is 2^-10), as "
             "vectors are released in float32."
@@ -61,7 +61,7 @@ def _scheme(values: list[Any]) -> list[Any]:
     return unique(values)
 
 
-NAMED = {"enum": WORDWISE}  # in the JSON Schema, a mechanism's name
+NAMED = {"enum": list(MECHANISMS.data)}  # in the JSON Schema, a mechanism's name
 Mechanism = Annotated[
     dict[str, str | float | int | bool],
     BeforeValidator(_mechanism),

@@ -69,7 +69,8 @@ class Counts:
 
     Attributes:
         documents: number of documents.
-        most: number of words that got noise in the document with the most of them.
+        most: number of words that got noise in the document with the most of them; where a text is
+            released as a whole, of its releases.
         fates: number of words by their fate.
         replaced: number of words that noise turned into another word; not for the statement.
         unchanged: number of texts with words, all of which came out as they were; not for the
@@ -98,13 +99,17 @@ class Counts:
     # A mechanism without a bound loses an infinity of nats, which would be null.
     __pydantic_config__ = ConfigDict(ser_json_inf_nan="constants")
 
-    def add_fates(self, fates: Iterable[str]) -> int:
-        """Count the words of one document by their fates; returns how many got noise."""
-        counts = Counter(fates)
+    def add_fates(self, fates: Iterable[str] | None) -> int:
+        """Count the words of one document by their fates; returns how many got noise.
+
+        None: the document is released as a whole, with the noise of one unit.
+        """
+        counts = Counter(fates or ())
+        noisy = 1 if fates is None else counts[NOISE]
         self.documents += 1
-        self.most = max(self.most, counts[NOISE])
+        self.most = max(self.most, noisy)
         self.fates += counts
-        return counts[NOISE]
+        return noisy
 
     def add(self, document: Sequence[Sequence[Word]]) -> None:
         """Count one document, given the words of its texts, one text for each column."""

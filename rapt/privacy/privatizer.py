@@ -1,35 +1,52 @@
-"""Privatizing tagged texts: documents of words in, documents of words out."""
+"""Privatizing tagged texts: what a mechanism does at one η over one public table."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rapt.privacy.budget import distances, farthest
-from rapt.privacy.categories import VERBATIM, Scheme, expanded
+from rapt.privacy.categories import ALL, VERBATIM, Scheme, expanded
 from rapt.privacy.fates import NOISE, PLACEHOLDER, SHARED, verbatim
-from rapt.privacy.mechanisms import Mechanism, Sampler, Space, WordMechanism, Wordwise
+from rapt.privacy.mechanisms import (
+    Mechanism,
+    Sampler,
+    Space,
+    WordMechanism,
+    WordVectorMechanism,
+)
 from rapt.privacy.mechanisms.claim import Bound, Claim
 from rapt.privacy.neighbours.threads import beside, blas_threads
+from rapt.privacy.released import Released, Words, WordVectors
 from rapt.privacy.streams import fresh
 from rapt.text.table import EmbeddingTable, Vectors
 from rapt.utils.batches import by_size
 from rapt.utils.errors import RaptError, wrong_eta
 
+Kind = TypeVar("Kind", bound=Mechanism)
 NAME = "PROPN"
 WORDS = 1024  # words that a thread privatizes at a time: their noise is 6 MiB at d = 768
+WORDS_OF_VECTORS = (
+    " M releases the word's noisy vector. The word that stands beside it is the table's nearest to "
+    "that vector, found from it alone (post-processing), and costs nothing more."
+)
+WORDS_UNKNOWN = (
+    " M releases a word over the whole table if the table does not know it, or if it is of the "
+    "category other. Whether the table knows it is not hidden."
+)
 
 
 @dataclass(frozen=True)
-class Words:
-    """One text to privatize; `Privatizer.text` makes it of tagged words.
+class PreparedText:
+    """One text to privatize; `AnyPrivatizer.text` makes it of tagged words.
 
     Attributes:
         words: in order.
@@ -55,41 +72,28 @@ class Words:
         return np.where(np.array(self.noise_source) < 0, own, self.noise_source)
 
 
-class Released(NamedTuple):
-    """The release of one text.
-
-    Attributes:
-        words: one for each of its words.
-        vectors: float32 (n, d), if the mechanism releases vectors: the words are the table's
-            nearest to them.
-        fates: those of `Words`.
-    """
-
-    words: list[str]
-    vectors: NDArray[np.float32] | None = None
-    fates: Sequence[str] = ()
-
-
-class Privatizer:
-    """A mechanism at one η over one table, within a scheme of categories.
+class AnyPrivatizer(ABC, Generic[Kind]):
+    """A mechanism at one η over one public table, of whatever unit it releases.
 
     Attributes:
         table: the embedding table.
-        mechanism: how a word becomes another; where it releases vectors, the nearest to its own.
-        eta: above 0; inf: words are released as they are.
+        mechanism: the mechanism.
+        eta: above 0; inf: texts are released as they are.
         scheme: which words get noise, and among which words each is replaced.
-        candidates: int64, the rows that the mechanism can release: V_r.
     """
+
+    # What its losses add up over, and what its guarantee speaks of.
+    adds_up_over: ClassVar[str]
 
     def __init__(
         self,
         *,
         table: EmbeddingTable,
-        mechanism: Wordwise,
+        mechanism: Kind,
         eta: float,
         categories: Sequence[str] | None = None,
     ) -> None:
-        """Prepare the mechanism in each group.
+        """Check η and the categories.
 
         Args:
             table: the embedding table.
@@ -106,24 +110,107 @@ class Privatizer:
         check_categories(mechanism, categories)
         self.table, self.mechanism, self.eta = table, mechanism, eta
         self.scheme = Scheme(None if categories is None else expanded(categories))
+
+    def at(self, eta: float) -> Self:
+        """Return the same at another η."""
+        categories = self.scheme.categories
+        made = self.mechanism.privatizer(table=self.table, eta=eta, categories=categories)
+        return cast(Self, made)
+
+    @property
+    def releases(self) -> type[Released]:
+        """The unit that it releases."""
+        return self.mechanism.releases
+
+    @property
+    def dimension(self) -> int:
+        """The dimension of what it releases or compares."""
+        return self.table.dimension
+
+    @property
+    def claim(self) -> Claim:
+        """The mechanism's claim, within the scheme."""
+        own = self.mechanism.claim
+        return own if self.scheme.categories is None else own.within_categories()
+
+    @property
+    @abstractmethod
+    def bound(self) -> Bound:
+        """The bound of one unit."""
+
+    @property
+    @abstractmethod
+    def distances(self) -> dict[str, float]:
+        """Typical and largest distances between units of public text, by name."""
+
+    @property
+    @abstractmethod
+    def scope(self) -> str:
+        """What is released by the mechanism, for a statement."""
+
+    @property
+    def more(self) -> str:
+        """Further sentences of a guarantee."""
+        return ""
+
+    def not_covered(self) -> list[str]:
+        """Describe what is released unchanged, a sentence each."""
+        return list(self.releases.gaps)
+
+    @abstractmethod
+    def text(
+        self,
+        words: Sequence[str],
+        pos: Sequence[str],
+        identifiers: Iterable[str | None] = (),
+        noise_source: Sequence[int] | None = None,
+        *,
+        stream: Callable[[], np.random.Generator] = fresh,
+    ) -> PreparedText:
+        """Decide what becomes of each word of a tagged text; see `Privatizer.text`."""
+
+    @abstractmethod
+    def release(self, texts: Iterable[PreparedText]) -> Iterator[Any]:
+        """Release each text, of which each takes its randomness from its own stream."""
+
+    @abstractmethod
+    def unprotected(self, words: Sequence[str]) -> Released:
+        """Return a text as it is, in the form of a release."""
+
+    def is_possible(self, text: PreparedText, column: str, value: Any) -> bool:
+        """Whether a column of a release can have this value for a text."""
+        return value is not None
+
+
+class Privatizer(AnyPrivatizer[Any]):
+    """A mechanism that turns each word into a word, within a scheme of categories.
+
+    Attributes:
+        candidates: int64, the rows that the mechanism can release: V_r.
+    """
+
+    adds_up_over = "words"
+
+    def __init__(
+        self,
+        *,
+        table: EmbeddingTable,
+        mechanism: WordMechanism | WordVectorMechanism,
+        eta: float,
+        categories: Sequence[str] | None = None,
+    ) -> None:
+        """Prepare the mechanism in each group; see `AnyPrivatizer`."""
+        super().__init__(table=table, mechanism=mechanism, eta=eta, categories=categories)
         groups = self.scheme.groups(table.pos)
         self.candidates: NDArray[np.int64] = np.unique(np.concatenate(groups))
         # The last group is that of words which the table does not know, and of OTHER.
         self._unknown = len(groups)
         self._groups = [*groups, np.arange(len(table.words))]
         self._words = [frozenset(table.words[row] for row in rows) for rows in self._groups]
-        spaces = [] if np.isinf(eta) else self.spaces()
-        if isinstance(mechanism, WordMechanism):
-            self._samplers = [mechanism.sampler(space, eta) for space in spaces]
-        else:
-            self._searches = [space.search() for space in spaces]
+        self._prepare([] if np.isinf(eta) else self.spaces())
 
-    def at(self, eta: float) -> Privatizer:
-        """The same at another η."""
-        categories = self.scheme.categories
-        return Privatizer(
-            table=self.table, mechanism=self.mechanism, eta=eta, categories=categories
-        )
+    def _prepare(self, spaces: Sequence[Space]) -> None:
+        self._samplers = [self.mechanism.sampler(space, self.eta) for space in spaces]
 
     def spaces(self) -> list[Space]:
         """The candidates of each group of the scheme."""
@@ -141,7 +228,6 @@ class Privatizer:
     @cached_property
     def _sampler_of_unknown(self) -> Sampler:
         """The sampler of words that the table does not know, made for the first of them."""
-        assert isinstance(self.mechanism, WordMechanism)
         return self.mechanism.sampler(self._whole(), self.eta)
 
     @cached_property
@@ -150,15 +236,23 @@ class Privatizer:
         return distances(self.mechanism, self.spaces())
 
     @property
-    def claim(self) -> Claim:
-        """The mechanism's claim, within the scheme."""
-        own = self.mechanism.claim
-        return own if self.scheme.categories is None else own.within_categories()
-
-    @property
     def bound(self) -> Bound:
         """The bound of a word; unknown words may become any of the table."""
         return self.claim.at(self.eta, self.mechanism.metric, len(self.table.words))
+
+    @property
+    def scope(self) -> str:
+        """The words that get noise."""
+        return self.scheme.scope()
+
+    @property
+    def more(self) -> str:
+        """That words which the table does not know get noise over all of it."""
+        return "" if self.scheme.categories in (None, (ALL,)) else WORDS_UNKNOWN
+
+    def not_covered(self) -> list[str]:
+        """Describe what is released unchanged, a sentence each."""
+        return self.scheme.not_covered()
 
     @cached_property
     def max_loss_per_word(self) -> float:
@@ -186,7 +280,7 @@ class Privatizer:
         stream: Callable[[], np.random.Generator] = fresh,
         keep_identifiers: bool = False,
         hidden: Collection[str] = (),
-    ) -> Words:
+    ) -> PreparedText:
         """Decide what becomes of each word of a tagged text.
 
         Under a scheme of categories, identifiers become placeholders first. A word of the scheme's
@@ -233,7 +327,7 @@ class Privatizer:
             self._fate(*each, noise_source is None or noise_source[at] == at)
             for at, each in enumerate(zip(words, shown, kinds, groups, strict=True))
         ]
-        return Words(shown, groups, stream, noise_source or (), fates)
+        return PreparedText(shown, groups, stream, noise_source or (), fates)
 
     def _fate(self, word: str, shown: str, identifier: str | None, group: int, is_own: bool) -> str:
         if group != VERBATIM and math.isfinite(self.eta):
@@ -264,66 +358,61 @@ class Privatizer:
             first[self._groups[group]] = group
         return [int(group) for group in first[rows]]
 
-    def privatize(self, texts: Iterable[Words]) -> Iterator[list[str]]:
+    def privatize(self, texts: Iterable[PreparedText]) -> Iterator[list[str]]:
         """Release the words of each text, one for one; see `release`."""
         return (released.words for released in self.release(texts))
 
-    def release(self, texts: Iterable[Words]) -> Iterator[Released]:
-        """Release each text: its words, one for one, and their vectors if the mechanism has any.
+    def release(self, texts: Iterable[PreparedText]) -> Iterator[Words]:
+        """Release the words of each text, one for one.
 
         A word of a group becomes a word of that group, be it in the table or not: an unknown word
         is always replaced. The words of one text take their randomness from its stream in order,
         also those released verbatim. So different schemes share the noise of each word.
-
-        Raises:
-            RaptError: float32 cannot represent a number of a released vector exactly.
         """
-        if np.isinf(self.eta) and not self.mechanism.releases_vectors:
-            yield from (Released(list(text.words), None, text.fates) for text in texts)
+        if np.isinf(self.eta):
+            yield from (Words(list(text.words), None, text.fates) for text in texts)
             return
+        yield from self._batched(texts)
+
+    def _batched(self, texts: Iterable[PreparedText]) -> Iterator[Any]:
         batches = by_size(texts, lambda text: len(text.words), WORDS)
         while some := list(islice(batches, blas_threads())):
             for released in beside(self._release, some):
                 yield from released
 
-    def nearest(self, vectors: NDArray[np.float32]) -> NDArray[np.object_]:
-        """The table's word nearest to each released vector (n, d), (n,): post-processing."""
-        (search,) = self._searches
-        return np.array([self.table.words[row] for row in search(vectors)], dtype=object)
-
-    def _release(self, batch: list[Words]) -> list[Released]:
+    def _release(self, batch: list[PreparedText]) -> list[Any]:
         words = np.array([word for text in batch for word in text.words], dtype=object)
         vectors = self.table.embed(list(words))
         ends = np.cumsum([len(text.words) for text in batch])[:-1]
         sources = _sources(batch, [0, *ends])
-        vectors = vectors[sources]
-        if isinstance(self.mechanism, WordMechanism):
-            self._replace(words, vectors, sources, batch)
-            parts = zip(np.split(words, ends), batch, strict=True)
-            return [Released(list(part), None, text.fates) for part, text in parts]
-        noisy = np.concatenate(
-            [
-                self.mechanism.release(own, text.stream(), self.eta)
-                for own, text in zip(np.split(vectors, ends), batch, strict=True)
-            ]
+        self._replace(words, vectors[sources], sources, batch)
+        parts = zip(np.split(words, ends), batch, strict=True)
+        return [Words(list(part), None, text.fates) for part, text in parts]
+
+    def unprotected(self, words: Sequence[str]) -> Words:
+        """Return a text as it is, in the form of a release."""
+        return Words(list(words))
+
+    def is_possible(self, text: PreparedText, column: str, value: Any) -> bool:
+        """Whether words can be released for a text: of each word's group, or verbatim."""
+        if column != "words":
+            return super().is_possible(text, column, value)
+        if value is None or len(value) != len(text.words):
+            return False
+        every = zip(text.groups, text.words, value, strict=True)
+        if np.isinf(self.eta):
+            return all(before == after for _, before, after in every)
+        return all(
+            after in self.words_of(group) if group != VERBATIM else after == before
+            for group, before, after in every
         )
-        single = noisy.astype(np.float32)
-        if not (single == noisy).all():
-            raise RaptError(
-                f"mechanism.grid: got {self.mechanism.grid} at eta {self.eta:g}, expected a larger "
-                "power of two, as float32 holds no number of more than 24 bits."
-            )
-        if np.isfinite(self.eta):
-            words = self.nearest(single)
-        each = zip(np.split(words, ends), np.split(single, ends), batch, strict=True)
-        return [Released(list(some), own, text.fates) for some, own, text in each]
 
     def _replace(
         self,
         words: NDArray[np.object_],
         vectors: Vectors,
         sources: NDArray[np.int64] | slice,
-        batch: list[Words],
+        batch: list[PreparedText],
     ) -> None:
         """Put in the place of each word what the mechanism of its group releases."""
         groups = np.array([group for text in batch for group in text.groups], dtype=np.int64)
@@ -344,8 +433,69 @@ class Privatizer:
         return [self.table.form(b) != a and b != a for b, a in zip(before, after, strict=True)]
 
 
-def _sources(batch: Sequence[Words], starts: Sequence[int]) -> NDArray[np.int64] | slice:
-    """Return the `Words.sources` of all texts; a slice, which copies nothing, where none share."""
+class WordVectorPrivatizer(Privatizer):
+    """A mechanism that releases a vector for each word, with the table's word nearest to it."""
+
+    @property
+    def more(self) -> str:
+        """That the words follow from the vectors."""
+        return super().more + WORDS_OF_VECTORS
+
+    def _prepare(self, spaces: Sequence[Space]) -> None:
+        self._searches = [space.search() for space in spaces]
+
+    def release(self, texts: Iterable[PreparedText]) -> Iterator[WordVectors]:
+        """Release the vectors of each text, and the words nearest to them.
+
+        Raises:
+            RaptError: float32 cannot represent a number of a released vector exactly.
+        """
+        return self._batched(texts)
+
+    def nearest(self, vectors: NDArray[np.float32]) -> NDArray[np.object_]:
+        """The table's word nearest to each released vector (n, d), (n,): post-processing."""
+        (search,) = self._searches
+        return np.array([self.table.words[row] for row in search(vectors)], dtype=object)
+
+    def _release(self, batch: list[PreparedText]) -> list[WordVectors]:
+        words = np.array([word for text in batch for word in text.words], dtype=object)
+        vectors = self.mechanism.encode(list(words), self.table)
+        ends = np.cumsum([len(text.words) for text in batch])[:-1]
+        vectors = vectors[_sources(batch, [0, *ends])]
+        noisy = np.concatenate(
+            [
+                self.mechanism.release(own, text.stream(), self.eta)
+                for own, text in zip(np.split(vectors, ends), batch, strict=True)
+            ]
+        )
+        single = as_float32(noisy, self)
+        if np.isfinite(self.eta):
+            words = self.nearest(single)
+        each = zip(np.split(words, ends), np.split(single, ends), batch, strict=True)
+        return [WordVectors(list(some), own, text.fates) for some, own, text in each]
+
+    def unprotected(self, words: Sequence[str]) -> WordVectors:
+        """Return a text as it is, in the form of a release."""
+        return WordVectors(list(words), self.mechanism.encode(words, self.table))
+
+
+def as_float32(noisy: NDArray[np.float64], of: AnyPrivatizer[Any]) -> NDArray[np.float32]:
+    """Return released vectors in float32, which holds numbers of a grid as they are.
+
+    Raises:
+        RaptError: the mechanism rounds to a grid that is too fine for float32.
+    """
+    single, grid = noisy.astype(np.float32), getattr(of.mechanism, "grid", None)
+    if grid is not None and not (single == noisy).all():
+        raise RaptError(
+            f"mechanism.grid: got {grid} at eta {of.eta:g}, expected a larger "
+            "power of two, as float32 holds no number of more than 24 bits."
+        )
+    return single
+
+
+def _sources(batch: Sequence[PreparedText], starts: Sequence[int]) -> NDArray[np.int64] | slice:
+    """Return the sources of all texts; a slice, which copies nothing, where none share noise."""
     if not any(text.noise_source for text in batch):
         return slice(None)
     return np.concatenate([at + text.sources for at, text in zip(starts, batch, strict=True)])

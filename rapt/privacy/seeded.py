@@ -18,8 +18,9 @@ from rapt import paths
 from rapt.privacy import levels
 from rapt.privacy.config import PlainTokensConfig
 from rapt.privacy.fates import Counts
-from rapt.privacy.mechanisms import wordwise_mechanism
-from rapt.privacy.privatizer import Privatizer, Released, Words
+from rapt.privacy.mechanisms import mechanism
+from rapt.privacy.privatizer import AnyPrivatizer, PreparedText, Privatizer
+from rapt.privacy.released import Released, strings
 from rapt.privacy.streams import stream
 from rapt.text.mentions import NONE, SOME, WHOLE
 from rapt.text.table import EmbeddingTable
@@ -36,7 +37,7 @@ MENTIONS = "mentions"
 
 def privatizer(
     embedding: str, how: Mapping[str, Any], categories: Sequence[str] | None, eta: str
-) -> Privatizer:
+) -> AnyPrivatizer[Any]:
     """Build the privatizer of a method at one η, over a table written by the `tables` stage.
 
     Args:
@@ -48,22 +49,35 @@ def privatizer(
     Raises:
         RaptError: of a level no η is known.
     """
-    return Privatizer(
+    return mechanism(**how).privatizer(
         table=EmbeddingTable(paths.table(embedding)),
-        mechanism=wordwise_mechanism(**how),
         eta=levels.eta_of(embedding, how, categories, eta),
         categories=categories,
     )
 
 
-def privatizer_of(statement: Mapping[str, Any], eta: str) -> Privatizer:
+def privatizer_of(statement: Mapping[str, Any], eta: str) -> AnyPrivatizer[Any]:
     """Build the privatizer of a release anew; arguments and errors are those of `privatizer`."""
     how = {"type": statement["mechanism"], **statement["parameters"]}
     return privatizer(statement["embedding"], how, statement["categories"], eta)
 
 
+def of_words(privatizer: AnyPrivatizer[Any]) -> Privatizer:
+    """Return a privatizer if its words stand one for one for those of a text.
+
+    Raises:
+        RaptError: they do not.
+    """
+    if not isinstance(privatizer, Privatizer):
+        raise RaptError(
+            f"mechanism: got {privatizer.mechanism.name}, which releases "
+            f"{privatizer.releases.name}, expected one of which each word becomes a word."
+        )
+    return privatizer
+
+
 def release(
-    privatizer: Privatizer, tagged: pa.Table, *names: str | int, seed: int
+    privatizer: AnyPrivatizer[Any], tagged: pa.Table, *names: str | int, seed: int
 ) -> Iterator[Released]:
     """Release every text of a tagged split, with a random stream by `names` and its id.
 
@@ -185,10 +199,10 @@ class PlainTokens:
             int(self._stream(*names, example, "plain-sequence").integers(count)) for example in ids
         ]
 
-    def texts(self, ids: Sequence[str], *names: str | int) -> list[Words]:
+    def texts(self, ids: Sequence[str], *names: str | int) -> list[PreparedText]:
         """Return each text's sequence with the random stream of its copy."""
         return [
-            Words(
+            PreparedText(
                 self.words[sequence],
                 self.groups[sequence],
                 partial(self._stream, *names, example, "plain"),
@@ -201,13 +215,13 @@ class PlainTokens:
         return self.privatizer.privatize(self.texts(ids, *names))
 
 
-def plain_facts(privatizer: Privatizer, how: PlainTokensConfig | None) -> dict[str, Any]:
+def plain_facts(privatizer: AnyPrivatizer[Any], how: PlainTokensConfig | None) -> dict[str, Any]:
     """Return the statement's entries about plain tokens, None where there are none."""
     if how is None:
         return {"plain_tokens": None, "vocabulary": None}
     return {
         "plain_tokens": how.model_dump(exclude={"vocabulary"}),
-        "vocabulary": len(plain_vocabulary(privatizer, how.vocabulary)),
+        "vocabulary": len(plain_vocabulary(of_words(privatizer), how.vocabulary)),
     }
 
 
@@ -241,7 +255,7 @@ class SeededCopy:
 
     def __init__(
         self,
-        privatizer: Privatizer,
+        privatizer: AnyPrivatizer[Any],
         task: str,
         seed: int,
         k: int,
@@ -253,7 +267,9 @@ class SeededCopy:
         self._noise = Counter[Any]()  # of each document
         self.plain: PlainTokens | None = None
         if plain_tokens:
-            self.plain = PlainTokens(privatizer, k, seed=seed, **plain_tokens.model_dump())
+            self.plain = PlainTokens(
+                of_words(privatizer), k, seed=seed, **plain_tokens.model_dump()
+            )
 
     def write(self, splits: dict[str, pa.Table], folder: Path) -> None:
         """Write the privatized splits, and the public plain tokens where there are any."""
@@ -265,38 +281,26 @@ class SeededCopy:
 
     def _released(self, tagged: pa.Table, split: str) -> pa.Table:
         """The columns that cross the boundary, and no others."""
-        ids = tagged["example_id"].to_pylist()
-        columns = {"example_id": tagged["example_id"], "segment": tagged["segment"]}
-        if NOISE in tagged.column_names:  # a text that is written needs its spacing
+        ids, unit = tagged["example_id"].to_pylist(), self.privatizer.releases
+        columns = {"example_id": tagged["example_id"]}
+        if "segment" in unit.copied:
+            columns["segment"] = tagged["segment"]
+        if "space_after" in unit.copied and NOISE in tagged.column_names:  # of texts to write
             columns["space_after"] = tagged["space_after"]
         released = release(self.privatizer, tagged, self.k, self.task, seed=self.seed)
         shown = bar(released, f"{self.task} {split}, seed {self.k}", len(ids))
-        columns |= self._columns(tagged, self._counted(tagged, shown))
+        lengths = pc.list_value_length(tagged["words"]).to_numpy().astype(np.int64)
+        counted = self._counted(tagged, shown)
+        columns |= unit.written(counted, lengths, self.privatizer.dimension)
         if "label" in tagged.column_names and tagged["label"].null_count < len(ids):
             columns["label"] = tagged["label"]
         if self.plain:
             columns["sequence"] = pa.array(self.plain.sequences(ids, self.task), pa.int64())
             copies = self.plain.copies(ids, self.task)
-            columns["plain"] = _strings(bar(copies, "plain tokens", len(ids)))
+            columns["plain"] = strings(bar(copies, "plain tokens", len(ids)))
         return pa.table(columns)
 
     def _counted(self, tagged: pa.Table, released: Iterable[Released]) -> Iterator[Released]:
         for document, text in zip(_documents(tagged), released, strict=True):
             self._noise[document] += self.counts.add_fates(text.fates)
             yield text
-
-    def _columns(self, tagged: pa.Table, released: Iterable[Released]) -> dict[str, pa.Array]:
-        """The words of each text, and the vectors that they are nearest to if there are any."""
-        if not self.privatizer.mechanism.releases_vectors:
-            return {"words": _strings(text.words for text in released)}
-        lengths = pc.list_value_length(tagged["words"]).to_numpy().astype(np.int64)
-        vectors = np.empty((lengths.sum(), self.privatizer.table.dimension), np.float32)
-        words = []
-        for end, text in zip(lengths.cumsum(), released, strict=True):
-            words.append(text.words)
-            vectors[end - len(text.words) : end] = text.vectors
-        return {"words": _strings(words), "vectors": files.column_of_vectors(vectors, lengths)}
-
-
-def _strings(lists: Iterable[list[str]]) -> pa.Array:
-    return pa.array(list(lists), pa.list_(pa.string()))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import shutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
@@ -79,8 +80,53 @@ class Chunk:
             ]
 
 
+class Digested(io.RawIOBase):
+    """A file with the digest of what is read of it: its sha256, if that is all of it in order."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Read an opened file."""
+        self._file, self._digest, self._end = file, hashlib.sha256(), 0
+
+    def readinto(self, buffer: Any) -> int:
+        """Read on, and note the place if it is another one than where the last read ended."""
+        start = self._file.tell()
+        if start != self._end:
+            self._digest.update(f"@{start}:".encode())
+        count: int = self._file.readinto(buffer)  # type: ignore[attr-defined]
+        self._digest.update(memoryview(buffer)[:count])
+        self._end = start + count
+        return count
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to another place."""
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        """Return the place."""
+        return self._file.tell()
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def hexdigest(self) -> str:
+        """Return the digest of what was read up to now."""
+        return self._digest.hexdigest()
+
+
 class TextFile(ABC):
-    """A file of texts in one format, or a stream that can be read once (`-`, a pipe)."""
+    """A file of texts in one format, or a stream that can be read once (`-`, a pipe).
+
+    Attributes:
+        digest: of all that decides its texts, once `chunks` has read it to its end; None: it has
+            not, or is a stream.
+    """
+
+    digest: str | None = None
 
     def __init__(
         self,
@@ -102,6 +148,15 @@ class TextFile(ABC):
     def is_file(self) -> bool:
         """Whether it can be read again."""
         return self.path.is_file()
+
+    @contextmanager
+    def _digested(self) -> Iterator[Digested]:
+        """Open the file; its digest is there after it was read to its end."""
+        self.digest = None
+        with self.path.open("rb") as file:
+            digested = Digested(file)
+            yield digested
+            self.digest = digested.hexdigest()
 
     @abstractmethod
     def chunks(self) -> Iterator[Chunk]:
@@ -183,9 +238,11 @@ class Records(TextFile):
                     partial(_encoded, head * (number == 0), some, self.columns),
                 )
 
-    def _opened(self) -> BinaryIO:
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
         try:
-            return self.path.open("rb")
+            with self._digested() if self.is_file else self.path.open("rb") as file:
+                yield file
         except OSError as error:
             got = (error.strerror or "an error").lower()
             raise self._error(f"got {got}, expected a file to read.") from None
@@ -346,7 +403,11 @@ class Parquet(TextFile):
                 "format: got parquet for a stream, expected a file. Give its path as IN."
             )
         try:
-            with pq.ParquetFile(self.path, pre_buffer=False) as file:
+            # One thread, so that its reads are the same each time.
+            with (
+                self._digested() as opened,
+                pq.ParquetFile(pa.PythonFile(opened, "r"), pre_buffer=False) as file,
+            ):
                 schema = file.schema_arrow
                 self._check_columns(schema.names, self.keep)
                 for name in self.columns:
@@ -355,7 +416,7 @@ class Parquet(TextFile):
                         raise self._no_text(name, NoText(str(kind)))
                 names = [name for name in schema.names if self._is_kept(name)]
                 bare = pa.schema([_bare(schema.field(n), n in self.columns) for n in names])
-                batches = file.iter_batches(ROWS, columns=names)
+                batches = file.iter_batches(ROWS, columns=names, use_threads=False)
                 groups = by_size(batches, lambda batch: 1 + batch.nbytes, CHUNK)
                 # A part file may have no rows, as Spark writes them.
                 for number, group in enumerate(groups if file.metadata.num_rows else [[]]):

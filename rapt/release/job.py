@@ -8,11 +8,11 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import permutations
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 from uuid import uuid4
 
 import pyarrow.parquet as pq
@@ -28,7 +28,6 @@ from rapt.release.ledger import Account, OverBudget
 from rapt.release.parts import PRIVATE, Parts, beside
 from rapt.release.statement import statement
 from rapt.release.text import TextPrivatizer, joined
-from rapt.utils import files
 from rapt.utils.errors import RaptError
 from rapt.utils.files import write_bytes
 from rapt.utils.progress import Steps
@@ -42,7 +41,7 @@ IGNORED = (".", "_")  # what names begin with that no reader of Parquet takes fo
 
 @dataclass(frozen=True)
 class Done:
-    """Kept beside a finished file: its input's sha256, its counts, and its id in the ledger."""
+    """Kept beside a finished file: its input's digest, its counts, and its id in the ledger."""
 
     input: str | None
     counts: Counts
@@ -50,6 +49,23 @@ class Done:
 
 
 DONE = TypeAdapter(Done)
+
+
+class Content(NamedTuple):
+    """What was found on reading a file to its end; nothing of a stream, which is read once.
+
+    Attributes:
+        documents: number of its rows.
+        digest: of all that decides its texts.
+        state: its identity, size and time before it was read.
+    """
+
+    documents: int | None
+    digest: str | None
+    state: tuple[int, ...] | None
+
+
+NOTHING = Content(None, None, None)
 
 
 @dataclass(frozen=True)
@@ -77,6 +93,7 @@ class Job:
     keep: tuple[str, ...] | None = ()
     map: Path | None = None
     overwrite: bool = False
+    _read: dict[str, Content] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def is_folder(self) -> bool:
@@ -171,7 +188,7 @@ class Job:
         if self.is_folder:
             identity["list of files"] = self.names
         else:
-            identity["input"] = self._sha256(self.path.name)
+            identity["input"] = self._content(self.path.name).digest
         resumable = self.is_folder or self.path.is_file()
         with self._parts.opened(identity, resumable):
             if self._is_moved():
@@ -197,8 +214,7 @@ class Job:
         """
         source = self._source(name)
         if not ((self._files / name).exists() and source.is_file):
-            if self.is_folder:
-                self._read(source)
+            self._content(name)
             return self._release(name, privatizer, progress)
         if not self._is_done(name):
             raise RaptError(
@@ -237,18 +253,22 @@ class Job:
         """Count the documents; None: the input is a stream, which can be read only once."""
         if self.is_folder:
             return sum(pq.read_metadata(self.path / name).num_rows for name in self.names)
-        return self._read(self._source(self.path.name))
+        return self._content(self.path.name).documents
 
-    def _read(self, source: TextFile) -> int | None:
-        """Read a file to its end before its first word is privatized.
+    def _content(self, name: str) -> Content:
+        """Read a file to its end before its first word is privatized, unless that was done.
 
         So an error in its last line does not show up after hours.
         """
+        source = self._source(name)
         if not source.is_file:
-            return None
-        documents = sum(chunk.size for chunk in source.chunks())
-        self._check_rows(source, documents)
-        return documents
+            return NOTHING
+        state = _state(source.path)
+        if name not in self._read or self._read[name].state != state:
+            documents = sum(chunk.size for chunk in source.chunks())
+            self._check_rows(source, documents)
+            self._read[name] = Content(documents, source.digest, state)
+        return self._read[name]
 
     def _check_rows(self, source: TextFile, documents: int) -> None:
         if not (documents or self.is_folder):  # one of many files may have no rows
@@ -257,8 +277,8 @@ class Job:
     def _release(self, name: str, privatizer: TextPrivatizer, progress: Progress) -> Counts:
         """Privatize a file in parts, write its digest and counts, then join the parts."""
         source, parts, documents = self._source(name), self._parts_of(name), 0
-        digest = self._sha256(name)
-        with parts.opened({"input": digest}, source.is_file), _removed_if_refused(parts):
+        content = self._content(name)
+        with parts.opened({"input": content.digest}, source.is_file), _removed_if_refused(parts):
             for chunk in source.chunks():
                 is_done = chunk.number in parts
                 if not is_done:
@@ -268,12 +288,13 @@ class Job:
                 documents += chunk.size
                 progress(chunk.size, is_done)
             self._check_rows(source, documents)
-            if self._sha256(name) != digest:
+            now = _state(source.path) if source.is_file else None
+            if (source.digest, now) != (content.digest, content.state):
                 raise RaptError(
                     f"{source.where}: got changes while it was read, expected none. Try again."
                 )
             counts = parts.counts()
-            write_bytes(self._note(name), [DONE.dump_json(Done(digest, counts, parts.id))])
+            write_bytes(self._note(name), [DONE.dump_json(Done(content.digest, counts, parts.id))])
             parts.join_map()
             whole = parts.folder / "whole"
             source.join(parts.contents(), whole)
@@ -350,7 +371,7 @@ class Job:
     def _is_done(self, name: str) -> bool:
         """Whether a file was finished, and is what it was then."""
         noted = self._source(name).is_file and self._note(name).exists()
-        return noted and self._done(name).input == self._sha256(name)
+        return noted and self._done(name).input == self._content(name).digest
 
     def _done(self, name: str) -> Done:
         return DONE.validate_json(self._note(name).read_bytes())
@@ -358,10 +379,6 @@ class Job:
     def _source(self, name: str) -> TextFile:
         path = self.path / name if self.is_folder else self.path
         return FORMATS[self.format.type](path, self.columns, self.keep, self.format)
-
-    def _sha256(self, name: str) -> str | None:
-        source = self._source(name)
-        return files.sha256(source.path) if source.is_file else None
 
     @property
     def _parts(self) -> Parts:
@@ -382,6 +399,12 @@ class Job:
 
     def _note(self, name: str) -> Path:
         return self._parts.folder / f"done-{name}.json"
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """Return what the file system knows of a file, which changes with its content."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 @contextmanager

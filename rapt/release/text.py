@@ -20,7 +20,7 @@ from rapt.measures import strength
 from rapt.privacy.categories import Scheme, expanded
 from rapt.privacy.fates import NOISE, PLACEHOLDER, Word
 from rapt.privacy.mechanisms import word_mechanism
-from rapt.privacy.privatizer import Privatizer, Words, check_categories
+from rapt.privacy.privatizer import PreparedText, Privatizer, check_categories
 from rapt.privacy.streams import Stream, fresh, stream
 from rapt.release.ledger import Account, Ledger, checked
 from rapt.release.sentences import Counted, counted
@@ -210,7 +210,7 @@ class TextPrivatizer:
 
     def prepared(
         self, part: Tagged, stream: Stream = fresh, noise: Sequence[int] | None = None
-    ) -> Words:
+    ) -> PreparedText:
         """Decide what becomes of each word of a tagged text; see `Privatizer.text`."""
         return self.privatizer.text(
             part.words,
@@ -309,7 +309,7 @@ def accounts(released: Iterable[Sequence[Word]], privatizer: Privatizer) -> Iter
 
 
 def _words(
-    part: Tagged, prepared: Words, released: list[str], is_name: Callable[[str, str], bool]
+    part: Tagged, prepared: PreparedText, released: list[str], is_name: Callable[[str, str], bool]
 ) -> Iterator[Word]:
     rows = zip(*part, released, prepared.fates, prepared.groups, strict=True)
     for word, tag, space_after, _, new, fate, group in rows:

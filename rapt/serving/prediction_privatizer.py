@@ -17,9 +17,10 @@ from rapt.data import triples
 from rapt.measures import strength
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.fates import KINDS, NOISE, PLACEHOLDER, VERBATIM_KIND, Counts, Word, verbatim
-from rapt.privacy.mechanisms import wordwise_mechanism
-from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.mechanisms import mechanism
+from rapt.privacy.privatizer import PreparedText, Privatizer
 from rapt.privacy.restoring import Map
+from rapt.privacy.seeded import of_words
 from rapt.privacy.streams import fresh
 from rapt.release.ledger import NOWHERE, Account, Ledger, checked
 from rapt.release.text import AGAIN, PIECE, TextPrivatizer, accounts, tagged_pieces
@@ -74,17 +75,19 @@ class PredictionPrivatizer:
         self._account = Account(Ledger(), checked(budget))
         self.maps: list[Map] = []
         statement = contract.statement
+        how = mechanism(statement.mechanism, **statement.parameters)
+        if not how.releases.aligned:
+            raise RaptError(
+                f"adapter: got one tuned on releases of {how.releases.name}, expected one tuned on "
+                "a word, or a vector, for each word: a new text is privatized word by word."
+            )
         if eta == math.inf and not statement.vectors:
             return
         table = table or defaults.table(statement.embedding)
         if statement.vectors:
-            how = wordwise_mechanism(statement.mechanism, **statement.parameters)
-            self._of_vectors = self._made = Privatizer(
-                table=EmbeddingTable(table),
-                mechanism=how,
-                eta=eta,
-                categories=statement.categories,
-            )
+            opened = EmbeddingTable(table)
+            made = how.privatizer(table=opened, eta=eta, categories=statement.categories)
+            self._of_vectors = self._made = of_words(made)
             if not allow_weak and math.isfinite(eta):
                 strength.check(self._made)
             self._check(self._made.table)
@@ -228,7 +231,7 @@ class PredictionPrivatizer:
         if self._privatizer is None:
             return (plain[number] for number in chosen)
         return self._privatizer.privatizer.privatize(
-            Words(plain[number], self._plain[number], fresh) for number in chosen
+            PreparedText(plain[number], self._plain[number], fresh) for number in chosen
         )
 
 
@@ -248,7 +251,7 @@ def _groups_of_plain(privatizer: Privatizer, plain: Sequence[Sequence[str]]) -> 
 def _represented(privatizer: Privatizer, words: list[Word]) -> tuple[list[Word], Vectors]:
     """Release the noisy vectors of a text's words, and the words nearest to them."""
     originals = [word.original for word in words]
-    (made,) = privatizer.release([Words(originals, [0] * len(words), fresh)])
+    (made,) = privatizer.release([PreparedText(originals, [0] * len(words), fresh)])
     assert made.vectors is not None
     if privatizer.eta < math.inf:
         words = [

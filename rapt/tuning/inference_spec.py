@@ -12,11 +12,12 @@ from typing import Any, Literal
 
 from rapt import paths
 from rapt.param_types import Kind, Protect
+from rapt.privacy.released import TextVector, WordVectors, unit_of
 from rapt.tuning.config import Decoding, DenoiserType, Precision, Run
 from rapt.utils import files
 
 NAME = "rapt.json"
-OF_VECTORS = "token-representation"  # the mechanism whose releases have a vector for each word
+OF_VECTORS = "token-representation"  # of old adapters the mechanism that released vectors
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,14 @@ class Statement:
     protection: str
     guarantee: str
     not_covered: list[str]
+    releases: str | None = None  # the unit's name; old adapters do not say it
 
     @property
     def vectors(self) -> bool:
-        """Whether the model was tuned on a noisy vector for each word, and takes only these."""
-        return self.mechanism == OF_VECTORS
+        """Whether the model was tuned on noisy vectors, and takes only these."""
+        if self.releases is None:
+            return self.mechanism == OF_VECTORS
+        return self.releases in (WordVectors.name, TextVector.name)
 
 
 @dataclass(frozen=True)
@@ -110,12 +114,17 @@ def fitting(sizes: Sequence[Sequence[int]], room: int) -> list[slice]:
 def write(run: Run, statement: Mapping[str, Any]) -> None:
     """Write the contract of a run on a release with this statement beside its adapter."""
     data = paths.seed(run.release, run.k)
-    segments = files.read_parquet(data / "train.parquet", ["segment"])["segment"].to_pylist()
+    columns = files.columns_of_parquet(data / "train.parquet")
+    segments: list[list[int]] = []  # a text that is one vector has none
+    if "segment" in columns:
+        segments = files.read_parquet(data / "train.parquet", ["segment"])["segment"].to_pylist()
     kind, labels = statement["kind"], statement["labels"] or []
     in_chat = kind == "choose" and run.decoding.chat
     pair = kind == "classify" and any(1 in segment for segment in segments)
     contract = Contract(
-        statement=Statement(**{field.name: statement[field.name] for field in fields(Statement)}),
+        statement=Statement(
+            **{name: statement[name] for name in _of_statement()}, releases=unit_of(columns).name
+        ),
         kind=kind,
         labels=labels,
         segments=1 + (len(labels) if kind == "choose" else pair),
@@ -133,6 +142,11 @@ def write(run: Run, statement: Mapping[str, Any]) -> None:
     told = asdict(contract) | {"decoding": contract.decoding and contract.decoding.model_dump()}
     content = json.dumps(told, indent=1, sort_keys=True, ensure_ascii=False)
     (run.adapter / NAME).write_text(content + "\n")
+
+
+def _of_statement() -> list[str]:
+    """Return the fields that a release's statement has, too."""
+    return [field.name for field in fields(Statement) if field.name != "releases"]
 
 
 def _sequences(path: Path) -> list[list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,17 +11,18 @@ from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
 from rapt import models
+from rapt.privacy import released
 from rapt.tuning.inference_spec import fitting
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 
-VECTORS = "vectors"  # the column of a release that has one for each word
 NO_PLAIN = -1
 NO_TOKEN = -100  # as PyTorch's cross entropy leaves it out
 TOLD = "\N{OBJECT REPLACEMENT CHARACTER}"  # stands for a user's turn
@@ -123,22 +125,26 @@ def read_split(
     *,
     chat: bool = False,
 ) -> Split:
-    """Tokenize one split of a release (docs/data.md); its vectors, if any, replace words.
+    """Tokenize one split of a release (docs/data.md); a vector takes the position of its word.
 
     A text keeps as many whole words as fit into `max_tokens`, which the halves of a pair share.
     """
-    table = files.read_parquet(path)
-    if VECTORS in table.column_names:
-        columns, column = table.drop_columns([VECTORS]).to_pydict(), table[VECTORS]
-        columns["row"] = numbered(columns["words"])
-        # A view of the column's memory, float32 (words, d).
-        numbers = torch.from_dlpack(column.combine_chunks().flatten().flatten())
-        vectors = numbers.reshape(-1, column.type.value_type.list_size)
-    elif known:
-        columns, vectors = known.named_in(table.to_pydict()), known.vectors
-    else:
-        columns, vectors = table.to_pydict(), None
+    columns, vectors = readable(files.read_parquet(path))
+    if vectors is None and known:
+        columns, vectors = known.named_in(columns), known.vectors
     return tokenized(columns, tokenizer, max_tokens, vectors, letters, chat=chat)
+
+
+def readable(table: pa.Table) -> tuple[dict[str, list[Any]], Tensor | None]:
+    """Return the columns of a release as `tokenized` takes them, with their vectors, if any."""
+    words, segments, vectors = released.positions(table)
+    columns = {**released.beside(table), "words": words, "segment": segments}
+    if vectors is None:
+        return columns, None
+    columns["row"] = numbered(words)
+    with warnings.catch_warnings():  # nobody writes to the column's memory
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return columns, torch.from_numpy(vectors)
 
 
 def numbered(texts: Sequence[Sequence[str]]) -> list[list[int]]:

@@ -124,6 +124,13 @@ def read_parquet(path: str | Path, columns: list[str] | None = None) -> pa.Table
     return pq.ParquetFile(path).read(columns)
 
 
+def columns_of_parquet(path: str | Path) -> list[str]:
+    """Return the names of a table's columns."""
+    import pyarrow.parquet as pq
+
+    return list(pq.read_schema(path).names)
+
+
 def column_of_vectors(vectors: NDArray[np.float32], lengths: NDArray[np.int64]) -> pa.Array:
     """A column with the vectors (words, d) of each text's words, in the memory that they are in."""
     import numpy as np

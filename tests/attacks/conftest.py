@@ -31,7 +31,7 @@ from rapt.attacks.base import Attack, Inference, Inversion, Pairs, Public, Relea
 from rapt.attacks.victims import Victims
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.channel import Channel
-from rapt.privacy.privatizer import Words
+from rapt.privacy.privatizer import PreparedText
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.backbones import load_tokenizer
@@ -194,10 +194,10 @@ def two_words(matrix: Shares, seed: int, n: int = 3000) -> Pairs:
     return Pairs([[names[w]] for w in words], Release([[names[y]] for y in after]))
 
 
-def streamed(texts: Sequence[Sequence[str]], seed: int, group: int = 0) -> list[Words]:
+def streamed(texts: Sequence[Sequence[str]], seed: int, group: int = 0) -> list[PreparedText]:
     """Texts to privatize, each with noise of its own."""
     return [
-        Words(list(text), [group] * len(text), partial(stream, seed, i))
+        PreparedText(list(text), [group] * len(text), partial(stream, seed, i))
         for i, text in enumerate(texts)
     ]
 

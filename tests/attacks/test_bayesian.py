@@ -17,7 +17,7 @@ from rapt.attacks.upper_bound import by_channel, upper_bound
 from rapt.attacks.victims import Victims
 from rapt.privacy.channel import estimate
 from rapt.privacy.mechanisms import PCT2T, T2T
-from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.privatizer import PreparedText, Privatizer
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 from tests.attacks.conftest import (
@@ -74,7 +74,7 @@ def test_it_is_no_weaker_than_the_nearest_neighbour(
     rows = np.random.default_rng(1).choice(privatizer.candidates, 4000, p=share)
     words, groups = [table.words[row] for row in rows], known.groups[rows].tolist()
     victims = Victims([[w] for w in words], [[group] for group in groups], table.form)
-    (flat,) = privatizer.privatize([Words(words, groups, lambda: stream(2, "victims"))])
+    (flat,) = privatizer.privatize([PreparedText(words, groups, lambda: stream(2, "victims"))])
     released = [[word] for word in flat]
     bayes, nearest = (
         victims.score(guesses(how, known, released, **settings)).ratios["accuracy"][0]
@@ -160,7 +160,9 @@ def test_in_context_it_reaches_the_best_success_that_there_is(
 
     known = public(matrix)
     names = np.array(known.table.words)
-    known = replace(known, texts=[Words(names[text].tolist(), [0] * 3) for text in texts(5000)])
+    known = replace(
+        known, texts=[PreparedText(names[text].tolist(), [0] * 3) for text in texts(5000)]
+    )
     truth = texts(n)
     seen = [np.where(rng.random((n, 3)) < matrix[truth, 1], 1, 0) for _ in range(copies)]
     released = [names[copy].tolist() for copy in seen]

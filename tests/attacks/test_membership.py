@@ -17,6 +17,9 @@ from scipy.stats import norm
 from rapt.attacks import candidates
 from rapt.attacks.membership import FEW, Lira, confidences, scores
 from rapt.attacks.membership_scores import Ranking
+from rapt.privacy.mechanisms import T2T
+from rapt.privacy.privatizer import Privatizer
+from rapt.text.table import EmbeddingTable
 from rapt.tuning.config import Run
 from rapt.utils import files
 from tests.attacks.conftest import made
@@ -173,7 +176,7 @@ def test_of_two_known_losses_it_reaches_their_auc(loss: float) -> None:
 
 
 def test_shadows_are_tuned_on_all_that_was_chosen(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, table: EmbeddingTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The provider holds texts out, the attacker none; candidates are asked as they are written."""
     monkeypatch.chdir(tmp_path)
@@ -193,7 +196,7 @@ def test_shadows_are_tuned_on_all_that_was_chosen(
     monkeypatch.setattr(candidates, "train_cell", train_cell)
     words = [["good"], ["bad", "film"], ["so"], ["plot"]]
     texts = {"words": words, "segment": [[0] * len(text) for text in words], "label": [0, 1, 0, 1]}
-    privatizer = SimpleNamespace(mechanism=SimpleNamespace(releases_vectors=False))
+    privatizer = Privatizer(table=table, mechanism=T2T(), eta=1.0)
     copies: Any = [
         SimpleNamespace(k=k, plain=None, privatizer=privatizer, write=write) for k in (5, 6)
     ]

@@ -14,7 +14,7 @@ from rapt.attacks.base import Public, Release
 from rapt.attacks.bayesian import posterior
 from rapt.attacks.reconstructor import LEAST
 from rapt.privacy.channel import Channel
-from rapt.privacy.privatizer import Words
+from rapt.privacy.privatizer import PreparedText
 from rapt.text.table import EmbeddingTable
 from tests.attacks.conftest import NONE, V, made, streamed
 
@@ -28,14 +28,14 @@ class Uniform:
     def __init__(self, words: list[str], kept: int) -> None:
         self._words, self._kept = words, kept
 
-    def privatize(self, texts: Iterable[Words]) -> Iterator[list[str]]:
+    def privatize(self, texts: Iterable[PreparedText]) -> Iterator[list[str]]:
         for text in texts:
             released = text.stream().choice(self._words, len(text.words)).tolist()
             released[:: self._kept] = text.words[:: self._kept]
             yield released
 
 
-def random_texts(table: EmbeddingTable, n: int, seed: int) -> list[Words]:
+def random_texts(table: EmbeddingTable, n: int, seed: int) -> list[PreparedText]:
     picks = np.random.default_rng(seed).choice(table.words, (n, LENGTH))
     return streamed(picks.tolist(), seed)
 
@@ -84,13 +84,13 @@ def test_a_beam_uses_which_words_follow_each_other(table: EmbeddingTable, encode
     """
 
     class Half:
-        def privatize(self, texts: Iterable[Words]) -> Iterator[list[str]]:
+        def privatize(self, texts: Iterable[PreparedText]) -> Iterator[list[str]]:
             for text in texts:
                 rng = text.stream()
                 others = rng.choice(table.words, len(text.words))
                 yield np.where(rng.random(len(text.words)) < 0.5, text.words, others).tolist()
 
-    def cycles(n: int, seed: int) -> list[Words]:
+    def cycles(n: int, seed: int) -> list[PreparedText]:
         starts = np.random.default_rng(seed).integers(V, size=n)
         return streamed([np.roll(table.words, -start).tolist() for start in starts], seed)
 

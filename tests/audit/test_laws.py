@@ -9,9 +9,9 @@ from scipy.stats import binomtest, kstest
 from rapt.audit import FALSE_ALARM, laws, streams
 from rapt.audit.cases import FEWER_WORDS, part, points
 from rapt.audit.laws import forked, repeats, watched, white_box, white_box_excess
-from rapt.privacy.mechanisms import T2T, Mechanism, mechanism
+from rapt.privacy.mechanisms import T2T, Mechanism, VectorMechanism, WordMechanism, mechanism
 from rapt.privacy.mechanisms.vectors import Adept
-from rapt.privacy.privatizer import Words
+from rapt.privacy.privatizer import PreparedText
 from rapt.privacy.streams import stream
 
 TABLE = part(points(4), FEWER_WORDS)
@@ -22,7 +22,7 @@ SOUND = ["t2t", "mahalanobis", "vickrey", "santext", "token-representation", "ad
 @pytest.mark.parametrize("name", SOUND)
 def test_false_alarms_are_as_rare_as_stated(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """At 5 % over all tests, and 5 % of each, in 80 audits of a sound mechanism."""
-    for constant in ("TEXTS", "POOLED_TEXTS", "FEW_TEXTS"):
+    for constant in ("TEXTS", "WHOLE_TEXTS", "FEW_TEXTS"):
         monkeypatch.setattr(laws, constant, 40)
     # Two processes would only take time.
     monkeypatch.setattr(laws, "forked", lambda function: (function(0), function(1)))
@@ -65,9 +65,10 @@ def test_an_excess_is_detected_as_often_as_stated(monkeypatch: pytest.MonkeyPatc
 def test_the_noise_that_is_seen_is_what_was_drawn(name: str, dimension: int) -> None:
     """Without the shape of a space, in units of 1/η, text by text."""
     kind, table = mechanism(name), points(dimension)
-    some = [Words(["w1", "w2"], [0, 0], lambda n=n: stream(0, n)) for n in range(3)]
-    if kind.pooled:
-        some = [Words(["w1"], [0], text.stream) for text in some]
+    some = [PreparedText(["w1", "w2"], [0, 0], lambda n=n: stream(0, n)) for n in range(3)]
+    if not kind.releases.aligned:
+        some = [PreparedText(["w1"], [0], text.stream) for text in some]
+    assert isinstance(kind, WordMechanism | VectorMechanism)
     seen = watched(kind, table, 3.0, some)
     drawn = [kind.draw(text.stream(), len(text.words), dimension) for text in some]
     noise = np.array(drawn)[None, ..., :dimension]

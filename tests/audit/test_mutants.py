@@ -1,22 +1,18 @@
-"""Mechanisms, generators and releases that are broken on purpose: the audit catches each.
+"""Mechanisms and generators that are broken on purpose: the audit catches each.
 
 Chance plays no part in a pass that would be wrong: the audit's false alarms are below 1e-6.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from types import SimpleNamespace
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import gamma
 
-from rapt.audit import FALSE_ALARM, Verdict, outcomes, paths, verdict, ways
+from rapt.audit import FALSE_ALARM, Verdict, verdict
 from rapt.audit.cases import DIMENSIONS, PARAMETERS, UNKNOWN, Subject, points, subject
-from rapt.audit.laws import Check
-from rapt.privacy import streams as generators
 from rapt.privacy.mechanisms import (
     MECHANISMS,
     T2T,
@@ -27,11 +23,10 @@ from rapt.privacy.mechanisms import (
     mechanism,
 )
 from rapt.privacy.mechanisms.exponential import CusText, Exponential, SanText, decay
-from rapt.privacy.mechanisms.noise import Mahalanobis, Vickrey, spherical_noise
+from rapt.privacy.mechanisms.noise import Mahalanobis, Vickrey
 from rapt.privacy.mechanisms.vectors import Adept, SequenceRepresentation
 from rapt.privacy.privatizer import Privatizer
-from rapt.release import text as release_text
-from rapt.release.text import TextPrivatizer
+from tests.audit.broken_generators import entropy, few_states, shared
 
 pytestmark = pytest.mark.slow  # some minutes in all
 SHARE = FALSE_ALARM / 20
@@ -98,93 +93,68 @@ def test_mutant_that_spends_another_eta_is_seen_in_outcomes_alone(name: str) -> 
         assert any(f.loss > f.bound for f in found.findings)
 
 
-class Gaussian(T2T):
-    """Of equal second moment."""
+def drawing(kind: type[Mechanism], draw: Callable) -> Mechanism:
+    """The mechanism with other draws, made of its own: `draw(own, rng, n, dimension)`."""
 
-    claim = T2T.claim
+    class Drawing(kind):
+        claim = kind.claim
 
-    def draw(self, rng, n, dimension):
-        return rng.standard_normal((n, dimension)) * np.sqrt(dimension + 1)
+        def draw(self, rng, n, dimension):
+            return draw(super().draw, rng, n, dimension)
 
-
-class PerCoordinate(T2T):
-    """Laplace noise in each coordinate, of equal second moment."""
-
-    claim = T2T.claim
-
-    def draw(self, rng, n, dimension):
-        return rng.laplace(size=(n, dimension)) * np.sqrt((dimension + 1) / 2)
+    return Drawing()
 
 
-class HalvedAbove64(T2T):
-    claim = T2T.claim
-
-    def draw(self, rng, n, dimension):
-        return super().draw(rng, n, dimension) / (2 if dimension > 64 else 1)
+def sized(size, noise):
+    """Noise of these sizes, in its own directions."""
+    return noise / np.linalg.norm(noise, axis=1, keepdims=True) * size
 
 
-class Ball(T2T):
-    """A direction from the ball, in place of the sphere, under the right size."""
-
-    claim = T2T.claim
-
-    def draw(self, rng, n, dimension):
-        return spherical_noise(rng, n, dimension) * rng.random((n, 1)) ** (1 / dimension)
+def sizes(noise):
+    return np.linalg.norm(noise, axis=1, keepdims=True)
 
 
-class UniformInBall(T2T):
-    """Of the right mean size."""
-
-    claim = T2T.claim
-
-    def draw(self, rng, n, dimension):
-        noise = spherical_noise(rng, n, dimension)
-        size = (dimension + 1) * rng.random((n, 1)) ** (1 / dimension)
-        return noise / np.linalg.norm(noise, axis=1, keepdims=True) * size
+def biased(own, rng, n, dimension):
+    noise = own(rng, n, dimension)
+    noise[:, 3] = np.abs(noise[:, 3]) * np.where(rng.random(n) < 0.55, 1, -1)
+    return noise
 
 
-class Biased(T2T):
-    """One axis is drawn positive in 11 of 20 draws."""
-
-    claim = T2T.claim
-
-    def draw(self, rng, n, dimension):
-        noise = super().draw(rng, n, dimension)
-        noise[:, 3] = np.abs(noise[:, 3]) * np.where(rng.random(n) < 0.55, 1, -1)
-        return noise
+def flat(own, rng, n, dimension):
+    noise = own(rng, n, dimension)
+    size = sizes(noise)
+    noise[:, -1] /= 2
+    return sized(size, noise)
 
 
-class Flat(T2T):
-    """Half as wide along the last axis, of the right size."""
-
-    claim = T2T.claim
-
-    def draw(self, rng, n, dimension):
-        noise = super().draw(rng, n, dimension)
-        size = np.linalg.norm(noise, axis=1, keepdims=True)
-        noise[:, -1] /= 2
-        return noise / np.linalg.norm(noise, axis=1, keepdims=True) * size
+def sorted_by_direction(own, rng, n, dimension):
+    noise = own(rng, n, dimension)
+    size = np.sort(sizes(noise), axis=0)
+    direction = sized(1, noise)
+    return direction[np.argsort(direction[:, 0])] * size
 
 
-class SometimesBare(T2T):
-    """Without noise for one word of a hundred."""
-
-    claim = T2T.claim
-
-    def draw(self, rng, n, dimension):
-        return super().draw(rng, n, dimension) * (rng.random((n, 1)) > 0.01)
-
-
-class SizeFollowsDirection(T2T):
-    """The right size and the right direction, but not of each other's."""
-
-    claim = T2T.claim
-
-    def draw(self, rng, n, dimension):
-        noise = super().draw(rng, n, dimension)
-        size = np.sort(np.linalg.norm(noise, axis=1))
-        direction = noise / np.linalg.norm(noise, axis=1, keepdims=True)
-        return direction[np.argsort(direction[:, 0])] * size[:, None]
+NOISES: dict[str, Callable] = {
+    "Gaussian of equal second moment": lambda own, rng, n, d: (
+        rng.standard_normal((n, d)) * np.sqrt(d + 1)
+    ),
+    "Laplace noise in each coordinate, of equal second moment": lambda own, rng, n, d: (
+        rng.laplace(size=(n, d)) * np.sqrt((d + 1) / 2)
+    ),
+    "halved above 64 dimensions": lambda own, rng, n, d: own(rng, n, d) / (2 if d > 64 else 1),
+    "a direction from the ball, not the sphere": lambda own, rng, n, d: (
+        own(rng, n, d) * rng.random((n, 1)) ** (1 / d)
+    ),
+    "uniform in a ball, of the right mean size": lambda own, rng, n, d: sized(
+        (d + 1) * rng.random((n, 1)) ** (1 / d), own(rng, n, d)
+    ),
+    "one axis positive in 11 of 20 draws": biased,
+    "half as wide along the last axis, of the right size": flat,
+    "none for one word of a hundred": lambda own, rng, n, d: (
+        own(rng, n, d) * (rng.random((n, 1)) > 0.01)
+    ),
+    "a size that follows the direction": sorted_by_direction,
+}
 
 
 class Unshaped(Mahalanobis):
@@ -194,87 +164,54 @@ class Unshaped(Mahalanobis):
         return T2T().sampler(space, eta)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *(Gaussian, PerCoordinate, HalvedAbove64, Ball, UniformInBall, Biased, Flat),
-        *(SometimesBare, SizeFollowsDirection, Unshaped),
-    ],
-)
-def test_mutant_of_the_noise(kind: type[Mechanism]) -> None:
-    assert white_box(kind()).violated
+@pytest.mark.parametrize("noise", NOISES)
+def test_mutant_of_the_noise(noise: str) -> None:
+    assert white_box(drawing(T2T, NOISES[noise])).violated
 
 
-class OnceForAText(T2T):
-    claim = T2T.claim
-
-    def draw(self, rng, n, dimension):
-        return np.repeat(super().draw(rng, 1, dimension), n, axis=0)
+def test_mutant_of_the_noise_s_shape() -> None:
+    assert white_box(Unshaped()).violated
 
 
-class OnceForAll(T2T):
-    claim = T2T.claim
-
-    def draw(self, rng, n, dimension):
-        return super().draw(np.random.default_rng(0), n, dimension)
+def once_for_a_text(own, rng, n, dimension):
+    return np.repeat(own(rng, 1, dimension), n, axis=0)
 
 
-class Mixed(T2T):
-    """Each word's noise shares its direction with that of the word before."""
-
-    claim = T2T.claim
-
-    def draw(self, rng, n, dimension):
-        noise = super().draw(rng, n + 1, dimension)
-        mixed = (noise[1:] + noise[:-1] / 3) / np.sqrt(10 / 9)
-        size = np.linalg.norm(noise[1:], axis=1, keepdims=True)
-        return mixed / np.linalg.norm(mixed, axis=1, keepdims=True) * size
+def once_for_all(own, rng, n, dimension):
+    return own(np.random.default_rng(0), n, dimension)
 
 
-class VectorsOnceForAText(TokenRepresentation):
-    claim = TokenRepresentation.claim
-
-    def draw(self, rng, n, dimension):
-        return np.repeat(super().draw(rng, 1, dimension), n, axis=0)
+def mixed_with_the_word_before(own, rng, n, dimension):
+    noise = own(rng, n + 1, dimension)
+    return sized(sizes(noise[1:]), (noise[1:] + noise[:-1] / 3) / np.sqrt(10 / 9))
 
 
-class UniformOnceForAText(SanText):
-    claim = SanText.claim
-
-    def draw(self, rng, n, dimension):
-        return np.repeat(super().draw(rng, 1, dimension), n, axis=0)
+def of_eight_bits(own, rng, n, dimension):
+    return np.floor(own(rng, n, dimension) * 256) / 256
 
 
-class UniformOfEightBits(SanText):
-    claim = SanText.claim
-
-    def draw(self, rng, n, dimension):
-        return np.floor(super().draw(rng, n, dimension) * 256) / 256
-
-
-class UniformSquared(SanText):
-    claim = SanText.claim
-
-    def draw(self, rng, n, dimension):
-        return super().draw(rng, n, dimension) ** 1.2
+def squared(own, rng, n, dimension):
+    return own(rng, n, dimension) ** 1.2
 
 
 @pytest.mark.parametrize(
-    ("kind", "shown"),
+    ("kind", "draw", "shown"),
     [
-        (OnceForAText, "two words of a text"),
-        (OnceForAll, "two texts"),
-        (OnceForAll, "two calls"),
-        (OnceForAll, "two processes"),
-        (Mixed, "the angle between two words of a text"),
-        (VectorsOnceForAText, "two words of a text"),
-        (UniformOnceForAText, "two words of a text"),
-        (UniformOfEightBits, "repeats"),
-        (UniformSquared, "their law"),
+        (T2T, once_for_a_text, "two words of a text"),
+        (T2T, once_for_all, "two texts"),
+        (T2T, once_for_all, "two calls"),
+        (T2T, once_for_all, "two processes"),
+        (T2T, mixed_with_the_word_before, "the angle between two words of a text"),
+        (TokenRepresentation, once_for_a_text, "two words of a text"),
+        (SanText, once_for_a_text, "two words of a text"),
+        (SanText, of_eight_bits, "repeats"),
+        (SanText, squared, "their law"),
     ],
 )
-def test_mutant_whose_draws_depend_on_each_other(kind: type[Mechanism], shown: str) -> None:
-    assert shown in kinds_of(white_box(kind(), SMALL))
+def test_mutant_whose_draws_depend_on_each_other(
+    kind: type[Mechanism], draw: Callable, shown: str
+) -> None:
+    assert shown in kinds_of(white_box(drawing(kind, draw), SMALL))
 
 
 class WithoutTheWord(Vickrey):
@@ -352,35 +289,28 @@ def test_mutant_of_the_weights(kind: type[Mechanism]) -> None:
 
 
 class PassesUnknown(Privatizer):
-    def privatize(self, texts):
+    def release(self, texts):
         for text in texts:
-            (released,) = super().privatize([text])
-            yield [
+            (released,) = super().release([text])
+            words = [
                 after if before in self.table.words else before
-                for before, after in zip(text.words, released, strict=True)
+                for before, after in zip(text.words, released.words, strict=True)
             ]
+            yield replace(released, words=words)
 
 
-def test_mutant_that_passes_unknown_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outcomes, "Privatizer", PassesUnknown)
-    found = black_box(T2T())
+class OfKnownWords(T2T):
+    claim = T2T.claim
+
+    def privatizer(self, **how):
+        return PassesUnknown(mechanism=self, **how)
+
+
+def test_mutant_that_passes_unknown_words() -> None:
+    found = black_box(OfKnownWords())
     shown = [f for f in found.findings if f.loss > f.bound]
     assert any(f.event == "a word outside the table" for f in shown)
     assert all(UNKNOWN in (f.one, f.other) for f in shown)
-
-
-def entropy(monkeypatch: pytest.MonkeyPatch, source: Callable[[int], bytes]) -> None:
-    """Give every generator of a release its key from this source."""
-    monkeypatch.setattr(generators, "os", SimpleNamespace(urandom=source))
-
-
-def few_states(states: int) -> Callable[[int], bytes]:
-    return lambda n: bytes([os.urandom(1)[0] % states]) * n
-
-
-def shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys from a generator of the process, whose state a fork copies."""
-    entropy(monkeypatch, np.random.default_rng().bytes)
 
 
 def test_mutant_generator_of_256_states(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -394,223 +324,6 @@ def test_mutant_whose_forks_share_a_state(monkeypatch: pytest.MonkeyPatch) -> No
     found = kinds_of(white_box(T2T(), SMALL, seed=None))
     assert "two processes" in found
     assert "two calls" not in found
-
-
-def cached(release):
-    """Each text is released once: the same text becomes the same again."""
-    known: dict[str, list] = {}
-
-    def release_tagged(self, raw, texts, *names, **how):
-        for one, text in zip(raw, texts, strict=True):
-            key = str(text)
-            known[key] = known.get(key) or release(self, [one], [text], *names, **how)[0]
-        return [known[str(text)] for text in texts]
-
-    return release_tagged
-
-
-class SpendsMore(Privatizer):
-    def __init__(self, *, eta, **how):
-        super().__init__(eta=1.4 * eta, **how)
-
-
-def verbatim(chosen: Callable[[str, int, int], bool], share: float = 1.0):
-    """Words of which some stand as they are, by word, place and number of the text."""
-
-    def broken(release):
-        def release_tagged(self, raw, texts, *names, **more):
-            rng = np.random.default_rng()
-            return [
-                [
-                    word._replace(released=word.original.lower())
-                    if chosen(word.original, place, number) and rng.random() < share
-                    else word
-                    for place, word in enumerate(text)
-                ]
-                for number, text in enumerate(release(self, raw, texts, *names, **more))
-            ]
-
-        return release_tagged
-
-    return broken
-
-
-def beyond_a_piece(release):
-    """Only the first piece of a text is privatized."""
-
-    def release_tagged(self, raw, texts, *names, **more):
-        released = release(self, raw, texts, *names, **more)
-        return [
-            [
-                word if place < len(parts[0].words) else word._replace(released=word.original)
-                for place, word in enumerate(text)
-            ]
-            for parts, text in zip(texts, released, strict=True)
-        ]
-
-    return release_tagged
-
-
-RELEASES = {
-    "cached": cached,
-    "long words verbatim": verbatim(lambda word, *_: len(word) > 6),
-    "words of one letter verbatim": verbatim(lambda word, *_: len(word) == 1),
-    "capitalised words verbatim": verbatim(lambda word, *_: word[:1].isupper()),
-    "words beyond ASCII verbatim": verbatim(lambda word, *_: not word.isascii()),
-    "words with a digit verbatim": verbatim(lambda word, *_: any(map(str.isdigit, word))),
-    "the first word of a text": verbatim(lambda _, place, __: not place),
-    "every 1,000th text": verbatim(lambda _, __, number: number % 1000 == 999),
-    "2 % of words": verbatim(lambda *_: True, 0.02),
-    "2 % of capitalised words": verbatim(lambda word, *_: word[:1].isupper(), 0.02),
-    "beyond a piece": beyond_a_piece,
-}
-
-
-def noise_of(change: Callable) -> type[Privatizer]:
-    """A privatizer whose noise is changed word by word, after it was drawn."""
-
-    class Changed(Privatizer):
-        def _replace(self, words, vectors, sources, batch):
-            real, mechanism = type(self.mechanism), self.mechanism
-
-            class Drawing(real):
-                claim = real.claim
-
-                def draw(self, rng, n, dimension):
-                    drawn = mechanism.draw(rng, n, dimension)
-                    return change(drawn, self.text, table)
-
-            table, drawing = self.table, Drawing()
-            texts = iter(batch)
-
-            class Ordered(Drawing):
-                claim = real.claim
-
-                @property
-                def text(self):
-                    return next(texts).words
-
-            self.mechanism = Ordered()
-            del drawing
-            try:
-                super()._replace(words, vectors, sources, batch)
-            finally:
-                self.mechanism = mechanism
-
-    return Changed
-
-
-def scaled(where: Callable[[str], bool], factor: float) -> Callable:
-    def change(noise, words, _table):
-        return noise * np.where([where(word) for word in words], factor, 1.0)[:, None]
-
-    return change
-
-
-def mixed(lag: int) -> Callable:
-    """Each word's direction shares some with that of the word `lag` before."""
-
-    def change(noise, _words, _table):
-        size = np.linalg.norm(noise, axis=1, keepdims=True)
-        unit = noise / size
-        unit[lag:] += 0.3 * unit[:-lag]
-        return unit / np.linalg.norm(unit, axis=1, keepdims=True) * size
-
-    return change
-
-
-def along_a_difference(noise, _words, table):
-    """No noise along the difference of two words."""
-    axis = np.asarray(table.vectors[7], np.float64) - table.vectors[99]
-    axis /= np.linalg.norm(axis)
-    return noise - (noise @ axis)[:, None] * axis
-
-
-def cut(quantile: float) -> Callable:
-    def change(noise, _words, _table):
-        size = np.linalg.norm(noise, axis=1, keepdims=True)
-        most = gamma.ppf(quantile, noise.shape[1])
-        return noise * np.minimum(1, most / size)
-
-    return change
-
-
-def coarse_size(noise, _words, _table):
-    """The size of the noise is drawn of 2^20 numbers."""
-    size = np.linalg.norm(noise, axis=1, keepdims=True)
-    uniform = (np.floor(gamma.cdf(size, noise.shape[1]) * 2**20) + 0.5) / 2**20
-    return noise / size * gamma.ppf(uniform, noise.shape[1])
-
-
-PRIVATIZERS = {
-    "eta": SpendsMore,
-    "half for long words": noise_of(scaled(lambda word: len(word) > 6, 0.5)),
-    "half for words with a capital": noise_of(scaled(lambda word: word.lower() != word, 0.5)),
-    "eta doubled for rare words": noise_of(scaled(lambda word: hash(word) % 10 == 0, 0.5)),
-    "eta times 1.1 beyond ASCII": noise_of(scaled(lambda word: not word.isascii(), 1 / 1.1)),
-    "words 1 apart": noise_of(mixed(1)),
-    "words 2 apart": noise_of(mixed(2)),
-    "words 3 apart": noise_of(mixed(3)),
-    "one direction": noise_of(along_a_difference),
-    "tails at 99.9 %": noise_of(cut(0.999)),
-    "float16": noise_of(lambda noise, *_: noise.astype(np.float16).astype(np.float64)),
-    "float32": noise_of(lambda noise, *_: noise.astype(np.float32).astype(np.float64)),
-    "20 bits": noise_of(coarse_size),
-}
-SOME = ("files", "category")
-
-
-@pytest.mark.parametrize("broken", [*RELEASES, *PRIVATIZERS])
-def test_mutant_of_a_release(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Faults that depend on the word, its place or its text, and those of the noise."""
-    if broken in RELEASES:
-        release = RELEASES[broken](TextPrivatizer.release_tagged)
-        monkeypatch.setattr(TextPrivatizer, "release_tagged", release)
-        some = ("files", "spaCy")  # spaCy: of its words alone
-    else:
-        monkeypatch.setattr(release_text, "Privatizer", PRIVATIZERS[broken])
-        some = ("files",)
-    if broken == "beyond a piece":
-        some = ("files",)  # spaCy's documents have other pieces
-    caught = {name for name, checks, *_ in paths.released(some) if violated(checks)}
-    assert caught == set(some)
-
-
-def violated(checks: list[Check]) -> bool:
-    return Verdict("", checks=checks, level=SHARE / len(checks)).violated
-
-
-class AmongAllWords(Privatizer):
-    """PCT2T that takes the whole table for each category."""
-
-    def spaces(self):
-        return [self._whole()] * len(super().spaces())
-
-    def __init__(self, **options):
-        super().__init__(**options)
-        self._groups = [self._groups[-1]] * len(self._groups)
-
-
-def test_mutant_that_leaves_the_category(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(release_text, "Privatizer", AmongAllWords)
-    ((_, checks, *_),) = paths.released(["category"])
-    assert violated(checks)
-
-
-@pytest.mark.parametrize("broken", ["none", "16 states", "shared by forks"])
-def test_mutant_generator_on_the_way_of_a_release(
-    broken: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(paths, "GENERATORS", 1 << 10)
-    every = {"by files", "by workers", "by spaCy", "by datasets.map", "by category"}
-    expected = set()
-    if broken == "16 states":
-        entropy(monkeypatch, few_states(16))
-        expected = {*every, "generator"}
-    elif broken == "shared by forks":
-        shared(monkeypatch)
-        expected = {"by workers", "by spaCy", "by datasets.map", "generator"}
-    assert {found.name for found in ways(SHARE) if found.violated} == expected
 
 
 @pytest.mark.parametrize("name", MECHANISMS)

@@ -16,7 +16,7 @@ from rapt.measures.calibration import (
 )
 from rapt.privacy.channel import noise_of
 from rapt.privacy.mechanisms import PCT2T, T2T, Vickrey, WordMechanism
-from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.privatizer import PreparedText, Privatizer
 from rapt.text.table import EmbeddingTable
 
 How = tuple[WordMechanism, tuple[str, ...] | None]
@@ -33,7 +33,7 @@ def kept(table: EmbeddingTable, how: How, rows: np.ndarray, eta: float) -> np.nd
     privatizer = made(table, how, eta)
     names = [table.words[row] for row in rows]
     texts = (
-        Words([word] * DRAWS, [group] * DRAWS, partial(noise_of, 0, word))
+        PreparedText([word] * DRAWS, [group] * DRAWS, partial(noise_of, 0, word))
         for word, group in zip(names, privatizer.groups_of_rows(rows), strict=True)
     )
     released = privatizer.privatize(texts)

@@ -12,7 +12,7 @@ from rapt.measures import level_search, replacement
 from rapt.privacy import levels
 from rapt.privacy.channel import Share, estimate
 from rapt.privacy.config import Calibrate
-from rapt.privacy.mechanisms import parameters, wordwise_mechanism
+from rapt.privacy.mechanisms import parameters, word_mechanism
 from rapt.privacy.privatizer import Privatizer
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files
@@ -22,7 +22,7 @@ SIZE = Calibrate(words=400, draws=200)
 METHODS: dict[str, tuple[dict[str, object], list[str] | None]] = {
     "t2t": ({"type": "t2t"}, None),
     "nouns": ({"type": "pct2t"}, ["noun", "verb"]),
-    "santext": ({"type": "santext", **parameters(wordwise_mechanism("santext"))}, None),
+    "santext": ({"type": "santext", **parameters(word_mechanism("santext"))}, None),
 }
 
 
@@ -44,7 +44,7 @@ def test_each_method_has_the_eta_that_replaces_the_share(
         for level, share in (("replaced-50", 0.5), ("replaced-80", 0.8)):
             eta = levels.eta_of("tiny", how, categories, level)
             at = Privatizer(
-                table=table, mechanism=wordwise_mechanism(**how), eta=eta, categories=categories
+                table=table, mechanism=word_mechanism(**how), eta=eta, categories=categories
             )
             channel = estimate(at, at.candidates, 400, 1)
             weights = table.frequency[at.candidates]
@@ -60,7 +60,7 @@ def test_what_is_recovered_is_the_channel_s_bayes_vulnerability(
 ) -> None:
     """Σ_y max_w P(y|w)·π(w), from a channel of 1,000 draws a word; within 3 standard errors."""
     how, categories = METHODS[name]
-    made = wordwise_mechanism(**how)
+    made = word_mechanism(**how)
     curve = replacement.text_curve(table, made, categories, words=400, draws=20, seed=0)
     found = []
     for eta in (1.0, 4.0):
@@ -83,7 +83,7 @@ def test_a_level_of_recovery_is_the_largest_eta_whose_upper_bound_holds(
     of = {"t2t": METHODS["t2t"]}
     (row,) = level_search.at_levels(table, of, ["recovered-60"], size, 0)
     assert row["recovered"] <= row["recovered_high"] <= 0.6
-    made = wordwise_mechanism("t2t")
+    made = word_mechanism("t2t")
     curve = replacement.text_curve(table, made, None, words=400, draws=50, seed=0)
     at = Privatizer(table=table, mechanism=made, eta=1.2 * row["eta"])
     assert level_search.recovered(curve, at, 0).high > 0.6

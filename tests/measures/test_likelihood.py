@@ -12,7 +12,7 @@ from rapt.measures import likelihood as module
 from rapt.measures.likelihood import likelihood, posterior
 from rapt.privacy.channel import estimate
 from rapt.privacy.mechanisms import exponential, word_mechanism
-from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.privatizer import PreparedText, Privatizer
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError
@@ -100,7 +100,7 @@ def test_the_attacker_is_as_often_right_as_he_says(
     rng = stream(1, name)
     share = table.frequency / table.frequency.sum()
     words = [table.words[row] for row in rng.choice(len(share), draws, p=share)]
-    (released,) = made.privatize([Words(words, [0] * draws, lambda: rng)])
+    (released,) = made.privatize([PreparedText(words, [0] * draws, lambda: rng)])
     found = [posterior(made, 0, word) for word in released]
     right = [table.words[one.argmax()] == word for one, word in zip(found, words, strict=True)]
     says = np.mean([one.max() for one in found])

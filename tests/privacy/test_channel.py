@@ -17,7 +17,7 @@ from rapt.privacy import channel as channels
 from rapt.privacy import privatizer as module
 from rapt.privacy.channel import Channel, choose, estimate, mean_share, noise_of
 from rapt.privacy.mechanisms import PCT2T, T2T
-from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.privatizer import PreparedText, Privatizer
 from rapt.text.table import EmbeddingTable
 from tests.conftest import NOUNS
 
@@ -47,7 +47,7 @@ def test_counts_are_those_of_privatizing_word_by_word(
     channel = estimate(privatizer, rows, DRAWS, 5)
     for row, group in zip(rows, privatizer.groups_of_rows(rows), strict=True):
         word = table.words[row]
-        text = Words([word] * DRAWS, [group] * DRAWS, partial(noise_of, 5, word))
+        text = PreparedText([word] * DRAWS, [group] * DRAWS, partial(noise_of, 5, word))
         (after,) = privatizer.privatize([text])
         counts = channel.counts[[row]].toarray()[0]
         assert {table.words[y]: c for y, c in enumerate(counts) if c} == Counter(after)
@@ -62,7 +62,9 @@ def test_many_draws_come_in_parts_with_noise_of_their_own(
     assert channel.draws.tolist() == [70, 20]
     for row, parts in ((2, [30, 30, 10]), (5, [20])):
         texts = [
-            Words([table.words[row]] * n, [0] * n, partial(noise_of, 0, table.words[row], part))
+            PreparedText(
+                [table.words[row]] * n, [0] * n, partial(noise_of, 0, table.words[row], part)
+            )
             for part, n in enumerate(parts)
         ]
         every = list(t2t(table).privatize(texts))

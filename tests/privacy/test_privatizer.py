@@ -14,7 +14,8 @@ from rapt.privacy.categories import VERBATIM, Scheme
 from rapt.privacy.fates import NOISE, SHARED
 from rapt.privacy.mechanisms import PCT2T, T2T, Mechanism, TokenRepresentation
 from rapt.privacy.mechanisms.noise import spherical_noise
-from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.privatizer import PreparedText, Privatizer
+from rapt.privacy.seeded import of_words
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError
@@ -27,7 +28,7 @@ How = tuple[Mechanism, tuple[str, ...] | None]
 
 
 def made(table: EmbeddingTable, how: How, eta: float) -> Privatizer:
-    return Privatizer(table=table, mechanism=how[0], eta=eta, categories=how[1])
+    return of_words(how[0].privatizer(table=table, eta=eta, categories=how[1]))
 
 
 def released(
@@ -131,12 +132,14 @@ def test_distribution_is_d_x_private(table: EmbeddingTable) -> None:
             assert one.low <= np.exp(eta * distance) * other.high
 
 
-def some(n: int) -> list[Words]:
+def some(n: int) -> list[PreparedText]:
     """Random texts of 50 words."""
     rng = np.random.default_rng(0)
     groups = [0] * 50
     return [
-        Words(list(rng.choice(["unknown", *NOUNS, *VERBS], 50)), groups, partial(stream, 0, i))
+        PreparedText(
+            list(rng.choice(["unknown", *NOUNS, *VERBS], 50)), groups, partial(stream, 0, i)
+        )
         for i in range(n)
     ]
 
@@ -145,7 +148,7 @@ def some(n: int) -> list[Words]:
 def test_words_and_vectors_of_a_release_are_of_one_draw(table: EmbeddingTable, grid: float) -> None:
     """The words are the nearest to the vectors; on a fine grid they are those of T2T."""
     how = TokenRepresentation(grid=grid), None
-    given = [*some(20), Words([], [], partial(stream, 0, "empty"))]
+    given = [*some(20), PreparedText([], [], partial(stream, 0, "empty"))]
     for text, before in zip(made(table, how, 2.0).release(given), given, strict=True):
         assert text.vectors is not None
         assert text.vectors.shape == (len(before.words), table.dimension)
@@ -159,11 +162,11 @@ def test_vectors_are_the_words_own_plus_noise(table: EmbeddingTable) -> None:
     how = TokenRepresentation(grid=2.0**-10), None
     (text,) = some(1)
     own = np.round(table.embed(text.words) * 1024) / 1024
-    ((words, vectors, _),) = made(table, how, np.inf).release([text])
-    assert words == text.words
-    np.testing.assert_array_equal(vectors, own)
-    ((_, noisy, _),) = made(table, how, 1.0).release([text])
-    assert np.linalg.norm(noisy - own, axis=1).min() > 1
+    (clean,) = made(table, how, np.inf).release([text])
+    assert clean.words == text.words
+    np.testing.assert_array_equal(clean.vectors, own)
+    (noisy,) = made(table, how, 1.0).release([text])
+    assert np.linalg.norm(noisy.vectors - own, axis=1).min() > 1
 
 
 def test_what_float32_cannot_hold_is_one_line(table: EmbeddingTable) -> None:

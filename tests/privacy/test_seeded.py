@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import chisquare
 
 from rapt.privacy.mechanisms import T2T, word_mechanism
-from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.privatizer import PreparedText, Privatizer
 from rapt.privacy.seeded import PlainTokens, plain_vocabulary, release
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
@@ -43,7 +43,9 @@ def test_one_uniform_sequence_is_the_definition(table: EmbeddingTable) -> None:
     groups = [0 if word in NOUNS else 1 for word in words]
     assert set(groups) == {0, 1}
     expected = made.privatize(
-        Words(words, groups, lambda example=example: stream(0, 1, "movies", example, "plain"))
+        PreparedText(
+            words, groups, lambda example=example: stream(0, 1, "movies", example, "plain")
+        )
         for example in IDS
     )
     assert list(plain.copies(IDS, "movies")) == list(expected)

@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rapt.data.config import Format
@@ -330,3 +333,36 @@ def test_a_killed_run_goes_on_and_repeats_nothing(folder: Path) -> None:
     places = [(entry["document"], entry["word"]) for entry in entries]
     assert places == sorted(set(places))
     assert {document for document, _ in places} == set(range(count))
+
+
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="Linux counts what is read")
+@pytest.mark.parametrize("kind", ["text", "csv", "jsonl", "parquet"])
+def test_a_file_is_read_at_most_twice(
+    kind: str, pct2t: TextPrivatizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once to see that all of it is sound, once to privatize it; its beginning may be read again.
+
+    What is written of it is short here, so that reading its parts counts for nothing.
+    """
+    monkeypatch.setattr(formats, "CHUNK", 100_000)
+    monkeypatch.setattr(pct2t, "release", lambda texts, *names, **how: [[] for _ in texts])
+    numbers = np.random.default_rng(0).integers(10**12, size=(40_000, 4)).tolist()
+    texts = [" ".join(map(str, some)) for some in numbers]
+    path = Path(f"in.{kind}")
+    if kind == "parquet":
+        pq.write_table(pa.table({"text": texts}), path, row_group_size=5_000)
+    else:
+        lines = [json.dumps({"text": text}) for text in texts] if kind == "jsonl" else texts
+        path.write_text("\n".join(["text"] * (kind == "csv") + lines) + "\n")
+    for out in ("first", "out"):  # what is imported meanwhile is no part of it
+        made = Job(path, Path(f"{out}.{kind}"), Format(type=kind))  # type: ignore[arg-type]
+        made.check()
+        before = read_so_far()
+        made.run(pct2t)
+    assert read_so_far() - before < 2.2 * path.stat().st_size + 200_000
+
+
+def read_so_far() -> int:
+    """The bytes that this process has read."""
+    (line, *_) = Path("/proc/self/io").read_text().splitlines()
+    return int(line.removeprefix("rchar: "))

@@ -14,7 +14,7 @@ from wordfreq import top_n_list, word_frequency
 
 from rapt import models
 from rapt.privacy.mechanisms import T2T
-from rapt.privacy.privatizer import Privatizer, Words
+from rapt.privacy.privatizer import PreparedText, Privatizer
 from rapt.privacy.streams import stream
 from rapt.text.embeddings import build_table, candidates, check
 from rapt.text.table import EmbeddingTable
@@ -258,7 +258,7 @@ def test_glove_is_a_table_like_any_other(glove: EmbeddingTable) -> None:
     assert cosine == pytest.approx(0.7839, abs=1e-4)  # as GloVe's own vectors have it
     privatizer = Privatizer(table=glove, mechanism=T2T(), eta=10.0)
     words = ["The", "zzyzx", "king", "!"] * 20
-    (released,) = privatizer.privatize([Words(words, [0] * 80, lambda: stream(0, "glove"))])
+    (released,) = privatizer.privatize([PreparedText(words, [0] * 80, lambda: stream(0, "glove"))])
     assert set(released) <= set(glove.words)
     assert 0 < sum(privatizer.replaced(words, released)) < 80
 

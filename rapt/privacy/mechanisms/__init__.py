@@ -6,9 +6,12 @@ from dataclasses import fields
 from typing import Any, cast
 
 from rapt.privacy.mechanisms.base import Mechanism, WordMechanism
+from rapt.privacy.mechanisms.base import RewritingMechanism as RewritingMechanism
 from rapt.privacy.mechanisms.base import Sampler as Sampler
 from rapt.privacy.mechanisms.base import Space as Space
+from rapt.privacy.mechanisms.base import TextVectorMechanism as TextVectorMechanism
 from rapt.privacy.mechanisms.base import VectorMechanism as VectorMechanism
+from rapt.privacy.mechanisms.base import WordVectorMechanism as WordVectorMechanism
 from rapt.privacy.mechanisms.exponential import CusText, SanText, SanTextPlus, Tem
 from rapt.privacy.mechanisms.gumbel import TruncatedGumbel
 from rapt.privacy.mechanisms.noise import PCT2T, T2T, Mahalanobis, RankNeighbours, Vickrey
@@ -16,10 +19,6 @@ from rapt.privacy.mechanisms.optimal import Optimal
 from rapt.privacy.mechanisms.vectors import Adept, SequenceRepresentation, TokenRepresentation
 from rapt.utils.errors import RaptError, not_allowed
 from rapt.utils.registry import Registry
-
-# A mechanism that turns each word of a text into a word: by itself, or as the word nearest to the
-# released vector.
-Wordwise = WordMechanism | TokenRepresentation
 
 # Another package adds one by an entry point of this group.
 MECHANISMS: Registry[type[Mechanism]] = Registry(
@@ -43,8 +42,6 @@ MECHANISMS: Registry[type[Mechanism]] = Registry(
         Adept,
     ),
 )
-# This package's own, of which each word of a text becomes a word.
-WORDWISE = [n for n, kind in MECHANISMS.data.items() if issubclass(kind, Wordwise)]
 
 
 def mechanism(type: str, **given: Any) -> Mechanism:
@@ -67,25 +64,12 @@ def word_mechanism(type: str, **given: Any) -> WordMechanism:
     """Return a mechanism of words, by its type.
 
     Raises:
-        RaptError: as `mechanism`, or it releases vectors.
+        RaptError: as `mechanism`, or it releases no words of a channel.
     """
-    return cast(WordMechanism, _among(WordMechanism, type, **given))
-
-
-def wordwise_mechanism(type: str, **given: Any) -> Wordwise:
-    """Return a mechanism of words or of a vector for each word, by its type.
-
-    Raises:
-        RaptError: as `mechanism`, or it releases one vector for a text.
-    """
-    return cast(Wordwise, _among(Wordwise, type, **given))
-
-
-def _among(base: Any, type: str, **given: Any) -> Mechanism:
-    if type not in MECHANISMS or not issubclass(MECHANISMS[type], base):
-        names = [name for name, kind in MECHANISMS.items() if issubclass(kind, base)]
+    if type not in MECHANISMS or not issubclass(MECHANISMS[type], WordMechanism):
+        names = [name for name, kind in MECHANISMS.items() if issubclass(kind, WordMechanism)]
         raise RaptError(not_allowed("mechanism", type, names))
-    return mechanism(type, **given)
+    return cast(WordMechanism, mechanism(type, **given))
 
 
 def parameters(mechanism: Mechanism) -> dict[str, Any]:

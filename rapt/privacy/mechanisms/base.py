@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rapt.privacy.mechanisms.claim import Claim
 from rapt.privacy.neighbours import ExactSearch
+from rapt.privacy.released import NewText, Released, TextVector, Words, WordVectors
 from rapt.utils.errors import RaptError
+
+if TYPE_CHECKING:
+    from rapt.privacy.privatizer import AnyPrivatizer, Privatizer, WordVectorPrivatizer
+    from rapt.privacy.whole_texts import RewritingPrivatizer, TextVectorPrivatizer
+    from rapt.text.table import EmbeddingTable
 
 Vectors = NDArray[np.floating[Any]]
 Draws = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Distances = NDArray[np.float64]
+# Writes a text of new words for the words of one, with the random numbers that it needs.
+Writer = Callable[[Sequence[str], np.random.Generator], list[str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,18 +79,15 @@ class Sampler(Protocol):
 class Mechanism(ABC):
     """A randomized map; its fields are its parameters.
 
-    Randomness is drawn first, from the stream of a text, in an amount that does not depend on the
-    words. Results then depend on neither batches nor order.
+    Randomness is drawn from the stream of a text. Results then depend on neither batches nor order.
     """
 
     name: ClassVar[str]
     source: ClassVar[str]
     # What it promises. A class that states no claim of its own has none: it inherits nothing.
     claim: ClassVar[Claim] = Claim()
-    # Whether it releases vectors; the word nearest to each stands beside it (post-processing).
-    releases_vectors: ClassVar[bool]
-    # Whether a text is released as one vector.
-    pooled: ClassVar[bool] = False
+    # What it releases of a text.
+    releases: ClassVar[type[Released]]
     # Whether it is defined with categories ("required"), without ("none") or either way ("any").
     categories: ClassVar[str] = "any"
 
@@ -90,8 +96,14 @@ class Mechanism(ABC):
         cls.claim = vars(cls).get("claim", Claim())
 
     @abstractmethod
-    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """Draw the randomness for a text of n words, float64, independent of η and the words."""
+    def privatizer(
+        self, *, table: EmbeddingTable, eta: float, categories: Sequence[str] | None = None
+    ) -> AnyPrivatizer[Any]:
+        """Return the mechanism at one η over a public table, within categories.
+
+        Raises:
+            RaptError: η is not above 0, or the categories do not fit mechanism or table.
+        """
 
     @property
     def metric(self) -> str:
@@ -106,12 +118,20 @@ class Mechanism(ABC):
 class WordMechanism(Mechanism):
     """A mechanism that releases a word for each word; its draws have a row for each, (n, k)."""
 
-    releases_vectors = False
+    releases = Words
     # How many uniform numbers it draws for each word.
     uniforms: ClassVar[int] = 1
 
+    def privatizer(
+        self, *, table: EmbeddingTable, eta: float, categories: Sequence[str] | None = None
+    ) -> Privatizer:
+        """Return the mechanism at one η over a public table, within categories."""
+        from rapt.privacy.privatizer import Privatizer  # which needs this module
+
+        return Privatizer(table=table, mechanism=self, eta=eta, categories=categories)
+
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """Draw uniform numbers, (n, uniforms)."""
+        """Draw uniform numbers, (n, uniforms), independent of η and the words."""
         return rng.random((n, self.uniforms))
 
     @abstractmethod
@@ -122,18 +142,101 @@ class WordMechanism(Mechanism):
 class VectorMechanism(Mechanism):
     """A mechanism that releases vectors, for every word, in the whole space."""
 
-    releases_vectors = True
     categories = "none"
+    # The law of its noise at η = 1, which `rapt audit` tests: of density exp(−‖z‖), or
+    # exp(−Σ|z|). None: another one.
+    noise: ClassVar[Literal["spherical", "laplace"] | None] = None
+
+    @property
+    def scale(self) -> float:
+        """The factor of noise of that law."""
+        return 1.0
+
+    @abstractmethod
+    def encode(self, words: Sequence[str], table: EmbeddingTable) -> Vectors:
+        """Return the vectors (m, d) that stand for the words of a text before the noise."""
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
+        """Draw the randomness for n vectors, float64, independent of η and the words."""
+
+    @abstractmethod
+    def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
+        """Release vectors (m, d) with given draws, float64 (m, d)."""
 
     def release(
         self, vectors: Vectors, rng: np.random.Generator, eta: float
     ) -> NDArray[np.float64]:
-        """Release a text of vectors (n, d): float64, (n, d), or (1, d) if it is pooled."""
+        """Release the vectors of a text, float64 (m, d)."""
         return self.represent(vectors, self.draw(rng, *vectors.shape), eta)
 
+
+class WordVectorMechanism(VectorMechanism):
+    """A mechanism that releases a vector for each word."""
+
+    releases = WordVectors
+
+    def privatizer(
+        self, *, table: EmbeddingTable, eta: float, categories: Sequence[str] | None = None
+    ) -> WordVectorPrivatizer:
+        """Return the mechanism at one η over a public table."""
+        from rapt.privacy.privatizer import WordVectorPrivatizer  # which needs this module
+
+        return WordVectorPrivatizer(table=table, mechanism=self, eta=eta, categories=categories)
+
+    def encode(self, words: Sequence[str], table: EmbeddingTable) -> Vectors:
+        """Return the words' own vectors (n, d)."""
+        return table.embed(words)
+
+
+class TextVectorMechanism(VectorMechanism):
+    """A mechanism that releases one vector for a text."""
+
+    releases = TextVector
+
+    def privatizer(
+        self, *, table: EmbeddingTable, eta: float, categories: Sequence[str] | None = None
+    ) -> TextVectorPrivatizer:
+        """Return the mechanism at one η over a public table."""
+        from rapt.privacy.whole_texts import TextVectorPrivatizer  # which needs this module
+
+        return TextVectorPrivatizer(table=table, mechanism=self, eta=eta, categories=categories)
+
+    def encode(self, words: Sequence[str], table: EmbeddingTable) -> Vectors:
+        """Return the mean of the words' vectors, (1, d). An encoder of one's own goes here.
+
+        It is public, frozen, and on the user's side.
+        """
+        return mean(table.embed(words))
+
+
+class RewritingMechanism(Mechanism):
+    """A mechanism that writes another text, of any length."""
+
+    releases = NewText
+    categories = "none"
+
+    def privatizer(
+        self, *, table: EmbeddingTable, eta: float, categories: Sequence[str] | None = None
+    ) -> RewritingPrivatizer:
+        """Return the mechanism at one η over a public table."""
+        from rapt.privacy.whole_texts import RewritingPrivatizer  # which needs this module
+
+        return RewritingPrivatizer(table=table, mechanism=self, eta=eta, categories=categories)
+
     @abstractmethod
-    def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
-        """Release a text of vectors (n, d) with given draws; see `release`."""
+    def writer(self, table: EmbeddingTable, eta: float) -> Writer:
+        """Return what writes a new text for the words of one, at η.
+
+        It may draw as much as it needs, from the stream of each text alone.
+        """
+
+
+def mean(vectors: Vectors) -> NDArray[np.float64]:
+    """The mean of a text's vectors, float64 (1, d); 0 of none."""
+    if not len(vectors):
+        return np.zeros((1, vectors.shape[1]))
+    return np.asarray(vectors, np.float64).mean(axis=0, keepdims=True)
 
 
 def parameter(default: Any, help: str) -> Any:

@@ -11,8 +11,9 @@ from rapt.privacy.mechanisms.base import (
     Distances,
     Draws,
     Space,
-    VectorMechanism,
+    TextVectorMechanism,
     Vectors,
+    WordVectorMechanism,
     check,
     parameter,
 )
@@ -30,11 +31,12 @@ def rounded(vectors: NDArray[np.float64], grid: float) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
-class TokenRepresentation(VectorMechanism):
+class TokenRepresentation(WordVectorMechanism):
     """The noisy vector of each word, rounded to a grid (Qu et al., token representation)."""
 
     name = "token-representation"
     source = "Qu et al., 2021, arXiv 2104.07504"
+    noise = "spherical"
     claim = Claim(EUCLIDEAN, ("noise", "sphere", "grid"), conditions=(TABLE, GRID))
     grid: float = _grid()
 
@@ -51,7 +53,7 @@ class TokenRepresentation(VectorMechanism):
 
 
 @dataclass(frozen=True)
-class SequenceRepresentation(VectorMechanism):
+class SequenceRepresentation(TextVectorMechanism):
     """The noisy mean of a text's vectors, rounded to a grid (Qu et al., sequence representation).
 
     Qu et al. perturb what a local encoder pools; the mean is the encoder here.
@@ -59,7 +61,7 @@ class SequenceRepresentation(VectorMechanism):
 
     name = "sequence-representation"
     source = "Qu et al., 2021, arXiv 2104.07504"
-    pooled = True
+    noise = "spherical"
     claim = Claim(
         replace(EUCLIDEAN, name="Euclidean distance of the mean word embeddings of two texts"),
         ("noise", "sphere", "grid"),
@@ -73,12 +75,12 @@ class SequenceRepresentation(VectorMechanism):
         check("grid", self.grid, "a number above 0", self.grid > 0)
 
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """Noise at η = 1, once for the text, (1, d)."""
-        return spherical_noise(rng, 1, dimension)
+        """Noise at η = 1, (n, d)."""
+        return spherical_noise(rng, n, dimension)
 
     def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
         """One vector for the text, (1, d)."""
-        return rounded(mean(vectors) + draws / eta, self.grid)
+        return rounded(vectors + draws / eta, self.grid)
 
 
 def _of_texts(_: Adept, __: Space, one: Vectors, other: Vectors) -> Distances:
@@ -91,12 +93,12 @@ def _diameter(made: Adept, space: Space, one: Vectors, other: Vectors) -> Distan
 
 
 @dataclass(frozen=True)
-class Adept(VectorMechanism):
+class Adept(TextVectorMechanism):
     """ADePT's noise step on the mean of a text's vectors: clipped, plus Laplace noise."""
 
     name = "adept"
     source = "Krishna et al., 2021; Habernal, 2021, arXiv 2109.03175"
-    pooled = True
+    noise = "laplace"
     claim = Claim(
         Metric("the square root of the dimension, between any two texts", _diameter),
         ("noise", "clipped-laplace"),
@@ -113,18 +115,18 @@ class Adept(VectorMechanism):
         check("clip", self.clip, "a number above 0", self.clip > 0)
 
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
-        """Laplace noise of scale 1, once for the text, (1, d)."""
-        return rng.laplace(size=(1, dimension))
+        """Laplace noise of scale 1, (n, d)."""
+        return rng.laplace(size=(n, dimension))
+
+    @property
+    def scale(self) -> float:
+        """The largest distance of what is clipped."""
+        return 2 * self.clip
 
     def represent(self, vectors: Vectors, draws: Draws, eta: float) -> NDArray[np.float64]:
         """One vector for the text, (1, d)."""
-        return self._clipped(mean(vectors)) + draws * 2 * self.clip / eta
+        return self._clipped(vectors) + draws * 2 * self.clip / eta
 
-    def _clipped(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _clipped(self, vectors: Vectors) -> NDArray[np.float64]:
         length = np.linalg.norm(vectors, axis=1, keepdims=True)
         return vectors * np.minimum(1, self.clip / np.maximum(length, np.finfo(float).tiny))
-
-
-def mean(vectors: Vectors) -> NDArray[np.float64]:
-    """The mean of a text's vectors, float64 (1, d)."""
-    return np.asarray(vectors, np.float64).mean(axis=0, keepdims=True)

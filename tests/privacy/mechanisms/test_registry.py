@@ -16,7 +16,7 @@ from rapt.privacy.mechanisms import (
 from rapt.privacy.streams import stream
 from rapt.utils.errors import RaptError
 
-WORDS = [name for name, kind in MECHANISMS.items() if not kind.releases_vectors]
+WORDS = [name for name, kind in MECHANISMS.items() if issubclass(kind, WordMechanism)]
 # What the published constants of truncated-gumbel need on these twelve words.
 ETA = {"truncated-gumbel": 200.0}
 
@@ -27,10 +27,10 @@ def test_every_mechanism_says_what_it_is(name: str) -> None:
     assert made.name == name
     assert made.source and made.metric
     assert "claim" in vars(MECHANISMS[name])
-    assert made.claim.unit == ("one text" if made.pooled else "one word")
+    assert made.claim.unit == ("one word" if made.releases.aligned else "one text")
     assert "{" not in made.metric + made.claim.law("75")
-    assert isinstance(made, VectorMechanism if made.releases_vectors else WordMechanism)
-    assert inspect.getdoc(made) != inspect.getdoc(WordMechanism)
+    assert isinstance(made, VectorMechanism) != isinstance(made, WordMechanism)
+    assert not {inspect.getdoc(base) for base in type(made).__bases__} & {inspect.getdoc(made)}
     for field in fields(made):
         assert field.metadata["help"]
     assert mechanism(name, **parameters(made)) == made

@@ -6,6 +6,8 @@ from scipy import stats
 from rapt.privacy.mechanisms import Space, VectorMechanism, mechanism
 from rapt.privacy.mechanisms.vectors import Adept
 from rapt.privacy.streams import stream
+from rapt.text.table import EmbeddingTable
+from tests.conftest import NOUNS
 
 FALSE_ALARM = 1e-6
 N, ETA = 20_000, 4.0
@@ -39,13 +41,13 @@ def test_the_grid_takes_the_last_bits() -> None:
     assert not np.signbit(both[0][both[0] == 0]).any()
 
 
-def test_sequence_representation_is_one_noisy_mean() -> None:
+def test_sequence_representation_is_one_noisy_mean(table: EmbeddingTable) -> None:
     made = vector_mechanism("sequence-representation", grid=2.0**-20)
-    vectors = np.random.default_rng(0).standard_normal((5, 8))
-    released = np.concatenate(
-        [made.represent(vectors, made.draw(stream(0, i), 5, 8), ETA) for i in range(4000)]
-    )
-    radius = np.linalg.norm(released - vectors.mean(axis=0), axis=1)
+    words = NOUNS[:5]
+    encoded = made.encode(words, table)
+    np.testing.assert_allclose(encoded, table.embed(words).mean(axis=0, keepdims=True), rtol=1e-6)
+    released = np.concatenate([made.release(encoded, stream(0, i), ETA) for i in range(4000)])
+    radius = np.linalg.norm(released - encoded, axis=1)
     assert stats.kstest(radius, stats.gamma(8, scale=1 / ETA).cdf).pvalue > FALSE_ALARM
 
 

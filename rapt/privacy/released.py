@@ -1,0 +1,288 @@
+"""The units of a release: what stands for a text once it has left its user.
+
+Whoever counts, states, checks, reads or attacks a release asks its unit, not what made it. A unit
+with hidden states would be one more class here: a vector for each token, and a layer to enter at.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rapt.utils import files
+
+if TYPE_CHECKING:  # 33 MiB, and not all who name a unit read one
+    import pyarrow as pa
+
+Vectors = NDArray[np.float32]
+# The word at a position of which a vector is all that is released. The vector replaces its one
+# token: it is one for every tokenizer.
+STAND_IN = "a"
+
+
+class Positions(NamedTuple):
+    """Texts as a model or an attacker reads them: each a row of positions.
+
+    Attributes:
+        words: at each position of each text.
+        segments: the segment of each.
+        vectors: float32 (positions of all texts, d), each read in the place of its word; None: the
+            words are read.
+    """
+
+    words: list[list[str]]
+    segments: list[list[int]]
+    vectors: Vectors | None
+
+
+class Required(NamedTuple):
+    """A column of which a gate requires that no value is missing.
+
+    Attributes:
+        column: its name.
+        name: of its values, in the plural.
+    """
+
+    column: str
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Released(ABC):
+    """The release of one text.
+
+    Attributes:
+        words: at each position.
+        vectors: float32 (positions, d), what is released at each; None: the words are.
+        fates: what became of each word of the text (rapt.privacy.fates); None: no word has a fate.
+    """
+
+    words: list[str]
+    vectors: Vectors | None = None
+    fates: Sequence[str] | None = None
+
+    # What is released of a text, in words.
+    name: ClassVar[str]
+    # Its own columns in a release.
+    columns: ClassVar[tuple[str, ...]]
+    # The columns of a word each that a release may have of the text itself.
+    copied: ClassVar[tuple[str, ...]] = ()
+    # Whether its words stand one for one for those of the text.
+    aligned: ClassVar[bool] = False
+    # Whether each word is drawn by P(y|w), a channel from words to words.
+    has_channel: ClassVar[bool] = False
+    # Whether it has words to read.
+    has_words: ClassVar[bool] = True
+    # What stays as it was in each text, in sentences; of words the scheme says it.
+    gaps: ClassVar[tuple[str, ...]] = ()
+
+    def value(self, column: str) -> Any:
+        """Return its value in one of its columns."""
+        return getattr(self, column)
+
+    @classmethod
+    @abstractmethod
+    def written(
+        cls, texts: Iterable[Self], lengths: NDArray[np.int64], dimension: int
+    ) -> dict[str, pa.Array]:
+        """Make the columns of a release.
+
+        Args:
+            texts: released ones, each taken once.
+            lengths: the words of each original, int64 (n,).
+            dimension: of vectors.
+        """
+
+    @classmethod
+    def positions(cls, table: pa.Table) -> Positions:
+        """Read the rows of a release; without segments each text is one."""
+        words = table["words"].to_pylist()
+        if "segment" in table.column_names:
+            return Positions(words, table["segment"].to_pylist(), None)
+        return Positions(words, [[0] * len(text) for text in words], None)
+
+    @classmethod
+    def values(cls, table: pa.Table) -> dict[str, list[Any]]:
+        """Read each of its columns row by row; None where it is missing, or of another type."""
+        return {name: _values(table, name) for name in cls.columns}
+
+    @classmethod
+    def required(cls) -> list[Required]:
+        """Return what a gate requires of its columns, and of those that are copied."""
+        return [Required("words", "words"), Required("segment", "segments")]
+
+
+class Words(Released):
+    """A word for each word."""
+
+    name = "words"
+    columns: ClassVar[tuple[str, ...]] = ("words",)
+    copied = ("segment", "space_after")
+    aligned = has_channel = True
+
+    @classmethod
+    def written(
+        cls, texts: Iterable[Self], lengths: NDArray[np.int64], dimension: int
+    ) -> dict[str, pa.Array]:
+        """Make the column of words."""
+        return {"words": strings(text.words for text in texts)}
+
+
+class WordVectors(Words):
+    """A vector for each word, and beside it the table's nearest word (post-processing)."""
+
+    name = "a vector for each word"
+    columns = ("words", "vectors")
+    has_channel = False
+
+    @classmethod
+    def written(
+        cls, texts: Iterable[Self], lengths: NDArray[np.int64], dimension: int
+    ) -> dict[str, pa.Array]:
+        """Make the columns of words and vectors, these in the memory that they stay in."""
+        vectors = np.empty((lengths.sum(), dimension), np.float32)
+        words = []
+        for end, text in zip(lengths.cumsum(), texts, strict=True):
+            words.append(text.words)
+            vectors[end - len(text.words) : end] = text.vectors
+        return {"words": strings(words), "vectors": files.column_of_vectors(vectors, lengths)}
+
+    @classmethod
+    def positions(cls, table: pa.Table) -> Positions:
+        """Read the rows of a release: a vector in the place of each word."""
+        return super().positions(table)._replace(vectors=files.vectors_of_column(table["vectors"]))
+
+    @classmethod
+    def values(cls, table: pa.Table) -> dict[str, list[Any]]:
+        """Read the words, and the vectors of each text, float32 (n, d)."""
+        import pyarrow.compute as pc
+
+        vectors: list[Any] = [None] * len(table)
+        if _is_of_vectors(table, "vectors", lists=1):
+            ends = np.cumsum(pc.list_value_length(table["vectors"]).to_numpy())[:-1]
+            vectors = list(np.split(files.vectors_of_column(table["vectors"]), ends))
+        return {"words": _values(table, "words"), "vectors": vectors}
+
+
+class TextVector(Released):
+    """One vector for the whole text, which takes one position of a model's input."""
+
+    name = "one vector for each text"
+    columns = ("vector",)
+    has_words = False
+
+    @classmethod
+    def of(cls, vector: Vectors) -> Self:
+        """Return the release that is a vector, (1, d)."""
+        return cls([STAND_IN], vector)
+
+    def value(self, column: str) -> Vectors:
+        """Return the vector, (d,)."""
+        assert self.vectors is not None
+        return self.vectors[0]
+
+    @classmethod
+    def written(
+        cls, texts: Iterable[Self], lengths: NDArray[np.int64], dimension: int
+    ) -> dict[str, pa.Array]:
+        """Make the column of vectors."""
+        import pyarrow as pa
+
+        vectors = np.empty((len(lengths), dimension), np.float32)
+        for row, text in zip(vectors, texts, strict=True):
+            row[:] = text.value("vector")
+        return {"vector": pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), dimension)}
+
+    @classmethod
+    def positions(cls, table: pa.Table) -> Positions:
+        """Read the rows of a release: one position each."""
+        count, numbers = len(table), table["vector"].combine_chunks()
+        vectors = numbers.flatten().to_numpy().reshape(count, numbers.type.list_size)
+        return Positions([[STAND_IN]] * count, [[0]] * count, vectors)
+
+    @classmethod
+    def values(cls, table: pa.Table) -> dict[str, list[Any]]:
+        """Read the vector of each text, float32 (d,)."""
+        vectors: list[Any] = [None] * len(table)
+        if _is_of_vectors(table, "vector", lists=0):
+            vectors = list(cls.positions(table).vectors)  # type: ignore[arg-type]
+        return {"vector": vectors}
+
+    @classmethod
+    def required(cls) -> list[Required]:
+        """Return that each text has its vector."""
+        return [Required("vector", "vectors")]
+
+
+class NewText(Released):
+    """Another text, of a length of its own."""
+
+    name = "another text"
+    columns = ("segment", "words")
+
+    def value(self, column: str) -> Any:
+        """Return the words, or their segments: it is one."""
+        return self.words if column == "words" else [0] * len(self.words)
+
+    @classmethod
+    def written(
+        cls, texts: Iterable[Self], lengths: NDArray[np.int64], dimension: int
+    ) -> dict[str, pa.Array]:
+        """Make the columns of the new words and of their segments."""
+        import pyarrow as pa
+
+        words = [text.words for text in texts]
+        segments = pa.array([[0] * len(text) for text in words], pa.list_(pa.int8()))
+        return {"segment": segments, "words": strings(words)}
+
+
+# Units that are told by their columns, those with most of them first.
+UNITS: tuple[type[Released], ...] = (WordVectors, TextVector, Words)
+
+
+def unit_of(columns: Collection[str]) -> type[Released]:
+    """Return the unit of a release by its columns; another text is read as words are."""
+    return next(unit for unit in UNITS if {*unit.columns} <= {*columns})
+
+
+def positions(table: pa.Table) -> Positions:
+    """Read the rows of a release, of whatever unit."""
+    return unit_of(table.column_names).positions(table)
+
+
+def beside(table: pa.Table) -> Mapping[str, list[Any]]:
+    """Return the columns of a release that are not its unit's, nor of a word each of it."""
+    unit = unit_of(table.column_names)
+    own = {*unit.columns, "segment"} & {*table.column_names}
+    columns: dict[str, list[Any]] = table.drop_columns(list(own)).to_pydict()
+    return columns
+
+
+def strings(lists: Iterable[list[str]]) -> pa.Array:
+    """Make a column of lists of strings."""
+    import pyarrow as pa
+
+    return pa.array(list(lists), pa.list_(pa.string()))
+
+
+def _values(table: pa.Table, name: str) -> list[Any]:
+    return table[name].to_pylist() if name in table.column_names else [None] * len(table)
+
+
+def _is_of_vectors(table: pa.Table, name: str, lists: int) -> bool:
+    """Whether a column is of vectors of float32, in this many lists each, and none is missing."""
+    import pyarrow as pa
+
+    if name not in table.column_names or table[name].null_count:
+        return False
+    kind = table.schema.field(name).type
+    for _ in range(lists):
+        if not pa.types.is_list(kind):
+            return False
+        kind = kind.value_type
+    return pa.types.is_fixed_size_list(kind) and pa.types.is_float32(kind.value_type)

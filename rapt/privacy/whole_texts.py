@@ -1,0 +1,103 @@
+"""Privatizers of whole texts: one vector for each, or another text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rapt.privacy.budget import distances_of_texts
+from rapt.privacy.mechanisms import RewritingMechanism, TextVectorMechanism
+from rapt.privacy.mechanisms.base import Vectors, Writer, mean
+from rapt.privacy.mechanisms.claim import Bound
+from rapt.privacy.privatizer import AnyPrivatizer, Kind, PreparedText, as_float32
+from rapt.privacy.released import NewText, TextVector
+from rapt.privacy.streams import fresh
+
+
+class WholeTextPrivatizer(AnyPrivatizer[Kind]):
+    """A mechanism that releases something for a text as a whole: no word has a fate."""
+
+    adds_up_over = "releases of a text"
+
+    @property
+    def bound(self) -> Bound:
+        """The bound of a text."""
+        return self.claim.at(self.eta, self.mechanism.metric, 1)
+
+    @property
+    def scope(self) -> str:
+        """Every text."""
+        return "every text"
+
+    def text(
+        self,
+        words: Sequence[str],
+        pos: Sequence[str],
+        identifiers: Iterable[str | None] = (),
+        noise_source: Sequence[int] | None = None,
+        *,
+        stream: Callable[[], np.random.Generator] = fresh,
+    ) -> PreparedText:
+        """Take the words of a text as they are: the mechanism sees them all."""
+        return PreparedText(words, [0] * len(words), stream)
+
+    def encoded(self, words: Sequence[str]) -> Vectors:
+        """Return the vector of a text by which its claim compares it, (1, d)."""
+        return mean(self.table.embed(words))
+
+    @cached_property
+    def distances(self) -> dict[str, float]:
+        """Typical and largest distances of texts: `rapt.privacy.budget.distances_of_texts`."""
+        return distances_of_texts(self.mechanism, self.table, self.encoded)
+
+
+class TextVectorPrivatizer(WholeTextPrivatizer[TextVectorMechanism]):
+    """A mechanism that releases one vector for a text."""
+
+    @cached_property
+    def dimension(self) -> int:
+        """The dimension of the vector."""
+        return self.encoded([]).shape[1]
+
+    def encoded(self, words: Sequence[str]) -> Vectors:
+        """Return the vector of a text before the noise, (1, d)."""
+        return self.mechanism.encode(words, self.table)
+
+    def release(self, texts: Iterable[PreparedText]) -> Iterator[TextVector]:
+        """Release the vector of each text.
+
+        Raises:
+            RaptError: float32 cannot represent a number of a released vector exactly.
+        """
+        for text in texts:
+            noisy = self.mechanism.release(self.encoded(text.words), text.stream(), self.eta)
+            yield TextVector.of(as_float32(noisy, self))
+
+    def unprotected(self, words: Sequence[str]) -> TextVector:
+        """Return a text as it is, in the form of a release."""
+        return TextVector.of(self.encoded(words).astype(np.float32))
+
+    def is_possible(self, text: PreparedText, column: str, value: Any) -> bool:
+        """Whether a vector can be released: it is of this dimension, and finite."""
+        return value is not None and len(value) == self.dimension and bool(np.isfinite(value).all())
+
+
+class RewritingPrivatizer(WholeTextPrivatizer[RewritingMechanism]):
+    """A mechanism that writes another text."""
+
+    @cached_property
+    def _writer(self) -> Writer:
+        return self.mechanism.writer(self.table, self.eta)
+
+    def release(self, texts: Iterable[PreparedText]) -> Iterator[NewText]:
+        """Write a new text for each; at η = inf it is the text itself."""
+        for text in texts:
+            words = list(text.words)
+            yield NewText(self._writer(words, text.stream()) if np.isfinite(self.eta) else words)
+
+    def unprotected(self, words: Sequence[str]) -> NewText:
+        """Return a text as it is, in the form of a release."""
+        return NewText(list(words))

@@ -1,0 +1,170 @@
+"""Releases of whole texts, from the stage that makes them to those that read them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from transformers import AutoConfig, AutoTokenizer, BertModel
+
+from rapt import params
+from rapt.privacy.released import NewText, Released, TextVector
+from rapt.release.text import TAGGER
+from rapt.serving.model import Adapted
+from rapt.serving.prediction_privatizer import PredictionPrivatizer
+from rapt.text.table import EmbeddingTable
+from rapt.utils import files
+from rapt.utils.errors import RaptError
+from stages import backbone as backbone_stage
+from stages import gate_private, infer, membership, privatize, train
+from tests.stages.conftest import edited
+from tests.stages.test_denoise import small as small
+from tests.tuning.conftest import backbone as backbone
+
+COLUMNS: dict[type[Released], list[str]] = {
+    TextVector: ["example_id", "vector", "label"],
+    NewText: ["example_id", "segment", "words", "label"],
+}
+GATE = Path("reports/gates/private/mine")
+
+
+@pytest.fixture
+def narrow(small: Path, backbone: Path) -> Path:
+    """A workspace whose texts have authors, and a backbone of the table's dimension."""
+    how = AutoConfig.from_pretrained(backbone, hidden_size=8)
+    BertModel(how, add_pooling_layer=False).save_pretrained("narrow")
+    AutoTokenizer.from_pretrained(backbone).save_pretrained("narrow")
+    for split in ("train", "test"):
+        path = small / f"data/tagged/mine/{split}.parquet"
+        table = files.read_parquet(path)
+        authors = pa.array(["me", "you"] * (len(table) // 2))
+        files.write_parquet(path, table.append_column("attribute_author", authors))
+    return small
+
+
+def sweeping(*methods: str, **mechanisms: Any) -> params.Params:
+    """Sweep over methods alone whose mechanisms release texts as a whole."""
+    with edited() as content:
+        content["backbones"]["tiny"] = {"model": "narrow", "sha256": None, "encoder": None}
+        for name, mechanism in mechanisms.items():
+            content["methods"][name] = {"mechanism": mechanism}
+        content["sweep"] |= {"methods": [*methods], "attacked": [*methods], "etas": [3]}
+        content["sweep"] |= {"tune_at": [3], "train": ["mine"], "infer": ["mine"], "channels": []}
+        content["sweep"] |= {"channel_inversions": [], "memberships": ["loss"]}
+    return params.load()
+
+
+def walk(method: str, unit: type[Released]) -> dict[str, Any]:
+    """Take a method from its release to every cell that reads one; returns the statement."""
+    out = Path(f"data/private/mine/{method}-3")
+    privatize.main("mine", method, "3", "minilm", out)
+    digest = files.sha256(out)
+    privatize.main("mine", method, "3", "minilm", out)
+    assert files.sha256(out) == digest
+    released = files.read_parquet(out / "seed-0/test.parquet")
+    assert released.column_names == COLUMNS[unit]
+    gate(method)
+    backbone_stage.main("tiny")
+    train.main(f"mine-tiny-lora-{method}-3", "mine", "tiny", "lora", method, "3")
+    infer.main("mlp", "mine", method, "3")
+    membership.main("loss", "mine", "tiny", "lora", method, "3")
+    for kind, name in (("train", "mine-tiny-lora"), ("infer", "mlp-mine")):
+        cell = files.read_json(f"reports/cells/{kind}/{name}-{method}-3.json")
+        assert [seed["seed"] for seed in cell["seeds"]] == [0, 1]
+        assert all(0 <= value["mean"] <= 1 for value in cell["metrics"].values())
+    cell = files.read_json(f"reports/cells/membership/loss-mine-tiny-lora-{method}-3.json")
+    assert cell["counts"] == {"members": 24, "others": 24}
+    statement: dict[str, Any] = files.read_json(out / "statement.json")
+    assert statement["releases"] == unit.name
+    told = out.with_name(f"{out.name}.txt").read_text()
+    assert f"The release holds {unit.name}." in told
+    assert "This release holds each text 2 times." in told
+    assert "word for word" not in told and "WEAK" not in told
+    return statement
+
+
+def gate(method: str) -> dict[str, Any]:
+    """Check a release, and return the gate's JSON; raise if it fails."""
+    out = Path(f"data/private/mine/{method}-3")
+    report = gate_private.compare(out, params.load(), "mine", method, "3", "minilm")
+    gate_private.write(GATE, {f"{method}-3": report})
+    return report
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", ["sequence-representation", "adept"])
+def test_a_vector_for_each_text_goes_from_the_release_to_every_cell(
+    narrow: Path, mechanism: str
+) -> None:
+    sweeping("whole", whole=mechanism)
+    statement = walk("whole", TextVector)
+    assert statement["protection"] == "d_X-privacy"
+    assert (statement["words"], statement["strength"], statement["names"]) == (None, None, None)
+    assert statement["claim"]["unit"] == "one text"
+    assert statement["budget_of_the_longest"]["words"] == 2
+    assert "losses add up over releases of a text" in statement["guarantee"]
+    model = Adapted(Path("models/adapters/mine-tiny-lora-whole-3/seed-0"))
+    assert model.contract.statement.releases == TextVector.name
+    assert model.contract.statement.vectors
+    table = Path("models/tables/minilm")
+    with pytest.raises(RaptError, match=r"^adapter: got one tuned on releases of one vector for"):
+        PredictionPrivatizer(model.contract, 3.0, table, TAGGER)
+
+
+def test_the_vector_of_a_text_is_its_mean_with_noise_of_its_own(narrow: Path) -> None:
+    sweeping("whole", whole="sequence-representation")
+    for eta in ("3", "inf"):
+        privatize.main("mine", "whole", eta, "minilm", Path(f"data/private/mine/whole-{eta}"))
+    table = EmbeddingTable("models/tables/minilm")
+    texts = files.read_parquet("data/tagged/mine/test.parquet")["words"].to_pylist()
+    means = np.array([table.embed(text).mean(axis=0) for text in texts])
+
+    def vectors(eta: str, k: int) -> Any:
+        path = f"data/private/mine/whole-{eta}/seed-{k}/test.parquet"
+        return TextVector.positions(files.read_parquet(path)).vectors
+
+    np.testing.assert_allclose(vectors("inf", 0), means, atol=2.0**-10)
+    assert (vectors("inf", 0) == vectors("inf", 1)).all()
+    noise = np.linalg.norm(vectors("3", 0) - means, axis=1)
+    assert noise.min() > 0.1 and (vectors("3", 0) != vectors("3", 1)).any(axis=1).all()
+    told = Path("data/private/mine/whole-inf.txt").read_text()
+    assert "UNPROTECTED" in told
+
+
+@pytest.mark.parametrize(
+    ("spoil", "rule"),
+    [
+        ("number", "the vector of each text is made again: got 1 of 24"),
+        ("dimension", "the vector of each text is made again: got 24 of 24"),
+        ("missing", "vectors are there: got 24 of 96"),
+        ("segment", "the columns are a release's"),
+        ("order", "same examples: got 24 of 24"),
+    ],
+)
+def test_a_spoilt_vector_is_stopped_by_name(narrow: Path, spoil: str, rule: str) -> None:
+    sweeping("whole", whole="sequence-representation")
+    privatize.main("mine", "whole", "3", "minilm", Path("data/private/mine/whole-3"))
+    report = gate("whole")
+    assert report["passed"] and report["replaced"] == []
+    path = Path("data/private/mine/whole-3/seed-1/test.parquet")
+    table = files.read_parquet(path)
+    vectors = table["vector"].to_pylist()
+    kind = table.schema.field("vector").type
+    if spoil == "number":
+        vectors[3][0] += 1
+    elif spoil == "dimension":
+        vectors, kind = [vector[:4] for vector in vectors], pa.list_(pa.float32(), 4)
+    table = table.set_column(1, "vector", pa.array(vectors, kind))
+    if spoil == "missing":
+        table = table.drop_columns(["vector"])
+    elif spoil == "segment":
+        table = table.append_column("segment", pa.array([[0]] * 24))
+    elif spoil == "order":
+        table = table.take(list(range(24))[::-1])
+    files.write_parquet(path, table)
+    with pytest.raises(RaptError) as error:
+        gate("whole")
+    assert rule in str(error.value)
