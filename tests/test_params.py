@@ -141,3 +141,60 @@ def test_texts_that_are_written_go_with_what_can_score_them(edit: Edit, line: st
         edit(c)
 
     assert any(told.startswith(line) for told in lines(with_probe)), lines(with_probe)
+
+
+WHOLE = {"mechanism": "adept", "plain_tokens": None, "reconstruction": None}
+
+
+def whole(c: dict[str, Any], **sweep: Any) -> None:
+    """Sweep over a method that releases one vector for each text, and what goes with it."""
+    c["methods"]["whole"] = {"mechanism": "adept"}
+    c["tuners"]["tfidf"] = {"type": "tfidf"}
+    c["sweep"] |= {"methods": ["whole"], "attacked": ["whole"], "channels": []}
+    c["sweep"] |= {"channel_inversions": [], "inversions": [], "recognitions": [], **sweep}
+
+
+@pytest.mark.parametrize(
+    ("edit", "line"),
+    [
+        (
+            lambda c: whole(c, etas=["replaced-50"], tune_at=[]),
+            "methods.whole: got a mechanism that releases one vector for each text, with the level "
+            "replaced-50, expected one that releases a word for each word.",
+        ),
+        (
+            lambda c: whole(c, probes=["tfidf"]),
+            "methods.whole: got a mechanism that releases one vector for each text, with tuner "
+            "tfidf, expected one that releases words.",
+        ),
+        (
+            lambda c: whole(c, inferences=["authorship"]),
+            "methods.whole: got a mechanism that releases one vector for each text, with attack "
+            "authorship, expected one that releases words.",
+        ),
+        (
+            lambda c: whole(c, inversions=["nearest"]),
+            "methods.whole: got a mechanism that releases one vector for each text, with attack "
+            "nearest, expected one that releases a word for each word.",
+        ),
+        (
+            lambda c: whole(c, channels=["whole"]),
+            "sweep.channels: got 'whole', expected one of pct2t, rapt, rapt-mean, t2t",
+        ),
+        (
+            lambda c: (
+                c["tasks"]["movies"].update(kind="choose", choices="options")
+                or c["methods"]["rapt-mean"].update(WHOLE)
+            ),
+            "methods.rapt-mean: got a mechanism that releases one vector for each text, with task "
+            "movies of kind choose, expected one that releases a word for each word.",
+        ),
+        (
+            lambda c: c["methods"]["rapt"].update(mechanism="adept"),
+            "methods.rapt: got plain_tokens, expected none with mechanism adept: it releases one "
+            "vector for each text.",
+        ),
+    ],
+)
+def test_what_reads_words_has_a_release_of_words(edit: Edit, line: str) -> None:
+    assert any(told.startswith(line) for told in lines(edit)), lines(edit)

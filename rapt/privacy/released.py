@@ -78,8 +78,6 @@ class Released(ABC):
     has_channel: ClassVar[bool] = False
     # Whether it has words to read.
     has_words: ClassVar[bool] = True
-    # What stays as it was in each text, in sentences; of words the scheme says it.
-    gaps: ClassVar[tuple[str, ...]] = ()
 
     def value(self, column: str) -> Any:
         """Return its value in one of its columns."""

@@ -1,12 +1,19 @@
 """Verdicts of an audit; what it catches: test_mutants.py."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 from rapt import audit as module
 from rapt.audit import FALSE_ALARM, AuditChoice, Finding, Verdict, audit, subjects_of, verdict
+from rapt.audit.cases import subject
 from rapt.audit.laws import Check
-from rapt.privacy.mechanisms import MECHANISMS
+from rapt.privacy.mechanisms import MECHANISMS, RewritingMechanism
+from rapt.privacy.mechanisms.base import Writer
+from rapt.privacy.mechanisms.claim import Claim, Metric
+from rapt.text.table import EmbeddingTable
 
 CLAIM_VIOLATED = "paper's claim refuted"
 
@@ -81,3 +88,32 @@ def test_sound_laws_hold_and_unsound_claims_are_shown(name: str) -> None:
     assert not found.violated
     assert found.text == (CLAIM_VIOLATED if some.mechanism.claim.published else "holds")
     assert not found.not_tested
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0])
+def test_a_mechanism_that_writes_another_text_is_judged_by_its_outcomes(factor: float) -> None:
+    """Randomized response on the first word of a text; its own draws are none of the audit's."""
+
+    @dataclass(frozen=True)
+    class Response(RewritingMechanism):
+        name = "response"
+        claim = Claim(
+            Metric("1 between texts that differ", lambda *a: np.any(a[2] != a[3], axis=1) * 1.0),
+            ("a/page",),
+            unit="one text",
+        )
+
+        def writer(self, table: EmbeddingTable, eta: float) -> Writer:
+            size, eta = len(table.words), factor * eta
+            kept = np.exp(eta) / (np.exp(eta) + size - 1)
+
+            def write(words: Sequence[str], rng: np.random.Generator) -> list[str]:
+                (own,) = table.rows(words[:1])
+                step = 0 if rng.random() < kept else rng.integers(1, size)
+                return [table.words[(own + step) % size]] * (1 + len(words))
+
+            return write
+
+    found = verdict(subject(Response(), [], 15_000), 0, FALSE_ALARM / 20)
+    assert not found.checks and found.black_box is None and not found.not_tested
+    assert found.violated == (factor > 1)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 from collections.abc import Callable
@@ -323,3 +324,36 @@ def test_formats_that_do_not_fit(path: str, out: str, given: str | None, message
 def test_parquet_is_not_read_from_a_stream() -> None:
     with pytest.raises(RaptError, match="stdin: format: got parquet for a stream, expected a file"):
         list(source("parquet", STREAM).chunks())
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_digest_is_of_all_that_is_read(kind: str, tmp_path: Path) -> None:
+    """The file's sha256 where it is read in order; of Parquet that of the columns read."""
+    rows = [{"text": f"a {number}", "other": "b"} for number in range(3_000)]
+    path = tmp_path / f"in.{kind}"
+
+    def write(rows: list[dict[str, str]]) -> None:
+        lines = {
+            "text": [row["text"] for row in rows],
+            "csv": ["text,other", *(",".join(row.values()) for row in rows)],
+            "tsv": ["text\tother", *("\t".join(row.values()) for row in rows)],
+            "jsonl": list(map(json.dumps, rows)),
+        }
+        if kind == "parquet":
+            pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=1_000)
+        else:
+            path.write_text("\n".join(lines[kind]) + "\n")
+
+    def digest() -> str | None:
+        source = FORMATS[kind](path, format=Format(type=kind))  # type: ignore[arg-type]
+        chunks = source.chunks()
+        assert next(chunks).size and source.digest is None
+        list(chunks)
+        return source.digest
+
+    write(rows)
+    first = digest()
+    assert first == digest()
+    assert (first == hashlib.sha256(path.read_bytes()).hexdigest()) == (kind != "parquet")
+    write([*rows[:-1], {"text": "a 2998", "other": "b"}])
+    assert digest() != first
