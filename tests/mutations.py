@@ -173,7 +173,7 @@ FAULTS = (
         "rapt/release/text.py",
         "numbers.setdefault(word.original.casefold(),",
         "numbers.setdefault(word.original,",
-        "tests/release/test_conformance.py",
+        "tests/release/test_text.py",
     ),
     # Data, and the words of texts.
     Fault(
@@ -485,13 +485,13 @@ FAULTS = (
         "rapt/reporting/tables.py",
         'return "broken" if accuracy.low <= baseline else None',
         'return "broken" if accuracy.mean <= baseline else None',
-        "tests/reporting/test_tables.py",
+        "tests/reporting/test_page.py",
     ),
     Fault(
         "rapt/reporting/tables.py",
         "attack_accuracy_low=None if high is None else 1 - high,",
         "attack_accuracy_low=None if low is None else 1 - low,",
-        "tests/reporting/test_tables.py",
+        "tests/reporting/test_leaderboard.py",
     ),
     Fault(
         "rapt/reporting/leaderboard.py",

@@ -14,6 +14,7 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 import pytest
+from dvc.repo import Repo
 
 from rapt import __version__, cli, defaults, options, params
 from rapt.attacks import ATTACKS
@@ -306,16 +307,29 @@ def test_clean_removes_what_is_no_longer_planned(workspace: Path, rapt: Rapt) ->
         "    outs:\n      - data/${item.x}:\n          cache: false\n"
     )
     Path("params.yaml").write_text("xs: [a, b]\n")
-    for command in (["git", "init", "-q"], ["dvc", "init", "-q"], ["dvc", "repro", "-q"]):
-        tool = [sys.executable, "-m", "dvc"] if command[0] == "dvc" else ["git"]
-        subprocess.run([*tool, *command[1:]], check=True)
-    both = Path("dvc.lock").read_text()
-    Path("params.yaml").write_text("xs: [a]\n")
-    done = rapt("clean")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "removed data/b\n"
-    assert [p.name for p in Path("data").iterdir()] == ["a"]
-    assert "make@b" in both
-    assert "make@b" not in Path("dvc.lock").read_text()
-    assert not subprocess.run([sys.executable, "-m", "dvc", "status", "-q"], check=False).returncode
+    with Repo.init(no_scm=True) as repo:
+        repo.reproduce()
+        assert "make@b" in Path("dvc.lock").read_text()
+        Path("params.yaml").write_text("xs: [a]\n")
+        done = rapt("clean")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == "removed data/b\n"
+        assert [path.name for path in Path("data").iterdir()] == ["a"]
+        assert "make@b" not in Path("dvc.lock").read_text()
+    with Repo() as repo:
+        assert not repo.status()
+
+
+def test_clean_keeps_what_lies_within_an_out_of_a_stage_that_stays(
+    workspace: Path, rapt: Rapt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outs = {"stays": ["data/all", "data/one"], "gone": ["data/all/a", "data/one", "data/b"]}
+    entries = {name: {"outs": [{"path": path} for path in of]} for name, of in outs.items()}
+    Path("dvc.lock").write_text(json.dumps({"stages": entries}))
+    for path in map(Path, ("data/all/a", "data/one", "data/b")):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    monkeypatch.setattr("rapt.commands.clean._stages", lambda: {"stays"})
+    assert rapt("clean").stdout == "removed data/b\n"
+    assert {path.name for path in Path("data").rglob("*")} == {"all", "a", "one"}
     assert rapt("clean").stdout == ""

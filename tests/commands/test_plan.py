@@ -93,6 +93,15 @@ def test_what_ran_here_tells_how_long_the_same_takes(
     assert stages(capsys)["train"] == {"stages": 1, "seconds": 100}
 
 
+def test_stages_run_side_by_side(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On two cores three of them take as long as one and a half, and no less than the longest."""
+    names = ("train@movies-minilm-one-rapt-75", "train-clean@movies-minilm-one", "local@movies")
+    took(**dict.fromkeys(names, 60))
+    assert "\nAbout 1.5 min on 2 cores" in shown(capsys)
+    took(**dict.fromkeys(names[:2], 10), **{names[2]: 60})
+    assert "\nAbout 60 s on 2 cores" in shown(capsys)
+
+
 @pytest.mark.parametrize(
     ("given", "seconds"),
     [
