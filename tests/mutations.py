@@ -553,7 +553,7 @@ FAULTS = (
         "stages/gate_private.py",
         "column_set=columns, exact_match=True",
         "column_set=columns, exact_match=False",
-        "tests/stages/test_gate_private.py",
+        "tests/stages/test_gate_release.py",
     ),
     Fault(
         "stages/score.py",
