@@ -7,14 +7,16 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 import pytest
+from dvc.repo import Repo
 
-from rapt import __version__, cli, options, params
+from rapt import __version__, cli, defaults, options, params
 from rapt.attacks import ATTACKS
 from rapt.privacy.categories import CATEGORIES, SETS
 from rapt.privacy.channel import estimate
@@ -25,22 +27,42 @@ from rapt.text.table import EmbeddingTable
 from tests.conftest import ROOT
 
 
+class Done(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    returncode: object
+    stdout: str
+    stderr: str
+
+
+Rapt = Callable[..., Done]
+
+
 @pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.copy(ROOT / "params.yaml", tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    return tmp_path
+    monkeypatch.delenv("RAPT_HOME", raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    defaults.project.cache_clear()
+    yield tmp_path
+    defaults.project.cache_clear()
 
 
-def rapt(*args: str) -> subprocess.CompletedProcess[str]:
-    code = "from rapt.cli import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code, *args], capture_output=True, text=True, check=False
-    )
+@pytest.fixture
+def rapt(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Rapt:
+    """Run the command in this process, as a process of its own takes seconds to start."""
+
+    def run(*args: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["rapt", *args])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return Done(ended.value.code or 0, *capfd.readouterr())
+
+    return run
 
 
-def test_help_and_version_are_quick(workspace: Path) -> None:
+def test_help_and_version_are_quick(rapt: Rapt) -> None:
     """Slow imports are left to the commands that need them."""
     for args in ("--version",), ("-h",), ("privatize", "-h"), ("results", "--help"):
         done = rapt(*args)
@@ -85,7 +107,7 @@ def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_json_is_for_programs(workspace: Path) -> None:
+def test_json_is_for_programs(workspace: Path, rapt: Rapt) -> None:
     checked = json.loads(rapt("check", "--json").stdout)
     assert checked["valid"] and checked["seeds"] == params.load().seeds
     planned = json.loads(rapt("plan", "--json").stdout)
@@ -105,7 +127,7 @@ def test_json_is_for_programs(workspace: Path) -> None:
 
 
 @pytest.mark.slow
-def test_presets_are_listed_written_and_planned(workspace: Path) -> None:
+def test_presets_are_listed_written_and_planned(workspace: Path, rapt: Rapt) -> None:
     shutil.copytree(ROOT / "presets", "presets")
     listed = rapt("preset")
     assert listed.returncode == 0, listed.stderr
@@ -129,7 +151,7 @@ def test_presets_are_listed_written_and_planned(workspace: Path) -> None:
     assert Path("params.yaml").read_text() == (ROOT / "presets/demo.yaml").read_text()
 
 
-def test_attacks_are_listed_with_what_each_attacker_knows(workspace: Path) -> None:
+def test_attacks_are_listed_with_what_each_attacker_knows(workspace: Path, rapt: Rapt) -> None:
     listed = rapt("attacks")
     assert listed.returncode == 0, listed.stderr
     facts = [" ".join(attack.split()) for attack in re.split(r"\n\s*\n", listed.stdout.strip())]
@@ -139,14 +161,14 @@ def test_attacks_are_listed_with_what_each_attacker_knows(workspace: Path) -> No
         assert f" knows {kind.attacker_knowledge} listed in sweep." in fact
 
 
-def test_check_says_what_will_run(workspace: Path) -> None:
+def test_check_says_what_will_run(workspace: Path, rapt: Rapt) -> None:
     done = rapt("check")
     assert done.returncode == 0
     assert "params.yaml is valid" in done.stdout
     assert "`clean` is the original words: it stays on this machine" in done.stdout
 
 
-def test_check_covers_what_dvc_cannot_parse(workspace: Path) -> None:
+def test_check_covers_what_dvc_cannot_parse(workspace: Path, rapt: Rapt) -> None:
     Path("params.yaml").write_text("seed: [")
     done = rapt("check")
     assert done.returncode == 2
@@ -154,7 +176,7 @@ def test_check_covers_what_dvc_cannot_parse(workspace: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_init_adds_a_valid_task(workspace: Path) -> None:
+def test_init_adds_a_valid_task(workspace: Path, rapt: Rapt) -> None:
     rows = "\n".join(f"a fine sentence number {i},{i % 2}" for i in range(200))
     Path("presets").symlink_to(ROOT / "presets")
     Path("my reviews.csv").write_text(f"review,stars\n{rows}\n")
@@ -170,7 +192,7 @@ def test_init_adds_a_valid_task(workspace: Path) -> None:
 
 
 def test_calibrate_gives_an_eta_that_does_as_it_says(
-    workspace: Path, table: EmbeddingTable
+    workspace: Path, table: EmbeddingTable, rapt: Rapt
 ) -> None:
     claim = "t2t replaces 50.0% of the protected words of public text, with tiny"
     shutil.copytree(table.folder, "tiny")
@@ -187,7 +209,7 @@ def test_calibrate_gives_an_eta_that_does_as_it_says(
 
 
 def test_calibrate_knows_categories_and_other_mechanisms(
-    workspace: Path, table: EmbeddingTable
+    workspace: Path, table: EmbeddingTable, rapt: Rapt
 ) -> None:
     shutil.copytree(table.folder, "models/tables/minilm")
     for name, how in (
@@ -201,7 +223,7 @@ def test_calibrate_knows_categories_and_other_mechanisms(
 
 @pytest.mark.slow
 def test_calibrate_finds_what_an_attacker_recovers_at_most(
-    workspace: Path, table: EmbeddingTable
+    workspace: Path, table: EmbeddingTable, rapt: Rapt
 ) -> None:
     shutil.copytree(table.folder, "models/tables/minilm")
     done = rapt("calibrate", "--recovered", "0.6", "--draws", "20")
@@ -215,7 +237,7 @@ def test_calibrate_finds_what_an_attacker_recovers_at_most(
 
 @pytest.mark.slow
 def test_calibrate_takes_one_s_own_text_and_shows_none_of_it(
-    workspace: Path, table: EmbeddingTable
+    workspace: Path, table: EmbeddingTable, rapt: Rapt
 ) -> None:
     """Of 2,000 nouns a quarter is unknown: three in four have to be replaced in 2 of 3 draws."""
     shutil.copytree(table.folder, "tiny")
@@ -269,7 +291,7 @@ def test_calibrate_takes_one_s_own_text_and_shows_none_of_it(
     ],
 )
 def test_calibrate_ends_with_the_one_line(
-    workspace: Path, table: EmbeddingTable, args: tuple[str, ...], line: str
+    workspace: Path, table: EmbeddingTable, args: tuple[str, ...], line: str, rapt: Rapt
 ) -> None:
     shutil.copytree(table.folder, "tiny")
     done = rapt("calibrate", *args)
@@ -278,23 +300,36 @@ def test_calibrate_ends_with_the_one_line(
     assert done.stderr.count("\n") == 1
 
 
-def test_clean_removes_what_is_no_longer_planned(workspace: Path) -> None:
+def test_clean_removes_what_is_no_longer_planned(workspace: Path, rapt: Rapt) -> None:
     Path("dvc.yaml").write_text(
         "stages:\n  make:\n    matrix:\n      x: ${xs}\n"
         "    cmd: mkdir -p data && echo ${item.x} > data/${item.x}\n"
         "    outs:\n      - data/${item.x}:\n          cache: false\n"
     )
     Path("params.yaml").write_text("xs: [a, b]\n")
-    for command in (["git", "init", "-q"], ["dvc", "init", "-q"], ["dvc", "repro", "-q"]):
-        tool = [sys.executable, "-m", "dvc"] if command[0] == "dvc" else ["git"]
-        subprocess.run([*tool, *command[1:]], check=True)
-    both = Path("dvc.lock").read_text()
-    Path("params.yaml").write_text("xs: [a]\n")
-    done = rapt("clean")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "removed data/b\n"
-    assert [p.name for p in Path("data").iterdir()] == ["a"]
-    assert "make@b" in both
-    assert "make@b" not in Path("dvc.lock").read_text()
-    assert not subprocess.run([sys.executable, "-m", "dvc", "status", "-q"], check=False).returncode
+    with Repo.init(no_scm=True) as repo:
+        repo.reproduce()
+        assert "make@b" in Path("dvc.lock").read_text()
+        Path("params.yaml").write_text("xs: [a]\n")
+        done = rapt("clean")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == "removed data/b\n"
+        assert [path.name for path in Path("data").iterdir()] == ["a"]
+        assert "make@b" not in Path("dvc.lock").read_text()
+    with Repo() as repo:
+        assert not repo.status()
+
+
+def test_clean_keeps_what_lies_within_an_out_of_a_stage_that_stays(
+    workspace: Path, rapt: Rapt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outs = {"stays": ["data/all", "data/one"], "gone": ["data/all/a", "data/one", "data/b"]}
+    entries = {name: {"outs": [{"path": path} for path in of]} for name, of in outs.items()}
+    Path("dvc.lock").write_text(json.dumps({"stages": entries}))
+    for path in map(Path, ("data/all/a", "data/one", "data/b")):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    monkeypatch.setattr("rapt.commands.clean._stages", lambda: {"stays"})
+    assert rapt("clean").stdout == "removed data/b\n"
+    assert {path.name for path in Path("data").rglob("*")} == {"all", "a", "one"}
     assert rapt("clean").stdout == ""

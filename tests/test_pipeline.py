@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -53,29 +54,33 @@ def imported(module: Path) -> set[Path]:
     found, todo = set(), [module]
     while todo:
         path = todo.pop()
-        if path in found:
-            continue
-        found.add(path)
-        if str(path) in NO_DEPENDENCY:
-            continue
-        tree = ast.parse((ROOT / path).read_text())
-        types = {
-            node
-            for block in ast.walk(tree)
-            if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
-            for node in block.body
-        }
-        for node in set(ast.walk(tree)) - types:
-            names = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-            for name in names:
-                base = Path(name.replace(".", "/"))
-                modules = (base.with_suffix(".py"), base / "__init__.py")
-                todo += [module for module in modules if (ROOT / module).is_file()]
+        if path not in found:
+            found.add(path)
+            todo += imported_itself(path)
     return found
+
+
+@cache
+def imported_itself(path: Path) -> list[Path]:
+    """Return the project's modules that the lines of a module import."""
+    if str(path) in NO_DEPENDENCY:
+        return []
+    tree = ast.parse((ROOT / path).read_text())
+    types = {
+        node
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for node in block.body
+    }
+    names = []
+    for node in set(ast.walk(tree)) - types:
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    bases = [Path(name.replace(".", "/")) for name in names]
+    modules = [path for base in bases for path in (base.with_suffix(".py"), base / "__init__.py")]
+    return [module for module in modules if (ROOT / module).is_file()]
 
 
 @pytest.mark.parametrize("name", STAGES)

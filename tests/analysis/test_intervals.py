@@ -57,6 +57,9 @@ def test_it_stays_among_the_shares() -> None:
     assert interval(one, one, np.array([1.0])) == pytest.approx((exact.low, 1.0))
     assert interval(nothing, one, np.array([0.0])) == pytest.approx((0.0, 1 - exact.low))
     assert interval(nothing, nothing, np.array([0.0])) == (0.0, 1.0)
+    few, of = np.array([0, 0, 1]), np.full(3, 10)  # the reach goes beyond 0
+    assert interval(few, of, np.array([1 / 30]))[0] == 0.0
+    assert interval(of - few, of, np.array([29 / 30]))[1] == 1.0
     single = np.array([3, 0]), np.array([10, 0])
     assert interval(*single, np.array([0.3])) == (0.0, 1.0)
 

@@ -191,3 +191,12 @@ def test_without_public_text_context_tells_nothing(public: MakePublic, copies: i
         guesses(how, known, *releases, copies=copies) for how in ("bayesian", "bayesian-in-context")
     )
     assert alone == blind
+
+
+def test_a_prior_fitted_to_the_release_knows_what_is_frequent_there(public: MakePublic) -> None:
+    """All originals are the word that is rarer in public, and which most stay as they are."""
+    known, size = public(np.array([[0.55, 0.45], [0.2, 0.8]])), 2000
+    words = [known.table.words[1]] * size
+    fitted, fixed = (right(made("bayesian", prior=p), known, words) for p in ("release", "public"))
+    assert fixed == 0
+    assert binomtest(fitted, size, 0.8).pvalue > FALSE_ALARM

@@ -105,6 +105,15 @@ def test_all_rows_of_a_sample_take_as_much_longer_as_they_have_words(project: Pa
     assert of_all_rows(params.load()) == line
 
 
+def test_stages_run_side_by_side(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On two cores three of them take as long as one and a half, and no less than the longest."""
+    names = ("train@movies-minilm-one-rapt-75", "train-clean@movies-minilm-one", "local@movies")
+    took(**dict.fromkeys(names, 60))
+    assert "\nAbout 1.5 min on 2 cores" in shown(capsys)
+    took(**dict.fromkeys(names[:2], 10), **{names[2]: 60})
+    assert "\nAbout 60 s on 2 cores" in shown(capsys)
+
+
 @pytest.mark.parametrize(
     ("given", "seconds"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -281,11 +282,26 @@ def toy(tmp_path: Path, server: str) -> Toy:
 
 
 @pytest.fixture(scope="session")
-def expected(tmp_path_factory: pytest.TempPathFactory, server: str) -> dict[str, str]:
-    """The outcome of serial `dvc repro` on the toy."""
+def reproduced(tmp_path_factory: pytest.TempPathFactory, server: str) -> Toy:
+    """The toy after a serial `dvc repro`: to be copied, not changed."""
     toy = make(tmp_path_factory.mktemp("serial"), server)
     toy.serial()
-    return toy.outcome()
+    return toy
+
+
+@pytest.fixture(scope="session")
+def expected(reproduced: Toy) -> dict[str, str]:
+    """The outcome of serial `dvc repro` on the toy."""
+    return reproduced.outcome()
+
+
+@pytest.fixture
+def done(reproduced: Toy, tmp_path: Path) -> Toy:
+    """A toy whose serial `dvc repro` is committed."""
+    shutil.copytree(reproduced.root, tmp_path, symlinks=True, dirs_exist_ok=True)
+    toy = Toy(tmp_path, reproduced.server)
+    toy.commit()
+    return toy
 
 
 @pytest.fixture(scope="session")

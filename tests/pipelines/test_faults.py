@@ -120,14 +120,13 @@ def test_a_dvc_that_runs_keeps_its_place(toy: Toy) -> None:
 
 
 @pytest.mark.parametrize(("end", "folder"), [("Ctrl-C", ".rapt/slots/all"), ("kill", ".")])
-def test_broken_off_while_it_collects(toy: Toy, end: str, folder: str) -> None:
+def test_broken_off_while_it_collects(done: Toy, end: str, folder: str) -> None:
     """As DVC reproduces all in a slot, or as it checks the outs out in the main workspace.
 
     Before the first ends git shows no change, not even in the figures that it tracks. After it all
     of them are new.
     """
-    toy.serial()
-    toy.commit()
+    toy = done
     (toy.root / "params.yaml").write_text(FILES["params.yaml"].replace("[1, 2]", "[1, 2, 3]"))
     status = toy.git("status", "--porcelain")
     flow = toy.start()
@@ -152,8 +151,8 @@ def test_broken_off_while_it_collects(toy: Toy, end: str, folder: str) -> None:
         assert "cell@3-b" in (toy.root / "dvc.lock").read_text()
         assert not (toy.root / "reports/cells/3-b.txt").exists()
     ran = toy.names()
-    done = toy.flow()
-    assert done.returncode == 0, done.stdout + done.stderr
+    again = toy.flow()
+    assert again.returncode == 0, again.stdout + again.stderr
     assert "6" in metrics.read_text()
     assert toy.names() == ran
     flowed = toy.outcome()

@@ -36,10 +36,23 @@ def alive(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
-@pytest.mark.parametrize("slots", [1, 2])
+NOBODY = "import pwd\ndef nobody(user): raise KeyError(user)\npwd.getpwuid = nobody\n"
+
+
+@pytest.mark.parametrize(("slots", "home"), [(1, None), (2, "")])
 def test_same_bytes_as_serial_then_nothing_to_do(
-    toy: Toy, expected: dict[str, str], slots: int
+    toy: Toy,
+    expected: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    slots: int,
+    home: str | None,
 ) -> None:
+    """Also by a user without a name and a home, as in `docker run -u 54321 -e HOME=`."""
+    (toy.root / "sitecustomize.py").write_text(NOBODY)
+    monkeypatch.setenv("PYTHONPATH", str(toy.root))
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("HOME") if home is None else monkeypatch.setenv("HOME", home)
     first = toy.flow(slots)
     assert first.returncode == 0, first.stdout + first.stderr
     assert toy.outcome() == expected
@@ -48,7 +61,8 @@ def test_same_bytes_as_serial_then_nothing_to_do(
     assert toy.git("stash", "list") == ""
     # All entries come from the slots: DVC would write the whole file for each that it lacks.
     assert "Updating lock" not in (toy.root / ".rapt/logs/dvc repro.log").read_text()
-
+    if slots == 1:
+        return
     second = toy.flow(slots)
     assert second.returncode == 0
     assert "up to date" in second.stderr
@@ -61,19 +75,18 @@ def test_same_bytes_as_serial_then_nothing_to_do(
 
 
 @pytest.mark.parametrize("otherwise", ["", " by another"])
-def test_what_is_lost_runs_once_though_it_comes_out_otherwise(toy: Toy, otherwise: str) -> None:
+def test_what_is_lost_runs_once_though_it_comes_out_otherwise(done: Toy, otherwise: str) -> None:
     """As in a clone on a machine whose processor rounds otherwise: the deps are the lock's."""
-    toy.serial()
-    toy.commit()
+    toy = done
     shutil.rmtree(toy.root / ".dvc/cache")
     toy.git("clean", "-ffdXq", "--exclude=!/.dvc/**")
     (toy.root / ".rapt").mkdir()
     toy.flag("processor").write_text(otherwise)
-    done = toy.flow()
-    assert done.returncode == 0, done.stdout + done.stderr
+    flow = toy.flow()
+    assert flow.returncode == 0, flow.stdout + flow.stderr
     assert toy.names() == EVERY_STAGE
     assert (toy.root / "reports/cells/1-a.txt").read_text().endswith(f"first{otherwise}")
-    assert ("dvc.lock changed: this processor" in done.stderr) == bool(otherwise)
+    assert ("dvc.lock changed: this processor" in flow.stderr) == bool(otherwise)
     assert "Updating lock" not in (toy.root / ".rapt/logs/dvc repro.log").read_text()
     assert "up to date" in toy.flow().stderr
 
@@ -95,11 +108,9 @@ def test_a_broken_cell_stops_only_what_depends_on_it(toy: Toy, expected: dict[st
     assert toy.names() == sorted([*EVERY_STAGE, "1-b"])  # the others stayed cached
 
 
-def test_a_slot_runs_its_own_snapshot(toy: Toy, expected: dict[str, str]) -> None:
-    toy.serial()
-    assert toy.outcome() == expected
-    toy.commit()  # dvc.lock: an up-to-date upstream must not run again
-    before = len(toy.ran())
+def test_a_slot_runs_its_own_snapshot(done: Toy) -> None:
+    """What is upstream and up to date, by the committed dvc.lock, doesn't run again."""
+    toy, before = done, len(done.ran())
     head, index = toy.git("rev-parse", "HEAD"), toy.git("diff", "--cached")
     (toy.root / "rapt/mark.py").write_text('MARK = "second"\n')
 
@@ -139,12 +150,12 @@ def test_kill_nine_leaves_nothing_running_and_the_next_start_completes(
 
 
 def test_ctrl_c_lets_what_runs_end_and_starts_nothing_more(
-    toy: Toy, expected: dict[str, str], prefect_home: Path
+    toy: Toy, expected: dict[str, str]
 ) -> None:
     toy.flag("wait-2-b")
     flags = [toy.flag("wait-1-a"), toy.flag("wait-1-b")]
     before = toy.git("status", "--porcelain")
-    flow = toy.without_server(prefect_home).start()
+    flow = toy.start()
     wait_until(lambda: {"1-a", "1-b"} <= set(toy.names()))
     os.killpg(flow.pid, signal.SIGINT)  # as the terminal's Ctrl-C does
     for flag in flags:
@@ -199,24 +210,6 @@ def started_by(flow: subprocess.Popen[str], toy: Toy) -> list[int]:
     waiting = {int(pid) for name, pid, _ in toy.ran() if name in ("1-a", "1-b")}
     assert waiting <= set(children)
     return children
-
-
-NOBODY = "import pwd\ndef nobody(user): raise KeyError(user)\npwd.getpwuid = nobody\n"
-
-
-@pytest.mark.parametrize("home", [None, ""])
-def test_a_user_without_name_and_home_runs_a_flow(
-    toy: Toy, monkeypatch: pytest.MonkeyPatch, home: str | None
-) -> None:
-    """As in `docker run -u 54321 -e HOME=`."""
-    (toy.root / "sitecustomize.py").write_text(NOBODY)
-    monkeypatch.setenv("PYTHONPATH", str(toy.root))
-    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.delenv("HOME") if home is None else monkeypatch.setenv("HOME", home)
-    done = toy.flow()
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert toy.names() == EVERY_STAGE
 
 
 def test_a_flow_in_hard_places(

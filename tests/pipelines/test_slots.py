@@ -79,26 +79,23 @@ def test_only_what_may_pass_is_tried_again(
     assert slots.CommandError("cell", code, log).may_pass is may_pass
 
 
-@pytest.mark.parametrize(
-    ("path", "content"),
-    [("rapt/mark.py", 'MARK = "second"'), ("stages/new.py", ""), ("rapt/new.py", "")],
-)
-def test_an_edit_while_it_collects_is_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, content: str
-) -> None:
-    toy = make(tmp_path, "")
+def test_an_edit_while_it_collects_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy, collect = make(tmp_path, ""), slots.Slot.dvc
     monkeypatch.chdir(toy.root)
-    with slots.Slots(toy.root, 1) as here:
-        collect = slots.Slot.dvc
+    edits = {"rapt/mark.py": 'MARK = "second"', "stages/new.py": "", "rapt/new.py": ""}
+    for path, content in edits.items():
 
-        def edited(*given: Any, **options: Any) -> int:
+        def edited(*given: Any, path: str = path, content: str = content, **options: Any) -> int:
             code = collect(*given, **options)
             (toy.root / path).write_text(content)
             return code
 
         monkeypatch.setattr(slots.Slot, "dvc", edited)
-        with pytest.raises(RaptError, match=rf"got changes while the flow ran \({path}\)"):
+        line = rf"got changes while the flow ran \({path}\)"
+        with slots.Slots(toy.root, 1) as here, pytest.raises(RaptError, match=line):
             here.assemble()
+        toy.git("checkout", "-q", "rapt")
+        toy.git("clean", "-fdq", "rapt", "stages")
     assert not (toy.root / "dvc.lock").exists()
     assert not (toy.root / "reports/metrics.json").exists()
 

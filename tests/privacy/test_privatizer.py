@@ -68,6 +68,8 @@ def test_an_unknown_word_is_always_replaced(table: EmbeddingTable) -> None:
         for text in released(table, how, 1e6, copies=20):
             assert text[3] in NOUNS if how is PCT else text[3] in table.words
             assert text[7] in table.words  # all its pieces are unknown too
+    ((word,),) = released(table, PCT, 1e6, words=["unknown"], tags=["DET"])
+    assert word in table.words  # of no category of the scheme
 
 
 def test_pct2t_stays_within_the_category_and_leaves_the_rest(table: EmbeddingTable) -> None:

@@ -128,3 +128,17 @@ def test_a_word_that_stands_twice_is_one_draw_where_its_places_share_noise(
     texts = list(release(made, pa.table(columns), "copies", seed=0))
     same = np.mean([text.words[0] == text.words[2] for text in texts])
     assert same == 1 if shared else same < 0.9
+
+
+def test_each_text_has_its_own_noise_whatever_stands_beside_it(table: EmbeddingTable) -> None:
+    columns = {
+        "example_id": IDS,
+        "words": [[*NOUNS[:3], *VERBS[:3]]] * len(IDS),
+        "pos": [["NOUN"] * 3 + ["VERB"] * 3] * len(IDS),
+        "identifier": pa.array([[None] * 6] * len(IDS), pa.list_(pa.string())),
+    }
+    tagged, made = pa.table(columns), privatizer(table)
+    every = [text.words for text in release(made, tagged, "movies", seed=0)]
+    assert len({tuple(words) for words in every}) > len(IDS) / 2
+    alone = [text.words for text in release(made, tagged.slice(5, 1), "movies", seed=0)]
+    assert alone == every[5:6]

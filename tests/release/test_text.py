@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rapt.privacy.fates import NOISE, VERBATIM_KIND
+from rapt.privacy.fates import NOISE, PLACEHOLDER, VERBATIM_KIND, Word
 from rapt.privacy.mechanisms import word_mechanism
-from rapt.release.text import PIECE, TextPrivatizer, joined
+from rapt.release.text import NAME, PIECE, TextPrivatizer, _numbered, joined
 from rapt.text.table import CACHED
 from rapt.utils.errors import RaptError
 from tests.release.conftest import FOUR, VOCABULARY
@@ -229,3 +229,8 @@ def test_memory_stays_flat(pct2t: TextPrivatizer) -> None:
     # steps, and a process that ran other tests has some of them. A leak shows in each round.
     rounds = [_unseen(pct2t, 60_000, letter) for letter in "abcd"]
     assert min(after - before for before, after in pairwise(rounds)) < 3
+
+
+def test_a_name_has_one_number_however_it_is_spelt() -> None:
+    words = [Word(name, "<name>", PLACEHOLDER + NAME, True) for name in ("Alice", "Bob", "ALICE")]
+    assert [word.released for word in _numbered(words)] == ["<name-1>", "<name-2>", "<name-1>"]

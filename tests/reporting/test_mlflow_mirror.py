@@ -188,6 +188,14 @@ def test_a_denoised_cell_is_a_child_with_the_attacks_on_the_release_it_reads(fol
     assert attacks.items() <= {name: value for name, value, _ in own.metrics}.items()
 
 
+def test_a_run_is_logged_again_if_an_artifact_has_changed(folder: Path) -> None:
+    (cell,) = (results := load(synthetic.write(folder))).of("train", method="t2t", eta="75")
+    before = mlflow_mirror.record(results, cell).digest
+    assert mlflow_mirror.record(results, cell).digest == before
+    files.write_json("data/private/movies/t2t-75/statement.json", {"task": "movies"})
+    assert mlflow_mirror.record(results, cell).digest != before
+
+
 def test_membership_is_shown_with_the_adapter_that_was_asked(folder: Path) -> None:
     results = load(synthetic.write(folder, synthetic.infer_membership))
     for kind, tuner in (("train", "lora"), ("train", "prefix"), ("denoise", "lora")):

@@ -80,6 +80,13 @@ def test_a_cell_is_written_with_the_contract_s_keys(
     assert varying["device"] == "cpu"
 
 
+def test_only_what_every_seed_has_is_summed_up() -> None:
+    metrics = ({"auc": 1.0, "recall": 0.5}, {"auc": 0.0})
+    seeds = [SeedResult(seed=k, metrics=own) for k, own in enumerate(metrics)]
+    (found,) = cells.metrics_over(seeds, {}).items()
+    assert found == ("auc", Metric(mean=0.5, sd=0.5**0.5, n=2))
+
+
 def test_a_machine_without_git_names_no_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

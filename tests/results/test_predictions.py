@@ -33,7 +33,10 @@ def test_what_is_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert found["test"].labels.tolist() == [0, 1, 1]
     assert np.array_equal(found["test"].logits, LOGITS)
     columns = ["split", "seed", "example_id", "label", "logits"]
-    assert pa.parquet.read_schema(path).names == columns
+    written = pa.parquet.read_table(path)
+    assert written.column_names == columns
+    assert written["seed"].to_pylist() == [0, 1, 2, 0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert written["example_id"].to_pylist() == ["b"] * 3 + ["a", "b", "c"] * 3
 
 
 def test_successes_are_written_and_read_by_metric(tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,18 @@ def edited(path: Path = Path("params.yaml")) -> Iterator[Any]:
     content = yaml.load(path)
     yield content
     yaml.dump(content, path)
+
+
+@pytest.fixture(autouse=True)
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Train all seeds in this process, as another takes seconds to start.
+
+    That processes change nothing has a test in tests/tuning/test_parallel.py.
+    """
+    here = nullcontext(SimpleNamespace(map=map))
+    monkeypatch.setattr("rapt.tuning.parallel.ProcessPoolExecutor", lambda *_: here)
+    for name in ("TOKENIZERS_PARALLELISM", "OMP_NUM_THREADS"):  # which it sets
+        monkeypatch.setenv(name, "")
 
 
 @pytest.fixture

@@ -55,6 +55,7 @@ def tune(backbone: str, tuner: str, method: str, epochs: int, learning_rate: flo
         rapt["categories"] = ["noun", "verb"]
         rapt["reconstruction"]["weight"] = 0.1
         params["train"] |= {"epochs": epochs, "max_tokens": 8, "held_out": HELD_OUT / MEMBERS}
+        params["train"]["batch_size"] = MEMBERS // 2
         params["tuners"][tuner]["learning_rate"] = learning_rate
         params["attacks"]["lira"] = {"type": "lira", "shadows": 4}
     privatize.main("mine", method, "inf", "minilm", Path(f"data/private/mine/{method}-inf"))

@@ -162,6 +162,15 @@ def test_entities_are_put_back_before_the_texts_are_scored(released: Path) -> No
     assert worse["entity_recall"]["mean"] == 0
 
 
+def test_what_is_written_of_clean_text_has_nothing_to_put_back(released: Path) -> None:
+    privatize.main("mine", "clean", "inf", "minilm", Path("data/private/mine/clean"))
+    write(["x" for _ in range(10)])
+    score.main("cell", "mine", "minilm", "lora", "clean", "inf")
+    cell = files.read_json("reports/cells/score/cell.json")
+    assert cell["protection"] == "unprotected"
+    assert "collisions" not in cell["metrics"]
+
+
 def test_the_secret_map_is_in_no_file(released: Path) -> None:
     before = {path for path in Path().rglob("*") if path.is_file()}
     write(["x" for _ in range(10)])

@@ -145,6 +145,9 @@ def test_from_releases_to_tuned_cells_and_what_their_layers_make_of_texts(small:
     layers.main("mine", "tiny", "lora", "t2t-9")
     same = files.read_json("reports/statistics/layers/mine-tiny-lora-t2t-9.json")
     assert [layer["distance"]["mean"] for layer in same["layers"]] == [0, 0, 0]
+    # The scale is that of clean text alone.
+    spreads = [[layer["spread"] for layer in found["layers"]] for found in (same, shown)]
+    assert spreads[0] == spreads[1]
     assert all(points["own"] == points["clean"] for points in same["points"])
 
 

@@ -145,12 +145,14 @@ def test_a_model_that_is_no_table_is_one_line(wrong: str, tmp_path: Path) -> Non
 
 
 def test_a_table_of_another_language_is_one_line(tmp_path: Path) -> None:
-    """1,500 common words each: of French ones a third is English, too."""
+    """1,500 common words each, capitalized: of French ones a third is English, too."""
     tables = {}
     for language in ("en", "fr"):
         words = [word for word in top_n_list(language, 1600) if " " not in word][:1500]
         tables[language] = tmp_path / f"{language}.txt"
-        tables[language].write_text("".join(f"{word} {n} 1\n" for n, word in enumerate(words)))
+        tables[language].write_text(
+            "".join(f"{word.title()} {n} 1\n" for n, word in enumerate(words))
+        )
     tagger = Tagger(TAGGER)
     build_table(tables["en"], tagger, {}, tmp_path / "en")
     assert EmbeddingTable(tmp_path / "en").language == "en"
@@ -162,7 +164,7 @@ def test_a_table_of_another_language_is_one_line(tmp_path: Path) -> None:
     build_table(tables["fr"], tagger, {}, tmp_path / "fr", "fr")
     french = EmbeddingTable(tmp_path / "fr")
     assert french.language == "fr"
-    assert french.frequency[french.words.index("avec")] == word_frequency("avec", "fr")
+    assert french.frequency[french.words.index("Avec")] == word_frequency("avec", "fr")
     build_table(tables["fr"], tagger, {}, tmp_path / "any", "any")
 
 

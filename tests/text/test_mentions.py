@@ -58,6 +58,15 @@ def test_an_entity_s_words_share_noise_wherever_they_stand(tagger: Tagger) -> No
     assert found.mentions == [WHOLE, SOME, WHOLE]
 
 
+def test_the_function_words_of_an_entity_share_noise_where_it_stands_whole(tagger: Tagger) -> None:
+    """Though a shorter entity is a part of it."""
+    source = "Bank | ownedBy | Bank of America && Bank | near | Paris"
+    found, both = of(tagger, source, "It is the Bank of America, and one of the best of all.")
+    first, whole, *others = [at for at, word in enumerate(both.words) if word == "of"]
+    assert [found.noise[at] for at in (first, whole)] == [first, first]
+    assert {found.noise[at] for at in others} == {NO_NOISE}
+
+
 def test_a_name_or_number_that_no_entity_has_is_protected_on_its_own(tagger: Tagger) -> None:
     found, both = of(tagger, SOURCE, "Tirstrup was opened in 1943 by the Danes.")
     words = protected(found, both)

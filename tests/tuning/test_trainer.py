@@ -160,3 +160,12 @@ def test_padding_changes_nothing(run: Run) -> None:
     alone, beside = collate(split, [0], 0), collate(split, [0, 1], 0)
     logits = [made.model.classify(made.model.activations(b), b)[0] for b in (alone, beside)]
     torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-5)
+
+
+def test_the_schedule_ends_with_the_last_step(run: Run) -> None:
+    """The last batch of an epoch is a short one."""
+    split, train = texts(run), run.train.model_copy(update={"batch_size": 40, "epochs": 2})
+    assert len(split) % 40
+    made = trainer(replace(run, train=train))
+    made.fit(split, Checkpoint(run, "x"))
+    assert made.steps == made.schedule.last_epoch == 2 * (len(split) // 40 + 1)
