@@ -8,8 +8,7 @@ from pathlib import Path
 from benchmarks.measure import Figure, figure, interleaved, ratio
 from benchmarks.tables import SIZE, eta_at, release, t2t, text, write_table
 from rapt.privacy.mechanisms import MECHANISMS, mechanism
-from rapt.privacy.privatizer import Privatizer
-from rapt.privacy.seeded import of_words
+from rapt.privacy.privatizer import Privatizer, of_words
 from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError
 

@@ -2,6 +2,7 @@
 
 from rapt import params, paths
 from rapt.privacy import channel, posterior, seeded
+from rapt.privacy.privatizer import of_words
 from rapt.utils import files
 from stages import run
 
@@ -10,7 +11,7 @@ def main(embedding: str, method: str, eta: str) -> None:
     """Draw what METHOD at ETA makes of words of EMBEDDING's table, many times each."""
     p = params.load()
     how, size = p.methods[method], p.channel
-    privatizer = seeded.of_words(seeded.privatizer(embedding, how.mechanism, how.categories, eta))
+    privatizer = of_words(seeded.privatizer(embedding, how.mechanism, how.categories, eta))
     table = privatizer.table
     choice = channel.choose(table, privatizer.candidates, size.frequent, size.sampled, p.seed)
     found = channel.estimate(privatizer, choice.rows, size.draws, p.seed)

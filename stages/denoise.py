@@ -6,6 +6,7 @@ from rapt import params, paths
 from rapt.privacy import seeded
 from rapt.privacy.channel import Channel
 from rapt.privacy.posterior import Posterior
+from rapt.privacy.privatizer import of_words
 from rapt.tuning.config import Denoising
 from rapt.utils import files
 from stages import run
@@ -26,7 +27,7 @@ def main(
     p = params.load()
     release = paths.release(task, f"{method}-{eta}")
     of, how = p.methods[method], p.denoisers[denoiser]
-    privatizer = seeded.of_words(seeded.privatizer(embedding, of.mechanism, of.categories, eta))
+    privatizer = of_words(seeded.privatizer(embedding, of.mechanism, of.categories, eta))
     table = privatizer.table
     channel = Channel.load(paths.channel(embedding, f"{method}-{eta}"), len(table.words))
     groups = privatizer.groups_of_rows(np.arange(len(table.words)))

@@ -4,6 +4,7 @@ from functools import partial
 
 from rapt import params, paths
 from rapt.privacy import seeded
+from rapt.privacy.privatizer import of_words
 from rapt.privacy.streams import stream
 from rapt.reporting.sentences import sentences
 from rapt.text.tagging import Tagger
@@ -23,7 +24,7 @@ def main() -> None:
         for eta in p.sweep.etas:
             if not how.releases.aligned:
                 continue  # no word becomes another that could stand in its place
-            privatizer = seeded.of_words(
+            privatizer = of_words(
                 seeded.privatizer(p.embedding, how.mechanism, how.categories, eta)
             )
             texts = (

@@ -89,7 +89,7 @@ def _rules(release: CheckedRelease, rows: int) -> list[Rule]:
         Rule("each example is there once", "no second", once),
         there("example_id", "example ids"),
     ]
-    rules += [there(*required) for required in release.unit.required()]
+    rules += [there(*required) for required in release.unit.required.items()]
     if labels := release.promised["labels"]:
         rules += in_set("label", "labels", range(len(labels)), f"0 to {len(labels) - 1}")
     return rules

@@ -5,6 +5,7 @@ from rapt.attacks import victims as attacked_texts
 from rapt.attacks.base import Inversion, Pairs, Public
 from rapt.privacy import seeded
 from rapt.privacy.channel import Channel
+from rapt.privacy.privatizer import of_words
 from stages import run
 from stages.attacked import Attacked
 
@@ -14,7 +15,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     on = Attacked.release("invert", attack, task, method, eta)
     how, seed = on.attack, on.params.seed
     assert isinstance(how, Inversion)
-    privatizer = seeded.of_words(seeded.privatizer_of(on.statement, eta))
+    privatizer = of_words(seeded.privatizer_of(on.statement, eta))
     own, attacked = on.tagged("train"), on.tagged("test")
     texts = {
         name: attacked_texts.public(privatizer, on.tagged("train", name), attacked)

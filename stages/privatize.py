@@ -11,7 +11,7 @@ from rapt import params, paths, project
 from rapt.measures import strength
 from rapt.measures.statement import plain_words, statement
 from rapt.privacy import levels, seeded
-from rapt.privacy.privatizer import Privatizer
+from rapt.privacy.privatizer import Privatizer, of_words
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import run
@@ -32,7 +32,7 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
     plain_tokens = how.plain_tokens if of_task.is_tuned else None
     privatizer = seeded.privatizer(embedding, how.mechanism, how.categories, eta)
     if privatizer.releases.aligned and np.isfinite(privatizer.eta):
-        refuse_weak(seeded.of_words(privatizer), p.allow_weak)
+        refuse_weak(of_words(privatizer), p.allow_weak)
     segment = [name for name in privatizer.releases.copied if name == "segment"]
     splits = {s: files.read_parquet(paths.tagged(task) / f"{s}.parquet") for s in ("train", "test")}
     with files.atomic(out) as folder:

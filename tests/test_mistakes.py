@@ -184,7 +184,7 @@ MISTAKES = {
     "unknown mechanism": (
         edit("t2t: {mechanism: t2t}", "t2t: {mechanism: tt2}"),
         CHECK,
-        "methods.t2t.mechanism: got 'tt2', expected one of custext, …. Did you mean 't2t'?",
+        "methods.t2t.mechanism: got 'tt2', expected one of adept, …. Did you mean 't2t'?",
     ),
     "unknown task": (
         edit("tasks: [movies]", "tasks: [movie]"),

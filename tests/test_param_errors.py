@@ -70,11 +70,11 @@ FILES = {"type": "files", "files": {"train": "a.tsv", "test": "b.tsv"}, "sha256"
         ),
         (
             lambda c: c["methods"]["t2t"].update(mechanism="tt2"),
-            "methods.t2t.mechanism: got 'tt2', expected one of custext, imola",
+            "methods.t2t.mechanism: got 'tt2', expected one of adept, custext, imola",
         ),
         (
-            lambda c: c["methods"]["t2t"].update(mechanism={"type": "adept", "clip": 1.0}),
-            "methods.t2t.mechanism: got 'adept', expected .*t2t, tem, token-representation, tr",
+            lambda c: c["methods"]["t2t"].update(mechanism={"type": "adpet", "clip": 1.0}),
+            "methods.t2t.mechanism: got 'adpet', expected .*Did you mean 'adept'",
         ),
         (
             lambda c: c["methods"]["t2t"].update(mechanism=VECTORS | {"grid": 0.001}),

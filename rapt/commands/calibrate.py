@@ -52,6 +52,7 @@ def calibrate(
     from rapt.measures.replacement import text_curve
     from rapt.privacy.categories import listed
     from rapt.privacy.mechanisms import word_mechanism
+    from rapt.privacy.privatizer import Privatizer
     from rapt.text.table import EmbeddingTable
 
     wanted = {"replaced": replaced, "recovered": recovered}
@@ -71,7 +72,7 @@ def calibrate(
     over = text_curve(opened, made, among, counts, words=words, draws=draws, seed=SEED)
     where = f"{text or 'public text'}, with {folder}"
     if replaced is None:
-        at = partial(made.privatizer, table=opened, categories=among)
+        at = partial(Privatizer, table=opened, mechanism=made, categories=among)
         typer.echo(_recovered(over, at, recovered or 0, f"{mechanism} on {where}"))
     else:
         claim = f"{mechanism} replaces {replaced:.1%} of the protected words of {where}"

@@ -69,6 +69,7 @@ def _weak_problems(p: params.Params) -> Iterator[str]:
     """Yield a line for each method whose largest η is weak; nothing before there is a table."""
     from rapt.measures import strength
     from rapt.privacy import seeded
+    from rapt.privacy.privatizer import of_words
 
     etas = [eta for eta in p.sweep.etas if level(eta) is None]
     if p.allow_weak or not etas or not (paths.table(p.embedding) / "words.json").is_file():
@@ -82,7 +83,7 @@ def _weak_problems(p: params.Params) -> Iterator[str]:
         try:
             largest = seeded.privatizer(p.embedding, *law, max(etas, key=float))
             if largest.releases.aligned:
-                strength.check(seeded.of_words(largest), "allow_weak: true")
+                strength.check(of_words(largest), "allow_weak: true")
         except RaptError as error:
             yield f"sweep.etas, method {name}: {error}"
 

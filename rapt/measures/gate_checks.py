@@ -23,7 +23,7 @@ from rapt import paths
 from rapt.measures.originals import SPLITS, Originals
 from rapt.privacy import seeded
 from rapt.privacy.fates import NOISE
-from rapt.privacy.privatizer import PreparedText, Privatizer
+from rapt.privacy.privatizer import PreparedText, Privatizer, of_words
 from rapt.privacy.released import Released
 from rapt.utils import files
 
@@ -122,7 +122,7 @@ class CheckedCopy:
         self.plain: seeded.PlainTokens | None = None
         if config := release.promised["plain_tokens"]:
             config = config | {"vocabulary": release.promised["vocabulary"]}
-            privatizer = seeded.of_words(release.privatizer)
+            privatizer = of_words(release.privatizer)
             self.plain = seeded.PlainTokens(privatizer, k, seed=release.seed, **config)
 
     def checks(self) -> Iterator[tuple[str, Rows]]:
@@ -198,7 +198,7 @@ class CheckedCopy:
         """Take texts for equal whose words differ by near-ties alone, if they are few."""
         differing = [at for at in chosen if not words[at]]
         if 0 < len(differing) <= TIES:
-            privatizer = seeded.of_words(self.release.privatizer)
+            privatizer = of_words(self.release.privatizer)
             some = [(texts[at], released[at]) for at in differing]
             for at, ties in zip(differing, _ties(privatizer, some), strict=True):
                 words[at] = ties is not None
@@ -208,7 +208,7 @@ class CheckedCopy:
         """Count the protected words that were replaced: the entry of `replaced` (docs/data.md)."""
         flags = list(
             chain.from_iterable(
-                _replaced(seeded.of_words(self.release.privatizer), text, words)
+                _replaced(of_words(self.release.privatizer), text, words)
                 for split, texts in self.release.originals.texts.items()
                 for text, words in zip(texts, self.splits[split]["words"].to_pylist(), strict=True)
             )

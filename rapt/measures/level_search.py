@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,9 @@ from rapt.measures.replacement import TextCurve, text_curve
 from rapt.param_types import level
 from rapt.privacy.channel import Rows, Share, estimate
 from rapt.privacy.config import Calibrate
-from rapt.privacy.mechanisms import WordMechanism, WordVectorMechanism, mechanism
+from rapt.privacy.mechanisms import mechanism
 from rapt.privacy.posterior import Posterior, draws
-from rapt.privacy.privatizer import Privatizer
+from rapt.privacy.privatizer import Privatizer, of_words
 from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError
 
@@ -50,9 +49,8 @@ def at_levels(
     rows, problems = [], []
     for name, (how, categories) in methods.items() if levels else ():
         made = mechanism(**how)
-        assert isinstance(made, WordMechanism | WordVectorMechanism)
         curve = text_curve(table, made, categories, words=size.words, draws=size.draws, seed=seed)
-        at = partial(made.privatizer, table=table, categories=categories)
+        at = of_words(made.privatizer(table=table, eta=np.inf, categories=categories)).at
         for given in levels:
             wanted = level(given)
             assert wanted

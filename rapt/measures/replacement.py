@@ -16,8 +16,8 @@ from scipy.special import stdtrit
 from rapt.measures.calibration import Calibrated, Curve, curve_over
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.channel import NORMAL_95, PER, Rows, Share
-from rapt.privacy.mechanisms import WordMechanism, WordVectorMechanism
-from rapt.privacy.privatizer import Privatizer
+from rapt.privacy.mechanisms import Mechanism
+from rapt.privacy.privatizer import Privatizer, of_words
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 
@@ -243,7 +243,7 @@ class TextCurve:
 
 def text_curve(
     table: EmbeddingTable,
-    mechanism: WordMechanism | WordVectorMechanism,
+    mechanism: Mechanism,
     categories: Sequence[str] | None,
     counts: Counted | None = None,
     *,
@@ -262,7 +262,7 @@ def text_curve(
         draws: noisy draws of each.
         seed: of both.
     """
-    anywhere = mechanism.privatizer(table=table, eta=np.inf, categories=categories)
+    anywhere = of_words(mechanism.privatizer(table=table, eta=np.inf, categories=categories))
     texts = public_texts(anywhere) if counts is None else [found_in(anywhere, counts)]
     size = max(words // len(texts), 2)
     drawn = [_drawn(text, size, seed) for text in texts]

@@ -48,7 +48,7 @@ def statement(
     """
     mechanism, scheme, claim = privatizer.mechanism, privatizer.scheme, privatizer.claim
     protected, delta = not np.isinf(privatizer.eta), privatizer.bound.delta
-    gaps = [*privatizer.not_covered(), *claim.conditions]
+    gaps = [*privatizer.stated().not_covered, *claim.conditions]
     gaps += _of_written(facts)
     gaps += [claim.caveat] if claim.caveat else []
     gaps += [FINITE.format(delta=delta)] if 0 < delta < 1 else []
@@ -123,12 +123,12 @@ def _names(privatizer: Privatizer, names: Mapping[str, int]) -> dict[str, Any]:
 
 def guarantee(privatizer: AnyPrivatizer[Any], eta: str) -> str:
     """State the bound for a unit, and over what it adds up, in one sentence."""
-    claim, scope = privatizer.claim, privatizer.scope
+    claim, (scope, adds_up_over, more, _) = privatizer.claim, privatizer.stated()
     if not claim.proof:
         return f"{NO_GUARANTEE.capitalize()}: none is proven for this mechanism."
     return (
         f"{scope[0].upper()}{scope[1:]} is released by a mechanism M with {claim.law(eta)}; losses "
-        f"add up over {privatizer.adds_up_over}.{privatizer.more}"
+        f"add up over {adds_up_over}.{more}"
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +72,22 @@ class PreparedText:
         return np.where(np.array(self.noise_source) < 0, own, self.noise_source)
 
 
+class Stated(NamedTuple):
+    """What a statement says of a unit.
+
+    Attributes:
+        scope: what is released by the mechanism.
+        adds_up_over: what its losses add up over.
+        more: further sentences of the guarantee.
+        not_covered: what is released unchanged, a sentence each.
+    """
+
+    scope: str
+    adds_up_over: str
+    more: str
+    not_covered: list[str]
+
+
 class AnyPrivatizer(ABC, Generic[Kind]):
     """A mechanism at one η over one public table, of whatever unit it releases.
 
@@ -81,9 +97,6 @@ class AnyPrivatizer(ABC, Generic[Kind]):
         eta: above 0; inf: texts are released as they are.
         scheme: which words get noise, and among which words each is replaced.
     """
-
-    # What its losses add up over, and what its guarantee speaks of.
-    adds_up_over: ClassVar[str]
 
     def __init__(
         self,
@@ -143,19 +156,9 @@ class AnyPrivatizer(ABC, Generic[Kind]):
     def distances(self) -> dict[str, float]:
         """Typical and largest distances between units of public text, by name."""
 
-    @property
     @abstractmethod
-    def scope(self) -> str:
-        """What is released by the mechanism, for a statement."""
-
-    @property
-    def more(self) -> str:
-        """Further sentences of a guarantee."""
-        return ""
-
-    def not_covered(self) -> list[str]:
-        """Describe what is released unchanged, a sentence each."""
-        return []
+    def stated(self) -> Stated:
+        """Return what a statement says of the unit."""
 
     @abstractmethod
     def text(
@@ -188,8 +191,6 @@ class Privatizer(AnyPrivatizer[Any]):
     Attributes:
         candidates: int64, the rows that the mechanism can release: V_r.
     """
-
-    adds_up_over = "words"
 
     def __init__(
         self,
@@ -240,19 +241,10 @@ class Privatizer(AnyPrivatizer[Any]):
         """The bound of a word; unknown words may become any of the table."""
         return self.claim.at(self.eta, self.mechanism.metric, len(self.table.words))
 
-    @property
-    def scope(self) -> str:
-        """The words that get noise."""
-        return self.scheme.scope()
-
-    @property
-    def more(self) -> str:
-        """That words which the table does not know get noise over all of it."""
-        return "" if self.scheme.categories in (None, (ALL,)) else WORDS_UNKNOWN
-
-    def not_covered(self) -> list[str]:
-        """Describe what is released unchanged, a sentence each."""
-        return self.scheme.not_covered()
+    def stated(self) -> Stated:
+        """Return what a statement says of each word."""
+        more = "" if self.scheme.categories in (None, (ALL,)) else WORDS_UNKNOWN
+        return Stated(self.scheme.scope(), "words", more, self.scheme.not_covered())
 
     @cached_property
     def max_loss_per_word(self) -> float:
@@ -436,10 +428,9 @@ class Privatizer(AnyPrivatizer[Any]):
 class WordVectorPrivatizer(Privatizer):
     """A mechanism that releases a vector for each word, with the table's word nearest to it."""
 
-    @property
-    def more(self) -> str:
-        """That the words follow from the vectors."""
-        return super().more + WORDS_OF_VECTORS
+    def stated(self) -> Stated:
+        """Return what a statement says of each word: also that it follows from the vector."""
+        return super().stated()._replace(more=WORDS_OF_VECTORS)
 
     def _prepare(self, spaces: Sequence[Space]) -> None:
         self._searches = [space.search() for space in spaces]
@@ -477,6 +468,20 @@ class WordVectorPrivatizer(Privatizer):
     def unprotected(self, words: Sequence[str]) -> WordVectors:
         """Return a text as it is, in the form of a release."""
         return WordVectors(list(words), self.mechanism.encode(words, self.table))
+
+
+def of_words(privatizer: AnyPrivatizer[Any]) -> Privatizer:
+    """Return a privatizer if its words stand one for one for those of a text.
+
+    Raises:
+        RaptError: they do not.
+    """
+    if not isinstance(privatizer, Privatizer):
+        raise RaptError(
+            f"mechanism: got {privatizer.mechanism.name}, which releases "
+            f"{privatizer.releases.name}, expected one of which each word becomes a word."
+        )
+    return privatizer
 
 
 def as_float32(noisy: NDArray[np.float64], of: AnyPrivatizer[Any]) -> NDArray[np.float32]:

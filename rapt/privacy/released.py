@@ -40,18 +40,6 @@ class Positions(NamedTuple):
     vectors: Vectors | None
 
 
-class Required(NamedTuple):
-    """A column of which a gate requires that no value is missing.
-
-    Attributes:
-        column: its name.
-        name: of its values, in the plural.
-    """
-
-    column: str
-    name: str
-
-
 @dataclass(frozen=True, eq=False)
 class Released(ABC):
     """The release of one text.
@@ -72,6 +60,8 @@ class Released(ABC):
     columns: ClassVar[tuple[str, ...]]
     # The columns of a word each that a release may have of the text itself.
     copied: ClassVar[tuple[str, ...]] = ()
+    # The columns of which a gate requires that no value is missing, with the name of their values.
+    required: ClassVar[Mapping[str, str]] = {"words": "words", "segment": "segments"}
     # Whether its words stand one for one for those of the text.
     aligned: ClassVar[bool] = False
     # Whether each word is drawn by P(y|w), a channel from words to words.
@@ -108,11 +98,6 @@ class Released(ABC):
     def values(cls, table: pa.Table) -> dict[str, list[Any]]:
         """Read each of its columns row by row; None where it is missing, or of another type."""
         return {name: _values(table, name) for name in cls.columns}
-
-    @classmethod
-    def required(cls) -> list[Required]:
-        """Return what a gate requires of its columns, and of those that are copied."""
-        return [Required("words", "words"), Required("segment", "segments")]
 
 
 class Words(Released):
@@ -172,6 +157,7 @@ class TextVector(Released):
 
     name = "one vector for each text"
     columns = ("vector",)
+    required: ClassVar[Mapping[str, str]] = {"vector": "vectors"}
     has_words = False
 
     @classmethod
@@ -210,11 +196,6 @@ class TextVector(Released):
         if _is_of_vectors(table, "vector", lists=0):
             vectors = list(cls.positions(table).vectors)  # type: ignore[arg-type]
         return {"vector": vectors}
-
-    @classmethod
-    def required(cls) -> list[Required]:
-        """Return that each text has its vector."""
-        return [Required("vector", "vectors")]
 
 
 class NewText(Released):

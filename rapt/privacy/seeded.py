@@ -19,7 +19,7 @@ from rapt.privacy import levels
 from rapt.privacy.config import PlainTokensConfig
 from rapt.privacy.fates import Counts
 from rapt.privacy.mechanisms import mechanism
-from rapt.privacy.privatizer import AnyPrivatizer, PreparedText, Privatizer
+from rapt.privacy.privatizer import AnyPrivatizer, PreparedText, Privatizer, of_words
 from rapt.privacy.released import Released, strings
 from rapt.privacy.streams import stream
 from rapt.text.mentions import NONE, SOME, WHOLE
@@ -60,20 +60,6 @@ def privatizer_of(statement: Mapping[str, Any], eta: str) -> AnyPrivatizer[Any]:
     """Build the privatizer of a release anew; arguments and errors are those of `privatizer`."""
     how = {"type": statement["mechanism"], **statement["parameters"]}
     return privatizer(statement["embedding"], how, statement["categories"], eta)
-
-
-def of_words(privatizer: AnyPrivatizer[Any]) -> Privatizer:
-    """Return a privatizer if its words stand one for one for those of a text.
-
-    Raises:
-        RaptError: they do not.
-    """
-    if not isinstance(privatizer, Privatizer):
-        raise RaptError(
-            f"mechanism: got {privatizer.mechanism.name}, which releases "
-            f"{privatizer.releases.name}, expected one of which each word becomes a word."
-        )
-    return privatizer
 
 
 def release(

@@ -12,25 +12,30 @@ from rapt.privacy.budget import distances_of_texts
 from rapt.privacy.mechanisms import RewritingMechanism, TextVectorMechanism
 from rapt.privacy.mechanisms.base import Vectors, Writer, mean
 from rapt.privacy.mechanisms.claim import Bound
-from rapt.privacy.privatizer import AnyPrivatizer, Kind, PreparedText, as_float32
-from rapt.privacy.released import NewText, TextVector
+from rapt.privacy.privatizer import (
+    AnyPrivatizer,
+    Kind,
+    PreparedText,
+    Privatizer,
+    Stated,
+    WordVectorPrivatizer,
+    as_float32,
+)
+from rapt.privacy.released import NewText, Released, TextVector, Words, WordVectors
 from rapt.privacy.streams import fresh
 
 
 class WholeTextPrivatizer(AnyPrivatizer[Kind]):
     """A mechanism that releases something for a text as a whole: no word has a fate."""
 
-    adds_up_over = "releases of a text"
-
     @property
     def bound(self) -> Bound:
         """The bound of a text."""
         return self.claim.at(self.eta, self.mechanism.metric, 1)
 
-    @property
-    def scope(self) -> str:
-        """Every text."""
-        return "every text"
+    def stated(self) -> Stated:
+        """Return what a statement says of each text."""
+        return Stated("every text", "releases of a text", "", [])
 
     def text(
         self,
@@ -101,3 +106,12 @@ class RewritingPrivatizer(WholeTextPrivatizer[RewritingMechanism]):
     def unprotected(self, words: Sequence[str]) -> NewText:
         """Return a text as it is, in the form of a release."""
         return NewText(list(words))
+
+
+# The privatizer of the mechanisms that release a unit.
+PRIVATIZERS: dict[type[Released], type[AnyPrivatizer[Any]]] = {
+    Words: Privatizer,
+    WordVectors: WordVectorPrivatizer,
+    TextVector: TextVectorPrivatizer,
+    NewText: RewritingPrivatizer,
+}

@@ -80,42 +80,23 @@ class Chunk:
             ]
 
 
-class Digested(io.RawIOBase):
+class Digested(io.FileIO):
     """A file with the digest of what is read of it: its sha256, if that is all of it in order."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        """Read an opened file."""
-        self._file, self._digest, self._end = file, hashlib.sha256(), 0
+    def __init__(self, path: Path) -> None:
+        """Open the file."""
+        super().__init__(path)
+        self.digest, self._end = hashlib.sha256(), 0
 
     def readinto(self, buffer: Any) -> int:
         """Read on, and note the place if it is another one than where the last read ended."""
-        start = self._file.tell()
+        start = self.tell()
         if start != self._end:
-            self._digest.update(f"@{start}:".encode())
-        count: int = self._file.readinto(buffer)  # type: ignore[attr-defined]
-        self._digest.update(memoryview(buffer)[:count])
+            self.digest.update(f"@{start}:".encode())
+        count = super().readinto(buffer) or 0
+        self.digest.update(memoryview(buffer)[:count])
         self._end = start + count
         return count
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to another place."""
-        return self._file.seek(offset, whence)
-
-    def tell(self) -> int:
-        """Return the place."""
-        return self._file.tell()
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def seekable(self) -> bool:
-        """It is."""
-        return True
-
-    def hexdigest(self) -> str:
-        """Return the digest of what was read up to now."""
-        return self._digest.hexdigest()
 
 
 class TextFile(ABC):
@@ -150,13 +131,12 @@ class TextFile(ABC):
         return self.path.is_file()
 
     @contextmanager
-    def _digested(self) -> Iterator[Digested]:
+    def _digested(self) -> Iterator[BinaryIO]:
         """Open the file; its digest is there after it was read to its end."""
         self.digest = None
-        with self.path.open("rb") as file:
-            digested = Digested(file)
-            yield digested
-            self.digest = digested.hexdigest()
+        with Digested(self.path) as raw:
+            yield io.BufferedReader(raw)
+            self.digest = raw.digest.hexdigest()
 
     @abstractmethod
     def chunks(self) -> Iterator[Chunk]:

@@ -18,9 +18,8 @@ from rapt.measures import strength
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.fates import KINDS, NOISE, PLACEHOLDER, VERBATIM_KIND, Counts, Word, verbatim
 from rapt.privacy.mechanisms import mechanism
-from rapt.privacy.privatizer import PreparedText, Privatizer
+from rapt.privacy.privatizer import PreparedText, Privatizer, of_words
 from rapt.privacy.restoring import Map
-from rapt.privacy.seeded import of_words
 from rapt.privacy.streams import fresh
 from rapt.release.ledger import NOWHERE, Account, Ledger, checked
 from rapt.release.text import AGAIN, PIECE, TextPrivatizer, accounts, tagged_pieces

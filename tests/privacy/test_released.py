@@ -54,7 +54,7 @@ def test_a_release_is_read_as_it_was_written(table: EmbeddingTable, name: str) -
     assert {*beside(rows)} == {"example_id", "label"}
     # Another text has the columns of words, and a model reads it as such.
     assert unit_of(rows.column_names) is (Words if unit is NewText else unit)
-    assert {one.column for one in unit.required()} <= {*rows.column_names}
+    assert {*unit.required} <= {*rows.column_names}
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -21,7 +21,7 @@ def test_its_words_have_no_groups_and_it_takes_no_categories(
     privatizer = made(name, table)
     (text,) = prepared(privatizer)[:1]
     assert (text.noise_source, text.fates) == ((), ())
-    assert privatizer.scope == "every text" and privatizer.not_covered() == []
+    assert privatizer.stated() == ("every text", "releases of a text", "", [])
     with pytest.raises(RaptError, match=r"^categories: got some, expected none with mechanism"):
         privatizer.mechanism.privatizer(table=table, eta=1.0, categories=["noun"])
     with pytest.raises(RaptError, match=r"^eta: got .*, expected a number above 0"):

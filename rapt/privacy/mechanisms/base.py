@@ -16,8 +16,7 @@ from rapt.privacy.released import NewText, Released, TextVector, Words, WordVect
 from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
-    from rapt.privacy.privatizer import AnyPrivatizer, Privatizer, WordVectorPrivatizer
-    from rapt.privacy.whole_texts import RewritingPrivatizer, TextVectorPrivatizer
+    from rapt.privacy.privatizer import AnyPrivatizer
     from rapt.text.table import EmbeddingTable
 
 Vectors = NDArray[np.floating[Any]]
@@ -95,7 +94,6 @@ class Mechanism(ABC):
         super().__init_subclass__()
         cls.claim = vars(cls).get("claim", Claim())
 
-    @abstractmethod
     def privatizer(
         self, *, table: EmbeddingTable, eta: float, categories: Sequence[str] | None = None
     ) -> AnyPrivatizer[Any]:
@@ -104,6 +102,10 @@ class Mechanism(ABC):
         Raises:
             RaptError: η is not above 0, or the categories do not fit mechanism or table.
         """
+        from rapt.privacy.whole_texts import PRIVATIZERS  # which imports this module
+
+        kind = PRIVATIZERS[self.releases]
+        return kind(table=table, mechanism=self, eta=eta, categories=categories)
 
     @property
     def metric(self) -> str:
@@ -121,14 +123,6 @@ class WordMechanism(Mechanism):
     releases = Words
     # How many uniform numbers it draws for each word.
     uniforms: ClassVar[int] = 1
-
-    def privatizer(
-        self, *, table: EmbeddingTable, eta: float, categories: Sequence[str] | None = None
-    ) -> Privatizer:
-        """Return the mechanism at one η over a public table, within categories."""
-        from rapt.privacy.privatizer import Privatizer  # which needs this module
-
-        return Privatizer(table=table, mechanism=self, eta=eta, categories=categories)
 
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
         """Draw uniform numbers, (n, uniforms), independent of η and the words."""
@@ -176,14 +170,6 @@ class WordVectorMechanism(VectorMechanism):
 
     releases = WordVectors
 
-    def privatizer(
-        self, *, table: EmbeddingTable, eta: float, categories: Sequence[str] | None = None
-    ) -> WordVectorPrivatizer:
-        """Return the mechanism at one η over a public table."""
-        from rapt.privacy.privatizer import WordVectorPrivatizer  # which needs this module
-
-        return WordVectorPrivatizer(table=table, mechanism=self, eta=eta, categories=categories)
-
     def encode(self, words: Sequence[str], table: EmbeddingTable) -> Vectors:
         """Return the words' own vectors (n, d)."""
         return table.embed(words)
@@ -193,14 +179,6 @@ class TextVectorMechanism(VectorMechanism):
     """A mechanism that releases one vector for a text."""
 
     releases = TextVector
-
-    def privatizer(
-        self, *, table: EmbeddingTable, eta: float, categories: Sequence[str] | None = None
-    ) -> TextVectorPrivatizer:
-        """Return the mechanism at one η over a public table."""
-        from rapt.privacy.whole_texts import TextVectorPrivatizer  # which needs this module
-
-        return TextVectorPrivatizer(table=table, mechanism=self, eta=eta, categories=categories)
 
     def encode(self, words: Sequence[str], table: EmbeddingTable) -> Vectors:
         """Return the mean of the words' vectors, (1, d). An encoder of one's own goes here.
@@ -215,14 +193,6 @@ class RewritingMechanism(Mechanism):
 
     releases = NewText
     categories = "none"
-
-    def privatizer(
-        self, *, table: EmbeddingTable, eta: float, categories: Sequence[str] | None = None
-    ) -> RewritingPrivatizer:
-        """Return the mechanism at one η over a public table."""
-        from rapt.privacy.whole_texts import RewritingPrivatizer  # which needs this module
-
-        return RewritingPrivatizer(table=table, mechanism=self, eta=eta, categories=categories)
 
     @abstractmethod
     def writer(self, table: EmbeddingTable, eta: float) -> Writer:
