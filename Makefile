@@ -55,11 +55,12 @@ report: setup  ## Only what the report needs; of the demo, the pictures in docs 
 mlflow: setup  ## Review the runs in a browser, on this machine only
 	mlflow ui --host 127.0.0.1 --backend-store-uri sqlite:///mlflow.db
 
-test: quick  ## All tests: the quick ones, then those that run parts of the pipeline, then QLoRA's
-	OMP_NUM_THREADS=1 python -m pytest -m slow --numprocesses auto --dist loadfile
+test: .venv/dev-installed  ## All tests, the slow files first, then QLoRA's
+	@# A process more than cores, as the tests of flows wait for other processes.
+	OMP_NUM_THREADS=1 python -m pytest --numprocesses $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder
 	@$(MAKE) --no-print-directory qlora
 
-quick: .venv/dev-installed  ## The quick tests, a process for each core
+quick: .venv/dev-installed  ## The tests that take seconds, a process for each core
 	OMP_NUM_THREADS=1 python -m pytest -m "not slow" --numprocesses auto --dist loadfile
 
 # Not in .venv itself: PEFT imports it wherever it is, more than a second of every training process.

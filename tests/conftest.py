@@ -26,6 +26,12 @@ OTHERS = ["the", "very", ".", "7"]
 POS = [["NOUN"]] * len(NOUNS) + [["VERB"]] * len(VERBS) + [["DET"], ["ADV"], ["PUNCT"], ["NUM"]]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with files that have slow tests, so that no core waits for the last of them."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(scope="session")
 def table(tmp_path_factory: pytest.TempPathFactory) -> EmbeddingTable:
     """A random table of 18 words in 8 dimensions, with pieces for words outside of it."""

@@ -16,7 +16,6 @@ from tokenizers import Tokenizer
 from transformers import (
     BertConfig,
     BertForMaskedLM,
-    BertModel,
     GPT2Config,
     GPT2LMHeadModel,
     LlamaConfig,
@@ -35,6 +34,7 @@ from rapt.privacy.privatizer import PreparedText
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.backbones import load_tokenizer
+from tests import tiny
 from tests.tuning.conftest import backbone as backbone
 
 V = 18
@@ -133,20 +133,8 @@ def model(
 def encoder(table: EmbeddingTable, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "encoder"
     tokenizer = Tokenizer.from_file(str(table.folder / "tokenizer.json"))
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, unk_token="[UNK]", pad_token="[UNK]"
-    ).save_pretrained(folder)
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=tokenizer.get_vocab_size(),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=40,
-    )
-    BertModel(config, add_pooling_layer=False).save_pretrained(folder)
-    return folder
+    made = PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]", pad_token="[UNK]")
+    return tiny.bert(folder, made, positions=40)
 
 
 @pytest.fixture

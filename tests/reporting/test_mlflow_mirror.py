@@ -24,6 +24,14 @@ from tests.reporting import synthetic
 
 mlflow = pytest.importorskip("mlflow")
 pytestmark = pytest.mark.slow  # MLflow takes seconds to import
+VARYING = {
+    "seconds": 12.5,
+    "device": "cpu",
+    "machine": "Linux x86_64",
+    "host_cores": 2,
+    "commit": "abc",
+    "finished": "2026-01-02T03:04:05Z",
+}
 SYNC = "from rapt import params; from rapt.reporting.mlflow_mirror import sync; sync(params.load())"
 
 
@@ -46,6 +54,33 @@ def experiment(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RAPT_HOME", raising=False)
     yield params.load(tmp_path / "params.yaml")
+
+
+@pytest.fixture(scope="module")
+def mirrored(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace that is mirrored in MLflow: to be read, not changed.
+
+    It knows the scores of texts, and of one cell what varies between runs.
+    """
+    folder = tmp_path_factory.mktemp("mirrored")
+    shutil.copytree(template, folder, dirs_exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.delenv("RAPT_HOME", raising=False)
+        patch.setenv("MLFLOW_RUN_ID", "f" * 32)
+        files.write_json(".rapt/runs/train/movies-minilm-lora-t2t-50.json", VARYING)
+        p = params.load()
+        synthetic.write_predictions(p, {"local": 0.6, "t2t": 0.5, "pct2t": 0.9})
+        mlflow_mirror.sync(p)
+    return folder
+
+
+@pytest.fixture
+def children(mirrored: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The runs of its cells; it is the working folder."""
+    monkeypatch.chdir(mirrored)
+    monkeypatch.delenv("RAPT_HOME", raising=False)
+    return runs()[1]
 
 
 def runs() -> tuple[list[Any], dict[str, Any]]:
@@ -110,11 +145,9 @@ def test_a_sync_logs_what_is_missing_or_changed_and_nothing_twice(
 
 
 def test_a_child_for_each_cell_that_stands_alone_shows_the_trade_off(
-    experiment: Params, monkeypatch: pytest.MonkeyPatch
+    children: dict[str, Any],
 ) -> None:
-    monkeypatch.setenv("MLFLOW_RUN_ID", "f" * 32)
-    mlflow_mirror.sync(experiment)
-    (parent,), children = runs()
+    (parent,), experiment = runs()[0], params.load()
     assert set(children) == expected(experiment)
     assert parent.data.tags[mlflow_mirror.SWEEP] == mlflow_mirror.sweep_id(experiment)
     for cell, run in children.items():
@@ -206,18 +239,8 @@ def test_membership_is_shown_with_the_adapter_that_was_asked(folder: Path) -> No
         assert [v for name, v in metrics.items() if name == "loss/auc"] == aucs
 
 
-def test_what_varies_is_shown_where_known(experiment: Params) -> None:
-    varying = {
-        "seconds": 12.5,
-        "device": "cpu",
-        "machine": "Linux x86_64",
-        "host_cores": 2,
-        "commit": "abc",
-        "finished": "2026-01-02T03:04:05Z",
-    }
-    files.write_json(".rapt/runs/train/movies-minilm-lora-t2t-50.json", varying)
-    mlflow_mirror.sync(experiment)
-    run = runs()[1]["movies-minilm-lora-t2t-50"]
+def test_what_varies_is_shown_where_known(children: dict[str, Any]) -> None:
+    run = children["movies-minilm-lora-t2t-50"]
     assert run.data.tags["rapt.device"] == "cpu"
     assert run.data.metrics["seconds"] == 12.5
     assert run.info.end_time - run.info.start_time == 12500
@@ -240,14 +263,8 @@ def test_a_slot_logs_into_the_main_workspace(
     assert all(run.info.artifact_uri.startswith(home) for run in runs()[1].values())
 
 
-def test_a_moved_database_says_what_to_do(
-    experiment: Params, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mlflow_mirror.sync(experiment)
-    moved = tmp_path / "moved"
-    moved.mkdir()
-    Path("mlflow.db").rename(moved / "mlflow.db")
-    monkeypatch.setenv("RAPT_HOME", str(moved))
+def test_a_moved_database_says_what_to_do(mirrored: Path, experiment: Params) -> None:
+    shutil.copy(mirrored / "mlflow.db", "mlflow.db")
     with pytest.raises(RaptError, match="got the database of another folder"):
         mlflow_mirror.sync(experiment)
 
@@ -330,10 +347,7 @@ def test_a_tuned_task_with_attributes_is_mirrored(folder: Path) -> None:
     assert set(tags) == {"rapt.kind", "rapt.cell", "protection"}
 
 
-def test_a_run_says_how_far_it_is_above_sending_nothing(experiment: Params) -> None:
-    synthetic.write_predictions(experiment, {"local": 0.6, "t2t": 0.5, "pct2t": 0.9})
-    mlflow_mirror.sync(experiment)
-    _, children = runs()
+def test_a_run_says_how_far_it_is_above_sending_nothing(children: dict[str, Any]) -> None:
     found = children["movies-minilm-lora-pct2t-75"].data.metrics
     assert found["over_local"] == pytest.approx(0.3)
     assert found["combined/accuracy"] == pytest.approx(0.9)

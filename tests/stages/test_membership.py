@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from transformers import AutoConfig, AutoTokenizer, BertModel
 
 from rapt.utils import files
 from stages import backbone as backbone_stage
 from stages import membership, privatize, train
+from tests import tiny
 from tests.conftest import NOUNS
 from tests.stages.conftest import edited
 from tests.stages.test_denoise import small as small
@@ -45,11 +45,11 @@ def tag(split: str, seed: int, words: list[str]) -> None:
 def tune(backbone: str, tuner: str, method: str, epochs: int, learning_rate: float) -> None:
     """Tune on clean text."""
     with edited() as params:
-        tiny = params["backbones"]["tiny"]
+        like = params["backbones"]["tiny"]
         lstm = {"type": "bilstm", "hidden": 32, "layers": 1, "dropout": 0.0}
         params["backbones"] |= {
-            "narrow": tiny | {"model": "narrow"},
-            "lstm": tiny | {"encoder": lstm},
+            "narrow": like | {"model": "narrow"},
+            "lstm": like | {"encoder": lstm},
         }
         rapt = params["methods"]["rapt"]
         rapt["categories"] = ["noun", "verb"]
@@ -73,9 +73,7 @@ def attack(name: str, backbone: str, tuner: str, method: str) -> dict[str, Any]:
 @pytest.fixture
 def narrow(small: Path, backbone: Path) -> None:
     """A backbone of the table's width, so that it can be given vectors."""
-    config = AutoConfig.from_pretrained(backbone, hidden_size=8)
-    BertModel(config, add_pooling_layer=False).save_pretrained("narrow")
-    AutoTokenizer.from_pretrained(backbone).save_pretrained("narrow")
+    tiny.of_width(8, backbone, Path("narrow"))
 
 
 @pytest.mark.parametrize(

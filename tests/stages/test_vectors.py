@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
-from transformers import AutoConfig, AutoTokenizer, BertModel
 
 from rapt.release.text import TAGGER
 from rapt.serving.model import Adapted
@@ -19,6 +18,7 @@ from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import backbone as backbone_stage
 from stages import invert, privatize, train
+from tests import tiny
 from tests.conftest import NOUNS, VERBS
 from tests.stages.conftest import edited
 from tests.stages.releases import GATE, gate
@@ -172,9 +172,7 @@ def test_from_the_release_to_a_prediction(
 ) -> None:
     """Privatize, gate, tune both seeds, and ask the tuned model as a user would."""
     monkeypatch.setenv("RAPT_HOME", str(workspace))
-    small = AutoConfig.from_pretrained(backbone, hidden_size=8)
-    BertModel(small, add_pooling_layer=False).save_pretrained("backbone")
-    AutoTokenizer.from_pretrained(backbone).save_pretrained("backbone")
+    tiny.of_width(8, backbone, Path("backbone"))
     out = release("2")
     with edited() as content:
         content["backbones"]["minilm"] = {"model": "backbone", "sha256": None, "encoder": None}

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.config import Lora, Precision, Reconstruction, Run, TrainConfig
@@ -20,6 +20,7 @@ from rapt.tuning.model import Classifier, adapt, load, load_backbone
 from rapt.tuning.scoring import logits
 from rapt.tuning.trainer import Trainer
 from rapt.utils import files
+from tests import tiny
 
 WORDS = ["good", "bad", "film", "plot", "very", "so", "un", "##like", "##ly", "likely"]
 # Two sequences of plain words, one with a word of three tokens, and their places in V_r.
@@ -56,25 +57,15 @@ def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    PreTrainedTokenizerFast(
+    made = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token="[PAD]",
         unk_token="[UNK]",
         cls_token="[CLS]",
         sep_token="[SEP]",
         model_input_names=["input_ids", "token_type_ids", "attention_mask"],
-    ).save_pretrained(folder)
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=64,
     )
-    BertModel(config, add_pooling_layer=False).save_pretrained(folder)
-    return folder
+    return tiny.bert(folder, made)
 
 
 @pytest.fixture(scope="session")
