@@ -51,7 +51,7 @@ def answers(model: Adapted, tagged: pa.Table) -> NDArray[np.float64]:
     asked = as_written(tagged, model.contract.plain, table)
     vectors = torch.tensor(files.vectors_of_column(asked["vectors"])) if table else None
     columns = asked.select(["words", "segment", "label", "plain"]).to_pydict()
-    return model.answers(columns, vectors).numpy()
+    return model.probabilities(columns, vectors).numpy()
 
 
 def shadow_answers(
@@ -93,4 +93,4 @@ def shadow_answers(
     for one in trained:
         if one.checkpoint:
             one.checkpoint.unlink()
-    return softmax(np.stack([one.logits["test"] for one in trained]).astype(np.float64), axis=-1)
+    return softmax(np.stack([one.answers["test"] for one in trained]).astype(np.float64), axis=-1)

@@ -55,9 +55,15 @@ class CheckedRelease:
     """
 
     def __init__(
-        self, folder: Path, seed: int, originals: Originals, promised: dict[str, Any]
+        self,
+        folder: Path,
+        seed: int,
+        originals: Originals,
+        promised: dict[str, Any],
+        beside: Sequence[str] = (),
     ) -> None:
-        """Read a release and its tagged originals."""
+        """Read a release and its tagged originals; `beside` are its task's columns but words."""
+        self.beside = beside
         self.folder, self.seed, self.originals, self.promised = folder, seed, originals, promised
         self.privatizer = originals.privatizer
         self.statement = files.read_json(paths.statement(folder))
@@ -95,8 +101,7 @@ class CheckedRelease:
         """The columns of a split (docs/data.md, “The release”)."""
         with_vectors = self.privatizer.mechanism.releases_vectors
         columns = ["example_id", "segment", "words", *(["vectors"] if with_vectors else [])]
-        columns += ["label"] if self.promised["labels"] else []
-        columns += ["space_after"] if self.promised["kind"] == "generate" else []
+        columns += self.beside
         return columns + (["sequence", "plain"] if self.promised["plain_tokens"] else [])
 
 
@@ -142,7 +147,7 @@ class CheckedCopy:
         originals = release.originals
         tagged = originals.tagged[split]
         ids, released_ids = tagged["example_id"].to_pylist(), _column(table, "example_id")
-        beside = [c for c in ("segment", "label", "space_after") if c in release.columns]
+        beside = ["segment", *self.release.beside]
         texts, vectors = originals.copy(self.k, split), None
         if "vectors" in release.columns:
             vectors = _vectors(table, release.privatizer.table.dimension)

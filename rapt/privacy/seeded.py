@@ -29,7 +29,7 @@ from rapt.utils.progress import bar
 
 # What decides what becomes of each word of a tagged text: `Privatizer.text`.
 TAGGED = ("words", "pos", "identifier")
-# And of kind generate: which words share their noise (rapt.text.mentions).
+# And of sources with texts: which words share their noise (rapt.text.mentions).
 NOISE = "noise"
 MENTIONS = "mentions"
 
@@ -246,9 +246,11 @@ class SeededCopy:
         seed: int,
         k: int,
         plain_tokens: PlainTokensConfig | None,
+        targets: Sequence[str] = ("label",),
     ) -> None:
-        """Draw the plain tokens of this seed."""
+        """Draw the plain tokens of this seed; the columns `targets` are released as they are."""
         self.privatizer, self.task, self.seed, self.k = privatizer, task, seed, k
+        self.targets = targets
         self.counts = Counts()
         self._noise = Counter[Any]()  # of each document
         self.plain: PlainTokens | None = None
@@ -272,8 +274,9 @@ class SeededCopy:
         released = release(self.privatizer, tagged, self.k, self.task, seed=self.seed)
         shown = bar(released, f"{self.task} {split}, seed {self.k}", len(ids))
         columns |= self._columns(tagged, self._counted(tagged, shown))
-        if "label" in tagged.column_names and tagged["label"].null_count < len(ids):
-            columns["label"] = tagged["label"]
+        for name in self.targets:
+            if name in tagged.column_names and tagged[name].null_count < len(ids):
+                columns[name] = tagged[name]
         if self.plain:
             columns["sequence"] = pa.array(self.plain.sequences(ids, self.task), pa.int64())
             copies = self.plain.copies(ids, self.task)

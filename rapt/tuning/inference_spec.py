@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rapt import paths
-from rapt.param_types import Kind, Protect
+from rapt.param_types import Protect
 from rapt.tuning.config import Decoding, DenoiserType, Precision, Run
 from rapt.utils import files
 
@@ -53,9 +53,9 @@ class Contract:
 
     Attributes:
         plain: the public sequences of plain words; each text has a privatized copy of one.
-        kind: of the task.
+        kind: name of the kind of task.
         segments: how many a text has: 1, 2 of a pair, or a question and its choices.
-        decoding: how a text is written, of kind generate; else only of a question in a chat.
+        decoding: how a text is written, where the answer depends on it.
         backbone: the model's name in params.yaml.
         denoiser: the provider's denoiser, by the vectors in the folder `denoised`; None: words are
             read as released. It requires nothing of the user.
@@ -63,7 +63,7 @@ class Contract:
     """
 
     statement: Statement
-    kind: Kind
+    kind: str
     labels: list[str]
     segments: int
     plain: list[list[str]]
@@ -80,11 +80,6 @@ class Contract:
     def chat(self) -> bool:
         """Whether a source or a question is a user's turn in the model's chat template."""
         return self.decoding is not None and self.decoding.chat
-
-    @property
-    def letters(self) -> list[str]:
-        """The letters of a question's choices, which are its labels; none of another kind."""
-        return self.labels if self.kind == "choose" else []
 
 
 def fitting(sizes: Sequence[Sequence[int]], room: int) -> list[slice]:
@@ -111,14 +106,11 @@ def write(run: Run, statement: Mapping[str, Any]) -> None:
     """Write the contract of a run on a release with this statement beside its adapter."""
     data = paths.seed(run.release, run.k)
     segments = files.read_parquet(data / "train.parquet", ["segment"])["segment"].to_pylist()
-    kind, labels = statement["kind"], statement["labels"] or []
-    in_chat = kind == "choose" and run.decoding.chat
-    pair = kind == "classify" and any(1 in segment for segment in segments)
     contract = Contract(
         statement=Statement(**{field.name: statement[field.name] for field in fields(Statement)}),
-        kind=kind,
-        labels=labels,
-        segments=1 + (len(labels) if kind == "choose" else pair),
+        kind=run.kind.name,
+        labels=list(run.kind.labels),
+        segments=run.kind.segments(is_pair=any(1 in segment for segment in segments)),
         plain=_sequences(data / "plain.parquet"),
         backbone=run.backbone_name,
         backbone_sha256=run.backbone_sha256,
@@ -127,11 +119,11 @@ def write(run: Run, statement: Mapping[str, Any]) -> None:
         max_tokens=run.train.max_tokens,
         denoiser=run.denoising.type if run.denoising else None,
         held_out=run.train.held_out,
-        decoding=run.decoding if kind == "generate" or in_chat else None,
+        decoding=run.decoding if run.kind.decodes(run.decoding) else None,
     )
     # Not atomic: the whole folder is written under a temporary name.
-    told = asdict(contract) | {"decoding": contract.decoding and contract.decoding.model_dump()}
-    content = json.dumps(told, indent=1, sort_keys=True, ensure_ascii=False)
+    values = asdict(contract) | {"decoding": contract.decoding and contract.decoding.model_dump()}
+    content = json.dumps(values, indent=1, sort_keys=True, ensure_ascii=False)
     (run.adapter / NAME).write_text(content + "\n")
 
 

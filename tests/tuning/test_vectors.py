@@ -13,11 +13,12 @@ import pytest
 import torch
 
 from rapt.tuning import backbones
-from rapt.tuning.config import Full, Run
+from rapt.tuning.config import Run
 from rapt.tuning.inputs import VECTORS, collate, read_split, tokenized
 from rapt.tuning.model import Classifier, load_backbone
 from rapt.tuning.scoring import logits
 from rapt.tuning.train import train_seed
+from rapt.tuning.tuners import Full
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.conftest import reread
