@@ -40,16 +40,18 @@ from transformers import Trainer as PlainTrainer
 from benchmarks.measure import Figure, figure, interleaved, ratio, seconds
 from rapt import params
 from rapt.data.prepare import prepare
+from rapt.kinds.classify import Classify
 from rapt.models import folder as model_folder
 from rapt.privacy.streams import stream
 from rapt.tuning.checkpoints import Checkpoint
-from rapt.tuning.config import Lora, Run, TrainConfig
+from rapt.tuning.config import Run, TrainConfig
 from rapt.tuning.inference_spec import Statement
 from rapt.tuning.inputs import Split, pooled, read_split
-from rapt.tuning.model import Classifier, adapt, load_backbone
+from rapt.tuning.model import Classifier, TaskModel, adapt, load_backbone
 from rapt.tuning.parallel import train_cell
 from rapt.tuning.scoring import logits
 from rapt.tuning.trainer import Trainer
+from rapt.tuning.tuners import Lora
 from rapt.utils import files
 from rapt.utils.device import device
 from rapt.utils.process import die_with_parent, workers
@@ -174,7 +176,7 @@ def scores(told: Run) -> tuple[float, float]:
     return _score(told, _ours(told, train), test), _score(told, _plain(told, train), test)
 
 
-def _score(told: Run, model: Classifier, test: Split) -> float:
+def _score(told: Run, model: TaskModel, test: Split) -> float:
     predicted = logits(model, test, 0, told.train.batch_size).argmax(1)
     return (predicted == torch.tensor(test.labels)).double().mean().item()
 
@@ -187,7 +189,7 @@ def _splits(told: Run) -> list[Split]:
     ]
 
 
-def _ours(told: Run, split: Split) -> Classifier:
+def _ours(told: Run, split: Split) -> TaskModel:
     torch.manual_seed(told.seed)
     backbone, tokenizer = load_backbone(told.backbone, None, told.frozen)
     trainer = Trainer(
@@ -350,4 +352,5 @@ def _told(folder: Path) -> Run:
             precision="bf16" if GPU else "float32",
         ),
         adapter=folder / "adapters",
+        kind=Classify(("no", "yes")),
     )

@@ -26,12 +26,14 @@ from transformers import (
 from transformers import Trainer as PlainTrainer
 
 from benchmarks.measure import Figure, figure, interleaved, ratio
+from rapt.kinds.generate import Generate
 from rapt.privacy.streams import stream
 from rapt.tuning.checkpoints import Checkpoint
-from rapt.tuning.config import Decoding, Lora, Run, TrainConfig
+from rapt.tuning.config import Decoding, Run, TrainConfig
 from rapt.tuning.inputs import Split
 from rapt.tuning.model import Writer, adapt, load_backbone, placed
 from rapt.tuning.trainer import Trainer
+from rapt.tuning.tuners import Lora
 from rapt.tuning.writing import tokenized, write
 from rapt.utils.device import device
 
@@ -251,4 +253,5 @@ def told(folder: Path) -> Run:
         denoising=None,
         train=TrainConfig(epochs=2, batch_size=BATCH, max_tokens=64, precision=_precision()),
         adapter=folder / "adapter",
+        kind=Generate(),
     )

@@ -39,7 +39,9 @@ def _lines(problem: Mapping[str, Any], content: Any, root: type[BaseModel]) -> l
             allowed = {name for m in _models(where, content, root) for name in m.model_fields}
             return [not_allowed(".".join(map(str, where)) or "params.yaml", name, allowed)]
         case "missing":
-            return [f"{key}: missing, expected {_expected(_fields(keys, content, root)[0])}."]
+            fields = _fields(keys, content, root)  # none: of another package's class
+            expected = _expected(fields[0]) if fields else "a value"
+            return [f"{key}: missing, expected {expected}."]
         case "model_type":
             section = _section(_models(keys, content, root))
             fields = _fields(keys, content, root)
@@ -50,7 +52,8 @@ def _lines(problem: Mapping[str, Any], content: Any, root: type[BaseModel]) -> l
             return [not_allowed(key, given, re.findall(r"'([^']*)'", context["expected"]))]
         case "union_tag_invalid":
             names = re.findall(r"'([^']*)'", context["expected_tags"])
-            return [not_allowed(f"{key}.type", context["tag"], names)]
+            tag = context["discriminator"].strip("'")
+            return [not_allowed(f"{key}.{tag}", context["tag"], names)]
         case "union_tag_not_found":
             kinds = {kind for m in _models(keys, content, root) for kind in _kinds(m)}
             return [f"{key}.type: missing, expected {one_of(kinds)}."]
@@ -86,15 +89,27 @@ def _keys(loc: Sequence[Any], content: Any) -> list[Any]:
 
 
 def _models(keys: Iterable[Any], content: Any, root: type[BaseModel]) -> list[type[BaseModel]]:
-    """Return the models allowed at a place in the file, narrowed down by its `type` if given."""
+    """Return the models allowed at a place in the file, narrowed down by its `type` or `kind`."""
     models: list[type[BaseModel]] = [root]
     for key in keys:
         fields = [m.model_fields[key].annotation for m in models if key in m.model_fields]
         models = list(_models_in(fields)) if fields else models  # else: a name the user chose
         content = content.get(key) if isinstance(content, Mapping) else None
-        kind = content.get("type") if isinstance(content, Mapping) else None
-        models = [m for m in models if kind in _kinds(m)] or models
+        is_entry = not fields  # which has a default kind; a mapping of entries has none
+        models = [m for m in models if _is_meant(m, content, is_entry)] or models
     return models
+
+
+def _is_meant(model: type[BaseModel], content: Any, is_entry: bool) -> bool:
+    """Whether a section has the model's `type` or `kind`, by which several are told apart."""
+    if not isinstance(content, Mapping):
+        return False
+    tags = [(name, model.model_fields.get(name)) for name in ("type", "kind")]
+    return any(
+        content.get(name, tag.default if is_entry else None) in get_args(tag.annotation)
+        for name, tag in tags
+        if tag
+    )
 
 
 def _kinds(model: type[BaseModel]) -> tuple[Any, ...]:

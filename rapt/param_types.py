@@ -37,9 +37,6 @@ class Target(NamedTuple):
     share: float
 
 
-# Of task: to predict the class of a text, to answer a question by one of its choices, or to write
-# a text from another.
-Kind = Literal["classify", "choose", "generate"]
 # Which words of a task get noise, where the method gives noise to them.
 Protect = Literal["words", "entities"]
 
@@ -153,9 +150,9 @@ class _Typed(BeforeValidator):
 Typed = _Typed(_typed)
 
 
-def type_of(section: type[BaseModel]) -> str:
-    """Return the only `type` that a section's class takes."""
-    (name,) = get_args(section.model_fields["type"].annotation)
+def type_of(section: type[BaseModel], key: str = "type") -> str:
+    """Return the only `type`, or other key, that a section's class takes."""
+    (name,) = get_args(section.model_fields[key].annotation)
     return str(name)
 
 

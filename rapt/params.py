@@ -23,8 +23,10 @@ from rapt import param_errors, paths
 from rapt.attacks import AnyAttack
 from rapt.attacks.base import Inference, Inversion, Membership
 from rapt.attacks.entities import Ner
-from rapt.data.config import Gate, Task
+from rapt.data.config import Gate
 from rapt.grid import CLEAN, LOCAL, TUNED, plan
+from rapt.kinds import KINDS
+from rapt.kinds.base import Kind
 from rapt.param_types import (
     Eta,
     Etas,
@@ -48,8 +50,9 @@ from rapt.privacy.config import (
 )
 from rapt.privacy.mechanisms import MECHANISMS
 from rapt.privacy.released import Released
+from rapt.tasks import AnyTask
+from rapt.tasks.base import Task
 from rapt.tuning.config import (
-    AnyTuner,
     Backbone,
     Decoding,
     Denoiser,
@@ -57,6 +60,7 @@ from rapt.tuning.config import (
     Reconstruction,
     TrainConfig,
 )
+from rapt.tuning.tuners import AnyTuner
 from rapt.utils.errors import RaptError, not_allowed
 
 UniversalPos = Literal[
@@ -221,7 +225,7 @@ class Params(Section):
     sweep: Sweep
     embedding: Name = Field(description="of sweep.embeddings, the one that privatizes")
     studies: dict[Name, Study] = Field(description="cells off the grid")
-    tasks: dict[Name, Task] = Field(description="data sets")
+    tasks: dict[Name, AnyTask] = Field(description="data sets")
     gate: Gate = Gate()
     tagger: str = Field(
         paths.TAGGER,
@@ -249,6 +253,10 @@ class Params(Section):
         """A method by its name; `clean` releases the words as they are."""
         return Method(mechanism="t2t") if name == CLEAN else self.methods[name]  # type: ignore[arg-type]
 
+    def kind(self, task: str) -> type[Kind]:
+        """The provider's half of the kind of a task."""
+        return KINDS[self.tasks[task].kind]
+
     @model_validator(mode="after")
     def _references(self, info: ValidationInfo) -> Params:
         # Names that are wrong make cells collide, too.
@@ -269,10 +277,14 @@ class Params(Section):
             yield from unknown
             return
         swept = {name: self.tasks[name] for name in self.sweep.tasks}
-        labelled = [name for name, task in swept.items() if task.label]
-        written = [name for name, task in swept.items() if task.references]
+        if kindless := [name for name, task in self.tasks.items() if task.kind not in KINDS]:
+            for name in kindless:
+                yield not_allowed(f"tasks.{name}.kind", self.tasks[name].kind, KINDS)
+            return
+        tuned = [name for name, task in swept.items() if task.is_tuned]
+        scored = [name for name in tuned if swept[name].scored_apart]
         readers = self.sweep.channel_readers
-        for field, names in self._allowed(swept, labelled, written).items():
+        for field, names in self._allowed(swept, tuned, scored).items():
             for given in getattr(self.sweep, field):
                 if given not in names:
                     yield not_allowed(f"sweep.{field}", given, names)
@@ -281,7 +293,7 @@ class Params(Section):
         if self.embedding not in self.sweep.embeddings:
             yield not_allowed("embedding", self.embedding, self.sweep.embeddings)
         factors: dict[str, Iterable[str]] = {
-            "task": labelled,
+            "task": [name for name in tuned if name not in scored],
             "embedding": self.sweep.embeddings,
             "backbone": self.backbones,
             "tuner": self.tuners,
@@ -304,11 +316,12 @@ class Params(Section):
         yield from self._words_alone()
         yield from self._gradients()
         yield from self._without_clean()
-        yield from self._of_written(written)
+        yield from self._scored_apart(scored)
+        yield from self._without_classes()
         yield from dict.fromkeys(self._of_units())
 
     def _allowed(
-        self, swept: Mapping[str, Task], labelled: list[str], written: list[str]
+        self, swept: Mapping[str, Task], tuned: list[str], scored: list[str]
     ) -> dict[str, Iterable[str]]:
         """For each list of the sweep the names that it may hold."""
         sweep = self.sweep
@@ -317,10 +330,10 @@ class Params(Section):
         inversions = {n: how for n, how in self.attacks.items() if isinstance(how, Inversion)}
         drawn = [name for name, how in self.methods.items() if how.releases.has_channel]
         return {
-            "train": [*labelled, *written],
-            "score": [name for name in sweep.train if name in written],
+            "train": tuned,
+            "score": [name for name in sweep.train if name in scored],
             "invert": swept,
-            "infer": [name for name, task in swept.items() if task.attributes],
+            "infer": [name for name, task in swept.items() if task.inferred],
             "recognize": swept,
             "embeddings": self.embeddings,
             "backbones": self.backbones,
@@ -354,13 +367,13 @@ class Params(Section):
         for key, task, backbone, tuner in sorted(given):
             if task not in self.tasks or backbone not in self.backbones or tuner not in self.tuners:
                 continue  # told elsewhere
-            kind, encoder = self.tasks[task].kind, self.backbones[backbone].encoder
-            if kind not in self.tuners[tuner].kinds:
-                others = [name for name, how in self.tuners.items() if kind in how.kinds]
-                yield not_allowed(f"{key} (with task {task}, of kind {kind})", tuner, others)
-            elif encoder and kind != "classify":
+            kind, encoder = self.kind(task), self.backbones[backbone].encoder
+            if not self.tuners[tuner].fits(kind):
+                others = [name for name, other in self.tuners.items() if other.fits(kind)]
+                yield not_allowed(f"{key} (with task {task}, of kind {kind.name})", tuner, others)
+            elif encoder and kind.is_language_model:
                 yield (
-                    f"backbones.{backbone}.encoder: got one with task {task}, of kind {kind}, "
+                    f"backbones.{backbone}.encoder: got one with task {task}, of kind {kind.name}, "
                     "expected null. A language model answers."
                 )
             elif encoder and tuner not in full:
@@ -389,26 +402,38 @@ class Params(Section):
     def _without_clean(self) -> Iterable[str]:
         """Hidden states are compared layer by layer with those of the clean model."""
         for task in self.sweep.train if self.sweep.layers else ():
-            if task in self.tasks and (kind := self.tasks[task].kind) != "classify":
+            if task not in self.tasks:
+                continue
+            kind = self.kind(task)
+            if kind.is_language_model or not kind.has_classes:
                 yield (
-                    f"sweep.layers: got task {task}, of kind {kind}, expected kind classify. "
+                    f"sweep.layers: got task {task}, of kind {kind.name}, expected kind classify. "
                     "Empty sweep.layers."
                 )
         for name in self.sweep.backbones if self.sweep.layers else ():
             if name in self.backbones and self.backbones[name].encoder:
                 yield f"sweep.layers: got backbone {name} with an encoder, expected one without."
 
-    def _of_written(self, written: list[str]) -> Iterable[str]:
+    def _scored_apart(self, scored: list[str]) -> Iterable[str]:
         """Texts are written of words, and scored by the stage `score` alone."""
         sweep = self.sweep
-        tuned = [name for name in written if name in sweep.train]
+        tuned = [name for name in scored if name in sweep.train]
         if left := [name for name in tuned if name not in sweep.score]:
-            yield f"sweep.score: got no {', '.join(left)}, expected every task of kind generate."
-        for key in ("probes", "denoisers", "memberships") if tuned else ():
+            kind = self.tasks[left[0]].kind
+            yield f"sweep.score: got no {', '.join(left)}, expected every task of kind {kind}."
+        for key in ("probes", "denoisers") if tuned else ():
             if getattr(sweep, key):
-                yield (
-                    f"sweep.{key}: got some with task {tuned[0]}, of kind generate, expected none."
-                )
+                yield self._no_use(key, tuned[0])
+
+    def _without_classes(self) -> Iterable[str]:
+        """An attack on memberships asks a model for the probabilities of classes."""
+        for task in self.sweep.train if self.sweep.memberships else ():
+            if task in self.tasks and not self.kind(task).has_classes:
+                yield self._no_use("memberships", task)
+
+    def _no_use(self, key: str, task: str) -> str:
+        kind = self.tasks[task].kind
+        return f"sweep.{key}: got some with task {task}, of kind {kind}, expected none."
 
     def _of_units(self) -> Iterable[str]:
         """What reads words, or words one for one, has a release of such."""
@@ -429,10 +454,8 @@ class Params(Section):
             for method, task, tuner in product(methods, sweep.train, tuners)
         ] + [(study.method, study.task, study.tuner) for study in self.studies.values()]
         for method, task, tuner in dict.fromkeys(tuned):
-            kind = self.tasks[task].kind if task in self.tasks else "classify"
-            if kind != "classify":
-                needs = "aligned" if kind == "choose" else "has_channel"
-                yield method, f"task {task} of kind {kind}", needs
+            if task in self.tasks and (needs := self.kind(task).needs_of_release):
+                yield method, f"task {task} of kind {self.tasks[task].kind}", needs
             if tuner in self.tuners and self.tuners[tuner].reads_words:
                 yield method, f"tuner {tuner}", "has_words"
         for method, eta in product(sweep.methods, sweep.etas):

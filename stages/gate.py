@@ -1,14 +1,16 @@
 """Check the examples of all tasks before anything is made of them: `python -m stages.gate`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from great_expectations import expectations as gxe
 
 from rapt import params, paths
 from rapt.data.checks import comparable, identities
-from rapt.data.config import Attribute, Bins, Gate, Task, Values
+from rapt.data.config import Attribute, Bins, Gate, Values
 from rapt.data.prepare import SPLITS
 from rapt.results.gates import report, write
+from rapt.tasks.base import Task
 from rapt.utils import files
 from stages import run
 from stages.expectations import Rule, check, in_set, texts_in, there
@@ -29,10 +31,10 @@ def _report(name: str, task: Task, gate: Gate) -> dict[str, Any]:
         rules = _rules(task, gate, split)
         if split == "train":
             known = gxe.ExpectColumnValuesToNotBeInSet(
-                column="identity", value_set=identities(tables["test"])
+                column="identity", value_set=identities(tables["test"], task.compared)
             )
             rules.append(Rule("no evaluation text in training", "no such row", known))
-        findings += check(comparable(table), split, rules)
+        findings += check(comparable(table, task.compared), split, rules)
     summary = files.read_json(paths.raw(name) / "summary.json")
     facts = {key: summary[key] for key in ("read", "dropped")}
     facts["rows"] = {split: len(table) for split, table in tables.items()}
@@ -46,25 +48,40 @@ def _rules(task: Task, gate: Gate, split: str) -> list[Rule]:
     unique = gxe.ExpectColumnValuesToBeUnique(column="example_id")
     rules = [Rule("enough rows", f"at least {gate.min_rows} (gate.min_rows)", enough)]
     rules += [Rule("example ids are unique", "each once", unique)]
-    rules += texts_in("text", "texts", *length)
-    rules += texts_in("text_pair", "second texts", *length) if task.text_pair else []
-    if task.references:
-        rules.append(there("references", "texts to write"))
-        rules += texts_in("text_pair", "texts to write", *length) if split == "train" else []
-    if task.label:
-        last = len(task.label.names) - 1
-        rules += in_set("label", "labels", range(last + 1), f"0 to {last}")
-    for name, attribute in (task.attributes or {}).items():
+    expect = Expect(*length)
+    rules += expect.texts("text", "texts")
+    rules += task.expected(expect, split)
+    for name, attribute in task.inferred.items():
         of_values = _attribute_rules(f"attribute_{name}", f"{name} values", attribute)
-        rules += of_values[1:] if task.label else of_values  # a labelled row may have no value
-    if task.choices:
-        rules.append(there("choices", "choices"))
-    if task.entities:
-        tagged = gxe.ExpectColumnPairValuesToBeEqual(
-            column_A="words_of_text", column_B="tags_of_text"
-        )
-        rules.append(Rule("every word has its tag", "as many tags as words", tagged))
+        rules += of_values[1:] if task.is_tuned else of_values  # a row to tune on may have no value
     return rules
+
+
+class Expect:
+    """What a kind of task may expect of its columns, as rules of Great Expectations."""
+
+    def __init__(self, low: int, high: int) -> None:
+        """Take the allowed length of a text."""
+        self._length = low, high
+
+    def there(self, column: str, name: str) -> list[Rule]:
+        """Expect no value to be missing."""
+        return [there(column, name)]
+
+    def in_set(
+        self, column: str, name: str, values: Sequence[int | str], allowed: str
+    ) -> list[Rule]:
+        """Expect every value, none missing, to be among `values`."""
+        return in_set(column, name, values, allowed)
+
+    def texts(self, column: str, name: str) -> list[Rule]:
+        """Expect texts, none missing or empty, of the allowed length."""
+        return texts_in(column, name, *self._length)
+
+    def equal(self, column: str, other: str, name: str, allowed: str) -> list[Rule]:
+        """Expect the values of two columns to be equal."""
+        same = gxe.ExpectColumnPairValuesToBeEqual(column_A=column, column_B=other)
+        return [Rule(name, allowed, same)]
 
 
 def _attribute_rules(column: str, name: str, attribute: Attribute) -> list[Rule]:

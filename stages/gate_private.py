@@ -49,9 +49,7 @@ def compare(
 ) -> dict[str, Any]:
     """Compare a release with the tagged text that it came from; returns the gate's JSON."""
     how, of_task = p.method(method), p.tasks[task]
-    label = of_task.label
-    protect = of_task.protect if of_task.references else None
-    of = read(embedding, _law(p, method, eta), task, p.seed, protect)
+    of = read(embedding, _law(p, method, eta), task, p.seed, of_task.shared_noise)
     privatizer = of.privatizer
     promised = {
         **{"task": task, "method": method, "embedding": embedding, "seeds": p.seeds},
@@ -59,12 +57,11 @@ def compare(
         "mechanism": privatizer.mechanism.name,
         "parameters": parameters(privatizer.mechanism),
         "categories": how.categories,
-        "kind": of_task.kind,
-        "protect": of_task.protect,
-        "labels": label.names if label else None,
+        **of_task.facts(),
         **seeded.plain_facts(privatizer, how.plain_tokens if of_task.is_tuned else None),
     }
-    release = CheckedRelease(folder, p.seed, of, promised)
+    beside = [*of_task.targets, *(["space_after"] if of_task.keeps_spacing else [])]
+    release = CheckedRelease(folder, p.seed, of, promised, beside)
     tables = {
         f"{copy.name}/{split}": table
         for copy in release.copies

@@ -23,7 +23,7 @@ def main(attack: str, task: str, method: str, eta: str) -> None:
     assert isinstance(how, Inference)
     table = EmbeddingTable(paths.table(on.statement["embedding"]))
     tagged = {split: on.tagged(split) for split in ("train", "test")}
-    names = list(on.params.tasks[task].attributes or {})
+    names = list(on.params.tasks[task].inferred)
     valued = {split: with_values(rows, names) for split, rows in tagged.items()}
     tagged = {split: rows.take(valued[split]) for split, rows in tagged.items()}
     known, truth = (

@@ -13,6 +13,7 @@ from rapt.attacks.base import Membership
 from rapt.attacks.candidates import answers, shadow_answers
 from rapt.attacks.membership_scores import RATES, Ranking, intervals
 from rapt.grid import released
+from rapt.kinds import kind_of
 from rapt.privacy import seeded
 from rapt.results import cells
 from rapt.serving.model import Adapted
@@ -56,7 +57,7 @@ def main(attack: str, task: str, backbone: str, tuner: str, method: str, eta: st
             seeded.SeededCopy(privatizer, task, p.seed, p.seeds + k, plain)
             for k in range(len(tuned_on))
         ]
-        run = partial(run_of, p, cell.name, factors)
+        run = partial(run_of, p, cell.name, factors, kind_of(facts))
         return shadow_answers(tuned_on, candidates, copies, run, facts)
 
     scores = how.fit(candidates["label"].to_numpy(), tune, p.seed)

@@ -27,7 +27,6 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
     """Privatize both splits of TASK by METHOD at ETA into OUT, one copy for each seed."""
     p = params.load()
     how, of_task = p.method(method), p.tasks[task]
-    label = of_task.label
     # Plain tokens serve the tuning alone.
     plain_tokens = how.plain_tokens if of_task.is_tuned else None
     privatizer = seeded.privatizer(embedding, how.mechanism, how.categories, eta)
@@ -38,26 +37,26 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
     with files.atomic(out) as folder:
         folder.mkdir()
         for k in range(p.seeds):
-            copy = seeded.SeededCopy(privatizer, task, p.seed, k, plain_tokens)
+            copy = seeded.SeededCopy(privatizer, task, p.seed, k, plain_tokens, of_task.targets)
             copy.write(splits, paths.seed(folder, k))
         counts = copy.counts
         counts.most *= p.seeds  # each copy spends anew
+        mentions = seeded.mentions(splits)
         facts = statement(
             privatizer,
             counts,
             **levels.facts(eta, privatizer.eta),
-            columns=["example_id", *segment, *(["label"] if label else [])],
-            spacing="as in the texts" if of_task.references else "none is released",
+            columns=["example_id", *segment, *of_task.targets],
+            spacing="as in the texts" if of_task.keeps_spacing else "none is released",
+            gaps=of_task.gaps(mentions),
             generator=GENERATOR,
             task=task,
             method=method,
             embedding=embedding,
             seeds=p.seeds,
             **seeded.plain_facts(privatizer, plain_tokens),
-            kind=of_task.kind,
-            protect=of_task.protect,
-            mentions=seeded.mentions(splits),
-            labels=label.names if label else None,
+            **of_task.facts(),
+            mentions=mentions,
         )
         files.write_json(paths.statement(folder), facts)
     files.write_bytes(out.with_name(f"{out.name}.txt"), [plain_words(facts).encode()])

@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from rapt import models, params, paths
-from rapt.analysis import outcome
+from rapt.kinds import kind_of, outcome
+from rapt.kinds.base import Kind
 from rapt.results import cells
 from rapt.tuning.config import Denoising, PosteriorTarget, Run
 from rapt.tuning.parallel import train_cell
@@ -32,14 +33,15 @@ def tune(
     statement = files.read_json(paths.statement(release))
     cell = cells.Cell(kind, name, factors | {"embedding": statement["embedding"]})
     with files.atomic(paths.adapter(name)) as adapters:
-        runs = [run_of(p, name, factors, release, k, adapters) for k in range(p.seeds)]
+        task = kind_of(statement)
+        runs = [run_of(p, name, factors, task, release, k, adapters) for k in range(p.seeds)]
         if denoising:
             runs = [replace(run, denoising=how) for run, how in zip(runs, denoising, strict=True)]
             of = p.denoisers[factors["denoiser"]]
             if isinstance(of, PosteriorTarget):
                 runs = [replace(run, reconstruction=of) for run in runs]
         trained = train_cell(runs)
-    found = outcome.write(paths.predictions(kind, name), release, p.train, trained)
+    found = outcome.write(task, paths.predictions(kind, name), release, p.train, trained)
     cell.write(
         protection=statement["protection"],
         seeds=[one.result for one in trained],
@@ -57,6 +59,7 @@ def run_of(
     p: params.Params,
     cell: str,
     factors: dict[str, str],
+    kind: Kind,
     release: Path,
     k: int,
     adapters: Path,
@@ -77,5 +80,6 @@ def run_of(
         denoising=None,
         train=p.train,
         adapter=paths.seed(adapters, k),
+        kind=kind,
         decoding=p.decoding,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import tomllib
@@ -10,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from ruamel.yaml import YAML
@@ -18,18 +20,24 @@ from typer.testing import CliRunner
 from rapt import params
 from rapt.cli import app
 from rapt.commands import show_params
+from rapt.kinds import KINDS
 from rapt.privacy.mechanisms import mechanism
 from rapt.privacy.mechanisms.claim import Claim
 from rapt.privacy.released import NewText, Released, TextVector
 from rapt.release.text import TextPrivatizer
+from rapt.reporting.page import render
+from rapt.reporting.writer import frames
+from rapt.results.reader import load as load_results
+from rapt.serving.model import Adapted
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.config import Run
 from rapt.tuning.model import load
 from rapt.tuning.train import train_seed
 from rapt.utils import files
 from rapt.utils.errors import RaptError
-from stages import invert, privatize
-from tests.conftest import ROOT
+from stages import download, gate, gate_private, invert, local, privatize, tag, train
+from tests.conftest import NOUNS, ROOT, VERBS
+from tests.serving.conftest import Served
 from tests.stages.conftest import edited
 from tests.stages.conftest import workspace as workspace
 from tests.stages.test_denoise import small as small
@@ -52,7 +60,7 @@ def acme(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     folder = tmp_path_factory.mktemp("site")
     project = tomllib.loads(FILES["pyproject.toml"])["project"]
     modules = {name: text for name, text in FILES.items() if name.endswith(".py")}
-    assert len(modules) == 7
+    assert len(modules) == 8
     install(folder, project["name"], project["entry-points"], modules, monkeypatch)
     yield
     for name in [name for name in sys.modules if name.partition(".")[0] == "acme"]:
@@ -182,6 +190,119 @@ def test_the_tuner_trains_and_its_adapter_is_loaded(
     model = load(run.adapter, backbone)
     learned = [weight for name, weight in model.named_parameters() if "ia3" in name]
     assert learned and all((weight != 1).any() for weight in learned)
+
+
+@pytest.fixture
+def ratings(experiment: params.Params) -> params.Params:
+    """The page's task alone: a text's number is how many words it has."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 9, 120)
+    texts = [" ".join(rng.choice([*NOUNS, *VERBS], size)) for size in lengths]
+    rows = [f"{text},{size / 2}" for text, size in zip(texts, lengths, strict=True)]
+    Path("ratings.csv").write_text("\n".join(["text,stars", *rows, "nouna,many"]) + "\n")
+    yaml = YAML(typ="safe")
+    content = yaml.load(Path("params.yaml"))
+    own = {"tasks": ["ratings"], "train": ["ratings"], "backbones": ["tiny"], "invert": []}
+    content["sweep"] |= own | {"etas": [3], "tune_at": [3], "probes": [], "denoisers": []}
+    content["sweep"] |= {"memberships": [], "layers": [], "inferences": []}
+    content["tuners"]["ia3"]["learning_rate"] = 0.05
+    content["train"] |= {"epochs": 12, "batch_size": 8, "warmup": 0.0}
+    yaml.dump(content, Path("params.yaml"))
+    return params.load()
+
+
+@pytest.mark.slow
+def test_the_kind_of_task_goes_all_the_way(ratings: params.Params) -> None:
+    """From its raw rows to the report and to a number for a new text, by its two halves alone."""
+    assert type(ratings.tasks["ratings"]).__module__ == "acme.kind"
+    download.main("ratings")
+    raw = files.read_parquet("data/raw/ratings/train.parquet")
+    assert files.read_json("data/raw/ratings/summary.json")["dropped"]["no number"] == 1
+    assert raw["number"].type == "double"
+    gate.main()
+    tag.main("ratings")
+    local.main("ratings")
+    for method, eta, name in (("clean", "inf", "clean"), ("response", "3", "response-3")):
+        release, cell = Path("data/private/ratings", name), f"ratings-tiny-ia3-{name}"
+        privatize.main("ratings", method, eta, "minilm", release)
+        statement = files.read_json(release / "statement.json")
+        assert (statement["kind"], statement["labels"]) == ("acme-regress", None)
+        assert statement["columns"] == ["example_id", "number", "segment"]
+        train.main(cell, "ratings", "tiny", "ia3", method, eta)
+        found = files.read_json(f"reports/cells/train/{cell}.json")
+        mae = found["metrics"]["mae"]
+        assert mae["low"] < mae["mean"] < mae["high"] < found["baselines"]["mae"]
+        assert found["metrics"]["correlation"]["mean"] > 0.5
+    gate_private.main("ratings")
+    results = load_results(ratings)
+    rows = {row["method"]: row for row in frames(results)["measured"].to_dict("records")}
+    assert rows["response"]["value"] == mae["mean"]
+    assert rows["response"]["local"] == pytest.approx(rows["response"]["baseline"])
+    assert rows["clean"]["protection"] == "unprotected"
+    assert f"{mae['mean']:.3g}" in render(results, [])
+    adapter = f"models/adapters/{cell}/seed-0"
+    (number,) = predict(adapter, "--json")
+    (line,) = predict(adapter)
+    assert line == f"{json.loads(number)['mae']:.2f}"
+    served = Served(Adapted(Path(adapter)))
+    try:
+        assert predict(served.url, "--json", "--as-told") == [number]
+    finally:
+        served.stop()
+
+
+def predict(adapter: str, *options: str) -> list[str]:
+    """What is printed for a text that is sent as it is."""
+    asked = ["predict", "nouna verba", "--adapter", adapter, "--eta", "inf", *options]
+    return CliRunner().invoke(app, asked).stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"number": None}, "tasks.ratings.number: got None"),
+        ({"kind": "acme-regres"}, "tasks.ratings.kind: got 'acme-regres', expected one of"),
+        ({"references": "texts"}, "tasks.ratings: got 'references', expected one of"),
+    ],
+)
+def test_mistakes_in_the_task_are_one_line(
+    ratings: params.Params, change: dict[str, Any], line: str
+) -> None:
+    content = ratings.model_dump(mode="json")
+    content["tasks"]["ratings"] |= change
+    with pytest.raises(params.RaptError) as error:
+        params.validate(content)
+    assert str(error.value).startswith(line)
+    assert "\n" not in str(error.value)
+
+
+def test_a_task_without_its_other_half_is_one_line(
+    ratings: params.Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(KINDS, "_others", dict)
+    line = r"^tasks\.ratings\.kind: got 'acme-regress', expected one of choose, classify, generate"
+    with pytest.raises(params.RaptError, match=line):
+        params.validate(ratings.model_dump(mode="json"))
+
+
+@pytest.mark.parametrize(
+    ("lists", "line"),
+    [
+        ({"tuners": ["ia3", "probe"]}, "sweep.tuners (with task ratings, of kind acme-regress)"),
+        ({"memberships": ["loss"]}, "sweep.memberships: got some with task ratings, of kind acme"),
+        ({"layers": ["response-3"]}, "sweep.layers: got task ratings, of kind acme-regress"),
+    ],
+)
+def test_what_does_not_suit_the_kind_is_one_line(
+    ratings: params.Params, lists: dict[str, list[str]], line: str
+) -> None:
+    content = ratings.model_dump(mode="json")
+    content["tuners"]["probe"] = {"type": "linear-probe"}
+    content["attacks"]["loss"] = {"type": "membership-loss"}
+    content["sweep"] |= lists
+    with pytest.raises(params.RaptError) as error:
+        params.validate(content)
+    assert line in str(error.value)
 
 
 def test_the_gradient_is_that_of_the_batch_shortened(

@@ -38,16 +38,27 @@ ELSEWHERE = {
     "rapt/options.py": "tests/test_cli.py",
     "rapt/commands/try_.py": "tests/serving/test_trial_browser.py",
     "rapt/data/inspection.py": "tests/commands/test_init.py",
+    "rapt/data/labels.py": "tests/data/test_prepare.py",
+    # The suites that run over the registries of kinds of task.
+    **{
+        f"rapt/kinds/{module}.py": "tests/kinds/test_kinds.py"
+        for module in ("__init__", "base", "choose", "classify", "generate", "messages", "outcome")
+    },
+    **{
+        f"rapt/tasks/{module}.py": "tests/tasks/test_tasks.py"
+        for module in ("__init__", "base", "classify", "labelled")
+    },
+    "rapt/reporting/measured.py": "tests/test_extending.py",
     # Both readers of files read what people bring.
     "rapt/data/lines.py": "tests/data/test_readers.py",
     "rapt/data/nested.py": "tests/data/test_readers.py",
     "rapt/serving/loopback.py": "tests/serving/test_server.py",
     "rapt/serving/prediction_privatizer.py": "tests/serving/test_predict.py",
     "rapt/tuning/adapters.py": "tests/tuning/test_model.py",
+    "rapt/tuning/tuners.py": "tests/tuning/test_model.py",
     "rapt/tuning/train_tfidf.py": "tests/tuning/test_tfidf.py",
     "rapt/attacks/candidates.py": "tests/attacks/test_membership.py",
     # What stages do with files, which their tests lay.
-    "rapt/analysis/outcome.py": "tests/stages/test_tuning.py",
     "rapt/measures/originals.py": "tests/stages/test_gate_release.py",
     "rapt/measures/gate_checks.py": "tests/stages/test_gate_private.py",
     "rapt/measures/gate.py": "tests/stages/test_gate_private.py",

@@ -311,6 +311,36 @@ FILES = {"type": "files", "files": {"train": "a.tsv", "test": "b.tsv"}, "sha256"
             "tasks.tweets: got choices without a label, expected one, whose names are letters.",
         ),
         (
+            lambda c: c["tasks"]["movies"].update(choices="choices"),
+            "tasks.movies: got 'choices', expected one of attributes, authors, cut_words, ",
+        ),
+        (
+            lambda c: c["tasks"]["movies"].update(kind="choose"),
+            r"tasks.movies.choices: missing, expected a value \(column of the list of a question's",
+        ),
+        (
+            lambda c: c["tasks"]["movies"].update(protect="entities"),
+            "tasks.movies: got 'protect', expected one of",
+        ),
+        (
+            lambda c: c["tasks"]["movies"].update(group="seen"),
+            "tasks.movies: got 'group', expected one of",
+        ),
+        (
+            lambda c: c["tasks"].update(
+                movies={**c["tasks"]["movies"], "kind": "generate", "references": "texts"}
+            ),
+            "tasks.movies: got 'label', expected one of",
+        ),
+        (
+            lambda c: c["tasks"]["movies"].update(kind="generate", label=None),
+            r"tasks.movies.references: missing, expected a value \(column of the list of texts",
+        ),
+        (
+            lambda c: c["tasks"]["movies"].update(kind=["choose"]),
+            r"""tasks.movies.kind: got "\['choose'\]", expected one of""",
+        ),
+        (
             lambda c: c["tasks"]["movies"].update(kind="chose"),
             "tasks.movies.kind: got 'chose', expected one of choose, classify, generate. Did you",
         ),

@@ -7,7 +7,8 @@ import pytest
 
 from rapt import params
 from rapt.attacks.entities import Ner
-from rapt.tuning.config import Denoiser, Lora
+from rapt.tuning.config import Denoiser
+from rapt.tuning.tuners import Lora
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 from tests.every_section import EVERY, Edit, lines

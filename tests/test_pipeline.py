@@ -49,20 +49,24 @@ def module_of(stage: dict[str, Any]) -> Path:
     return Path(words[3].replace(".", "/") + ".py")
 
 
-def imported(module: Path) -> set[Path]:
-    """Return the project's modules that a module imports, at once or later."""
+def imported(module: Path, asked: str | None = None) -> set[Path]:
+    """Return the project's modules that a module imports, at once or later.
+
+    With `asked`, the source of a stage, a method of rapt/tasks counts if it is called there: each
+    imports what it needs by itself.
+    """
     found, todo = set(), [module]
     while todo:
         path = todo.pop()
         if path not in found:
             found.add(path)
-            todo += imported_itself(path)
+            todo += imported_itself(path, asked if path.parts[:2] == ("rapt", "tasks") else None)
     return found
 
 
 @cache
-def imported_itself(path: Path) -> list[Path]:
-    """Return the project's modules that the lines of a module import."""
+def imported_itself(path: Path, asked: str | None = None) -> list[Path]:
+    """Return the project's modules that the lines of a module import, as `asked`."""
     if str(path) in NO_DEPENDENCY:
         return []
     tree = ast.parse((ROOT / path).read_text())
@@ -72,8 +76,15 @@ def imported_itself(path: Path) -> list[Path]:
         if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
         for node in block.body
     }
+    uncalled = {
+        node
+        for method in ast.walk(tree)
+        if asked is not None
+        if isinstance(method, ast.FunctionDef) and f".{method.name}(" not in asked
+        for node in ast.walk(method)
+    }
     names = []
-    for node in set(ast.walk(tree)) - types:
+    for node in set(ast.walk(tree)) - types - uncalled:
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -87,9 +98,13 @@ def imported_itself(path: Path) -> list[Path]:
 def test_a_stage_depends_on_its_code_and_on_no_other(name: str) -> None:
     stage = STAGES[name]
     code = {Path(p) for p in paths(stage, "deps") if p.startswith(("rapt", "stages"))}
-    read = imported(module_of(stage))
+    callers = {module_of(stage), Path("rapt/data/prepare.py")}
+    asked = "".join((ROOT / m).read_text() for m in callers & imported(module_of(stage), ""))
+    read = imported(module_of(stage), asked)
     if "attacks.${item.attack}" in params(stage):
         read |= imported(Path("rapt/attacks/__init__.py"))  # params.yaml selects the attack
+    if {"tasks", "tasks.${item.task}"} & {*params(stage)}:  # it selects the kind of task
+        read |= imported(Path("rapt/tasks/__init__.py"), asked)
     needed = {m for m in read if str(m) not in NO_DEPENDENCY and m.name != "__init__.py"}
     needed -= STATEMENT if name not in WRITERS else set()
     if name == "validate":
@@ -98,6 +113,9 @@ def test_a_stage_depends_on_its_code_and_on_no_other(name: str) -> None:
         its += ("privacy/categories", "privacy/mechanisms/base", "privacy/streams")
         needed |= {Path(f"rapt/{m}.py") for m in its}
         needed |= {Path(f"rapt/{m}/config.py") for m in ("data", "privacy", "tuning")}
+        needed.add(Path("rapt/tuning/tuners.py"))
+        for room in ("kinds", "tasks"):
+            needed |= {p.relative_to(ROOT) for p in (ROOT / "rapt" / room).glob("[!_]*.py")}
     if name == "report":  # it prints what each attacker knows
         needed |= {p.relative_to(ROOT) for p in (ROOT / "rapt/attacks").glob("[!_]*.py")}
     uncovered = {m for m in needed if not any(m == c or c in m.parents for c in code)}

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rapt.tuning.batches import by_length
 from rapt.tuning.inputs import Split, collate, pooled
-from rapt.tuning.model import Classifier
+from rapt.tuning.model import TaskModel
 
 BATCH = 32
 # Digits of a point's coordinates, enough to draw it.
@@ -21,7 +21,7 @@ DIGITS = 4
 
 
 @torch.no_grad()
-def hidden_states(model: Classifier, split: Split, pad: int) -> Tensor:
+def hidden_states(model: TaskModel, split: Split, pad: int) -> Tensor:
     """Compute each layer's mean state over each text's own tokens, float32 (L + 1, n, h).
 
     Layer 0 is the input of the first layer.
@@ -44,7 +44,7 @@ def hidden_states(model: Classifier, split: Split, pad: int) -> Tensor:
     try:
         for rows in by_length(split.lengths, BATCH):
             seen.clear()
-            batch = collate(split, rows, pad).to(model.head.weight.device)
+            batch = collate(split, rows, pad).to(model.place)
             model.activations(batch)
             # Virtual tokens precede the text's own.
             own = [states[:, -batch.tokens.shape[1] :].float() for states in seen]

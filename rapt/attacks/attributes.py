@@ -153,7 +153,7 @@ class AttributeEncoder(Inference):
                     yield collate(split, rows, tokenizer.pad_token_id), len(rows)
 
         def loss(batch: Batch) -> Tensor:
-            return cross_entropy(model.classify(model.activations(batch), batch), batch.labels)
+            return cross_entropy(model.scores(model.activations(batch), batch), batch.labels)
 
         total = self.epochs * len(labels)
         encoders.fine_tune(self.type, model, batches(), loss, self.learning_rate, total, "text")

@@ -45,7 +45,7 @@ def answers(model: Adapted, tagged: pa.Table) -> NDArray[np.float64]:
     """Ask an adapted model about texts `as_written`: probabilities of classes, (n, classes)."""
     privatizer = privatizer_of(asdict(model.contract.statement), "inf")
     asked = as_written(tagged, model.contract.plain, privatizer)
-    return model.answers(*readable(asked)).numpy()
+    return model.probabilities(*readable(asked)).numpy()
 
 
 def shadow_answers(
@@ -83,4 +83,4 @@ def shadow_answers(
     for one in trained:
         if one.checkpoint:
             one.checkpoint.unlink()
-    return softmax(np.stack([one.logits["test"] for one in trained]).astype(np.float64), axis=-1)
+    return softmax(np.stack([one.answers["test"] for one in trained]).astype(np.float64), axis=-1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from rapt import models, params, paths
@@ -51,17 +50,8 @@ def prepared(name: str, p: params.Params, least_class: int = 2) -> Prepared:
                 f"gate.min_rows: got {count} rows of tasks.{name} to {split}, expected at least "
                 f"{p.gate.min_rows}. Add rows, or lower it in params.yaml."
             )
-    task = p.tasks[name]
-    if task.label and task.kind == "classify" and name in p.sweep.train:
-        counts = Counter(found.tables["train"]["label"].to_pylist())
-        rows = {class_: counts[number] for number, class_ in enumerate(task.label.names)}
-        if few := sorted((count, class_) for class_, count in rows.items() if count < least_class):
-            raise RaptError(
-                f"tasks.{name}.label: got {len(few)} classes of fewer than {least_class} training "
-                f"rows ({few[0][1]!r} has {few[0][0]} of {counts.total()}), expected {least_class} "
-                "of each. Leave such classes out (rapt init --min-class N, or exclude), or raise "
-                "rows.train."
-            )
+    if name in p.sweep.train:
+        p.tasks[name].check_enough(name, found.tables["train"], least_class)
     return found
 
 

@@ -23,6 +23,7 @@ from rapt.data.inspection import LABEL, LEAST_OF_A_CLASS, UserTable, find
 from rapt.data.prepare import Prepared, prepare
 from rapt.data.read import shown_columns
 from rapt.paths import PARAMS
+from rapt.tasks.classify import Classify
 from rapt.utils import files
 from rapt.utils.errors import RaptError, not_allowed
 
@@ -283,13 +284,14 @@ def _lines(
 ) -> list[str]:
     """Describe what is read, what runs of it, and the next command."""
     task, there = p.tasks[name], summary["rows"]
+    assert isinstance(task, Classify)  # no other kind is written here
     taken = ", ".join(
         f"{getattr(task.rows, split) or n} of {n} rows to {split}" for split, n in there.items()
     )
     columns = [f"text {task.text}", *([f"text_pair {task.text_pair}"] if task.text_pair else [])]
     if task.label:
         columns.append(f"label {task.label.column} ({', '.join(task.label.names)})")
-    columns += [f"attribute {how.column}" for how in (task.attributes or {}).values()]
+    columns += [f"attribute {how.column}" for how in task.inferred.values()]
     dropped = ", ".join(f"{n} {why}" for why, n in summary["dropped"].items() if n)
     tuners = " and ".join([*p.sweep.tuners, *p.sweep.probes])
     tuned = f"; tuned with {tuners}" if task.label else ""

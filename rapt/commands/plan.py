@@ -23,7 +23,7 @@ from rich.table import Table
 from ruamel.yaml import YAML
 
 from rapt import params, paths, presets
-from rapt.data.config import FilesSource, HubSource, PackageSource, Rows, Task
+from rapt.data.config import FilesSource, HubSource, PackageSource, Rows
 from rapt.data.examples import COLUMNS, segments
 from rapt.grid import CLEAN, KINDS, TUNED, plan
 from rapt.params import Params
@@ -33,6 +33,8 @@ from rapt.utils.process import cores
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from rapt.tasks.base import Task
 
 # DVC rewrites dvc.lock after every stage, which took 0.58 s a cell with 602 cells.
 MOST_CELLS, SECONDS_PER_CELL = 250, 0.58

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 import pyarrow as pa
 
-from rapt.data.examples import segments
+from rapt.data.examples import COLUMNS, segments
 from rapt.data.prepare import identity
 
 
-def comparable(split: pa.Table) -> pd.DataFrame:
+def comparable(split: pa.Table, compared: Sequence[str]) -> pd.DataFrame:
     """Add to the rows of a split from data/raw what tells whether two texts are the same.
 
     Tasks whose words have tags get the number of both, `words_of_text` and `tags_of_text`.
+
+    Args:
+        split: the rows.
+        compared: the columns that tell it (`Task.compared`).
     """
-    frame = split.to_pandas().assign(identity=identities(split))
+    frame = split.to_pandas().assign(identity=identities(split, compared))
     if "entities" in frame:
         frame["words_of_text"] = frame["text"].map(lambda text: len((text or "").split(" ")))
         frame["tags_of_text"] = frame["entities"].map(
@@ -23,8 +29,8 @@ def comparable(split: pa.Table) -> pd.DataFrame:
     return frame
 
 
-def identities(table: pa.Table) -> list[str]:
+def identities(table: pa.Table, compared: Sequence[str]) -> list[str]:
     """Return what two rows have in common if their texts are the same (`prepare.identity`)."""
-    if "references" in table.column_names:  # what was written is no part of it
-        return [identity([text]) for text in table["text"].to_pylist()]
-    return list(map(identity, segments(table)))
+    others = {name: pa.nulls(len(table)) for name in COLUMNS if name not in compared}
+    texts = pa.table({name: others.get(name, table[name]) for name in COLUMNS})
+    return list(map(identity, segments(texts)))

@@ -1,4 +1,4 @@
-"""Sections of params.yaml on data: a task's source and format, and the gate on raw data."""
+"""Sections of params.yaml on data: source, format and columns of a task, and the gate on it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from rapt.param_types import Kind, Name, Protect, Section, Sha256, problem, unique
+from rapt.param_types import Section, Sha256, problem, unique
 
 Column = Annotated[str, Field(description="name of a column")]
 # White space around a value of a column does not count.
@@ -216,120 +216,6 @@ class Rows(Section):
 
     train: PositiveInt | None = Field(None, description="of the training split")
     test: PositiveInt | None = Field(None, description="of the evaluation split")
-
-
-class Task(Section):
-    """A data set: its source, its format, and the columns and rows that are used."""
-
-    kind: Kind = Field(
-        "classify",
-        description="classify: predict the class of a text. choose: answer a question by the "
-        "letter of one of its choices. generate: write a text from triples, or from a text",
-    )
-    source: PackageSource | FilesSource | HubSource = Field(discriminator="type")
-    format: Format | None = Field(None, description="of its files; null for the hub")
-    text: str = Field(
-        "text",
-        description="column of the text. Of kind generate it may be a list of triples, "
-        "SUBJECT | PREDICATE | OBJECT each",
-    )
-    text_pair: str | None = Field(
-        None, description="column of a pair's second text; null: single texts"
-    )
-    choices: str | None = Field(
-        None,
-        description="of kind choose: column of the list of a question's choices. The label's "
-        "names are their letters",
-    )
-    references: str | None = Field(
-        None,
-        description="of kind generate: column of the list of texts that were written. Each of a "
-        "training row is tuned on; what is written for a test row is scored against all",
-    )
-    group: str | None = Field(
-        None, description="of kind generate: column whose values part the test rows in the scores"
-    )
-    protect: Protect = Field(
-        "words",
-        description="what gets noise, as far as the method gives it. words: all. entities: of kind "
-        "generate, the triples' subjects and objects, also where the texts mention them",
-    )
-    entities: str | None = Field(
-        None, description="where a text is a list of words: the column of their BIO tags"
-    )
-    label: Label | None = Field(None, description="the class; null: no adapter is tuned")
-    attributes: dict[Name, Attribute] | None = Field(
-        None, description="private attributes an attacker infers"
-    )
-    authors: Annotated[list[str], Field(min_length=1), AfterValidator(unique)] | None = Field(
-        None, description="columns that tell authors apart: none is then in both splits"
-    )
-    exclude: dict[str, list[Stripped]] | None = Field(
-        None, description="rows left out: column, then its values"
-    )
-    cut_words: PositiveInt | None = Field(
-        None, description="of a text, counted between spaces: the rest is cut off; null: any"
-    )
-    max_words: PositiveInt | None = Field(
-        None, description="of a row, counted between spaces: longer rows are left out; null: any"
-    )
-    rows: Rows = Rows()
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Task:
-        if self.source.type != "hub" and self.format is None:
-            raise problem(f"got no format, expected one for a {self.source.type} source.")
-        given = [name for name in ("entities", "text_pair", "choices") if getattr(self, name)]
-        if len(given) > 1:
-            raise problem(f"got {' and '.join(given)}, expected one of them.")
-        if self.cut_words and (self.entities or self.kind != "classify"):
-            got = "entities" if self.entities else f"kind {self.kind}"
-            raise problem(f"got cut_words with {got}, expected it with whole texts to classify.")
-        if (self.kind == "choose") != bool(self.choices):
-            has = "with" if self.choices else "without"
-            raise problem(
-                f"got kind {self.kind} {has} choices, expected choose with choices, or another "
-                "without."
-            )
-        self._writing()
-        if self.choices and not self.label:
-            raise problem("got choices without a label, expected one, whose names are letters.")
-        splits = {"files": "files", "hub": "splits"}.get(self.source.type)
-        single = splits is None or "all" in getattr(self.source, splits)
-        if (single or self.authors) and self.rows.test is None:
-            divided = "authors are" if self.authors else "one file is"
-            raise problem(f"got no rows.test, expected a number, as {divided} divided.")
-        for name, attribute in (self.attributes or {}).items():
-            of_all = isinstance(attribute, MostFrequent) and attribute.column in (
-                self.authors or []
-            )
-            if of_all or self.authors == [attribute.column]:
-                raise problem(
-                    f"got authors {attribute.column!r}, expected another column or null: "
-                    f"attributes.{name}, inferred from it, needs each author on both sides."
-                )
-        return self
-
-    @property
-    def is_tuned(self) -> bool:
-        """Whether an adapter can be tuned on it."""
-        return bool(self.label or self.references)
-
-    def _writing(self) -> None:
-        """Check what only a task of kind generate has."""
-        writes = self.kind == "generate"
-        if writes != bool(self.references):
-            has = "with" if self.references else "without"
-            raise problem(
-                f"got kind {self.kind} {has} references, expected generate with references, or "
-                "another without."
-            )
-        others = ("label", "text_pair", "entities", "attributes", "authors")
-        if writes and (given := [name for name in others if getattr(self, name)]):
-            raise problem(f"got {' and '.join(given)} with kind generate, expected none.")
-        if not writes and (self.group or self.protect != "words"):
-            key = "group" if self.group else "protect"
-            raise problem(f"got {key} with kind {self.kind}, expected kind generate.")
 
 
 class Gate(Section):

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-import math
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from rapt.data import attributes, read, references, sources
-from rapt.data.config import Bins, Label, MostFrequent, Task, Values
+from rapt.data import attributes, labels, read, sources
+from rapt.data.config import Bins, MostFrequent, Values
 from rapt.data.examples import COLUMNS, segments_of
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 
+if TYPE_CHECKING:
+    from rapt.tasks.base import Task
+
 SPLITS = ("train", "test")
-BIO = re.compile(r"O|[BI]-\S+")  # Ramshaw and Marcus (1995)
 
 
 @dataclass(frozen=True)
@@ -64,21 +63,20 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
     """
     loaded = sources.load(task)
     halves = sum(split.columns.halves for split in loaded.splits.values())
-    rows = _Rows(_frame(name, task, loaded), is_labelled=task.label is not None)
+    rows = Remaining(_frame(name, task, loaded), is_tuned=task.is_tuned)
     read_rows = len(rows.frame)
     for column, values in (task.exclude or {}).items():
-        rows.drop(rows.frame[f"exclude {column}"].map(_stripped).isin(values), "excluded")
-    if task.label:
-        _label(rows, task.label, f"tasks.{name}.label")
+        rows.drop(rows.frame[f"exclude {column}"].map(labels.stripped).isin(values), "excluded")
+    task.parse(rows, f"tasks.{name}")
     _attributes(rows, task)
-    if task.authors:
+    if task.identifying:
         rows.drop(_is_blank(rows.frame, _author_columns(task)), "unknown author")
     if len(rows.frame) and not _each(rows.frame, _has_words).any():
         raise RaptError(
             f"tasks.{name}.text: got no letter or digit in {len(rows.frame)} texts, expected "
             "words. Name the column that holds them."
         )
-    shortened = _cut(rows, task.cut_words) if task.cut_words else {}
+    shortened = task.cut(rows)
     lengths = _each(rows.frame, lambda texts: [len(text.split()) for text in texts])
     rows.drop(lengths.map(min) == 0, "empty text")
     if task.max_words:
@@ -86,7 +84,7 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
         rows.drop(lengths.map(sum) > task.max_words, "longer than max_words")
     if rows.frame.empty:
         raise RaptError(f"tasks.{name}: got no rows, expected some; dropped: {rows.dropped}.")
-    if "all" in loaded.splits or task.authors:
+    if "all" in loaded.splits or task.identifying:
         _most_frequent(rows, name, task)
         _divide(rows, name, task, seed)
         _overlaps(rows)
@@ -95,8 +93,7 @@ def prepare(name: str, task: Task, seed: int) -> Prepared:
         _most_frequent(rows, name, task)
     drawn = {split: _draw(rows, name, task, seed, split) for split in SPLITS}
     rows.dropped["not drawn"] = len(rows.frame) - sum(map(len, drawn.values()))
-    if task.references:
-        drawn = {split: references.examples(frame, split) for split, frame in drawn.items()}
+    drawn = {split: task.examples(frame, split) for split, frame in drawn.items()}
     counts = {split: len(frame) for split, frame in drawn.items()}
     edges = _edges(rows.frame[rows.frame["split"] == "train"], name, task)
     return Prepared(
@@ -122,25 +119,28 @@ def identity(parts: Sequence[str]) -> str:
     return "\0".join(sorted(map(normalized, parts)))
 
 
-class _Rows:
+class Remaining:
     """The remaining rows, and the number of dropped ones by reason."""
 
-    def __init__(self, frame: pd.DataFrame, *, is_labelled: bool) -> None:
-        self.frame, self.is_labelled = frame, is_labelled
+    def __init__(self, frame: pd.DataFrame, *, is_tuned: bool) -> None:
+        """Begin with all rows of a task, which may be tuned on."""
+        self.frame, self.is_tuned = frame, is_tuned
         self.dropped: dict[str, int] = {}
         self.lacking: dict[str, int] = {}
 
     def drop(self, mask: pd.Series, reason: str) -> None:
+        """Drop rows, and count them."""
         self.dropped[reason] = self.dropped.get(reason, 0) + int(mask.sum())
         self.frame = self.frame[~mask]
 
     def keep(self, column: str, values: Iterable[str]) -> None:
+        """Leave these values of an attribute alone."""
         others = ~self.frame[column].isin(set(values))
         self.without_value(column, others, f"another value of {column.replace('_', ' ', 1)}")
 
     def without_value(self, column: str, mask: pd.Series, reason: str) -> None:
-        """Drop rows without a value of an attribute; where rows are labelled, only the value."""
-        if not self.is_labelled:
+        """Drop rows without a value of an attribute; where rows are tuned on, only the value."""
+        if not self.is_tuned:
             self.drop(mask, reason)
             return
         self.lacking[reason] = self.lacking.get(reason, 0) + int(mask.sum())
@@ -152,14 +152,11 @@ def _frame(name: str, task: Task, loaded: sources.Loaded) -> pd.DataFrame:
     """Build a frame of all splits' rows, in the pipeline's columns, all strings or None."""
     key = f"tasks.{name}"
     # Column of ours → column of theirs, and its key in params.yaml.
-    used = {} if task.entities or task.references else {"text": (task.text, f"{key}.text")}
-    if task.text_pair:
-        used["text_pair"] = (task.text_pair, f"{key}.text_pair")
-    if task.label:
-        used["label"] = (task.label.column, f"{key}.label.column")
-    for attribute, how in (task.attributes or {}).items():
-        used[f"attribute_{attribute}"] = (how.column, f"{key}.attributes.{attribute}.column")
-    used |= {f"author {column}": (column, f"{key}.authors") for column in task.authors or []}
+    used = {
+        f"attribute_{attribute}": (section.column, f"{key}.attributes.{attribute}.column")
+        for attribute, section in task.inferred.items()
+    }
+    used |= {f"author {column}": (column, f"{key}.authors") for column in task.identifying}
     used |= {f"exclude {column}": (column, f"{key}.exclude") for column in task.exclude or {}}
     frames = []
     for split, table in loaded.splits.items():
@@ -169,61 +166,18 @@ def _frame(name: str, task: Task, loaded: sources.Loaded) -> pd.DataFrame:
             "text_pair": None,
             "choices": None,
         }
-        if task.entities:
-            columns |= _tagged(table, task, task.entities, key)
-        if task.references:
-            columns |= references.columns(table, task, key)
-        if task.choices and task.label:
-            columns["choices"] = _choices(table, task.choices, len(task.label.names), key)
+        columns |= task.read(table, key)
         for column, (theirs, where) in used.items():
             columns[column] = read.strings(table.columns, theirs, where, table.where)
-        if task.text_pair:
-            columns["text_pair"] = [text or "" for text in columns["text_pair"]]
         frames.append(pd.DataFrame(columns, dtype=object))
     return pd.concat(frames, ignore_index=True)
 
 
-def _tagged(split: sources.Split, task: Task, entities: str, key: str) -> dict[str, list[Any]]:
-    """Return texts that come as words with BIO tags, joined by spaces, and their tags."""
-    words = read.word_lists(split.columns, task.text, f"{key}.text", split.where)
-    tags = read.word_lists(split.columns, entities, f"{key}.entities", split.where)
-    pairs = list(zip(words, tags, strict=True))
-    if bad := sum(not _are_tags(*pair) for pair in pairs):
-        raise RaptError(
-            f"{split.where}: {key}.entities: got something else in {bad} of {len(pairs)} rows, "
-            "expected O, B-TYPE or I-TYPE for each word."
-        )
-    texts = [None if text is None else " ".join(text) for text in words]
-    return {"text": texts, "entities": tags}
-
-
-def _choices(split: sources.Split, name: str, count: int, key: str) -> list[list[str]]:
-    """Return the choices of each question."""
-    column = read.column(split.columns, name, f"{key}.choices", split.where)
-    choices = [[str(choice) for choice in each] if _is_list(each) else [] for each in column]
-    if bad := sum(len(each) != count for each in choices):
-        raise RaptError(
-            f"{split.where}: {key}.choices: got something else in {bad} of {len(choices)} rows, "
-            f"expected a list of {count} choices, as label.names has letters. Correct them."
-        )
-    return choices
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple) and None not in value
-
-
-def _are_tags(words: list[str] | None, tags: list[str] | None) -> bool:
-    if words is None or tags is None:
-        return words is tags
-    return len(words) == len(tags) and all(BIO.fullmatch(tag) for tag in tags)
-
-
-def _attributes(rows: _Rows, task: Task) -> None:
+def _attributes(rows: Remaining, task: Task) -> None:
     """Drop the rows without a valid value of an attribute, and parse numbers to be binned."""
-    for attribute, how in (task.attributes or {}).items():
+    for attribute, how in task.inferred.items():
         column = f"attribute_{attribute}"
-        rows.frame = rows.frame.assign(**{column: rows.frame[column].map(_stripped)})
+        rows.frame = rows.frame.assign(**{column: rows.frame[column].map(labels.stripped)})
         if isinstance(how, Values):
             rows.keep(column, how.values)
         elif isinstance(how, Bins):
@@ -236,9 +190,9 @@ def _attributes(rows: _Rows, task: Task) -> None:
             rows.without_value(column, outside, f"attribute {attribute}: outside {limits}")
 
 
-def _most_frequent(rows: _Rows, name: str, task: Task) -> None:
+def _most_frequent(rows: Remaining, name: str, task: Task) -> None:
     """Keep only the rows with the values that occur in the most distinct texts."""
-    for attribute, how in (task.attributes or {}).items():
+    for attribute, how in task.inferred.items():
         if isinstance(how, MostFrequent):
             column = f"attribute_{attribute}"
             texts = rows.frame.assign(key=_keys(rows.frame)).drop_duplicates([column, "key"])
@@ -252,84 +206,9 @@ def _edges(train: pd.DataFrame, name: str, task: Task) -> dict[str, list[float]]
         attribute: attributes.edges(
             train[f"attribute_{attribute}"].dropna(), how, f"tasks.{name}.attributes.{attribute}"
         )
-        for attribute, how in (task.attributes or {}).items()
+        for attribute, how in task.inferred.items()
         if isinstance(how, Bins)
     }
-
-
-def _label(rows: _Rows, label: Label, key: str) -> None:
-    """Turn the label column into class numbers."""
-    values = rows.frame["label"].map(partial(_class, label))
-    if label.threshold is not None:
-        ratings = values.map(_number).astype(float)  # None becomes NaN
-        if bad := int(ratings.isna().sum()):
-            raise RaptError(
-                f"{key}.column: got no number in {bad} of {len(values)} rows, expected one in "
-                "each. Correct them, or leave such rows out with exclude."
-            )
-        rows.frame = rows.frame.assign(label=(ratings > label.threshold).astype("int64"))
-        rows.drop(ratings == label.threshold, "rating equal to the threshold")
-        return
-    names = [_class(label, name) or name for name in label.names]
-    lacking = values.map(read.is_missing) & ~values.isin(names)
-    if bad_rows := rows.frame["row"][lacking].to_list():
-        raise RaptError(
-            f"{key}.column: got no class in {len(bad_rows)} of {len(values)} rows (of the file's, "
-            f"{', '.join(map(str, bad_rows[:5]))}{', …' if len(bad_rows) > 5 else ''}), expected "
-            "one in each. Fill them in, or delete these rows."
-        )
-    rows.frame = rows.frame.assign(label=_classes(values, names, key))
-
-
-def _classes(values: pd.Series, names: list[str], key: str) -> pd.Series:
-    """Return class numbers, from names if any value is a name, else from numbers."""
-    classes: dict[str, float] = {name: number for number, name in enumerate(names)}
-    distinct = set(values)
-    if not distinct & set(classes):
-        numbers = {value: _number(value) for value in distinct}
-        classes = {v: n for v, n in numbers.items() if n is not None and n in range(len(names))}
-    if unknown := distinct - set(classes):
-        raise RaptError(
-            f"{key}.column: got {min(map(_shown, unknown))} in {values.isin(unknown).sum()} of "
-            f"{len(values)} rows, expected {', '.join(names)} or, in all rows, 0 to "
-            f"{len(names) - 1}. Name all classes in label.names, or leave such rows out with "
-            "exclude."
-        )
-    return values.map(classes).astype("int64")
-
-
-def _class(label: Label, value: str | None) -> str | None:
-    value = _stripped(value)
-    return value.casefold() if value and label.fold_case else value
-
-
-def _stripped(value: str | None) -> str | None:
-    return value and value.strip()
-
-
-def _cut(rows: _Rows, words: int) -> dict[str, int]:
-    """Cut texts after so many words; count the texts that were longer."""
-    first, cut = re.compile(rf"\s*(?:\S+\s+){{{words - 1}}}\S+(?=\s+\S)"), 0
-    for column in ("text", "text_pair"):
-        texts = rows.frame[column].to_list()
-        begins = [first.match(text or "") for text in texts]
-        cut += sum(map(bool, begins))
-        short = [begin[0] if begin else text for begin, text in zip(begins, texts, strict=True)]
-        rows.frame = rows.frame.assign(**{column: short})
-    return {"cut": cut}
-
-
-def _number(value: str | None) -> float | None:
-    try:
-        number = float(value or "")
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _shown(value: str | None) -> str:
-    """Format a label for an error: only numbers, as a wrong column may hold names or text."""
-    return repr(value) if _number(value) is not None else "a value not shown"
 
 
 def _is_blank(frame: pd.DataFrame, columns: list[str]) -> pd.Series:
@@ -337,7 +216,7 @@ def _is_blank(frame: pd.DataFrame, columns: list[str]) -> pd.Series:
     return frame[columns].map(lambda value: not (value and value.strip())).any(axis=1)
 
 
-def _overlaps(rows: _Rows) -> None:
+def _overlaps(rows: Remaining) -> None:
     """Drop the rows of the training split that are also in the evaluation split."""
     keys, is_train = _keys(rows.frame), rows.frame["split"] == "train"
     shared = is_train & keys.isin(set(keys[~is_train]))
@@ -360,12 +239,12 @@ def _has_words(texts: list[str]) -> bool:
 
 
 def _author_columns(task: Task) -> list[str]:
-    return [f"author {column}" for column in task.authors or []]
+    return [f"author {column}" for column in task.identifying]
 
 
 def _authors(frame: pd.DataFrame, task: Task) -> np.ndarray:
     """Number each row's author; without author columns, each row is its own author."""
-    if not task.authors:
+    if not task.identifying:
         return np.arange(len(frame))
     told = frame[_author_columns(task)].map(_author)
     return pd.factorize(pd.Series(list(told.itertuples(index=False, name=None)), dtype=object))[0]
@@ -373,11 +252,11 @@ def _authors(frame: pd.DataFrame, task: Task) -> np.ndarray:
 
 def _author(value: str) -> float | str:
     """Normalize a value that identifies an author: '28.0' is 28, 'Ann ' is 'ann'."""
-    number = _number(value)
+    number = labels.number(value)
     return normalized(value) if number is None else number
 
 
-def _divide(rows: _Rows, name: str, task: Task, seed: int) -> None:
+def _divide(rows: Remaining, name: str, task: Task, seed: int) -> None:
     """Draw an evaluation split of at least rows.test rows, by whole authors."""
     test = task.rows.test
     assert test is not None  # params.py demands it of these tasks
@@ -394,7 +273,7 @@ def _divide(rows: _Rows, name: str, task: Task, seed: int) -> None:
     rows.frame = rows.frame.assign(split=np.where(is_test, "test", "train"))
 
 
-def _draw(rows: _Rows, name: str, task: Task, seed: int, split: str) -> pd.DataFrame:
+def _draw(rows: Remaining, name: str, task: Task, seed: int, split: str) -> pd.DataFrame:
     """Draw the rows of a split that are used, in random order."""
     frame = rows.frame[rows.frame["split"] == split]
     wanted: int | None = getattr(task.rows, split)
@@ -426,20 +305,16 @@ def _table(frame: pd.DataFrame, split: str, task: Task, edges: dict[str, list[fl
         "text": pa.array(frame["text"], pa.string()),
         "text_pair": pa.array(frame["text_pair"], pa.string()),
         "choices": pa.array(frame["choices"], pa.list_(pa.string())),
-        "label": pa.array(frame["label"] if task.label else [None] * len(frame), pa.int64()),
+        "label": pa.nulls(len(frame), pa.int64()),
+        **task.columns(frame),
     }
-    if task.entities:
-        columns["entities"] = pa.array(list(frame["entities"]), pa.list_(pa.string()))
-    if task.references:
-        columns["references"] = pa.array(frame["references"], pa.list_(pa.string()))
-        columns["group"] = pa.array(frame["group"], pa.string())
-    for attribute in task.attributes or {}:
+    for attribute in task.inferred:
         values = frame[f"attribute_{attribute}"]
         if attribute in edges:
             known = values.dropna()
             bins = attributes.binned(known, edges[attribute])
             values = pd.Series(bins, known.index, dtype=object).reindex(values.index)
         columns[f"attribute_{attribute}"] = pa.array(values, pa.string(), from_pandas=True)
-    if task.authors:
+    if task.identifying:
         columns["author"] = pa.array(_authors(frame, task), pa.int64())
     return pa.table(columns)

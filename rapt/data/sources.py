@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 from rapt.data import fetch, read
-from rapt.data.config import FilesSource, Format, HubSource, PackageSource, Task
+from rapt.data.config import FilesSource, Format, HubSource, PackageSource
 from rapt.utils import files
 from rapt.utils.errors import RaptError, not_allowed
+
+if TYPE_CHECKING:
+    from rapt.tasks.base import Task
 
 
 class Split(NamedTuple):

@@ -53,9 +53,15 @@ class CheckedRelease:
     """
 
     def __init__(
-        self, folder: Path, seed: int, originals: Originals, promised: dict[str, Any]
+        self,
+        folder: Path,
+        seed: int,
+        originals: Originals,
+        promised: dict[str, Any],
+        beside: Sequence[str] = (),
     ) -> None:
-        """Read a release and its tagged originals."""
+        """Read a release and its tagged originals; `beside` are its task's columns but words."""
+        self.beside = beside
         self.folder, self.seed, self.originals, self.promised = folder, seed, originals, promised
         self.privatizer = originals.privatizer
         self.statement = files.read_json(paths.statement(folder))
@@ -96,11 +102,9 @@ class CheckedRelease:
     @cached_property
     def columns(self) -> list[str]:
         """The columns of a split (docs/data.md, “The release”)."""
-        writes = self.promised["kind"] == "generate"
-        copied = [name for name in self.unit.copied if writes or name != "space_after"]
-        columns = ["example_id", *copied[:1], *self.unit.columns]
-        columns += ["label"] if self.promised["labels"] else []
-        columns += copied[1:]
+        columns = ["example_id", *self.unit.columns]
+        columns[1:1] = [name for name in self.unit.copied if name == "segment"]
+        columns += self.beside
         return columns + (["sequence", "plain"] if self.promised["plain_tokens"] else [])
 
 
@@ -147,7 +151,8 @@ class CheckedCopy:
         originals = release.originals
         tagged = originals.tagged[split]
         ids, released_ids = tagged["example_id"].to_pylist(), _column(table, "example_id")
-        beside = [c for c in (*release.unit.copied, "label") if c in release.columns]
+        copied = dict.fromkeys([*release.unit.copied, *release.beside])
+        beside = [name for name in copied if name in release.columns]
         flags = {
             "in_order": _same(ids, released_ids),
             "beside": _same(_rows(tagged, beside), _rows(table, beside)),

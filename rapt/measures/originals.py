@@ -29,7 +29,7 @@ class Originals:
         privatizer: of the mechanism at its η.
         task: name of the task.
         seed: the experiment's seed.
-        protect: of a task of kind generate, which of its words get noise; None: of another kind.
+        protect: which words of an example share their noise; None: each has its own.
     """
 
     privatizer: AnyPrivatizer[Any]

@@ -31,6 +31,7 @@ def statement(
     spacing: str,
     generator: str,
     names: Mapping[str, int] | None = None,
+    gaps: Sequence[str] = (),
     **facts: Any,
 ) -> dict[str, Any]:
     """Build the statement of a release: its guarantee, its gaps and its counts (docs/data.md).
@@ -44,14 +45,15 @@ def statement(
         generator: description of the noise's generator, and whether it is repeatable.
         names: number of proper nouns by what became of them: `noise`, `placeholder`, `verbatim`;
             None: they were not counted.
+        gaps: what a release of this kind of task does not cover.
         **facts: fields that the release itself decides (task, method, embedding, …).
     """
     mechanism, scheme, claim = privatizer.mechanism, privatizer.scheme, privatizer.claim
     protected, delta = not np.isinf(privatizer.eta), privatizer.bound.delta
-    gaps = [*privatizer.stated().not_covered, *claim.conditions]
-    gaps += _of_written(facts)
-    gaps += [claim.caveat] if claim.caveat else []
-    gaps += [FINITE.format(delta=delta)] if 0 < delta < 1 else []
+    not_covered = [*privatizer.stated().not_covered, *claim.conditions]
+    not_covered += gaps
+    not_covered += [claim.caveat] if claim.caveat else []
+    not_covered += [FINITE.format(delta=delta)] if 0 < delta < 1 else []
     protection = (D_X if claim.proof else NO_GUARANTEE) if protected else UNPROTECTED
     noise, shared = counts.fates[NOISE], counts.fates[SHARED]
     of_words = privatizer if isinstance(privatizer, Privatizer) else None
@@ -77,7 +79,7 @@ def statement(
         "guarantee": _within(facts) + guarantee(privatizer, eta)
         if protected
         else "None: the words are the originals.",
-        "not_covered": gaps if protected else ["Everything."],
+        "not_covered": not_covered if protected else ["Everything."],
         "documents": counts.documents,
         "words": {
             "noise": noise,
@@ -255,31 +257,6 @@ def _shared(count: int) -> list[str]:
 
 def _within(facts: Mapping[str, Any]) -> str:
     return "Of entities and their mentions: " if facts.get("protect") == "entities" else ""
-
-
-def _of_written(facts: Mapping[str, Any]) -> list[str]:
-    """Return what a release of kind generate leaves open, with its counts."""
-    if facts.get("kind") != "generate":
-        return []
-    gaps = [
-        "The signs that part triples.",
-        "A source is released once with each of its texts, with fresh noise: its losses add up, "
-        "and they are counted together.",
-    ]
-    if facts["protect"] == "entities":
-        gaps += [
-            "Words of a source that belong to no subject or object, and words of a text that "
-            "belong to no mention of one.",
-            "Which words of an example are the same: they are released as the same word.",
-        ]
-    if mentions := facts.get("mentions"):
-        some, none, every = mentions["some"], mentions["none"], sum(mentions.values())
-        gaps.append(
-            f"Of {every} entities the texts mention {some} in part and {none} in other words or "
-            "not at all. There only words of the entity, words that begin alike, names and numbers "
-            "are protected."
-        )
-    return gaps
 
 
 def is_weak(content: Mapping[str, Any]) -> bool:

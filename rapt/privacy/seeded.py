@@ -30,7 +30,7 @@ from rapt.utils.progress import bar
 
 # What decides what becomes of each word of a tagged text: `Privatizer.text`.
 TAGGED = ("words", "pos", "identifier")
-# And of kind generate: which words share their noise (rapt.text.mentions).
+# And of sources with texts: which words share their noise (rapt.text.mentions).
 NOISE = "noise"
 MENTIONS = "mentions"
 
@@ -246,9 +246,11 @@ class SeededCopy:
         seed: int,
         k: int,
         plain_tokens: PlainTokensConfig | None,
+        targets: Sequence[str] = ("label",),
     ) -> None:
-        """Draw the plain tokens of this seed."""
+        """Draw the plain tokens of this seed; the columns `targets` are released as they are."""
         self.privatizer, self.task, self.seed, self.k = privatizer, task, seed, k
+        self.targets = targets
         self.counts = Counts()
         self._noise = Counter[Any]()  # of each document
         self.plain: PlainTokens | None = None
@@ -278,8 +280,9 @@ class SeededCopy:
         lengths = pc.list_value_length(tagged["words"]).to_numpy().astype(np.int64)
         counted = self._counted(tagged, shown)
         columns |= unit.written(counted, lengths, self.privatizer.dimension)
-        if "label" in tagged.column_names and tagged["label"].null_count < len(ids):
-            columns["label"] = tagged["label"]
+        for name in self.targets:
+            if name in tagged.column_names and tagged[name].null_count < len(ids):
+                columns[name] = tagged[name]
         if self.plain:
             columns["sequence"] = pa.array(self.plain.sequences(ids, self.task), pa.int64())
             copies = self.plain.copies(ids, self.task)

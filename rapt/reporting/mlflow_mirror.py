@@ -177,7 +177,7 @@ def _params(p: Params, cell: ReadCell) -> dict[str, str]:
             found |= flat(name, section.model_dump())
     if cell.plan.kind in TUNED:
         found |= flat("train", p.train.model_dump())
-        if p.tasks[factors["task"]].references:
+        if p.tasks[factors["task"]].scored_apart:
             found |= flat("decoding", p.decoding.model_dump())
     return found
 

@@ -22,6 +22,7 @@ from rapt.reporting.charts import Figure
 from rapt.reporting.claims import MARGIN, claims
 from rapt.reporting.comparisons import FALSE_ALARMS, differences, unbeaten
 from rapt.reporting.leaderboard import leaderboard
+from rapt.reporting.measured import measured, measured_text
 from rapt.reporting.narrative import headline
 from rapt.reporting.provenance import origins
 from rapt.reporting.rows import Row
@@ -107,6 +108,8 @@ def render(results: Results, figures: Sequence[Figure]) -> str:
         utility=tables.grids([row for row in utility if row.on_grid]),
         studies=[row for row in utility if not row.on_grid],
         written=by_task(results),
+        measured=measured(results),
+        measured_text=measured_text,
         signature=signature() if results.of(SCORE) else "",
         overview=Overview(privacy),
         learned=tables.LEARNED,

@@ -11,6 +11,7 @@ from rich.table import Table
 from rapt import paths
 from rapt.params import Params
 from rapt.reporting import tables, utility_table
+from rapt.reporting.measured import measured, measured_text
 from rapt.reporting.narrative import headline
 from rapt.reporting.rows import Row
 from rapt.reporting.text import attack_text, count, group_text, percent, span
@@ -79,6 +80,10 @@ def print_results(params: Params) -> None:
             )
     for group, cells in by_task(results).items():
         _print_written(console, group, [row for row, _ in cells])
+    for row in measured(results):
+        value = measured_text(row.value, row.value_sd)
+        told = f"baseline {measured_text(row.baseline)}; nothing sent {measured_text(row.local)}"
+        console.print(f"{row.cell}: {row.metric} {value} ({told})", soft_wrap=True)
     for grid in tables.grids(privacy):
         told = f"baseline {span(row.majority for row in grid.every)}, clean text "
         told += percent(grid.first.clean_accuracy) + (f"; {grid.doubt}" if grid.doubt else "")

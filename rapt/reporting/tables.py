@@ -195,7 +195,7 @@ def _targets(results: Results, cell: ReadCell) -> list[Target]:
         return [TARGETS[cell.plan.kind]] if cell.plan.kind in TARGETS else []
     return [
         Target(name, f"accuracy_{name}", f"empirical_privacy_{name}", f"majority_{name}")
-        for name in results.params.tasks[cell.factors["task"]].attributes or {}
+        for name in results.params.tasks[cell.factors["task"]].inferred
     ]
 
 

@@ -86,7 +86,7 @@ def _against_local(rows: Sequence[Row], family: Mapping[int, Over]) -> dict[int,
 
 def classifies(results: Results, cell: ReadCell) -> bool:
     """Whether a cell's model predicts classes: one that writes has no accuracy."""
-    return results.params.tasks[cell.factors["task"]].label is not None
+    return results.params.kind(cell.factors["task"]).has_classes
 
 
 def _of_cell(results: Results, cell: ReadCell) -> Iterator[tuple[Row, Over | None]]:

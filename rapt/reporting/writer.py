@@ -14,6 +14,7 @@ from rapt.reporting.claims import PaperClaim, claims
 from rapt.reporting.comparisons import DIFFERENCE, differences
 from rapt.reporting.figures import figures
 from rapt.reporting.leaderboard import LEADERBOARD, leaderboard
+from rapt.reporting.measured import MEASURED, measured
 from rapt.reporting.page import render
 from rapt.reporting.rows import Row, frame, to_csv
 from rapt.reporting.text import MINUS, NBSP, PLUS_MINUS, percent, span
@@ -83,6 +84,7 @@ def frames(results: Results) -> dict[str, pd.DataFrame]:
         "privacy": frame(tables.privacy(results), tables.PRIVACY),
         "differences": frame(differences(results), DIFFERENCE),
         "written": frame(written(results), WRITTEN),
+        **({"measured": frame(rows, MEASURED)} if (rows := measured(results)) else {}),
         "leaderboard": frame(leaderboard(results), LEADERBOARD),
         **{name: frame(statistics(results)[name], columns) for name, columns in COLUMNS.items()},
         "claims": frame([vars(claim) for claim in claims(results)], PaperClaim.__annotations__),

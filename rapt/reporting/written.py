@@ -53,7 +53,7 @@ def _rows(results: Results, cell: ReadCell) -> Iterator[Row]:
         yield Row.of(
             WRITTEN,
             cell=cell.plan.cell,
-            protect=results.params.tasks[task].protect,
+            protect=results.params.tasks[task].shared_noise,
             **cell.factors,
             protection=cell.protection,
             group=ALL if of_all else name.removeprefix(OF),

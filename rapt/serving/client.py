@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import http.client
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter
 
 from rapt.serving.protocol import (
     BYTES,
-    Answer,
     Provider,
     Query,
     Text,
-    Written,
+    kind_of,
     read,
     read_contract,
 )
 from rapt.utils.errors import RaptError
 
 SECONDS = 300  # to wait for an answer: a text is written word by word
-ANSWER, WRITTEN = TypeAdapter(Answer), TypeAdapter(Written)
 SCHEMES = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
 
 
@@ -51,40 +51,22 @@ class Remote:
         self._url = url.rstrip("/")
         self.contract = read_contract(self._ask("GET", "/"), f"adapter {self._url}")
 
-    def probabilities(self, texts: list[Text]) -> list[list[float]]:
-        """Request the probability of each class of the contract for each text.
+    def answer(self, texts: list[Text]) -> Sequence[Any]:
+        """Request the answer to each text, as the kind of task has it.
 
         Raises:
             RaptError: the server refuses, is gone, or sends an invalid answer.
         """
+        kind, where = kind_of(self.contract), f"adapter {self._url}"
         body = Query(texts=texts).model_dump_json(exclude_none=True).encode()
-        answer = read(ANSWER, self._ask("POST", "/predict", body), f"adapter {self._url}")
-        sizes = {len(row) for row in answer.probabilities}
-        if (
-            answer.labels != self.contract.labels
-            or len(answer.probabilities) != len(texts)
-            or sizes != {len(answer.labels)}
-        ):
+        message = read(TypeAdapter(kind.answers), self._ask("POST", kind.path, body), where)
+        rows = message.rows(self.contract.labels)
+        if rows is None or len(rows) != len(texts):
             raise RaptError(
-                f"adapter {self._url}: got an answer for other texts or labels, expected one for "
-                "these. Check the server."
-            )
-        return answer.probabilities
-
-    def write(self, texts: list[Text]) -> list[str]:
-        """Request the text that the model writes for each source.
-
-        Raises:
-            RaptError: the server refuses, is gone, or sends an invalid answer.
-        """
-        body = Query(texts=texts).model_dump_json(exclude_none=True).encode()
-        answer = read(WRITTEN, self._ask("POST", "/write", body), f"adapter {self._url}")
-        if len(answer.texts) != len(texts):
-            raise RaptError(
-                f"adapter {self._url}: got {len(answer.texts)} texts, expected {len(texts)}. Check "
+                f"{where}: got an answer for other texts or labels, expected one for these. Check "
                 "the server."
             )
-        return answer.texts
+        return rows
 
     def _ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
         try:

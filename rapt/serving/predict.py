@@ -72,11 +72,12 @@ def predict(
     from rapt import defaults
     from rapt.serving.client import is_url, opened
     from rapt.serving.prediction_privatizer import PredictionPrivatizer
-    from rapt.serving.protocol import asked, written
+    from rapt.serving.protocol import asked, kind_of
 
     texts = _texts(text)
     provider = opened(adapter)
     contract = provider.contract
+    kind = kind_of(contract)
     segments = [_segments(number, one, contract) for number, one in enumerate(texts, start=1)]
     if release is not None:
         _hold(contract, release)
@@ -87,8 +88,8 @@ def predict(
         )
     tagger = tagger or defaults.tagger()
     both = None
-    if combine is not None and contract.kind == "generate":
-        raise RaptError("combine: got rows with an adapter that writes, expected none.")
+    if combine is not None and not kind.has_classes:
+        raise RaptError(f"combine: got rows with an adapter of kind {kind.name}, expected none.")
     if combine is not None:
         from rapt.serving.combining import Combined
 
@@ -110,35 +111,32 @@ def predict(
     sent, counts = privatize(segments)
     for line in privatize.said(counts):
         print(line, file=sys.stderr)
-    if contract.kind == "generate":
-        from rapt.text.characters import visible
-
-        for source, told, of in zip_longest(sent, written(provider, sent), privatize.maps):
-            received = " ".join(visible(told).split())  # one line, whatever the provider sent
-            _echo_written(source, received, of.restore(received) if of else received, json, show)
-        return
-    answers: Iterable[list[float]] = asked(provider, sent)
+    answers: Iterable[Any] = asked(provider, sent)
     if both:
         print(both.said(), file=sys.stderr)
         answers = both(segments, list(answers))
-    for sent_text, row in zip(sent, answers, strict=True):
-        chances = dict(zip(contract.labels, row, strict=True))
-        typer.echo((_as_json if json else _as_lines)(sent_text, chances, show))
-
-
-def _echo_written(sent: Text, received: str, text: str, json: bool, show: bool) -> None:
-    """Print a written text with its entities put back, and what was sent and received for it."""
-    if json:
-        line: dict[str, Any] = {"text": text}
+    for sent_text, answer, secret in zip_longest(sent, answers, privatize.maps):
+        received = _one_line(answer) if isinstance(answer, str) else answer
+        restored = secret.restore(received) if secret else received
+        if json:
+            content = kind.as_json(restored)
+            if show:
+                content["sent"] = sent_text.model_dump(mode="json", exclude_none=True)
+                content |= {"received": received} if isinstance(received, str) else {}
+            typer.echo(json_format.dumps(content, ensure_ascii=False))
+            continue
         if show:
-            more = sent.model_dump(mode="json", exclude_none=True)
-            line |= {"sent": more, "received": received}
-        typer.echo(json_format.dumps(line, ensure_ascii=False))
-        return
-    if show:
-        typer.echo(f"sent\t{' '.join(sent.plain + sent.words)}")
-        typer.echo(f"received\t{received}")
-    typer.echo(text)
+            typer.echo(f"sent\t{_as_sent(sent_text)}")
+            if isinstance(received, str):
+                typer.echo(f"received\t{received}")
+        typer.echo(kind.as_line(restored))
+
+
+def _one_line(text: str) -> str:
+    """Return a text as one line of a terminal, whatever the provider sent."""
+    from rapt.text.characters import visible
+
+    return " ".join(visible(text).split())
 
 
 def _texts(given: str) -> list[str]:
@@ -163,6 +161,7 @@ def _texts(given: str) -> list[str]:
 
 
 def _segments(number: int, text: str, contract: Contract) -> list[str]:
+    from rapt.serving.protocol import kind_of
     from rapt.text.characters import visible
 
     count = contract.segments
@@ -173,8 +172,8 @@ def _segments(number: int, text: str, contract: Contract) -> list[str]:
             "them, as the adapter was tuned on."
         )
     empty = [place for place, each in enumerate(segments) if not visible(each).strip()]
-    if empty and contract.kind == "choose":
-        what = f"choice {empty[0]}" if empty[0] else "question"
+    what = kind_of(contract).part(empty[0]) if empty else None
+    if what:
         raise RaptError(f"text {number}: got no words as its {what}, expected some. Write it out.")
     return segments
 
@@ -218,23 +217,10 @@ def _hold(contract: Contract, release: Path) -> None:
             )
 
 
-def _as_json(text: Text, chances: dict[str, float], show: bool) -> str:
-    label = max(chances, key=chances.__getitem__)
-    line = {"label": label, "probability": chances[label], "probabilities": chances}
-    return json_format.dumps(
-        line | ({"sent": text.model_dump(mode="json", exclude_none=True)} if show else {}),
-        ensure_ascii=False,
-    )
-
-
-def _as_lines(text: Text, chances: dict[str, float], show: bool) -> str:
-    label = max(chances, key=chances.__getitem__)
-    line = f"{label}\t{chances[label]:.3f}"
-    if not show:
-        return line
+def _as_sent(text: Text) -> str:
     segments = [
         [word for word, segment in zip(text.words, text.segment, strict=True) if segment == number]
         for number in sorted({0, *text.segment})
     ]
     parts = [*([text.plain] if text.plain else []), *segments]
-    return "sent\t" + " | ".join(" ".join(part) for part in parts) + "\n" + line
+    return " | ".join(" ".join(part) for part in parts)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Iterator, Sequence
-from functools import reduce
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rapt import defaults
-from rapt.data import triples
+from rapt.kinds.messages import Text
 from rapt.measures import strength
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.fates import KINDS, NOISE, PLACEHOLDER, VERBATIM_KIND, Counts, Word, verbatim
@@ -21,12 +20,12 @@ from rapt.privacy.mechanisms import mechanism
 from rapt.privacy.privatizer import PreparedText, Privatizer, of_words
 from rapt.privacy.restoring import Map
 from rapt.privacy.streams import fresh
-from rapt.release.ledger import NOWHERE, Account, Ledger, checked
-from rapt.release.text import AGAIN, PIECE, TextPrivatizer, accounts, tagged_pieces
-from rapt.serving.protocol import Text, readable
-from rapt.text.mentions import PROTECTED
+from rapt.release.ledger import Account, Ledger, checked
+from rapt.release.text import AGAIN, TextPrivatizer, accounts, tagged_pieces
+from rapt.serving.protocol import kind_of
+from rapt.tasks import TASKS
 from rapt.text.table import EmbeddingTable
-from rapt.text.tagged import NOTHING, Tagged
+from rapt.text.tagged import Tagged
 from rapt.text.tagging import Tagger
 from rapt.tuning.inference_spec import Contract
 from rapt.utils.errors import RaptError
@@ -125,12 +124,13 @@ class PredictionPrivatizer:
         Raises:
             RaptError: texts are in another language than expected, or beyond their budget.
         """
-        of_choices = self.contract.kind == "choose"
+        kind, contract = kind_of(self.contract), self.contract
         released = iter(self._release([segment for text in texts for segment in text]))
         sent, shown, counts = [], list[list[Word]](), Counts()
         for text, plain in zip(texts, self._plain_copies(len(texts)), strict=True):
             parts = [next(released) for _ in text]
-            read = readable([len(words) for words, _ in parts], self.contract)
+            sizes = [len(words) for words, _ in parts]
+            read = kind.readable(sizes, contract.max_tokens, chat=contract.chat)
             words = [words[at] for (words, _), at in zip(parts, read, strict=True)]
             vectors = [vectors[at].tobytes() for (_, vectors), at in zip(parts, read, strict=True)]
             sent.append(
@@ -140,13 +140,14 @@ class PredictionPrivatizer:
                     plain=plain,
                     vectors=b"".join(vectors) if self._of_vectors else None,
                     space_after=[word.space_after for part in words for word in part]
-                    if self.contract.kind == "generate"
+                    if kind.keeps_spacing
                     else None,
                 )
             )
             counts.add(words)
             # A choice such as "all of these" is no text of its own.
-            shown += [list(chain.from_iterable(words))] if of_choices else words
+            is_one = kind.part(0) is not None
+            shown += [list(chain.from_iterable(words))] if is_one else words
         if self._made:
             self._account.spend(accounts(shown, self._made), self._made.max_loss_per_word)
         return sent, counts
@@ -180,46 +181,14 @@ class PredictionPrivatizer:
     def _release(self, texts: Sequence[str]) -> list[tuple[list[Word], Vectors]]:
         """Privatize each text, with its words' vectors (n, d), of which most models take none."""
         if self._privatizer:
-            if self.contract.kind == "generate":
-                return self._release_sources(self._privatizer, texts)
-            released = self._privatizer.release(texts, account=NOWHERE)  # not all words are sent
+            task, protect = TASKS[self.contract.kind], self.contract.statement.protect
+            released, self.maps = task.released(self._privatizer, texts, protect, self._tagger)
             return [(words, NO_VECTORS) for words in released]
         tagged = tagged_pieces(Tagger(self._tagger), texts)
         whole = [[word for piece in pieces for word in _as_they_are(piece)] for pieces in tagged]
         if self._of_vectors is None:
             return [(words, NO_VECTORS) for words in whole]
         return [_represented(self._of_vectors, words) for words in whole]
-
-    def _release_sources(
-        self, privatizer: TextPrivatizer, sources: Sequence[str]
-    ) -> list[tuple[list[Word], Vectors]]:
-        """Privatize sources of kind generate, and keep the maps of their entities."""
-        protect = self.contract.statement.protect
-        sources = [triples.spelled(one) if triples.are_in(one) else one for one in sources]
-        for number, source in enumerate(sources, start=1):
-            if len(source) > PIECE:
-                raise RaptError(
-                    f"text {number}: got {len(source)} characters, expected at most {PIECE}."
-                )
-            if protect == "entities" and not triples.are_in(source):
-                raise RaptError(
-                    f"text {number}: got a text that is not all triples, expected SUBJECT | "
-                    "PREDICATE | OBJECT, with && between two: only their entities are protected."
-                )
-        privatizer.check(sources)
-        tagged = [list(each) for each in tagged_pieces(Tagger(self._tagger), sources)]
-        released = privatizer.release_tagged(
-            sources,
-            tagged,
-            account=NOWHERE,  # not all words are sent
-            shared=lambda part: PROTECTED[protect](part, NOTHING).noise,
-        )
-        if protect == "entities":
-            self.maps = [
-                Map(reduce(Tagged.then, parts, NOTHING), [word.released for word in words])
-                for parts, words in zip(tagged, released, strict=True)
-            ]
-        return [(words, NO_VECTORS) for words in released]
 
     def _plain_copies(self, count: int) -> Iterator[list[str]]:
         """Draw a sequence of plain words for each text, privatized anew."""

@@ -6,63 +6,31 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
-from rapt.tuning.inference_spec import NAME, Contract, fitting
-from rapt.utils.errors import RaptError, did_you_mean
+from rapt.kinds import KINDS
+from rapt.kinds.base import Kind
+from rapt.kinds.messages import Message, Text
+from rapt.tuning.config import Decoding
+from rapt.tuning.inference_spec import NAME, Contract
+from rapt.utils.errors import RaptError, did_you_mean, not_allowed
 
 T = TypeVar("T")
 
 BYTES = 1 << 23  # largest body: a text's vectors may take most of it
 TEXTS = 32  # most texts of a request
-WRITTEN = 8  # texts that are asked for at a time of kind generate
 
 CONTRACT = TypeAdapter(Contract)
 HASH = re.compile(r"[0-9a-f]{64}")
 NAMED = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # names as in params.yaml, which cannot be paths
 
 
-class Message(BaseModel):
-    """A message: no type is converted, and no other field is allowed."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, ser_json_bytes="base64", val_json_bytes="base64"
-    )
-
-
-class Text(Message):
-    """One text as a release holds it (docs/data.md).
-
-    The words' noisy vectors, if the model was tuned on vectors, are little-endian float32. What is
-    after each word a model of kind generate alone is told.
-    """
-
-    words: list[str]
-    segment: list[Annotated[int, Field(ge=0)]]
-    plain: list[str]
-    vectors: bytes | None = None
-    space_after: list[bool] | None = None
-
-
 class Query(Message):
     """A user's query."""
 
     texts: Annotated[list[Text], Field(min_length=1, max_length=TEXTS)]
-
-
-class Answer(Message):
-    """The probability of each class, for each text of a query."""
-
-    labels: list[str]
-    probabilities: list[list[Annotated[float, Field(ge=0, le=1)]]]
-
-
-class Written(Message):
-    """The text that a model of kind generate wrote for each text of a query."""
-
-    texts: list[str]
 
 
 class Provider(Protocol):
@@ -72,27 +40,25 @@ class Provider(Protocol):
     def contract(self) -> Contract:
         """The contract that texts must meet."""
 
-    def probabilities(self, texts: list[Text]) -> list[list[float]]:
-        """Return the probability of each class of the contract, for each of up to TEXTS texts."""
-
-    def write(self, texts: list[Text]) -> list[str]:
-        """Return the text that a model of kind generate writes for each of up to TEXTS sources."""
+    def answer(self, texts: list[Text]) -> Sequence[Any]:
+        """Return the answer to each of up to TEXTS texts, as the kind of task has it."""
 
 
-def asked(provider: Provider, texts: Sequence[Text]) -> Iterator[list[float]]:
+def kind_of(contract: Contract) -> Kind:
+    """Return the kind of the task of an adapted model."""
+    return KINDS[contract.kind](tuple(contract.labels))
+
+
+def asked(provider: Provider, texts: Sequence[Text]) -> Iterator[Any]:
     """Yield a provider's answer to each text, in requests that it takes."""
-    size = 1 if provider.contract.statement.vectors else TEXTS  # vectors of one text fill a body
+    contract = provider.contract
+    # Vectors of one text fill a body.
+    size = 1 if contract.statement.vectors else min(TEXTS, kind_of(contract).at_a_time)
     for start in range(0, len(texts), size):
-        yield from provider.probabilities([*texts[start : start + size]])
+        yield from provider.answer([*texts[start : start + size]])
 
 
-def written(provider: Provider, texts: Sequence[Text]) -> Iterator[str]:
-    """Yield what a provider writes for each text, in requests of a few: writing takes seconds."""
-    for start in range(0, len(texts), WRITTEN):
-        yield from provider.write([*texts[start : start + WRITTEN]])
-
-
-def read(kind: TypeAdapter[T], content: bytes, where: str) -> T:
+def read(message: TypeAdapter[T], content: bytes, where: str) -> T:
     """Parse JSON of a type.
 
     Raises:
@@ -100,7 +66,7 @@ def read(kind: TypeAdapter[T], content: bytes, where: str) -> T:
             but never quotes the value.
     """
     try:
-        return kind.validate_json(content)
+        return message.validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         if first["type"] == "json_invalid":
@@ -137,43 +103,29 @@ def read_contract(content: bytes, where: str) -> Contract:
     """
     contract = read(CONTRACT, content, where)
     statement, labels = contract.statement, contract.labels
-    of_kind = {"classify": (1, 2), "choose": (1 + len(labels),), "generate": (1,)}
-    writes = contract.kind == "generate"
-    decoded = (writes, contract.chat and contract.kind == "choose")
-    distinct = len(set(labels)) == len(labels) and bool(labels) is not writes
+    if contract.kind not in KINDS:
+        raise RaptError(f"{where}: {not_allowed('kind', contract.kind, KINDS)}")
+    kind = kind_of(contract)
+    sizes = {kind.segments(is_pair=is_pair) for is_pair in (False, True)}
+    distinct = len(set(labels)) == len(labels) and bool(labels) is kind.has_classes
+    decoding = contract.decoding or Decoding()
     for key, holds, expected in (
         ("statement.embedding", NAMED.fullmatch(statement.embedding), "a name"),
         ("statement.table_sha256", HASH.fullmatch(statement.table_sha256), "64 hex digits"),
         # `type` is the key of the mechanism's name in params.yaml.
         ("statement.parameters", "type" not in statement.parameters, "a mechanism's alone"),
-        ("segments", contract.segments in of_kind[contract.kind], "as many as its kind has"),
+        ("segments", contract.segments in sizes, "as many as its kind has"),
         ("held_out", 0 <= contract.held_out <= 0.5, "a share from 0 to 0.5"),
-        ("decoding", (contract.decoding is not None) in decoded, "one of a model that writes"),
+        (
+            "decoding",
+            (contract.decoding is not None) is kind.decodes(decoding),
+            "one of a model that writes",
+        ),
         ("labels", distinct and all(map(str.isprintable, labels)), "printable names, each once"),
     ):
         if not holds:
             raise RaptError(f"{where}: {key}: got something else, expected {expected}.")
     return contract
-
-
-def readable(sizes: Sequence[int], contract: Contract) -> list[slice]:
-    """Return the words of each segment that the model can read, at one token or more per word.
-
-    A pair shares the tokens equally; a segment that is shorter than its half leaves the rest to the
-    other. A question and its choices share them by `fitting`.
-
-    Args:
-        sizes: the number of words of each segment.
-        contract: of the model.
-    """
-    most = contract.max_tokens
-    if contract.kind == "choose":
-        # A letter before each choice, and but in a chat a word after all.
-        frame = len(sizes) - contract.chat
-        return fitting([[1] * size for size in sizes], max(0, most - frame))
-    if len(sizes) == 1:
-        return [slice(most)]
-    return [slice(most - min(other, most // 2)) for other in reversed(sizes)]
 
 
 def check(texts: list[Text], contract: Contract) -> None:
@@ -197,10 +149,11 @@ def check(texts: list[Text], contract: Contract) -> None:
         if text.vectors is None and contract.statement.vectors:
             raise _wrong(number, "vectors", "none", "one for each word")
         spaces = None if text.space_after is None else len(text.space_after)
-        expected = len(text.words) if contract.kind == "generate" else None
-        if spaces != expected:
-            told = "none" if expected is None else "one entry for each word"
-            raise _wrong(number, "space_after", "none" if spaces is None else f"{spaces}", told)
+        wanted = len(text.words) if kind_of(contract).keeps_spacing else None
+        if spaces != wanted:
+            expected = "none" if wanted is None else "one entry for each word"
+            got = "none" if spaces is None else f"{spaces}"
+            raise _wrong(number, "space_after", got, expected)
         if text.vectors is not None and not contract.statement.vectors:
             raise _wrong(number, "vectors", "some", "none: words alone")
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 from fastapi import FastAPI, Request
 from pydantic import TypeAdapter
 from starlette.concurrency import run_in_threadpool
 
+from rapt.kinds import KINDS
+from rapt.kinds.messages import Answers
 from rapt.serving import loopback
 from rapt.serving.loopback import HOST, say
-from rapt.serving.protocol import BYTES, Answer, Provider, Query, Text, Written, read
+from rapt.serving.protocol import BYTES, Provider, Query, kind_of, read
 from rapt.tuning.inference_spec import Contract
+from rapt.utils.errors import RaptError
 
 QUERY = TypeAdapter(Query)
-T = TypeVar("T")
 
 
 def serve(folder: Path, port: int) -> None:
@@ -36,28 +36,31 @@ def serve(folder: Path, port: int) -> None:
 def application(model: Provider) -> FastAPI:
     """The server of a model: `GET /` says what texts must be like, `POST` answers.
 
-    `/predict` answers with probabilities, and `/write` with texts if the model is of kind generate.
+    The answer is at the path of the kind of task: `/predict`, or `/write` of a model that writes.
     """
-    app = loopback.application("/", "/predict", "/write")
+    kind = kind_of(model.contract)
+    others = {other.path for other in KINDS.data.values()} - {kind.path}
+    app = loopback.application("/", kind.path, *sorted(others))
     turn = asyncio.Lock()  # one query is computed at a time, whatever memory many would take
-
-    async def answered(request: Request, by: Callable[[list[Text]], T]) -> T:
-        # Not by FastAPI, which knows no limit, and no strict types where bytes come as base64.
-        texts = read(QUERY, await loopback.body(request, BYTES), "body").texts
-        async with turn:
-            return await run_in_threadpool(by, texts)
 
     @app.get("/")
     async def describe() -> Contract:
         return model.contract
 
-    @app.post("/predict")
-    async def predict(request: Request) -> Answer:
-        probabilities = await answered(request, model.probabilities)
-        return Answer(labels=model.contract.labels, probabilities=probabilities)
+    @app.post(kind.path, response_model=kind.answers)
+    async def answer(request: Request) -> Answers:
+        # Not by FastAPI, which knows no limit, and no strict types where bytes come as base64.
+        texts = read(QUERY, await loopback.body(request, BYTES), "body").texts
+        async with turn:
+            rows = await run_in_threadpool(model.answer, texts)
+        return kind.answers.of(model.contract.labels, rows)
 
-    @app.post("/write")
-    async def write(request: Request) -> Written:
-        return Written(texts=await answered(request, model.write))
+    async def refuse(request: Request) -> None:
+        raise RaptError(
+            f"texts: got a request at {request.url.path}, expected one at {kind.path}, where this "
+            f"model answers. Ask {kind.path}."
+        )
 
+    for path in others:
+        app.post(path)(refuse)
     return app

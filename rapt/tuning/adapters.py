@@ -1,4 +1,4 @@
-"""Adapters on a backbone, by PEFT: a function for each tuner of rapt.tuning.config with one."""
+"""Adapters on a backbone, by PEFT: a function for each tuner of rapt.tuning.tuners with one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from peft import (
     PeftModel,
     PrefixTuningConfig,
     PromptEncoderConfig,
+    PromptLearningConfig,
     PromptTuningConfig,
     PromptTuningInit,
     TaskType,
@@ -21,7 +22,7 @@ from rapt.tuning import backbones
 from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
-    from rapt.tuning.config import Lora, PrefixTuning, PromptTuning, PTuning
+    from rapt.tuning.tuners import Lora, PrefixTuning, PromptTuning, PTuning
 
 
 def full(backbone: PreTrainedModel) -> PreTrainedModel:
@@ -58,24 +59,15 @@ def prompt_tuning(backbone: PreTrainedModel, tuner: PromptTuning) -> PeftModel:
 
     They are from the vocabulary (Lester et al., 2021): PEFT's default has a quite different norm.
     """
-    config = PromptTuningConfig(
-        task_type=_task(backbone),
-        num_virtual_tokens=tuner.tokens,
-        prompt_tuning_init=PromptTuningInit.SAMPLE_VOCAB,
-        **_of_encoder(backbone),
-    )
-    return _adapted(backbone, tuner.type, config)
+    sampled = PromptTuningInit.SAMPLE_VOCAB
+    return _with_virtual_tokens(backbone, tuner, PromptTuningConfig, prompt_tuning_init=sampled)
 
 
 def p_tuning(backbone: PreTrainedModel, tuner: PTuning) -> PeftModel:
     """Add virtual tokens that a small network generates."""
-    config = PromptEncoderConfig(
-        task_type=_task(backbone),
-        num_virtual_tokens=tuner.tokens,
-        encoder_hidden_size=tuner.hidden,
-        **_of_encoder(backbone),
+    return _with_virtual_tokens(
+        backbone, tuner, PromptEncoderConfig, encoder_hidden_size=tuner.hidden
     )
-    return _adapted(backbone, tuner.type, config)
 
 
 def prefix_tuning(backbone: PreTrainedModel, tuner: PrefixTuning) -> PeftModel:
@@ -110,6 +102,20 @@ def _adapted(backbone: PreTrainedModel, name: str, config: PeftConfig) -> PeftMo
     return model
 
 
+def _with_virtual_tokens(
+    backbone: PreTrainedModel,
+    tuner: PromptTuning | PTuning,
+    config: type[PromptLearningConfig],
+    **more: Any,
+) -> PeftModel:
+    """Add virtual tokens, which of a model that translates are the encoder's."""
+    shape = _shape(backbone) | more
+    if backbones.translates(backbone):
+        shape["num_transformer_submodules"] = 1
+    own = config(task_type=_task(backbone), num_virtual_tokens=tuner.tokens, **shape)
+    return _adapted(backbone, tuner.type, own)
+
+
 def _task(backbone: PreTrainedModel) -> TaskType:
     if backbones.translates(backbone):
         return TaskType.SEQ_2_SEQ_LM
@@ -124,9 +130,3 @@ def _shape(backbone: PreTrainedModel) -> dict[str, Any]:
         # Only a prefix needs them, and Mamba has none.
         "num_attention_heads": getattr(backbone.config, "num_attention_heads", 1),
     }
-
-
-def _of_encoder(backbone: PreTrainedModel) -> dict[str, Any]:
-    """The shape for virtual tokens, which of a model that translates are the encoder's."""
-    translates = backbones.translates(backbone)
-    return _shape(backbone) | ({"num_transformer_submodules": 1} if translates else {})

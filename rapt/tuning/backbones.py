@@ -73,10 +73,15 @@ def bare_model(config: PretrainedConfig, load: Callable[[Any], PreTrainedModel])
 
 
 def _language_model(
-    config: PretrainedConfig, load: Callable[[Any], PreTrainedModel]
+    config: PretrainedConfig, load: Callable[[Any], PreTrainedModel], causal: bool
 ) -> PreTrainedModel:
     """Make a language model; of a causal one the head's output must be its logits."""
     kind = config.model_type
+    if causal and config.is_encoder_decoder:
+        raise RaptError(
+            f"the backbone: got {kind}, expected a causal language model, as a letter is the token "
+            "after the prompt. Take another."
+        )
     if config.is_encoder_decoder and type(config) in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING:
         if getattr(config, "decoder_start_token_id", None) is None:
             raise RaptError(
@@ -182,6 +187,7 @@ def load_model(
     quantize: Literal["4bit"] | None = None,
     frozen: Precision | None = None,
     writes: bool = False,
+    causal: bool = False,
 ) -> PreTrainedModel:
     """Load a model without its head, or a tuned BiLSTM, from safetensors only.
 
@@ -192,6 +198,7 @@ def load_model(
         frozen: type of the weights if they are frozen, in which case they may be spread over
             several GPUs. None: they learn, in float32.
         writes: whether to load a language model, with its head.
+        causal: whether that may have no encoder.
 
     Raises:
         RaptError: weights are missing, or the model cannot be quantized on this machine, or is
@@ -207,7 +214,7 @@ def load_model(
     if not quantize:
         dtype = torch.bfloat16 if frozen == "bf16" else torch.float32
         load = partial(models.load, folder=folder, dtype=dtype, **where)
-        return _whole(_language_model(config, load) if writes else bare_model(config, load))
+        return _whole(_language_model(config, load, causal) if writes else bare_model(config, load))
     how = BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
@@ -216,7 +223,7 @@ def load_model(
     )
     where = where or {"device_map": {"": 0}}
     load = partial(models.load, folder=folder, quantization_config=how, **where)
-    model = _language_model(config, load) if writes else bare_model(config, load)
+    model = _language_model(config, load, causal) if writes else bare_model(config, load)
     return prepare_model_for_kbit_training(_whole(model), use_gradient_checkpointing=False)
 
 

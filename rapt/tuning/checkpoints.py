@@ -111,7 +111,8 @@ _digest = cache(files.sha256)
 
 
 def _identity(run: Run, device: str) -> str:
-    code = sorted(Path(__file__).parent.glob("*.py"))
+    rapt = Path(__file__).parents[1]
+    code = [path for room in ("kinds", "tuning") for path in sorted((rapt / room).glob("*.py"))]
     inputs = {
         "release": files.sha256(paths.seed(run.release, run.k)),
         "statement": files.sha256(paths.statement(run.release)),

@@ -6,288 +6,23 @@ every command reads params.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt, SerializeAsAny
+from pydantic import Field, PositiveFloat, PositiveInt
 
-from rapt.param_types import Kind, Model, Section, Sha256, or_of, type_of
-from rapt.utils.registry import Registry
+from rapt.param_types import Model, Section, Sha256
+from rapt.tuning.tuners import AnyGradient, Capped, Dropout, Gradient, Plain, Tuner
 
 if TYPE_CHECKING:
-    import numpy as np
-    import torch
-    from numpy.typing import NDArray
-    from peft import PeftModel
     from scipy.sparse import csr_array
-    from transformers import PreTrainedModel
 
+    from rapt.kinds.base import Kind
     from rapt.results.cells import SeedResult
-    from rapt.tuning.checkpoints import Checkpoint
-    from rapt.tuning.gradients import GradientStep
-    from rapt.tuning.inputs import Split
-    from rapt.tuning.trainer import Trainer
 
 # Precision of a backbone's computations; heads, losses and trained weights stay in float32.
 Precision = Literal["float32", "bf16"]
-LearningRate = Annotated[
-    PositiveFloat, Field(description="the highest, of AdamW; the paper's is 6e-5 for all tuners")
-]
-Dropout = Annotated[float, Field(ge=0, lt=1)]
-
-
-class Tuner(Section, ABC):
-    """How a backbone is tuned; `type` is its name, its fields are its parameters.
-
-    One that takes steps of AdamW has a field `learning_rate`.
-
-    Attributes:
-        learns: what learns, beside the heads: all of the backbone, or an adapter on frozen weights.
-            `head`: the task's head alone. `nothing`: the model stays as it is.
-        kinds: the kinds of task that it fits.
-        reads_words: whether it reads words as they are, and has no backbone.
-    """
-
-    type: str
-    learns: ClassVar[Literal["backbone", "adapter", "head", "nothing"]] = "adapter"
-    kinds: ClassVar[frozenset[Kind]] = frozenset({"classify", "choose", "generate"})
-    reads_words: ClassVar[bool] = False
-
-    @abstractmethod
-    def adapt(self, backbone: PreTrainedModel) -> PreTrainedModel | PeftModel:
-        """Return the backbone with a fresh adapter, if there is one; see `learns`.
-
-        Raises:
-            RaptError: the backbone does not support it.
-        """
-
-    def fit(self, trainer: Trainer, split: Split, checkpoint: Checkpoint) -> dict[str, list[float]]:
-        """Tune the trainer's model on a split, from the checkpoint on if there is one.
-
-        Returns:
-            each curve's mean over the texts, for every epoch; none if there are no epochs.
-        """
-        return trainer.take_steps(split, checkpoint)
-
-    def train(self, runs: Sequence[Run]) -> list[Trained]:
-        """Train seeds of a cell one after the other, in this process."""
-        from rapt.tuning.train import train_seeds
-
-        return train_seeds(runs)
-
-
-class Lora(Tuner):
-    """LoRA (Hu et al., 2021) through PEFT, on the modules that PEFT chooses for the backbone."""
-
-    type: Literal["lora"] = "lora"
-    r: PositiveInt = Field(16, description="rank (the paper's)")
-    alpha: PositiveInt = Field(32, description="scale of the update is alpha / r (the paper's)")
-    dropout: Dropout = Field(0.05, description="on the adapter's input (the paper's)")
-    quantize: Literal["4bit"] | None = Field(
-        None,
-        description="4bit: the backbone's weights as NF4 (QLoRA, Dettmers et al., 2023), which "
-        "needs a CUDA device and bitsandbytes; null: as they are",
-    )
-    learning_rate: LearningRate = 6e-5
-
-    def adapt(self, backbone: PreTrainedModel) -> PeftModel:
-        """Return the backbone with a fresh adapter."""
-        from rapt.tuning import adapters
-
-        return adapters.lora(backbone, self)
-
-
-class PromptTuning(Tuner):
-    """Virtual tokens before the text (Lester et al., 2021)."""
-
-    type: Literal["prompt-tuning"] = "prompt-tuning"
-    tokens: PositiveInt = Field(
-        150, description="virtual tokens, which count as positions of the backbone (the paper's)"
-    )
-    learning_rate: LearningRate = 6e-5
-
-    def adapt(self, backbone: PreTrainedModel) -> PeftModel:
-        """Return the backbone with a fresh adapter."""
-        from rapt.tuning import adapters
-
-        return adapters.prompt_tuning(backbone, self)
-
-
-class PrefixTuning(Tuner):
-    """Keys and values before the text's, in every layer (Li and Liang, 2021); not for MPNet."""
-
-    type: Literal["prefix-tuning"] = "prefix-tuning"
-    tokens: PositiveInt = Field(
-        10, description="length of the prefix, which counts as positions (the paper's)"
-    )
-    learning_rate: LearningRate = 6e-5
-
-    def adapt(self, backbone: PreTrainedModel) -> PeftModel:
-        """Return the backbone with a fresh adapter."""
-        from rapt.tuning import adapters
-
-        return adapters.prefix_tuning(backbone, self)
-
-
-class PTuning(Tuner):
-    """Virtual tokens, generated by a small network during training (Liu et al., 2021)."""
-
-    type: Literal["p-tuning"] = "p-tuning"
-    tokens: PositiveInt = Field(
-        20, description="virtual tokens, which count as positions of the backbone"
-    )
-    hidden: PositiveInt = Field(128, description="width of the network's two hidden layers")
-    learning_rate: LearningRate = 6e-5
-
-    def adapt(self, backbone: PreTrainedModel) -> PeftModel:
-        """Return the backbone with a fresh adapter."""
-        from rapt.tuning import adapters
-
-        return adapters.p_tuning(backbone, self)
-
-
-class Full(Tuner):
-    """Full fine-tuning (of a BiLSTM without its embeddings); a seed writes a whole backbone."""
-
-    type: Literal["full"] = "full"
-    learning_rate: LearningRate = 6e-5
-    learns: ClassVar = "backbone"
-
-    def adapt(self, backbone: PreTrainedModel) -> PreTrainedModel:
-        """Return the backbone, all of whose weights learn."""
-        from rapt.tuning import adapters
-
-        return adapters.full(backbone)
-
-
-class LinearProbe(Tuner):
-    """Only the task head learns, by logistic regression on the frozen backbone's activations.
-
-    The backbone reads each text once. There is no reconstruction, which would
-    share no weight with the head. Of `train` only batch_size, max_tokens and precision apply.
-    """
-
-    type: Literal["linear-probe"] = "linear-probe"
-    strength: PositiveFloat = Field(
-        0.01, description="1 / the penalty on squared weights, of standardized activations"
-    )
-    learns: ClassVar = "head"
-    kinds: ClassVar = frozenset({"classify"})
-
-    def adapt(self, backbone: PreTrainedModel) -> PreTrainedModel:
-        """Return the backbone, frozen."""
-        return backbone.requires_grad_(False)
-
-    def fit(self, trainer: Trainer, split: Split, checkpoint: Checkpoint) -> dict[str, list[float]]:
-        """Fit the head to the activations; there are no epochs."""
-        trainer.fit_head(split, self.strength, checkpoint)
-        return {}
-
-
-class Untuned(Tuner):
-    """A language model as it is: nothing learns. Only for tasks of kind choose or generate."""
-
-    type: Literal["untuned"] = "untuned"
-    learns: ClassVar = "nothing"
-    kinds: ClassVar = frozenset({"choose", "generate"})
-
-    def adapt(self, backbone: PreTrainedModel) -> PreTrainedModel:
-        """Return the backbone, frozen."""
-        return backbone.requires_grad_(False)
-
-    def fit(self, trainer: Trainer, split: Split, checkpoint: Checkpoint) -> dict[str, list[float]]:
-        """Learn nothing."""
-        return {}
-
-
-class Tfidf(Tuner):
-    """Logistic regression on TF-IDF of the released words, without a backbone; the cheapest.
-
-    It counts words, pairs of words and characters within words. Cross-validation chooses the
-    penalty. There is no reconstruction. Of `train` only held_out and max_tokens apply: a segment's
-    leading words.
-    """
-
-    type: Literal["tfidf"] = "tfidf"
-    learns: ClassVar = "head"
-    kinds: ClassVar = frozenset({"classify"})
-    reads_words: ClassVar = True
-
-    def adapt(self, backbone: PreTrainedModel) -> PreTrainedModel:
-        """Refuse: there is no backbone to adapt."""
-        raise NotImplementedError
-
-    def train(self, runs: Sequence[Run]) -> list[Trained]:
-        """Fit each seed's regression, without PyTorch."""
-        from rapt.tuning import train_tfidf
-
-        return [train_tfidf.train_seed(run) for run in runs]
-
-
-_Own = Annotated[
-    Lora | PromptTuning | PrefixTuning | PTuning | Full | LinearProbe | Untuned | Tfidf,
-    Field(discriminator="type"),
-]
-# Another package adds one by an entry point of this group.
-TUNERS: Registry[type[Tuner]] = Registry("rapt.tuners", Tuner, type_of, get_args(get_args(_Own)[0]))
-AnyTuner = Annotated[_Own, or_of(TUNERS), SerializeAsAny()]
-
-
-class Gradient(Section, ABC):
-    """How the gradient of a step comes about; `type` is its name, its fields its parameters."""
-
-    type: str
-
-    def batches(
-        self, lengths: Sequence[int], size: int, generator: torch.Generator
-    ) -> Iterator[list[int]]:
-        """Yield the rows of each batch of an epoch: random, but of texts alike in length.
-
-        Args:
-            lengths: of the split's texts, in tokens.
-            size: texts in a batch.
-            generator: of the order.
-        """
-        from rapt.tuning.batches import shuffled
-
-        return shuffled(lengths, size, generator)
-
-    @abstractmethod
-    def step(self, weights: Iterable[torch.nn.Parameter]) -> GradientStep:
-        """Begin the gradient of one batch, on all weights that learn."""
-
-
-class Plain(Gradient):
-    """The gradient of the losses' sum."""
-
-    type: Literal["plain"] = "plain"
-
-    def step(self, weights: Iterable[torch.nn.Parameter]) -> GradientStep:
-        """Begin the gradient of one batch."""
-        from rapt.tuning.gradients import PlainStep
-
-        return PlainStep(weights)
-
-
-class Capped(Gradient):
-    """That of the reconstruction limited, as `Reconstruction.cap` says."""
-
-    type: Literal["capped"] = "capped"
-    cap: PositiveFloat
-
-    def step(self, weights: Iterable[torch.nn.Parameter]) -> GradientStep:
-        """Begin the gradient of one batch."""
-        from rapt.tuning.gradients import CappedStep
-
-        return CappedStep(weights, self.cap)
-
-
-# Another package adds one by an entry point of this group.
-GRADIENTS: Registry[type[Gradient]] = Registry("rapt.gradients", Gradient, type_of, [Plain])
-AnyGradient = Annotated[Plain, or_of(GRADIENTS), SerializeAsAny()]
 
 
 class BiLstm(Section):
@@ -416,7 +151,7 @@ class TrainConfig(Section):
 
 
 class Decoding(Section):
-    """How a text is written, of kind generate: by beam search, without sampling."""
+    """How a language model writes a text: by beam search, without sampling."""
 
     beams: PositiveInt = Field(5, description="of the search; 1: the likeliest token each time")
     max_new_tokens: PositiveInt = Field(100, description="of a written text")
@@ -441,6 +176,7 @@ class Run:
         release: folder of the release (docs/data.md): the only data a run reads.
         backbone: folder of the model; its name and digest are those in params.yaml.
         adapter: folder to write the adapter and the task head to.
+        kind: of the task, as the release's statement says.
     """
 
     cell: str
@@ -456,6 +192,7 @@ class Run:
     denoising: Denoising | None
     train: TrainConfig
     adapter: Path
+    kind: Kind
     decoding: Decoding = field(default_factory=Decoding)
 
     @property
@@ -484,14 +221,13 @@ class Run:
 class Trained:
     """A trained seed, and the name of the device that trained it.
 
-    Its logits are float32 (n, classes) by split, of texts that it was not tuned on: `test`, and
-    `train` for the rows held out. Of kind generate it has instead the text that it wrote for each
-    row of the test split. The caller removes the checkpoint once the cell is written. Until
-    then a finished seed is only scored again. None: a fit that takes seconds has none.
+    Its answers are by split, to texts that it was not tuned on: `test`, and `train` for the rows
+    held out. Each is what its kind of task keeps (`Kind.kept`). The caller removes the checkpoint
+    once the cell is written. Until then a finished seed is only scored again. None: a fit that
+    takes seconds has none.
     """
 
     result: SeedResult
-    logits: dict[str, NDArray[np.float32]] = field(compare=False)
+    answers: dict[str, Any] = field(compare=False)
     device: str
     checkpoint: Path | None
-    written: list[str] | None = None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rapt import paths
-from rapt.param_types import Kind, Protect
+from rapt.param_types import Protect
 from rapt.privacy.released import TextVector, WordVectors, unit_of
 from rapt.tuning.config import Decoding, DenoiserType, Precision, Run
 from rapt.utils import files
@@ -57,9 +57,9 @@ class Contract:
 
     Attributes:
         plain: the public sequences of plain words; each text has a privatized copy of one.
-        kind: of the task.
+        kind: name of the kind of task.
         segments: how many a text has: 1, 2 of a pair, or a question and its choices.
-        decoding: how a text is written, of kind generate; else only of a question in a chat.
+        decoding: how a text is written, where the answer depends on it.
         backbone: the model's name in params.yaml.
         denoiser: the provider's denoiser, by the vectors in the folder `denoised`; None: words are
             read as released. It requires nothing of the user.
@@ -67,7 +67,7 @@ class Contract:
     """
 
     statement: Statement
-    kind: Kind
+    kind: str
     labels: list[str]
     segments: int
     plain: list[list[str]]
@@ -84,11 +84,6 @@ class Contract:
     def chat(self) -> bool:
         """Whether a source or a question is a user's turn in the model's chat template."""
         return self.decoding is not None and self.decoding.chat
-
-    @property
-    def letters(self) -> list[str]:
-        """The letters of a question's choices, which are its labels; none of another kind."""
-        return self.labels if self.kind == "choose" else []
 
 
 def fitting(sizes: Sequence[Sequence[int]], room: int) -> list[slice]:
@@ -118,16 +113,13 @@ def write(run: Run, statement: Mapping[str, Any]) -> None:
     segments: list[list[int]] = []  # a text that is one vector has none
     if "segment" in columns:
         segments = files.read_parquet(data / "train.parquet", ["segment"])["segment"].to_pylist()
-    kind, labels = statement["kind"], statement["labels"] or []
-    in_chat = kind == "choose" and run.decoding.chat
-    pair = kind == "classify" and any(1 in segment for segment in segments)
     contract = Contract(
         statement=Statement(
             **{name: statement[name] for name in _of_statement()}, releases=unit_of(columns).name
         ),
-        kind=kind,
-        labels=labels,
-        segments=1 + (len(labels) if kind == "choose" else pair),
+        kind=run.kind.name,
+        labels=list(run.kind.labels),
+        segments=run.kind.segments(is_pair=any(1 in segment for segment in segments)),
         plain=_sequences(data / "plain.parquet"),
         backbone=run.backbone_name,
         backbone_sha256=run.backbone_sha256,
@@ -136,11 +128,11 @@ def write(run: Run, statement: Mapping[str, Any]) -> None:
         max_tokens=run.train.max_tokens,
         denoiser=run.denoising.type if run.denoising else None,
         held_out=run.train.held_out,
-        decoding=run.decoding if kind == "generate" or in_chat else None,
+        decoding=run.decoding if run.kind.decodes(run.decoding) else None,
     )
     # Not atomic: the whole folder is written under a temporary name.
-    told = asdict(contract) | {"decoding": contract.decoding and contract.decoding.model_dump()}
-    content = json.dumps(told, indent=1, sort_keys=True, ensure_ascii=False)
+    values = asdict(contract) | {"decoding": contract.decoding and contract.decoding.model_dump()}
+    content = json.dumps(values, indent=1, sort_keys=True, ensure_ascii=False)
     (run.adapter / NAME).write_text(content + "\n")
 
 

@@ -29,6 +29,26 @@ TOLD = "\N{OBJECT REPLACEMENT CHARACTER}"  # stands for a user's turn
 NO_ROW = -1  # a word represented by the backbone's own tokens
 
 
+class Reader(NamedTuple):
+    """How a model reads texts.
+
+    Attributes:
+        max_tokens: of a text that are read.
+        chat: whether a text is a user's turn in the tokenizer's chat template.
+        apart: whether what is written stands apart from what is read, in a decoder of its own.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    max_tokens: int
+    chat: bool = False
+    apart: bool = False
+
+    @property
+    def pad(self) -> int:
+        """The token of padding."""
+        return int(self.tokenizer.pad_token_id)
+
+
 @dataclass(frozen=True)
 class Split:
     """One split of a release, tokenized: a list entry for each text.
@@ -38,7 +58,7 @@ class Split:
         types: token type ids (segments of a pair).
         plain: for each token the index of its plain word, else NO_PLAIN.
         text: for each token whether it belongs to the text itself.
-        labels: classes.
+        labels: what is to be predicted: classes, or numbers.
         sequences: number of the text's sequence of plain words, 0 without any.
         vectors: float32 (R, h), input embeddings besides the backbone's; None: no word has one.
         targets: ids of the text that a decoder writes, apart from `tokens`; None: there is none.
@@ -48,7 +68,7 @@ class Split:
     types: list[list[int]]
     plain: list[list[int]]
     text: list[list[bool]]
-    labels: list[int]
+    labels: list[Any]
     sequences: list[int]
     vectors: Tensor | None = None
     targets: list[list[int]] | None = None
@@ -116,23 +136,25 @@ class WordVectors:
         return {**columns, **named}
 
 
+def read_columns(
+    path: Path, known: WordVectors | None = None
+) -> tuple[dict[str, list[Any]], Tensor | None]:
+    """Read one split of a release (docs/data.md), with the vectors that its model reads, if any."""
+    columns, vectors = readable(files.read_parquet(path))
+    if vectors is None and known:
+        return known.named_in(columns), known.vectors
+    return columns, vectors
+
+
 def read_split(
     path: Path,
     tokenizer: PreTrainedTokenizerBase,
     max_tokens: int,
     known: WordVectors | None = None,
-    letters: Sequence[str] = (),
-    *,
-    chat: bool = False,
 ) -> Split:
-    """Tokenize one split of a release (docs/data.md); a vector takes the position of its word.
-
-    A text keeps as many whole words as fit into `max_tokens`, which the halves of a pair share.
-    """
-    columns, vectors = readable(files.read_parquet(path))
-    if vectors is None and known:
-        columns, vectors = known.named_in(columns), known.vectors
-    return tokenized(columns, tokenizer, max_tokens, vectors, letters, chat=chat)
+    """Tokenize one split of a release of texts to classify; see `tokenized`."""
+    columns, vectors = read_columns(path, known)
+    return tokenized(columns, tokenizer, max_tokens, vectors)
 
 
 def readable(table: pa.Table) -> tuple[dict[str, list[Any]], Tensor | None]:
@@ -169,7 +191,9 @@ def tokenized(
     *,
     chat: bool = False,
 ) -> Split:
-    """Tokenize privatized texts, given by the columns of a release; see `read_split`.
+    """Tokenize privatized texts, given by the columns of a release.
+
+    A text keeps as many whole words as fit into `max_tokens`, which the halves of a pair share.
 
     With letters, a text is a question and a choice for each of them, and becomes a prompt. With
     `chat` it is a user's turn in the tokenizer's chat template.

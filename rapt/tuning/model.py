@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from peft import PeftModel
@@ -18,8 +19,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rapt.tuning import backbones, bilstm
 from rapt.tuning.bilstm import BiLstmModel
-from rapt.tuning.config import BiLstm, Precision, Tuner
+from rapt.tuning.config import BiLstm, Precision
 from rapt.tuning.inputs import NO_TOKEN, Batch, pooled
+from rapt.tuning.tuners import Tuner
 from rapt.utils.device import device
 from rapt.utils.errors import RaptError
 
@@ -42,12 +44,13 @@ def load_backbone(
     frozen: Precision | None = None,
     encoder: BiLstm | None = None,
     writes: bool = False,
+    causal: bool = False,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load a model, or a fresh encoder on its input embeddings, and its fast tokenizer.
 
     Arguments and errors are those of `backbones.load_model`.
     """
-    model = backbones.load_model(folder, quantize, frozen, writes)
+    model = backbones.load_model(folder, quantize, frozen, writes, causal)
     if encoder:
         model = bilstm.fresh(model, encoder)
     return model, backbones.load_tokenizer(folder)
@@ -66,60 +69,131 @@ def adapt(backbone: PreTrainedModel, tuner: Tuner) -> PreTrainedModel | PeftMode
     return tuner.adapt(backbone)
 
 
-class Classifier(nn.Module):
-    """Classes from the mean activation of the text's own tokens (METHOD: the task head)."""
+class TaskModel(nn.Module, ABC):
+    """An adapted backbone with what answers: a head beside it, or its own.
+
+    Attributes:
+        owns_head: whether the head is no part of the backbone, and is saved beside it.
+        head: from activations to what is answered.
+    """
+
+    owns_head: ClassVar[bool]
+    head: nn.Module
 
     def __init__(
-        self,
-        backbone: PreTrainedModel | PeftModel,
-        classes: int,
-        precision: Precision = "float32",
+        self, backbone: PreTrainedModel | PeftModel, precision: Precision = "float32"
     ) -> None:
-        """Add a fresh head, in float32, to an adapted backbone that computes in `precision`."""
+        """Take an adapted backbone, which computes in `precision`."""
         super().__init__()
         self.backbone, self.precision = backbone, precision
-        self.head = nn.Linear(backbones.state_size(backbone), classes)
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """The dimension of an activation."""
+
+    @property
+    def place(self) -> torch.device:
+        """Where the head reads activations."""
+        return next(self.head.parameters()).device
 
     def activations(self, batch: Batch) -> Tensor:
         """Compute the last hidden states, float32 (batch, length, h)."""
         # No scaling of the loss: bfloat16 has the range of float32.
         low = self.precision == "bf16"
         with torch.autocast(batch.tokens.device.type, torch.bfloat16, enabled=low):
-            found = backbones.activations(self.backbone, batch)
-        return found.to(batch.tokens.device)  # of a model on several GPUs it may be another
+            states = backbones.activations(self.backbone, batch)
+        return states.to(batch.tokens.device)  # of a model on several GPUs it may be another
 
     def own(self, activations: Tensor) -> Tensor:
         """Return the activations of the texts' own tokens (batch, length, h)."""
         return activations[:, backbones.of_virtual_tokens(self.backbone) :]
 
-    def classify(self, activations: Tensor, batch: Batch) -> Tensor:
-        """Compute logits (batch, classes)."""
-        return self.head(pooled(activations, batch.text))
+    @abstractmethod
+    def scores(self, activations: Tensor, batch: Batch) -> Tensor:
+        """Compute what decides the answer, (batch, outputs)."""
+
+    @abstractmethod
+    def loss(self, activations: Tensor, batch: Batch) -> Tensor:
+        """Compute the task's mean loss over the batch."""
+
+    def move_own(self, device: torch.device) -> None:
+        """Move what is no part of the backbone to a device."""
+
+
+class Pooled(TaskModel):
+    """Answers from the mean activation of the text's own tokens (METHOD: the task head)."""
+
+    owns_head = True
+
+    def __init__(
+        self,
+        backbone: PreTrainedModel | PeftModel,
+        head: Callable[[int], nn.Module],
+        criterion: Callable[[Tensor, Tensor], Tensor],
+        precision: Precision = "float32",
+    ) -> None:
+        """Add a fresh head, in float32.
+
+        Args:
+            backbone: an adapted one.
+            head: makes the head, for activations of some dimension.
+            criterion: the mean loss of the head's outputs (batch, outputs), given what the release
+                has as targets (batch,).
+            precision: of the backbone's computations.
+        """
+        super().__init__(backbone, precision)
+        self._width = backbones.state_size(backbone)
+        self.head, self._criterion = head(self._width), criterion
+
+    @property
+    def width(self) -> int:
+        """The dimension of an activation."""
+        return self._width
 
     def scores(self, activations: Tensor, batch: Batch) -> Tensor:
-        """Compute the logits by which an answer is chosen: those of the classes come first."""
-        return self.classify(activations, batch)
+        """Compute the head's outputs, (batch, outputs)."""
+        outputs: Tensor = self.head(pooled(activations, batch.text))
+        return outputs
 
     def loss(self, activations: Tensor, batch: Batch) -> Tensor:
         """Compute the task's mean loss over the batch."""
-        return cross_entropy(self.classify(activations, batch), batch.labels)
+        return self._criterion(self.scores(activations, batch), batch.labels)
+
+    def move_own(self, device: torch.device) -> None:
+        """Move the head to a device."""
+        self.head.to(device)
 
 
-class Writer(Classifier):
-    """A text that a language model writes after a source."""
+class Classifier(Pooled):
+    """Classes, by a linear head."""
 
     def __init__(
-        self, backbone: PreTrainedModel | PeftModel, precision: Precision = "float32"
+        self, backbone: PreTrainedModel | PeftModel, classes: int, precision: Precision = "float32"
     ) -> None:
-        """Take an adapted language model, which has a head."""
-        nn.Module.__init__(self)
-        self.backbone, self.precision = backbone, precision
+        """Add a fresh head to an adapted backbone that computes in `precision`."""
+        super().__init__(backbone, lambda h: nn.Linear(h, classes), cross_entropy, precision)
+
+
+class Writer(TaskModel):
+    """A text that a language model writes after a source."""
+
+    owns_head = False
 
     @property
     def head(self) -> nn.Linear:  # type: ignore[override]
         """The language model's own, from activations to its vocabulary."""
-        found: nn.Linear = self.backbone.get_output_embeddings()
-        return found
+        head: nn.Linear = self.backbone.get_output_embeddings()
+        return head
+
+    @property
+    def width(self) -> int:
+        """The dimension of an activation."""
+        return self.head.in_features
+
+    def scores(self, activations: Tensor, batch: Batch) -> Tensor:
+        """Refuse: a text is written token by token (`rapt.tuning.writing`)."""
+        raise NotImplementedError
 
     def loss(self, activations: Tensor, batch: Batch) -> Tensor:
         """Compute the negative log-likelihood of a token of each text, on average over the texts.
@@ -170,10 +244,6 @@ class Chooser(Writer):
         assert weight is not None
         return logits.index_copy(1, letters, linear(states, weight, bias)).to(activations.device)
 
-    def classify(self, activations: Tensor, batch: Batch) -> Tensor:
-        """Compute the logits of the letters (batch, letters)."""
-        return self.next_token(activations, batch)[:, self.letters]
-
     def scores(self, activations: Tensor, batch: Batch) -> Tensor:
         """Compute the logits of the letters, and the highest one of all other tokens."""
         logits = self.next_token(activations, batch)
@@ -184,6 +254,10 @@ class Chooser(Writer):
     def loss(self, activations: Tensor, batch: Batch) -> Tensor:
         """Compute the mean negative log-likelihood of the letter among all tokens."""
         return cross_entropy(self.next_token(activations, batch), self.letters[batch.labels])
+
+    def move_own(self, device: torch.device) -> None:
+        """Move the letters to a device."""
+        self.letters = self.letters.to(device)
 
 
 def _rows(values: Tensor | None, rows: Tensor) -> Tensor | None:
@@ -205,7 +279,7 @@ class ReconstructionHead(nn.Module):
         return self.down(self.up(words))
 
 
-def save(model: Classifier, folder: Path, backbone_name: str) -> None:
+def save(model: TaskModel, folder: Path, backbone_name: str) -> None:
     """Write the adapter in PEFT's format (full fine-tuning: the model in that of Transformers).
 
     The task head is written beside it, if it is not the model's own; a linear probe has only this.
@@ -217,7 +291,7 @@ def save(model: Classifier, folder: Path, backbone_name: str) -> None:
         _save_adapter(model.backbone, folder, backbone_name)
     elif learnt:
         model.backbone.save_pretrained(folder)
-    head = {} if isinstance(model, Writer) else model.head.state_dict()
+    head = model.head.state_dict() if model.owns_head else {}
     if head or not learnt:
         weights = {name: value.contiguous().cpu() for name, value in head.items()}
         save_file(weights, folder / HEAD, None if learnt else FROZEN)
@@ -258,19 +332,26 @@ def load(
     backbone: Path,
     quantize: Literal["4bit"] | None = None,
     precision: Precision = "float32",
-    letters: Sequence[int] = (),
+    make: Callable[[PreTrainedModel | PeftModel], TaskModel] | None = None,
     writes: bool = False,
-) -> Classifier:
+) -> TaskModel:
     """Load the model that `save` wrote, on the backbone in a folder unless all of it was tuned.
 
-    With the tokens of letters it is a `Chooser`; if it `writes` texts, a `Writer`.
+    Args:
+        folder: of the adapter.
+        backbone: folder of the backbone.
+        quantize: as it was tuned.
+        precision: of the backbone's computations.
+        make: makes the model of an adapted backbone; None: a classifier.
+        writes: whether the backbone has a head that writes.
 
     Raises:
         RaptError: an adapter has no weights in safetensors; PEFT would take pickled ones or ask the
             hub. Or the backbone is not as `backbones.load_model` expects.
     """
-    is_frozen, writes = False, writes or bool(letters)
+    is_frozen, head = False, dict[str, Tensor]()
     if not writes or (folder / HEAD).is_file():
+        head = load_file(folder / HEAD)
         with safe_open(folder / HEAD, "pt") as file:
             is_frozen = file.metadata() == FROZEN
     is_adapter = (folder / ADAPTER).is_file()
@@ -283,12 +364,9 @@ def load(
         tuned = backbones.load_model(folder, writes=writes)
     if is_adapter:
         tuned = _with_adapter(tuned, folder)
-    if writes:
-        of_kind = Chooser(tuned, letters, precision) if letters else Writer(tuned, precision)
-        return placed(of_kind.eval())
-    head = load_file(folder / HEAD)
-    model = Classifier(tuned, len(head["bias"]), precision)
-    model.head.load_state_dict(head)
+    model = make(tuned) if make else Classifier(tuned, len(head["bias"]), precision)
+    if model.owns_head:
+        model.head.load_state_dict(head)
     return placed(model.eval())
 
 
@@ -305,12 +383,10 @@ def _with_adapter(backbone: PreTrainedModel, folder: Path) -> PeftModel:
         ) from None
 
 
-def placed(model: Classifier) -> Classifier:
+def placed(model: TaskModel) -> TaskModel:
     """Move the model to `device`; a backbone that was loaded onto GPUs stays there."""
-    if not hasattr(model.backbone, "hf_device_map"):
+    if hasattr(model.backbone, "hf_device_map"):
+        model.move_own(device())
+    else:
         model.to(device())
-    elif isinstance(model, Chooser):
-        model.letters = model.letters.to(device())
-    elif not isinstance(model, Writer):
-        model.head.to(device())
     return model

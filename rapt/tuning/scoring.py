@@ -9,22 +9,22 @@ from torch import Tensor
 
 from rapt.tuning.batches import by_length, each_row
 from rapt.tuning.inputs import Batch, Split, collate, pooled
-from rapt.tuning.model import Classifier
+from rapt.tuning.model import TaskModel
 
 
-def logits(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor:
-    """Compute the `scores` of every text of a split, on the CPU: (n, classes), or more columns."""
+def logits(model: TaskModel, split: Split, pad: int, batch_size: int) -> Tensor:
+    """Compute the `scores` of every text of a split, on the CPU: (n, outputs)."""
     return read_all(model, split, pad, batch_size, model.scores)
 
 
-def features(model: Classifier, split: Split, pad: int, batch_size: int) -> Tensor:
+def features(model: TaskModel, split: Split, pad: int, batch_size: int) -> Tensor:
     """Compute the task head's input for every text of a privatized split, (n, h) on the CPU."""
     return read_all(model, split, pad, batch_size, lambda states, batch: pooled(states, batch.text))
 
 
 @torch.inference_mode()
 def read_all(
-    model: Classifier,
+    model: TaskModel,
     split: Split,
     pad: int,
     batch_size: int,
@@ -33,7 +33,7 @@ def read_all(
     """Apply `of` to the activations of every text, one row for each, float32 on the CPU."""
 
     def read(rows: list[int]) -> Tensor:
-        batch = collate(split, rows, pad).to(model.head.weight.device)
+        batch = collate(split, rows, pad).to(model.place)
         return of(model.activations(batch), batch).float().cpu()
 
     model.eval()

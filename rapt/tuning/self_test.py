@@ -8,7 +8,7 @@ import torch
 
 from rapt.tuning.backbones import reads_alone, translated, translates, virtual_tokens
 from rapt.tuning.inputs import Split, collate
-from rapt.tuning.model import Classifier
+from rapt.tuning.model import TaskModel
 from rapt.utils.device import out_of_memory
 from rapt.utils.errors import RaptError
 
@@ -17,7 +17,7 @@ FOR_MOST = ("full", "linear-probe", "lora", "p-tuning", "prompt-tuning")
 LONG = 6  # tokens of the longer text, at least
 
 
-def check(model: Classifier, pad: int, longest: int = LONG) -> None:
+def check(model: TaskModel, pad: int, longest: int = LONG) -> None:
     """Check that padding changes nothing, and that what learns has an effect.
 
     Args:
@@ -35,7 +35,7 @@ def check(model: Classifier, pad: int, longest: int = LONG) -> None:
         model.train(was_training)
 
 
-def _check(model: Classifier, pad: int, longest: int) -> None:
+def _check(model: TaskModel, pad: int, longest: int) -> None:
     kind = model.backbone.config.model_type
     # Two tokens that every vocabulary has and that are no padding.
     tokens = [token for token in range(3, 6) if token != pad]
@@ -47,7 +47,7 @@ def _check(model: Classifier, pad: int, longest: int) -> None:
     types = [[0] * length for length in lengths]
     apart = [text[:LONG] for text in texts] if translates(model.backbone) else None
     split = Split(texts, types, plain, flags, [0, 0], [0, 0], targets=apart)
-    place = model.head.weight.device
+    place = model.place
     batch = collate(split, [0], pad).to(place)
     try:
         with torch.no_grad():

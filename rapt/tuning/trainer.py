@@ -18,7 +18,7 @@ from rapt.tuning.checkpoints import Checkpoint, Position, flat, unflat
 from rapt.tuning.config import Run
 from rapt.tuning.denoising import WordSampler
 from rapt.tuning.inputs import Batch, Split, collate, pooled_plain
-from rapt.tuning.model import Classifier, ReconstructionHead, placed
+from rapt.tuning.model import ReconstructionHead, TaskModel, placed
 from rapt.tuning.scoring import features, read_all
 from rapt.utils.device import device, out_of_memory
 from rapt.utils.errors import RaptError
@@ -33,7 +33,7 @@ class Trainer:
     """A model and its heads in training."""
 
     def __init__(
-        self, run: Run, model: Classifier, pad: int, sampler: WordSampler | None = None
+        self, run: Run, model: TaskModel, pad: int, sampler: WordSampler | None = None
     ) -> None:
         """Take an adapted backbone with its task head."""
         self.run, self.pad, self.device, self.steps = run, pad, device(), 0
@@ -53,8 +53,8 @@ class Trainer:
             vocabulary: the size of V_r, or V.
         """
         assert self.run.reconstruction
-        hidden = self.model.head.in_features
-        self.head = ReconstructionHead(hidden, self.run.reconstruction.head_size, vocabulary)
+        size = self.run.reconstruction.head_size
+        self.head = ReconstructionHead(self.model.width, size, vocabulary)
         self.parts["head"] = self.head.to(self.device)
         self.targets = targets.to(self.device) if isinstance(targets, Tensor) else targets
 
@@ -123,6 +123,7 @@ class Trainer:
                 "got an activation that is not a number, expected finite ones. Take precision "
                 "float32.",
             )
+        assert isinstance(head, torch.nn.Linear)
         probe.fit(head, read, torch.tensor(split.labels), strength)
         checkpoint.save(head.state_dict(), {"at": {"step": 1}})
 

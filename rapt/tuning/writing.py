@@ -10,8 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,25 +30,12 @@ from rapt.tuning.backbones import (
 from rapt.tuning.batches import by_length, each_row
 from rapt.tuning.config import Decoding
 from rapt.tuning.inputs import NO_PLAIN, Split, as_spelled, collate, user_turn
-from rapt.tuning.model import Writer
-from rapt.utils import files
+from rapt.tuning.model import TaskModel
+from rapt.utils.device import out_of_memory
 from rapt.utils.errors import RaptError
 from rapt.utils.progress import bar
 
 PROMPT = "\nText:"
-
-
-def read_split(
-    path: Path,
-    tokenizer: PreTrainedTokenizerBase,
-    max_tokens: int,
-    *,
-    apart: bool = False,
-    chat: bool = False,
-) -> Split:
-    """Tokenize one split of a release (docs/data.md); see `tokenized`."""
-    columns = files.read_parquet(path).to_pydict()
-    return tokenized(columns, tokenizer, max_tokens, apart=apart, chat=chat)
 
 
 def tokenized(
@@ -139,17 +125,49 @@ def _ended(tokenizer: PreTrainedTokenizerBase, tokens: list[int]) -> list[int]:
     return tokens if tokens and tokens[-1] == end else [*tokens, end]
 
 
+class Written(NamedTuple):
+    """Texts, each one line, and the share of them that the model ended itself."""
+
+    texts: list[str]
+    finished: float
+
+
+def try_out(
+    model: TaskModel, tokenizer: PreTrainedTokenizerBase, decoding: Decoding, *, apart: bool
+) -> None:
+    """Write two tokens after a short source, as models without a usual cache know no beams.
+
+    Raises:
+        RaptError: the model fails.
+    """
+    columns: dict[str, list[Any]] = {"words": [["a"]], "segment": [[0]], "space_after": [[False]]}
+    split = tokenized(columns, tokenizer, 2, apart=apart)
+    short = decoding.model_copy(update={"max_new_tokens": 2})
+    was_training = model.training
+    try:
+        write(model.eval(), split, tokenizer, short, 1)
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        if isinstance(error, RuntimeError) and out_of_memory(error):
+            raise
+        line = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        kind, beams = model.backbone.config.model_type, decoding.beams
+        advice = "1, or another backbone" if beams > 1 else "a backbone that writes"
+        raise RaptError(
+            f"decoding.beams: got {beams} for {kind}, which cannot write so ({line}), expected "
+            f"{advice}."
+        ) from error
+    finally:
+        model.train(was_training)
+
+
 def write(
-    model: Writer,
+    model: TaskModel,
     split: Split,
     tokenizer: PreTrainedTokenizerBase,
     decoding: Decoding,
     batch_size: int,
-) -> tuple[list[str], float]:
+) -> Written:
     """Write a text for each prompt of a split, by beam search.
-
-    Returns:
-        the texts, each one line, and the share of them that the model ended itself.
 
     Raises:
         RaptError: memory does not suffice for one prompt.
@@ -167,15 +185,15 @@ def write(
     tokens = each_row(bar(batches, "writing", len(batches)), one_batch, "decoding.beams")
     texts = [str(tokenizer.decode(one, skip_special_tokens=True)) for one in tokens]
     lines = [text.strip().partition("\n")[0].strip() for text in texts]
-    return lines, sum(end in one for one in tokens) / len(tokens)
+    return Written(lines, sum(end in one for one in tokens) / len(tokens))
 
 
 @torch.inference_mode()
 def _generated(
-    model: Writer, split: Split, rows: list[int], pad: int, end: int, decoding: Decoding
+    model: TaskModel, split: Split, rows: list[int], pad: int, end: int, decoding: Decoding
 ) -> Tensor:
     """Return the tokens that are written after each prompt, (rows, at most max_new_tokens)."""
-    batch = collate(split, rows, pad).to(model.head.weight.device)
+    batch = collate(split, rows, pad).to(model.place)
     backbone: Any = model.backbone
     prompt = {"input_ids": batch.tokens, "attention_mask": batch.attention}
     width, source = 1, None  # of a decoder's own text: the token that starts it

@@ -188,7 +188,7 @@ def test_shadows_are_tuned_on_all_that_was_chosen(
         asked = files.read_parquet(runs[0].release / f"seed-{runs[0].k}/test.parquet")
         assert asked["words"].to_pylist() == words
         logits = np.log(np.tile([0.2, 0.8], (4, 1)))
-        return [SimpleNamespace(checkpoint=None, logits={"test": logits}) for _ in runs]
+        return [SimpleNamespace(checkpoint=None, answers={"test": logits}) for _ in runs]
 
     def write(splits: dict[str, pa.Table], folder: Path) -> None:
         written.append(splits["train"]["words"].to_pylist())

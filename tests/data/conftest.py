@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
-from rapt.data.config import Task
 from rapt.data.prepare import Prepared
+from rapt.tasks import AnyTask
+from rapt.tasks.base import Task
 
-MakeTask = Callable[..., Task]
+MakeTask = Callable[..., Any]
+TASK: TypeAdapter[Task] = TypeAdapter(AnyTask)
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +24,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def make_task(files: dict[str, str], type: str = "csv", **changes: Any) -> Task:
+def make_task(files: dict[str, str], type: str = "csv", **changes: Any) -> Any:
     """A task of local files; `names`, `skip_rows` and `quoted` go to its format."""
     format = {"type": type, "names": None, "skip_rows": 0, "quoted": type == "csv"}
     format |= {key: changes.pop(key) for key in list(changes) if key in format}
@@ -37,7 +40,7 @@ def make_task(files: dict[str, str], type: str = "csv", **changes: Any) -> Task:
         "exclude": None,
         "rows": {"train": None, "test": 1 if "all" in files else None},
     }
-    return Task.model_validate({**content, **changes})
+    return TASK.validate_python({**content, **changes})
 
 
 def label(column: str, *names: str, threshold: float | None = None) -> dict[str, Any]:

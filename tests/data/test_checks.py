@@ -1,6 +1,12 @@
+import pandas as pd
 import pyarrow as pa
 
-from rapt.data.checks import comparable
+from rapt.data import checks
+from rapt.data.examples import COLUMNS
+
+
+def comparable(split: pa.Table) -> pd.DataFrame:
+    return checks.comparable(split, COLUMNS)
 
 
 def _split(*texts: str, **columns: list[list[str]]) -> pa.Table:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from rapt.data import fetch
-from rapt.data.config import PackageSource, Task
+from rapt.data.config import PackageSource
 from rapt.data.prepare import prepare
 from rapt.utils.errors import RaptError
+from tests.data.conftest import TASK
 
 TABLE = b"id\ttext\n1\tgood day\n2\tbad day\n3\tlong day\n"
 
@@ -73,7 +74,7 @@ def digest(path: Path) -> str:
 
 
 def test_a_table_is_read_from_an_archive_in_a_wheel(wheel: Path) -> None:
-    task = Task.model_validate(
+    task = TASK.validate_python(
         {
             "source": source(digest(wheel)).model_dump(),
             "format": {"type": "tsv", "names": None, "skip_rows": 0, "quoted": False},

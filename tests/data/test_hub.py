@@ -5,11 +5,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rapt.data.config import Task
 from rapt.data.prepare import prepare
+from rapt.tasks.base import Task
 from rapt.utils import files
 from rapt.utils.errors import RaptError
-from tests.data.conftest import label
+from tests.data.conftest import TASK, label
 
 
 def hub_task(dataset: str, **changes: Any) -> Task:
@@ -31,7 +31,7 @@ def hub_task(dataset: str, **changes: Any) -> Task:
         "exclude": None,
         "rows": {"train": None, "test": None},
     }
-    return Task.model_validate({**content, **changes})
+    return TASK.validate_python({**content, **changes})
 
 
 @pytest.fixture

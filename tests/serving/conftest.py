@@ -16,12 +16,14 @@ import torch
 import uvicorn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, BertModel
 
+from rapt.kinds import kind_of
 from rapt.serving.loopback import listening
 from rapt.serving.model import Adapted
 from rapt.serving.server import application
 from rapt.text.table import EmbeddingTable
-from rapt.tuning.config import Decoding, Lora, Run, TrainConfig
+from rapt.tuning.config import Decoding, Run, TrainConfig
 from rapt.tuning.train import train_seed
+from rapt.tuning.tuners import Lora
 from rapt.utils import files
 from tests.release.conftest import FOUR
 from tests.release.conftest import folder as folder
@@ -92,6 +94,7 @@ def tuned(
             precision="float32",
         ),
         adapter=release.parent / "cell/seed-0",
+        kind=kind_of(files.read_json(release / "statement.json")),
         decoding=decoding,
     )
     train_seed(run)

@@ -22,12 +22,12 @@ def test_an_answer_about_something_else_is_one_line(
     class Wrong:
         contract = model.contract
 
-        def probabilities(self, texts: object) -> list[list[float]]:
+        def answer(self, texts: object) -> list[list[float]]:
             return answer
 
     wrong = Served(Wrong())
     try:
         with pytest.raises(RaptError, match=r"got an answer for other texts or labels, expected"):
-            Remote(wrong.url).probabilities([Text(words=["film"], segment=[0], plain=PLAIN)])
+            Remote(wrong.url).answer([Text(words=["film"], segment=[0], plain=PLAIN)])
     finally:
         wrong.stop()

@@ -371,7 +371,7 @@ def test_a_provider_names_no_folder_and_no_screen(
         contract = replace(
             model.contract, **{k: v for k, v in change.items() if k in ("labels", "segments")}
         )
-        probabilities = model.probabilities
+        answer = model.answer
 
     if not {"labels", "segments"} & change.keys():
         Sly.contract = replace(Sly.contract, statement=replace(Sly.contract.statement, **change))
@@ -391,7 +391,7 @@ def test_a_provider_cannot_have_words_as_they_are(model: Adapted, rapt: Rapt, et
 
     class Greedy:
         contract = replace(model.contract, statement=replace(model.contract.statement, eta=eta))
-        probabilities = model.probabilities
+        answer = model.answer
 
     greedy = Served(Greedy())
     try:

@@ -13,10 +13,9 @@ import torch
 from transformers import AutoTokenizer
 
 from rapt.serving.model import Adapted
-from rapt.serving.protocol import Text, check, readable
+from rapt.serving.protocol import check
 from rapt.tuning.config import Decoding
 from rapt.utils import files
-from rapt.utils.errors import RaptError
 from tests.serving.conftest import Served, statement, tuned, write_gpt2
 from tests.serving.test_predict import Rapt, repeater
 from tests.serving.test_predict import rapt as rapt
@@ -69,13 +68,13 @@ def test_a_question_goes_to_the_provider_with_its_choices(asked: Path, rapt: Rap
 def test_the_answer_is_the_tuned_model_s_own(asked: Path) -> None:
     table = files.read_parquet(asked.parents[1] / "release/seed-0/test.parquet").to_pydict()
     served = Adapted(asked)
-    tokenizer, model = served._tokenizer, served._model.backbone
+    tokenizer, model = served._reader.tokenizer, served._model.backbone
     prompt = " film\ngood. plot\nbad. plot\nso. film\nAnswer:"
     with torch.inference_mode():
         logits = model(torch.tensor([tokenizer(prompt)["input_ids"]])).logits[0, -1]
     letters = [tokenizer(f" {letter}")["input_ids"][0] for letter in LETTERS]
     expected = logits[letters].double().softmax(0).expand(8, 3).contiguous()
-    torch.testing.assert_close(served.answers(table, None), expected)
+    torch.testing.assert_close(served.probabilities(table), expected)
 
 
 def test_a_chat_is_served_as_it_was_tuned(tmp_path: Path, folder: Path) -> None:
@@ -84,7 +83,7 @@ def test_a_chat_is_served_as_it_was_tuned(tmp_path: Path, folder: Path) -> None:
     tokenizer.chat_template = CHAT
     tokenizer.save_pretrained(tmp_path / "gpt2")
     served = Adapted(answering(tmp_path, folder, ["A", "B", "C"], Decoding(chat=True)))
-    assert readable([9, 9, 9, 9], replace(served.contract, max_tokens=39))[0] == slice(0, None)
+    assert served.kind.readable([9, 9, 9, 9], 39, chat=True)[0] == slice(0, None)
     table = files.read_parquet(tmp_path / "release/seed-0/test.parquet").to_pydict()
     prompt = tokenizer("<user> film\nA. plot\nB. plot\nC. film<end><assistant>")["input_ids"]
     with torch.inference_mode():
@@ -92,10 +91,7 @@ def test_a_chat_is_served_as_it_was_tuned(tmp_path: Path, folder: Path) -> None:
     # They begin the answer, so no space is before them.
     letters = tokenizer.convert_tokens_to_ids(["A", "B", "C"])
     expected = logits[letters].double().softmax(0).expand(8, 3).contiguous()
-    torch.testing.assert_close(served.answers(table, None), expected)
-    text = Text(words=["film"], segment=[0], plain=[])
-    with pytest.raises(RaptError, match=r"Ask /predict\.$"):
-        served.write([text])
+    torch.testing.assert_close(served.probabilities(table), expected)
 
 
 def test_a_question_is_sent_with_all_its_choices_and_its_last_words(

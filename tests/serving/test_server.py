@@ -40,8 +40,8 @@ def test_over_http_as_here(served: Served, model: Adapted) -> None:
     texts.append(Text(words=[], segment=[], plain=PLAIN))
     remote = Remote(served.url + "/")
     assert remote.contract == model.contract
-    here = model.probabilities(texts)
-    assert remote.probabilities(texts) == here
+    here = model.answer(texts)
+    assert remote.answer(texts) == here
     assert here[0] != here[1]
     assert [sum(row) for row in here] == pytest.approx([1] * 3)
 
@@ -103,10 +103,10 @@ def test_vectors_over_http_as_here(of_vectors: Path) -> None:
             Text(words=["film"] * n, segment=[0] * n, plain=[], vectors=given)
             for n, given in zip((2, 3, 0, 2), numbers, strict=True)
         ]
-        here = model.probabilities(texts)
-        assert Remote(served.url).probabilities(texts) == here
+        here = model.answer(texts)
+        assert Remote(served.url).answer(texts) == here
         assert len({tuple(row) for row in here}) == 4
-        alone = [model.probabilities([text])[0] for text in texts]
+        alone = [model.answer([text])[0] for text in texts]
         assert here == [pytest.approx(row, abs=1e-6) for row in alone]
         body = {"words": ["film"] * 3, "segment": [0] * 3, "plain": []}
         given = base64.b64encode(numbers[1]).decode()
@@ -168,7 +168,7 @@ def test_its_log_holds_nothing_of_a_request(
         assert post(served, [TEXT | {"words": ["Zanzibar", "film"]}])[0] == 200
         ask(served, "GET", "/Zanzibar?Zanzibar")
         ask(served, "POST", "/predict", b"Zanzibar", Zanzibar="Zanzibar")
-        monkeypatch.setattr(model, "probabilities", fails)
+        monkeypatch.setattr(model, "answer", fails)
         status, content = post(served, [TEXT | {"words": ["Zanzibar", "film"]}])
         assert (status, content["error"]) == (500, "the model failed on this query")
     finally:

@@ -19,6 +19,7 @@ from rapt.utils.errors import RaptError
 from tests.serving.conftest import Served, statement, tuned, write_gpt2
 from tests.serving.test_predict import Rapt, repeater
 from tests.serving.test_predict import rapt as rapt
+from tests.serving.test_server import ask
 
 SOURCES = ["Bob | likes | Alice", "Alice | met | Paris", "story | in | Paris"] * 3
 
@@ -48,7 +49,7 @@ class Echo:
     def __init__(self, contract: Contract) -> None:
         self.contract, self.sent = contract, list[Text]()
 
-    def write(self, texts: list[Text]) -> list[str]:
+    def answer(self, texts: list[Text]) -> list[str]:
         check(texts, self.contract)
         self.sent += texts
         return [" ".join(text.words).capitalize() for text in texts]
@@ -109,11 +110,15 @@ def test_a_served_model_and_a_local_one_write_the_same(writes: Path, rapt: Rapt)
 
 
 def test_a_model_says_by_which_path_it_is_asked(writes: Path, model: Adapted) -> None:
-    words = {"words": ["film"], "segment": [0], "plain": []}
-    with pytest.raises(RaptError, match=r"Ask /write\.$"):
-        Adapted(writes).probabilities([Text(**words, space_after=[True])])
-    with pytest.raises(RaptError, match=r"Ask /predict\.$"):
-        model.write([Text(words=["film"], segment=[0], plain=["film", "plot", "saw"])])
+    for one, other, own in ((Adapted(writes), "/predict", "/write"), (model, "/write", "/predict")):
+        served = Served(one)
+        try:
+            status, content = ask(served, "POST", other, b"{}")
+        finally:
+            served.stop()
+        assert status == 400
+        line = f"texts: got a request at {other}, expected one at {own}, where"
+        assert content["error"].startswith(line)
 
 
 def test_spacing_is_told_to_a_model_that_writes_alone(writes: Path, model: Adapted) -> None:
@@ -130,7 +135,7 @@ def test_spacing_is_told_to_a_model_that_writes_alone(writes: Path, model: Adapt
 def test_what_is_written_is_not_combined(writes: Path, rapt: Rapt, tmp_path: Path) -> None:
     own = writes.parents[1] / "release"
     done = rapt("--adapter", writes, SOURCES[0], "--combine", tmp_path, "--release", own)
-    assert done.error.startswith("combine: got rows with an adapter that writes, expected none.")
+    assert done.error == "combine: got rows with an adapter of kind generate, expected none."
 
 
 @pytest.mark.parametrize("text", ["Ann has diabetes", "Ann|has|diabetes", "Ann | has diabetes"])
@@ -150,7 +155,9 @@ def test_a_written_text_is_one_line_of_a_terminal(
     echo: tuple[Echo, Served], rapt: Rapt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider, served = echo
-    monkeypatch.setattr(provider, "write", lambda texts: ["\x1b]0;pwn\x07one\nsecond"] * len(texts))
+    monkeypatch.setattr(
+        provider, "answer", lambda texts: ["\x1b]0;pwn\x07one\nsecond"] * len(texts)
+    )
     done = rapt("--adapter", served.url, SOURCES[0])
     assert done.out == "]0;pwn one second\n"
 

@@ -12,8 +12,10 @@ import pytest
 
 from rapt import models, params, paths
 from rapt.grid import released
+from rapt.kinds.classify import Classify
 from rapt.results import cells, predictions
-from rapt.tuning.config import BiLstm, Full, Lora, Run, Trained
+from rapt.tuning.config import BiLstm, Run, Trained
+from rapt.tuning.tuners import Full, Lora
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from stages import layers, privatize, study, train, tuning
@@ -39,7 +41,7 @@ def located(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def told(p: params.Params, backbone: str, tuner: str) -> Run:
     factors = {"task": "movies", "backbone": backbone, "tuner": tuner, "method": "rapt"}
-    return tuning.run_of(p, "cell", factors, Path("release"), 1, Path("adapters"))
+    return tuning.run_of(p, "cell", factors, Classify(), Path("release"), 1, Path("adapters"))
 
 
 def test_a_run_has_the_encoder_of_its_backbone(shipped: params.Params, located: None) -> None:

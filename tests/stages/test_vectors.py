@@ -193,5 +193,5 @@ def test_from_the_release_to_a_prediction(
     assert [len(text.words) for text in sent] == [8, 0]
     assert [len(text.vectors or b"") for text in sent] == [8 * 8 * 4, 0]
     assert (counts.documents, counts.words, counts.most) == (2, 8, 8)
-    for row in model.probabilities(sent):
+    for row in model.answer(sent):
         assert sum(row) == pytest.approx(1)

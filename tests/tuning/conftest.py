@@ -13,12 +13,14 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
+from rapt.kinds.classify import Classify
 from rapt.tuning.backbones import load_tokenizer
-from rapt.tuning.config import Lora, Precision, Reconstruction, Run, TrainConfig
+from rapt.tuning.config import Precision, Reconstruction, Run, TrainConfig
 from rapt.tuning.inputs import Split, read_split
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
 from rapt.tuning.scoring import logits
 from rapt.tuning.trainer import Trainer
+from rapt.tuning.tuners import Lora
 from rapt.utils import files
 from tests import tiny
 
@@ -132,6 +134,7 @@ def run(backbone: Path, release: Path, tmp_path: Path, monkeypatch: pytest.Monke
             epochs=3, batch_size=8, max_tokens=16, warmup=0.1, weight_decay=0.0, precision="float32"
         ),
         adapter=tmp_path / "adapter",
+        kind=Classify(("no", "yes")),
     )
 
 

@@ -26,14 +26,16 @@ from tokenizers import (
 )
 from torch import Tensor
 
-from rapt.tuning.config import TUNERS as REGISTERED
-from rapt.tuning.config import BiLstm, Full, Reconstruction, Run, TrainConfig
+from rapt.kinds.classify import Classify
+from rapt.tuning.config import BiLstm, Reconstruction, Run, TrainConfig
 from rapt.tuning.inputs import (
     Batch,
     Split,
     read_split,
 )
 from rapt.tuning.model import adapt, load_backbone
+from rapt.tuning.tuners import TUNERS as REGISTERED
+from rapt.tuning.tuners import Full
 from rapt.utils import files
 from tests.tuning.conftest import STATEMENT
 
@@ -410,6 +412,7 @@ def run(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
             epochs=3, batch_size=8, max_tokens=16, warmup=0.1, weight_decay=0.0, precision="float32"
         ),
         adapter=tmp_path / "adapter",
+        kind=Classify(("a", "b", "c")),
     )
 
 

@@ -14,11 +14,7 @@ import torch
 from torch import Tensor
 
 from rapt.tuning import backbones
-from rapt.tuning.config import (
-    Lora,
-    PromptTuning,
-    Run,
-)
+from rapt.tuning.config import Run
 from rapt.tuning.inputs import (
     NO_ROW,
     Split,
@@ -30,6 +26,7 @@ from rapt.tuning.inputs import (
 )
 from rapt.tuning.model import load_backbone
 from rapt.tuning.train import train_seed
+from rapt.tuning.tuners import Lora, PromptTuning
 from rapt.utils.errors import RaptError
 from tests.tuning.families import (
     FAMILIES,

@@ -14,16 +14,12 @@ from rapt.serving.model import Adapted
 from rapt.serving.protocol import Text
 from rapt.tuning import backbones
 from rapt.tuning.bilstm import BiLstmModel
-from rapt.tuning.config import (
-    BiLstm,
-    Full,
-    Run,
-    Tuner,
-)
+from rapt.tuning.config import BiLstm, Run
 from rapt.tuning.inputs import tokenized
 from rapt.tuning.model import adapt, load, load_backbone
 from rapt.tuning.scoring import logits
 from rapt.tuning.train import train_seed
+from rapt.tuning.tuners import Full, Tuner
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.families import BILSTM, TUNERS
@@ -97,7 +93,7 @@ def test_a_server_answers_with_it(run: Run) -> None:
     run = replace(run, backbone_name=str(run.backbone))
     train_seed(run)
     text = {"words": ["film", "good"], "segment": [0, 0], "plain": ["film", "so", "plot"]}
-    (found,) = Adapted(run.adapter).probabilities([Text(**text)])
+    (found,) = Adapted(run.adapter).answer([Text(**text)])
     columns = {name: [value] for name, value in text.items()} | {"label": [0]}
     split = tokenized(columns, backbones.load_tokenizer(run.backbone), run.train.max_tokens)
     expected = logits(load(run.adapter, run.backbone), split, 0, 1).double().softmax(1)

@@ -134,6 +134,7 @@ def test_killed_while_it_runs(run: Run, tmp_path: Path) -> None:
 import os, signal
 from pathlib import Path, PosixPath
 from rapt.tuning.config import *
+from rapt.tuning.tuners import *
 from rapt.tuning.train import train_seed
 from rapt.tuning.trainer import Trainer
 step = Trainer._step

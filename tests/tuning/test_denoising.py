@@ -20,20 +20,13 @@ from rapt.serving.protocol import Text
 from rapt.tuning import checkpoints
 from rapt.tuning.backbones import load_tokenizer
 from rapt.tuning.checkpoints import Checkpoint
-from rapt.tuning.config import (
-    DenoiserType,
-    Denoising,
-    Full,
-    PosteriorTarget,
-    PrefixTuning,
-    PromptTuning,
-    Run,
-)
+from rapt.tuning.config import DenoiserType, Denoising, PosteriorTarget, Run
 from rapt.tuning.denoising import WordSampler, reading, word_embeddings
 from rapt.tuning.inputs import NO_PLAIN, WordVectors, collate, read_split, tokenized
 from rapt.tuning.model import load_backbone
 from rapt.tuning.train import train_seed
 from rapt.tuning.trainer import Trainer
+from rapt.tuning.tuners import Full, PrefixTuning, PromptTuning
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.families import FAMILIES, PIECES, make
@@ -264,7 +257,7 @@ def test_an_adapter_is_served_on_denoised_words(run: Run, denoised: Denoised) ->
         Text(words=words, segment=[0] * len(words), plain=plain)
         for words, plain in zip(test["words"], test["plain"], strict=True)
     ]
-    found = np.argmax(model.probabilities(texts), axis=1)
+    found = np.argmax(model.answer(texts), axis=1)
     assert np.mean(found == test["label"]) == result.metrics["accuracy"]
     for path in (run.adapter / "denoised").iterdir():
         path.unlink()

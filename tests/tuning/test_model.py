@@ -11,11 +11,12 @@ from peft import PeftModel
 from transformers import AutoModel, AutoModelForTextEncoding
 
 from rapt.tuning.bilstm import BiLstmModel
-from rapt.tuning.config import Full, LinearProbe, Run
+from rapt.tuning.config import Run
 from rapt.tuning.inputs import collate
 from rapt.tuning.model import Classifier, adapt, load, load_backbone
 from rapt.tuning.train import train_seed
 from rapt.tuning.trainer import Trainer
+from rapt.tuning.tuners import Full, LinearProbe
 from rapt.utils.errors import RaptError
 from rapt.utils.files import sha256
 from tests.tuning.conftest import reread, texts

@@ -13,10 +13,11 @@ import torch
 from safetensors.torch import load_file
 
 from rapt.serving.model import Adapted
-from rapt.tuning.config import Full, Run
+from rapt.tuning.config import Run
 from rapt.tuning.inputs import collate
 from rapt.tuning.train import train_seed
 from rapt.tuning.trainer import Trainer
+from rapt.tuning.tuners import Full
 from rapt.utils.files import sha256
 from tests.tuning.conftest import pad_of, reread, texts, trainer_of
 from tests.tuning.families import FAMILIES, TUNERS, fits, make
@@ -59,8 +60,8 @@ def test_what_learns_and_what_is_written_is_float32(low: Run) -> None:
     layer.register_forward_hook(lambda module, args, out: seen.append(out.dtype))
     activations = made.model.activations(batch)
     assert set(seen) == {torch.bfloat16}
-    assert activations.dtype == made.model.classify(activations, batch).dtype == torch.float32
-    made.model.classify(activations, batch).sum().backward()
+    assert activations.dtype == made.model.scores(activations, batch).dtype == torch.float32
+    made.model.scores(activations, batch).sum().backward()
     assert {w.grad.dtype for w in made._learning().values() if w.grad is not None} == {
         torch.float32
     }

@@ -13,9 +13,10 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 from rapt.tuning import probe
-from rapt.tuning.config import LinearProbe, Lora, Run
+from rapt.tuning.config import Run
 from rapt.tuning.model import load, load_backbone
 from rapt.tuning.train import train_seed, train_seeds
+from rapt.tuning.tuners import LinearProbe, Lora
 from rapt.utils.files import sha256
 
 

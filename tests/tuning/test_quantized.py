@@ -13,9 +13,10 @@ from safetensors.torch import load_file
 from transformers import AutoModel
 
 from rapt.tuning import backbones
-from rapt.tuning.config import Lora, Run
+from rapt.tuning.config import Run
 from rapt.tuning.model import load, load_backbone
 from rapt.tuning.train import train_seed, train_seeds
+from rapt.tuning.tuners import Lora
 from tests.tuning import families
 
 bnb = pytest.importorskip("bitsandbytes.nn.modules", reason="needs rapt[qlora]: make qlora")

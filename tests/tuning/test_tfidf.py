@@ -16,10 +16,11 @@ from sklearn.linear_model import LogisticRegression
 from rapt.serving.model import Adapted
 from rapt.serving.protocol import Text
 from rapt.tuning import tfidf
-from rapt.tuning.config import Run, Tfidf
+from rapt.tuning.config import Run
 from rapt.tuning.parallel import train_cell
 from rapt.tuning.tfidf import TfidfModel
 from rapt.tuning.train_tfidf import train_seed
+from rapt.tuning.tuners import Tfidf
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 
@@ -37,12 +38,12 @@ def test_the_word_that_tells_the_class_is_learnt_and_served(run: Run) -> None:
     """The user is given what the trained model said: of words, as many as in training."""
     trained = train_seed(replace(run, train=run.train.model_copy(update={"held_out": 0.25})))
     assert trained.result.metrics == {"accuracy": 1.0}
-    assert {name: len(of) for name, of in trained.logits.items()} == {"train": 24, "test": 48}
+    assert {name: len(of) for name, of in trained.answers.items()} == {"train": 24, "test": 48}
     model = Adapted(run.adapter)
     test = files.read_parquet(run.release / "seed-0/test.parquet")
     texts = [sent(*words) for words in test["words"].to_pylist()[:32]]
-    served = model.probabilities(texts)
-    np.testing.assert_allclose(served, np.exp(trained.logits["test"][:32]), rtol=1e-5)
+    served = model.answer(texts)
+    np.testing.assert_allclose(served, np.exp(trained.answers["test"][:32]), rtol=1e-5)
     assert {path.name for path in run.adapter.iterdir()} == {
         *(tfidf.TERMS, tfidf.HEAD, "rapt.json")
     }
@@ -102,7 +103,7 @@ def test_pairs_are_compared_and_kept(run: Run, tmp_path: Path) -> None:
     trained = train_seed(replace(run, release=release))
     assert trained.result.metrics == {"accuracy": 1.0}
     texts = [Text(words=list(pair), segment=[0, 1], plain=[]) for pair in halves[:9]]
-    served = np.argmax(Adapted(run.adapter).probabilities(texts), axis=1)
+    served = np.argmax(Adapted(run.adapter).answer(texts), axis=1)
     assert served.tolist() == labels[:9]
 
 

@@ -12,10 +12,11 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModel
 
-from rapt.tuning.config import PromptTuning, Run
+from rapt.tuning.config import Run
 from rapt.tuning.inputs import read_split
 from rapt.tuning.model import load, load_backbone
 from rapt.tuning.train import train_seed
+from rapt.tuning.tuners import PromptTuning
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.conftest import reread

@@ -158,7 +158,7 @@ def test_padding_changes_nothing(run: Run) -> None:
     for values in (split.types, split.plain, split.text):
         values[1] += values[1][1:]  # type: ignore[operator]
     alone, beside = collate(split, [0], 0), collate(split, [0, 1], 0)
-    logits = [made.model.classify(made.model.activations(b), b)[0] for b in (alone, beside)]
+    logits = [made.model.scores(made.model.activations(b), b)[0] for b in (alone, beside)]
     torch.testing.assert_close(*logits, rtol=1e-4, atol=1e-5)
 
 

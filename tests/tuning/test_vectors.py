@@ -13,11 +13,12 @@ import pytest
 import torch
 
 from rapt.tuning import backbones
-from rapt.tuning.config import Full, Run
-from rapt.tuning.inputs import VECTORS, collate, read_split, tokenized
+from rapt.tuning.config import Run
+from rapt.tuning.inputs import collate, read_split, tokenized
 from rapt.tuning.model import Classifier, load_backbone
 from rapt.tuning.scoring import logits
 from rapt.tuning.train import train_seed
+from rapt.tuning.tuners import Full
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.conftest import reread
@@ -26,7 +27,7 @@ from tests.tuning.families import folders as folders
 from tests.tuning.families import release as release
 from tests.tuning.families import run as run
 
-GRID = 2.0**-16
+GRID, VECTORS = 2.0**-16, "vectors"
 
 
 def own_vectors(folder: Path, words: list[str]) -> np.ndarray[Any, Any]:

@@ -15,14 +15,18 @@ import torch
 import transformers as hf
 from transformers import PreTrainedTokenizerBase
 
+from rapt.kinds.choose import Choose
+from rapt.kinds.generate import Generate
 from rapt.serving.model import Adapted
 from rapt.serving.protocol import Text
 from rapt.tuning.backbones import load_model, load_tokenizer, translated
-from rapt.tuning.config import Decoding, Reconstruction, Run, TrainConfig, Tuner
-from rapt.tuning.inputs import NO_PLAIN, Split, collate
+from rapt.tuning.config import Decoding, Reconstruction, Run, TrainConfig
+from rapt.tuning.inputs import NO_PLAIN, Split, collate, read_columns
 from rapt.tuning.model import Writer, adapt, load
 from rapt.tuning.train import train_seeds
-from rapt.tuning.writing import read_split, tokenized, write
+from rapt.tuning.trainer import Trainer
+from rapt.tuning.tuners import Tuner
+from rapt.tuning.writing import tokenized, write
 from rapt.utils import files
 from rapt.utils.errors import RaptError
 from tests.tuning.conftest import write_release
@@ -74,6 +78,7 @@ def to_write(sources: Path, run: Run) -> Callable[[Path, Tuner], Run]:
         return replace(
             run,
             release=sources,
+            kind=Generate(),
             backbone=backbone,
             tuner=tuner,
             reconstruction=Reconstruction(head_size=8, weight=0.1),
@@ -103,22 +108,21 @@ def test_what_was_learnt_is_saved_loaded_and_written(
 ) -> None:
     run = to_write(writers[family], ALL[tuner])
     (trained,) = train_seeds([run])
-    assert trained.written is not None
     if tuner != "untuned":
         losses = trained.result.curves["task_loss"]
         assert losses[-1] < losses[0]
     tokenizer = load_tokenizer(writers[family])
-    split = read_split(run.release / "seed-0/test.parquet", tokenizer, 40)
+    split = tokenized(read_columns(run.release / "seed-0/test.parquet")[0], tokenizer, 40)
     if tuner == "full":
         firsts = [tokenizer.decode(tokens) for tokens in split.tokens]
-        twice = [text.split().count("film") for text in trained.written]
+        twice = [text.split().count("film") for text in trained.answers["test"]]
         # One film is a plain word.
         expected = [2 if first.count("film") == 2 else 0 for first in firsts]
         assert np.mean(np.array(twice) == expected) > 0.8
-    loaded = load(run.adapter, writers[family], writes=True)
+    loaded = load(run.adapter, writers[family], make=Writer, writes=True)
     assert isinstance(loaded, Writer)
     again, finished = write(loaded, split, tokenizer, GREEDY, 5)
-    assert again == trained.written
+    assert again == trained.answers["test"]
     assert finished == trained.result.metrics["finished"]
     pad, end = tokenizer.pad_token_id, tokenizer.eos_token_id
     for tokens, text in zip(split.tokens[:5], again, strict=False):
@@ -155,20 +159,21 @@ def test_a_decoder_writes_what_its_encoder_read(
 ) -> None:
     run = to_write(translators[family], ALL[tuner])
     (trained,) = train_seeds([run])
-    assert trained.written is not None
     if tuner != "untuned":
         losses = trained.result.curves["task_loss"]
         assert losses[-1] < losses[0]
         assert "reconstruction_loss" in trained.result.curves
     tokenizer = load_tokenizer(translators[family])
-    loaded = load(run.adapter, translators[family], writes=True)
+    loaded = load(run.adapter, translators[family], make=Writer, writes=True)
     assert isinstance(loaded, Writer)
     test, train = (
-        read_split(run.release / f"seed-0/{name}.parquet", tokenizer, 40, apart=True)
+        tokenized(
+            read_columns(run.release / f"seed-0/{name}.parquet")[0], tokenizer, 40, apart=True
+        )
         for name in ("test", "train")
     )
     again, _ = write(loaded, test, tokenizer, GREEDY, 5)
-    assert again == trained.written
+    assert again == trained.answers["test"]
     # Its loss is that of PEFT's own forward pass, and its text the likeliest token each time.
     pad, end = tokenizer.pad_token_id, tokenizer.eos_token_id
     batch = collate(train, [0], pad)
@@ -209,12 +214,15 @@ def test_a_decoder_without_a_token_to_begin_with_is_one_line(
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(RaptError, match=r"^the backbone: got t5 without decoder_start_token_id"):
         load_model(tmp_path, writes=True)
+    with pytest.raises(RaptError, match="got t5, expected a causal language model"):
+        load_model(tmp_path, writes=True, causal=True)
 
 
 def test_a_letter_is_not_translated(
     translators: dict[str, Path], to_write: Callable[[Path, Tuner], Run], questions: Path
 ) -> None:
-    run = replace(to_write(translators["t5"], ALL["lora"]), release=questions)
+    run = to_write(translators["t5"], ALL["lora"])
+    run = replace(run, release=questions, kind=Choose(("film", "plot", "very")))
     with pytest.raises(RaptError, match="got t5, expected a causal language model"):
         train_seeds([run])
 
@@ -420,4 +428,19 @@ def test_an_encoder_and_its_decoder_have_positions_of_their_own(
     train_seeds([replace(run, release=whole, decoding=Decoding(beams=1, max_new_tokens=160))])
     plain = ["likely", "film", "unlikely"]
     text = Text(words=["film"] * 40, segment=[0] * 40, plain=plain, space_after=[True] * 40)
-    assert len(Adapted(run.adapter).write([text])) == 1
+    assert len(Adapted(run.adapter).answer([text])) == 1
+
+
+def test_a_model_that_cannot_search_is_refused_before_it_is_tuned(
+    tmp_path: Path, to_write: Callable[[Path, Tuner], Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RWKV's state is no cache that beams could be sorted in."""
+    tokenizer = gpt2_tokenizer()
+    tokenizer.save_pretrained(tmp_path / "rwkv")
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "context_length": 64}
+    config = hf.RwkvConfig(vocab_size=len(tokenizer), **shape)
+    hf.RwkvForCausalLM(config).save_pretrained(tmp_path / "rwkv")
+    run = to_write(tmp_path / "rwkv", ALL["lora"])
+    monkeypatch.setattr(Trainer, "take_steps", lambda *_: pytest.fail("it was tuned"))
+    with pytest.raises(RaptError, match=r"^decoding\.beams: got 2 for rwkv, which .* expected 1"):
+        train_seeds([replace(run, decoding=Decoding(beams=2, max_new_tokens=5))])

@@ -9,7 +9,7 @@ import pytest
 
 from rapt.attacks import ATTACKS
 from rapt.privacy.mechanisms import MECHANISMS, T2T, mechanism
-from rapt.tuning.config import TUNERS
+from rapt.tuning.tuners import TUNERS
 from rapt.utils import registry
 from rapt.utils.errors import RaptError
 

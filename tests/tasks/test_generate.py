@@ -9,14 +9,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pydantic import ValidationError
 
 from rapt.data.checks import identities
-from rapt.data.config import Task
 from rapt.data.prepare import prepare
+from rapt.tasks.base import Task
 from rapt.utils.errors import RaptError
 from tests.conftest import ROOT
 from tests.data.conftest import make_task, write
+from tests.data.conftest import workspace as workspace
 
 ONE = ["Aarhus_Airport | city | Aarhus"]
 
@@ -85,8 +85,10 @@ def test_the_published_xml_becomes_the_files_of_the_presets() -> None:
 def test_a_source_of_both_splits_is_tested_alone_whatever_was_written() -> None:
     found = prepared([row(), row(["a | b | c"])], [row(texts=["Other words."])])
     assert {one["text"] for one in found["train"]} == {"a | b | c"}
-    tables = prepare("mine", generate(), 0).tables
-    assert not {*identities(tables["train"])} & {*identities(tables["test"])}
+    task = generate()
+    tables = prepare("mine", task, 0).tables
+    train, test = (set(identities(tables[split], task.compared)) for split in ("train", "test"))
+    assert not train & test
 
 
 def test_a_source_may_be_any_text_unless_its_entities_are_protected() -> None:
@@ -110,26 +112,6 @@ def test_a_bad_row_is_refused_in_one_line(bad: str, line: str) -> None:
         prepared([row(["SECRET | a | b"]), bad], [row()])
     assert "\n" not in str(error.value)
     assert "SECRET" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("changes", "line"),
-    [
-        ({"references": None}, "got kind generate without references, expected generate with"),
-        ({"kind": "classify"}, "got kind classify with references, expected generate with"),
-        ({"text_pair": "more"}, "got text_pair with kind generate, expected none"),
-        ({"kind": "classify", "references": None, "group": "seen"}, "got group with kind classify"),
-        (
-            {"kind": "classify", "references": None, "protect": "entities"},
-            "got protect with kind classify, expected kind generate",
-        ),
-    ],
-)
-def test_what_belongs_to_texts_that_are_written_goes_together(
-    changes: dict[str, Any], line: str
-) -> None:
-    with pytest.raises(ValidationError, match=line):
-        generate(**changes)
 
 
 def test_real_triples(shared: Path) -> None:

@@ -1,0 +1,289 @@
+"""How a backbone is tuned, and how the gradient of a step comes about: sections of params.yaml.
+
+Defaults are the paper's (RAPT, NLU) if their help says so. This module does not import torch, as
+every command reads params.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
+
+from pydantic import Field, PositiveFloat, PositiveInt, SerializeAsAny
+
+from rapt.param_types import Section, or_of, type_of
+from rapt.utils.registry import Registry
+
+if TYPE_CHECKING:
+    import torch
+    from peft import PeftModel
+    from transformers import PreTrainedModel
+
+    from rapt.kinds.base import Kind
+    from rapt.tuning.checkpoints import Checkpoint
+    from rapt.tuning.config import Run, Trained
+    from rapt.tuning.gradients import GradientStep
+    from rapt.tuning.inputs import Split
+    from rapt.tuning.trainer import Trainer
+
+    KindOfTask = type[Kind]  # here, as `type` is a field of the classes below
+
+LearningRate = Annotated[
+    PositiveFloat, Field(description="the highest, of AdamW; the paper's is 6e-5 for all tuners")
+]
+Dropout = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Tuner(Section, ABC):
+    """How a backbone is tuned; `type` is its name, its fields are its parameters.
+
+    One that takes steps of AdamW has a field `learning_rate`.
+
+    Attributes:
+        learns: what learns, beside the heads: all of the backbone, or an adapter on frozen weights.
+            `head`: the task's head alone. `nothing`: the model stays as it is.
+        reads_words: whether it reads words as they are, and has no backbone.
+    """
+
+    type: str
+    learns: ClassVar[Literal["backbone", "adapter", "head", "nothing"]] = "adapter"
+    reads_words: ClassVar[bool] = False
+
+    @classmethod
+    def fits(cls, kind: KindOfTask) -> bool:
+        """Return whether it can train a model for a kind of task."""
+        return True
+
+    def adapt(self, backbone: PreTrainedModel) -> PreTrainedModel | PeftModel:
+        """Return the backbone with a fresh adapter: frozen where none is added (see `learns`).
+
+        Raises:
+            RaptError: the backbone does not support it.
+        """
+        return backbone.requires_grad_(False)
+
+    def fit(self, trainer: Trainer, split: Split, checkpoint: Checkpoint) -> dict[str, list[float]]:
+        """Tune the trainer's model on a split, from the checkpoint on if there is one.
+
+        Returns:
+            each curve's mean over the texts, for every epoch; none if there are no epochs.
+        """
+        return trainer.take_steps(split, checkpoint)
+
+    def train(self, runs: Sequence[Run]) -> list[Trained]:
+        """Train seeds of a cell one after the other, in this process."""
+        from rapt.tuning.train import train_seeds
+
+        return train_seeds(runs)
+
+
+class Lora(Tuner):
+    """LoRA (Hu et al., 2021) through PEFT, on the modules that PEFT chooses for the backbone."""
+
+    type: Literal["lora"] = "lora"
+    r: PositiveInt = Field(16, description="rank (the paper's)")
+    alpha: PositiveInt = Field(32, description="scale of the update is alpha / r (the paper's)")
+    dropout: Dropout = Field(0.05, description="on the adapter's input (the paper's)")
+    quantize: Literal["4bit"] | None = Field(
+        None,
+        description="4bit: the backbone's weights as NF4 (QLoRA, Dettmers et al., 2023), which "
+        "needs a CUDA device and bitsandbytes; null: as they are",
+    )
+    learning_rate: LearningRate = 6e-5
+
+    def adapt(self, backbone: PreTrainedModel) -> PeftModel:
+        """Return the backbone with a fresh adapter."""
+        from rapt.tuning import adapters
+
+        return adapters.lora(backbone, self)
+
+
+class PromptTuning(Tuner):
+    """Virtual tokens before the text (Lester et al., 2021)."""
+
+    type: Literal["prompt-tuning"] = "prompt-tuning"
+    tokens: PositiveInt = Field(
+        150, description="virtual tokens, which count as positions of the backbone (the paper's)"
+    )
+    learning_rate: LearningRate = 6e-5
+
+    def adapt(self, backbone: PreTrainedModel) -> PeftModel:
+        """Return the backbone with a fresh adapter."""
+        from rapt.tuning import adapters
+
+        return adapters.prompt_tuning(backbone, self)
+
+
+class PrefixTuning(Tuner):
+    """Keys and values before the text's, in every layer (Li and Liang, 2021); not for MPNet."""
+
+    type: Literal["prefix-tuning"] = "prefix-tuning"
+    tokens: PositiveInt = Field(
+        10, description="length of the prefix, which counts as positions (the paper's)"
+    )
+    learning_rate: LearningRate = 6e-5
+
+    def adapt(self, backbone: PreTrainedModel) -> PeftModel:
+        """Return the backbone with a fresh adapter."""
+        from rapt.tuning import adapters
+
+        return adapters.prefix_tuning(backbone, self)
+
+
+class PTuning(Tuner):
+    """Virtual tokens, generated by a small network during training (Liu et al., 2021)."""
+
+    type: Literal["p-tuning"] = "p-tuning"
+    tokens: PositiveInt = Field(
+        20, description="virtual tokens, which count as positions of the backbone"
+    )
+    hidden: PositiveInt = Field(128, description="width of the network's two hidden layers")
+    learning_rate: LearningRate = 6e-5
+
+    def adapt(self, backbone: PreTrainedModel) -> PeftModel:
+        """Return the backbone with a fresh adapter."""
+        from rapt.tuning import adapters
+
+        return adapters.p_tuning(backbone, self)
+
+
+class Full(Tuner):
+    """Full fine-tuning (of a BiLSTM without its embeddings); a seed writes a whole backbone."""
+
+    type: Literal["full"] = "full"
+    learning_rate: LearningRate = 6e-5
+    learns: ClassVar = "backbone"
+
+    def adapt(self, backbone: PreTrainedModel) -> PreTrainedModel:
+        """Return the backbone, all of whose weights learn."""
+        from rapt.tuning import adapters
+
+        return adapters.full(backbone)
+
+
+class LinearProbe(Tuner):
+    """Only the task head learns, by logistic regression on the frozen backbone's activations.
+
+    The backbone reads each text once. There is no reconstruction, which would
+    share no weight with the head. Of `train` only batch_size, max_tokens and precision apply.
+    """
+
+    type: Literal["linear-probe"] = "linear-probe"
+    strength: PositiveFloat = Field(
+        0.01, description="1 / the penalty on squared weights, of standardized activations"
+    )
+    learns: ClassVar = "head"
+
+    @classmethod
+    def fits(cls, kind: KindOfTask) -> bool:
+        """Return whether a linear head answers."""
+        return kind.has_classes and not kind.is_language_model
+
+    def fit(self, trainer: Trainer, split: Split, checkpoint: Checkpoint) -> dict[str, list[float]]:
+        """Fit the head to the activations; there are no epochs."""
+        trainer.fit_head(split, self.strength, checkpoint)
+        return {}
+
+
+class Untuned(Tuner):
+    """A language model as it is: nothing learns. Only where that answers."""
+
+    type: Literal["untuned"] = "untuned"
+    learns: ClassVar = "nothing"
+
+    @classmethod
+    def fits(cls, kind: KindOfTask) -> bool:
+        """Return whether an untuned model can answer."""
+        return kind.is_language_model
+
+    def fit(self, trainer: Trainer, split: Split, checkpoint: Checkpoint) -> dict[str, list[float]]:
+        """Learn nothing."""
+        return {}
+
+
+class Tfidf(Tuner):
+    """Logistic regression on TF-IDF of the released words, without a backbone; the cheapest.
+
+    It counts words, pairs of words and characters within words. Cross-validation chooses the
+    penalty. There is no reconstruction. Of `train` only held_out and max_tokens apply: a segment's
+    leading words.
+    """
+
+    type: Literal["tfidf"] = "tfidf"
+    learns: ClassVar = "head"
+    reads_words: ClassVar = True
+
+    @classmethod
+    def fits(cls, kind: KindOfTask) -> bool:
+        """Return whether a linear head answers."""
+        return kind.has_classes and not kind.is_language_model
+
+    def train(self, runs: Sequence[Run]) -> list[Trained]:
+        """Fit each seed's regression, without PyTorch."""
+        from rapt.tuning import train_tfidf
+
+        return [train_tfidf.train_seed(run) for run in runs]
+
+
+_Own = Annotated[
+    Lora | PromptTuning | PrefixTuning | PTuning | Full | LinearProbe | Untuned | Tfidf,
+    Field(discriminator="type"),
+]
+# Another package adds one by an entry point of this group.
+TUNERS: Registry[type[Tuner]] = Registry("rapt.tuners", Tuner, type_of, get_args(get_args(_Own)[0]))
+AnyTuner = Annotated[_Own, or_of(TUNERS), SerializeAsAny()]
+
+
+class Gradient(Section, ABC):
+    """How the gradient of a step comes about; `type` is its name, its fields its parameters."""
+
+    type: str
+
+    def batches(
+        self, lengths: Sequence[int], size: int, generator: torch.Generator
+    ) -> Iterator[list[int]]:
+        """Yield the rows of each batch of an epoch: random, but of texts alike in length.
+
+        Args:
+            lengths: of the split's texts, in tokens.
+            size: texts in a batch.
+            generator: of the order.
+        """
+        from rapt.tuning.batches import shuffled
+
+        return shuffled(lengths, size, generator)
+
+    @abstractmethod
+    def step(self, weights: Iterable[torch.nn.Parameter]) -> GradientStep:
+        """Begin the gradient of one batch, on all weights that learn."""
+
+
+class Plain(Gradient):
+    """The gradient of the losses' sum."""
+
+    type: Literal["plain"] = "plain"
+
+    def step(self, weights: Iterable[torch.nn.Parameter]) -> GradientStep:
+        """Begin the gradient of one batch."""
+        from rapt.tuning.gradients import PlainStep
+
+        return PlainStep(weights)
+
+
+class Capped(Gradient):
+    """That of the reconstruction limited, as `Reconstruction.cap` says."""
+
+    type: Literal["capped"] = "capped"
+    cap: PositiveFloat
+
+    def step(self, weights: Iterable[torch.nn.Parameter]) -> GradientStep:
+        """Begin the gradient of one batch."""
+        from rapt.tuning.gradients import CappedStep
+
+        return CappedStep(weights, self.cap)
+
+
+# Another package adds one by an entry point of this group.
+GRADIENTS: Registry[type[Gradient]] = Registry("rapt.gradients", Gradient, type_of, [Plain])
+AnyGradient = Annotated[Plain, or_of(GRADIENTS), SerializeAsAny()]
