@@ -68,7 +68,7 @@ class Case:
         kind, table = self.mechanism, self.table
         if not isinstance(kind, TextVectorMechanism):
             return Space(table.vectors, table.frequency)
-        encoded = np.concatenate([kind.encode([word], table) for word in table.words])
+        encoded = kind.encode([[word] for word in table.words], table)
         return Space(encoded.astype(np.float32), table.frequency)
 
 

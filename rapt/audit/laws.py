@@ -16,7 +16,15 @@ from threadpoolctl import threadpool_limits
 
 from rapt.audit.exact import deviates, exact_law, two_sided
 from rapt.audit.power import POWER, smallest_excess
-from rapt.privacy.mechanisms import Mechanism, Sampler, Space, VectorMechanism, WordMechanism
+from rapt.privacy.mechanisms import (
+    Mechanism,
+    Sampler,
+    Space,
+    TextVectorMechanism,
+    VectorMechanism,
+    WordMechanism,
+)
+from rapt.privacy.mechanisms.base import Vectors
 from rapt.privacy.mechanisms.noise import NoiseMechanism
 from rapt.privacy.privatizer import PreparedText, Privatizer
 from rapt.text.table import EmbeddingTable
@@ -138,11 +146,18 @@ def watched(
     assert isinstance(kind, VectorMechanism)
     released = []
     for text in texts:
-        vectors = kind.encode(text.words, table)
+        vectors = before_noise(kind, text.words, table)
         released.append(kind.release(vectors, text.stream(), eta) - vectors)
     if kind.noise is None:
         return Seen(np.empty((0, *shape[:2], 0)), np.empty((*shape[:2], 0)))
     return Seen(eta / kind.scale * np.array(released)[None], np.empty((*shape[:2], 0)))
+
+
+def before_noise(kind: Mechanism, words: Sequence[str], table: EmbeddingTable) -> Vectors:
+    """The vectors of a text that a mechanism adds noise to, one or one for each word."""
+    if isinstance(kind, TextVectorMechanism):
+        return kind.encode([words], table)
+    return table.embed(words)
 
 
 def white_box(

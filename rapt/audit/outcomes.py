@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 from rapt.audit.cases import UNKNOWN, Case
 from rapt.audit.exact import differs, exact_law
-from rapt.audit.laws import Streams
+from rapt.audit.laws import Streams, before_noise
 from rapt.audit.power import POWER, smallest_excess
 from rapt.privacy.mechanisms import (
     RewritingMechanism,
@@ -22,7 +22,6 @@ from rapt.privacy.mechanisms import (
     VectorMechanism,
     WordMechanism,
 )
-from rapt.privacy.mechanisms.base import mean
 from rapt.privacy.privatizer import PreparedText
 
 Counts = NDArray[np.int64]
@@ -68,7 +67,7 @@ def counts(case: Case, word: str, random: Streams) -> Counts:
     )
     total = np.zeros(len(table.words) + 1, np.int64)
     if isinstance(kind, TextVectorMechanism):  # in float64, before it is a release
-        vectors = kind.encode([word], table)
+        vectors = kind.encode([[word]], table)
         every = [kind.release(vectors, text.stream(), case.eta) for text in texts]
         return total + np.bincount(case.space.rows(np.concatenate(every)), minlength=len(total))
     categories = ("noun",) if kind.categories == "required" else None
@@ -98,12 +97,8 @@ def findings(case: Case, found: dict[str, Counts], level: float) -> Iterator[Fin
 def allowed(case: Case, one: str, other: str) -> tuple[float, float]:
     """The largest loss by the guarantee, and by the published claim."""
     kind = case.mechanism
-    table = case.table
     sides = [
-        kind.encode([word], table)
-        if isinstance(kind, TextVectorMechanism)
-        else mean(table.embed([word]))
-        for word in (one, other)
+        np.asarray(before_noise(kind, [word], case.table), np.float64) for word in (one, other)
     ]
     holds = kind.claim.metric
     bound, claim = (
@@ -202,5 +197,5 @@ def _simulated(case: Case, word: str, drawn: Law, factor: float) -> Law:
         rows = kind.sampler(case.space, eta)(vectors, drawn)
     else:
         assert isinstance(kind, VectorMechanism)
-        rows = case.space.rows(kind.represent(kind.encode([word], case.table), drawn, eta))
+        rows = case.space.rows(kind.represent(before_noise(kind, [word], case.table), drawn, eta))
     return np.bincount(rows, minlength=len(case.table.words)) / len(rows)

@@ -58,20 +58,20 @@ def distances(mechanism: Mechanism, spaces: Sequence[Space]) -> dict[str, float]
 
 
 def distances_of_texts(
-    mechanism: Mechanism, table: EmbeddingTable, encoded: Callable[[Sequence[str]], Vectors]
+    mechanism: Mechanism, table: EmbeddingTable, encoded: Callable[[list[list[str]]], Vectors]
 ) -> dict[str, float]:
     """Compute the distances of random texts: QUANTILES of them, and the largest found.
 
     Args:
         mechanism: the mechanism that defines the metric.
         table: of whose words the texts are, drawn by public frequency with a fixed seed.
-        encoded: from the words of a text to its vector, (1, k).
+        encoded: from the words of texts to their vectors, (n, k).
     """
     rng, total = np.random.default_rng(0), table.frequency.sum()
     rows = rng.choice(
         len(table.words), (TEXTS, WORDS_OF_TEXT), p=table.frequency / total if total else None
     )
-    vectors = np.concatenate([encoded([table.words[row] for row in text]) for text in rows])
+    vectors = encoded([[table.words[row] for row in text] for text in rows])
     space = Space(table.vectors, table.frequency)
     found = mechanism.distance(space, *np.split(vectors, 2))
     quantiles = np.quantile(found, list(QUANTILES.values()), method="lower").tolist()

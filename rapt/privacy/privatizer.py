@@ -450,7 +450,7 @@ class WordVectorPrivatizer(Privatizer):
 
     def _release(self, batch: list[PreparedText]) -> list[WordVectors]:
         words = np.array([word for text in batch for word in text.words], dtype=object)
-        vectors = self.mechanism.encode(list(words), self.table)
+        vectors = self.table.embed(list(words))
         ends = np.cumsum([len(text.words) for text in batch])[:-1]
         vectors = vectors[_sources(batch, [0, *ends])]
         noisy = np.concatenate(
@@ -467,7 +467,7 @@ class WordVectorPrivatizer(Privatizer):
 
     def unprotected(self, words: Sequence[str]) -> WordVectors:
         """Return a text as it is, in the form of a release."""
-        return WordVectors(list(words), self.mechanism.encode(words, self.table))
+        return WordVectors(list(words), self.table.embed(words))
 
 
 def of_words(privatizer: AnyPrivatizer[Any]) -> Privatizer:

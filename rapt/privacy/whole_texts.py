@@ -10,9 +10,10 @@ import numpy as np
 
 from rapt.privacy.budget import distances_of_texts
 from rapt.privacy.mechanisms import RewritingMechanism, TextVectorMechanism
-from rapt.privacy.mechanisms.base import Vectors, Writer, mean
+from rapt.privacy.mechanisms.base import Vectors, Writer, means
 from rapt.privacy.mechanisms.claim import Bound
 from rapt.privacy.privatizer import (
+    WORDS,
     AnyPrivatizer,
     Kind,
     PreparedText,
@@ -23,6 +24,7 @@ from rapt.privacy.privatizer import (
 )
 from rapt.privacy.released import NewText, Released, TextVector, Words, WordVectors
 from rapt.privacy.streams import fresh
+from rapt.utils.batches import by_size
 
 
 class WholeTextPrivatizer(AnyPrivatizer[Kind]):
@@ -49,9 +51,9 @@ class WholeTextPrivatizer(AnyPrivatizer[Kind]):
         """Take the words of a text as they are: the mechanism sees them all."""
         return PreparedText(words, [0] * len(words), stream)
 
-    def encoded(self, words: Sequence[str]) -> Vectors:
-        """Return the vector of a text by which its claim compares it, (1, d)."""
-        return mean(self.table.embed(words))
+    def encoded(self, texts: Sequence[Sequence[str]]) -> Vectors:
+        """Return the vectors by which the claim compares texts, (n, k)."""
+        return means(texts, self.table)
 
     @cached_property
     def distances(self) -> dict[str, float]:
@@ -65,11 +67,11 @@ class TextVectorPrivatizer(WholeTextPrivatizer[TextVectorMechanism]):
     @cached_property
     def dimension(self) -> int:
         """The dimension of the vector."""
-        return self.encoded([]).shape[1]
+        return self.encoded([[]]).shape[1]
 
-    def encoded(self, words: Sequence[str]) -> Vectors:
-        """Return the vector of a text before the noise, (1, d)."""
-        return self.mechanism.encode(words, self.table)
+    def encoded(self, texts: Sequence[Sequence[str]]) -> Vectors:
+        """Return the vectors of texts before the noise, (n, k)."""
+        return self.mechanism.encode(texts, self.table)
 
     def release(self, texts: Iterable[PreparedText]) -> Iterator[TextVector]:
         """Release the vector of each text.
@@ -77,13 +79,15 @@ class TextVectorPrivatizer(WholeTextPrivatizer[TextVectorMechanism]):
         Raises:
             RaptError: float32 cannot represent a number of a released vector exactly.
         """
-        for text in texts:
-            noisy = self.mechanism.release(self.encoded(text.words), text.stream(), self.eta)
-            yield TextVector.of(as_float32(noisy, self))
+        for some in by_size(texts, lambda text: 1 + len(text.words), WORDS):
+            vectors = self.encoded([text.words for text in some])
+            for text, vector in zip(some, vectors, strict=True):
+                noisy = self.mechanism.release(vector[None], text.stream(), self.eta)
+                yield TextVector.of(as_float32(noisy, self))
 
     def unprotected(self, words: Sequence[str]) -> TextVector:
         """Return a text as it is, in the form of a release."""
-        return TextVector.of(self.encoded(words).astype(np.float32))
+        return TextVector.of(self.encoded([words]).astype(np.float32))
 
     def is_possible(self, text: PreparedText, column: str, value: Any) -> bool:
         """Whether a vector can be released: it is of this dimension, and finite."""

@@ -147,10 +147,6 @@ class VectorMechanism(Mechanism):
         return 1.0
 
     @abstractmethod
-    def encode(self, words: Sequence[str], table: EmbeddingTable) -> Vectors:
-        """Return the vectors (m, d) that stand for the words of a text before the noise."""
-
-    @abstractmethod
     def draw(self, rng: np.random.Generator, n: int, dimension: int) -> Draws:
         """Draw the randomness for n vectors, float64, independent of η and the words."""
 
@@ -170,22 +166,19 @@ class WordVectorMechanism(VectorMechanism):
 
     releases = WordVectors
 
-    def encode(self, words: Sequence[str], table: EmbeddingTable) -> Vectors:
-        """Return the words' own vectors (n, d)."""
-        return table.embed(words)
-
 
 class TextVectorMechanism(VectorMechanism):
     """A mechanism that releases one vector for a text."""
 
     releases = TextVector
 
-    def encode(self, words: Sequence[str], table: EmbeddingTable) -> Vectors:
-        """Return the mean of the words' vectors, (1, d). An encoder of one's own goes here.
+    def encode(self, texts: Sequence[Sequence[str]], table: EmbeddingTable) -> Vectors:
+        """Return the vector of each text before the noise, (n, k): the mean of its words'.
 
-        It is public, frozen, and on the user's side.
+        An encoder of one's own goes here: public, frozen, on the user's side. The vector of a text
+        must not depend on the others.
         """
-        return mean(table.embed(words))
+        return means(texts, table)
 
 
 class RewritingMechanism(Mechanism):
@@ -202,11 +195,13 @@ class RewritingMechanism(Mechanism):
         """
 
 
-def mean(vectors: Vectors) -> NDArray[np.float64]:
-    """The mean of a text's vectors, float64 (1, d); 0 of none."""
-    if not len(vectors):
-        return np.zeros((1, vectors.shape[1]))
-    return np.asarray(vectors, np.float64).mean(axis=0, keepdims=True)
+def means(texts: Sequence[Sequence[str]], table: EmbeddingTable) -> NDArray[np.float64]:
+    """The mean vector of each text's words, float64 (n, d); 0 of none."""
+    found = np.zeros((len(texts), table.dimension))
+    for row, words in zip(found, texts, strict=True):
+        if words:
+            row[:] = np.asarray(table.embed(words), np.float64).mean(axis=0)
+    return found
 
 
 def parameter(default: Any, help: str) -> Any:

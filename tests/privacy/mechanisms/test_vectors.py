@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import stats
 
-from rapt.privacy.mechanisms import Space, VectorMechanism, mechanism
+from rapt.privacy.mechanisms import Space, TextVectorMechanism, VectorMechanism, mechanism
 from rapt.privacy.mechanisms.vectors import Adept
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
@@ -44,7 +44,8 @@ def test_the_grid_takes_the_last_bits() -> None:
 def test_sequence_representation_is_one_noisy_mean(table: EmbeddingTable) -> None:
     made = vector_mechanism("sequence-representation", grid=2.0**-20)
     words = NOUNS[:5]
-    encoded = made.encode(words, table)
+    assert isinstance(made, TextVectorMechanism)
+    encoded = made.encode([words], table)
     np.testing.assert_allclose(encoded, table.embed(words).mean(axis=0, keepdims=True), rtol=1e-6)
     released = np.concatenate([made.release(encoded, stream(0, i), ETA) for i in range(4000)])
     radius = np.linalg.norm(released - encoded, axis=1)
