@@ -397,8 +397,8 @@ FAULTS = (
     Fault("stages/layers.py", '"spread": spreads(clean)', '"spread": spreads(own)'),
     Fault(
         "stages/gate_private.py",
-        "column_set=columns, exact_match=True",
-        "column_set=columns, exact_match=False",
+        'in_set("label", "labels", range(len(labels)), ',
+        'in_set("label", "labels", range(len(labels) + 1), ',
         "tests/stages/test_gate_release.py",
     ),
     Fault(
