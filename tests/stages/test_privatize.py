@@ -23,6 +23,15 @@ def test_privatizing_again_gives_the_same_bytes(workspace: Path) -> None:
     assert files.sha256(RELEASE) == before
 
 
+def test_each_seed_s_copy_spends_anew(workspace: Path) -> None:
+    tagged = [files.read_parquet(f"data/tagged/movies/{s}.parquet") for s in ("train", "test")]
+    texts = [tags for rows in tagged for tags in rows["pos"].to_pylist()]
+    longest = max(sum(tag in ("NOUN", "VERB") for tag in tags) for tags in texts)
+    statement = json.loads((RELEASE / "statement.json").read_text())
+    assert statement["seeds"] == 2
+    assert statement["budget_of_the_longest"]["words"] == 2 * longest
+
+
 def test_the_release_says_which_sequence_a_text_was_given(workspace: Path) -> None:
     statement = privatize_anew("1000000", sequences=3, choice="frequency", vocabulary=12)
     assert gate()["passed"]

@@ -22,6 +22,7 @@ from stages import layers, privatize, study, train, tuning
 from tests.conftest import ROOT
 from tests.stages.conftest import edited
 from tests.stages.test_denoise import small as small
+from tests.tuning.conftest import WORDS
 from tests.tuning.conftest import backbone as backbone
 
 
@@ -113,6 +114,11 @@ def test_from_releases_to_tuned_cells_and_what_their_layers_make_of_texts(small:
         content["methods"]["rapt"]["plain_tokens"]["length"] = 2
         study_of = FACTORS | {"embedding": "minilm", "method": "rapt", "eta": 3}
         content["studies"]["mine"] = study_of
+    for split in ("train", "test"):  # each text begins with a word that the backbone knows
+        tagged = small / f"data/tagged/mine/{split}.parquet"
+        rows = files.read_parquet(tagged)
+        words = [[WORDS[i % 6], *own[1:]] for i, own in enumerate(rows["words"].to_pylist())]
+        files.write_parquet(tagged, rows.set_column(1, "words", pa.array(words)))
     tuned("clean", "inf")
     adapters = tuned("rapt", "3")
     factors = FACTORS | {"method": "rapt", "eta": "3"}
@@ -137,6 +143,7 @@ def test_from_releases_to_tuned_cells_and_what_their_layers_make_of_texts(small:
     assert [layer["layer"] for layer in shown["layers"]] == [0, 1, 2]
     assert all(layer["distance"]["mean"] > 0 for layer in shown["layers"])
     assert all(layer["spread"]["n"] == 2 for layer in shown["layers"])
+    assert all(layer["spread"]["mean"] > 0 for layer in shown["layers"])
     assert [len(points["own"]) for points in shown["points"]] == [5, 5, 5]
     # Numbers alone, and the same from the same.
     layers.main("mine", "tiny", "lora", "rapt-3")
