@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from rapt.tuning import checkpoints, trainer
+from rapt.tuning import checkpoints, scoring, trainer
 from rapt.tuning import train as module
 from rapt.tuning.checkpoints import Checkpoint
 from rapt.tuning.config import BiLstm, Run
@@ -135,6 +135,7 @@ import os, signal
 from pathlib import Path, PosixPath
 from rapt.tuning.config import *
 from rapt.tuning.tuners import *
+from rapt.kinds.classify import Classify
 from rapt.tuning.train import train_seed
 from rapt.tuning.trainer import Trainer
 step = Trainer._step
@@ -249,7 +250,7 @@ def test_another_error_is_no_lack_of_memory(run: Run, monkeypatch: pytest.Monkey
 def test_a_score_that_is_no_number_is_not_reported(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "logits", lambda model, split, *_: torch.full((len(split), 2), nan))
+    monkeypatch.setattr(scoring, "logits", lambda _, split, *__: torch.full((len(split), 2), nan))
     line = r"^movies-tiny, seed 0, step 36 of 36: got a score .* number, .* Lower learning_rate .*$"
     with pytest.raises(RaptError, match=line):
         train_seed(run)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 from peft import PeftModel
@@ -84,15 +83,3 @@ def test_a_loss_that_is_no_number_stops_the_run(run: Run) -> None:
         r"expected .* Lower learning_rate \(1e\+30\)\.$",
     ):
         train_seed(wild)
-
-
-def test_texts_too_long_for_the_backbone_are_one_line(run: Run, tmp_path: Path) -> None:
-    release = tmp_path / "release"
-    shutil.copytree(run.release, release)
-    table = pq.read_table(release / "seed-0/train.parquet").to_pydict()
-    table["words"][0], table["segment"][0] = ["good"] * 100, [0] * 100
-    files.write_parquet(release / "seed-0/train.parquet", pa.table(table))
-    long = replace(run, release=release, train=run.train.model_copy(update={"max_tokens": 99}))
-    line = r"^movies-tiny, seed 0: train.max_tokens: got 1\d\d tokens .*expected at most 64"
-    with pytest.raises(RaptError, match=line):
-        train_seed(long)
