@@ -15,9 +15,22 @@ Edit = Callable[[dict[str, Any]], Any]
 EVERY = YAML(typ="safe").load(ROOT / "tests/every_section.yaml")
 
 
-def lines(edit: Edit) -> list[str]:
+def lines(edit: str | Edit) -> list[str]:
+    """Return the lines about params that were edited: `KEY=VALUE; ~KEY` sets one, drops one."""
     content = copy.deepcopy(EVERY)
-    edit(content)
+    if isinstance(edit, str):
+        for change in edit.split("; "):
+            key, is_set, value = change.partition("=")
+            *sections, last = key.lstrip("~").split(".")
+            at = content
+            for name in sections:
+                at = at[name]
+            if is_set:
+                at[last] = YAML(typ="safe").load(value)
+            else:
+                del at[last]
+    else:
+        edit(content)
     with pytest.raises(RaptError) as error:
         params.validate(content)
     return str(error.value).split("\n")
