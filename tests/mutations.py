@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.conftest import ROOT
 from tests.test_mirror import ELSEWHERE, mirrored
@@ -475,11 +475,9 @@ def _tested(copy: Path, tests: Sequence[str]) -> int | None:
     """Return the exit code of these tests; None: they hang."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
     environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    how: dict[str, Any] = {"cwd": copy, "env": environment, "timeout": SECONDS, "check": False}
     try:
-        return subprocess.run(
-            command, cwd=copy, env=environment, timeout=SECONDS, check=False, **quiet
-        ).returncode
+        return subprocess.run(command, capture_output=True, **how).returncode
     except subprocess.TimeoutExpired:
         return None
 
