@@ -77,10 +77,10 @@ class PredictionPrivatizer:
             return
         table = table or defaults.table(statement.embedding)
         if statement.vectors:
-            how = wordwise_mechanism(statement.mechanism, **statement.parameters)
+            mechanism = wordwise_mechanism(statement.mechanism, **statement.parameters)
             self._of_vectors = self._made = Privatizer(
                 table=EmbeddingTable(table),
-                mechanism=how,
+                mechanism=mechanism,
                 eta=eta,
                 categories=statement.categories,
             )
