@@ -91,8 +91,8 @@ FAULTS = (
     ),
     Fault(
         "rapt/privacy/fates.py",
-        "self.most = max(self.most, counts[NOISE])",
-        "self.most = counts[NOISE]",
+        "self.most = max(self.most, noisy)",
+        "self.most = noisy",
     ),
     Fault("rapt/privacy/categories.py", '"verb": ("VERB", "AUX"),', '"verb": ("VERB",),'),
     Fault(
@@ -139,8 +139,8 @@ FAULTS = (
         "shared = ~is_train & keys.isin(set(keys[is_train]))",
     ),
     Fault(
-        "rapt/data/prepare.py",
-        'return repr(value) if _number(value) is not None else "a value not shown"',
+        "rapt/data/labels.py",
+        'return repr(value) if number(value) is not None else "a value not shown"',
         "return repr(value)",
         "tests/data",
     ),
@@ -269,10 +269,10 @@ FAULTS = (
         "embedded[row] = weights[tokens].float().sum(0)",
     ),
     Fault(
-        "rapt/serving/protocol.py",
+        "rapt/kinds/base.py",
         "for other in reversed(sizes)]",
         "for other in sizes]",
-        "tests/serving",
+        "tests/kinds tests/serving",
     ),
     Fault(
         "rapt/serving/prediction_privatizer.py",
@@ -402,9 +402,10 @@ FAULTS = (
         "tests/stages/test_gate_release.py",
     ),
     Fault(
-        "stages/score.py",
-        'restores = p.tasks[task].protect == "entities" and not is_unprotected(eta)',
-        'restores = p.tasks[task].protect == "entities"',
+        "rapt/tasks/generate.py",
+        'restores = self.protect == "entities" and is_protected',
+        'restores = self.protect == "entities"',
+        "tests/tasks tests/stages/test_score.py",
     ),
     Fault(
         "stages/attacked.py",

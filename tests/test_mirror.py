@@ -109,6 +109,14 @@ def test_each_module_has_its_tests_at_the_mirrored_place() -> None:
     assert not missing
 
 
+def test_each_fault_of_mutations_changes_one_line_of_the_product() -> None:
+    from tests.mutations import FAULTS
+
+    gone = [f for f in FAULTS if (ROOT / f.file).read_text().count(f.right) != 1]
+    assert not gone
+    assert all((ROOT / path.partition("::")[0]).exists() for f in FAULTS for path in f.tests)
+
+
 def test_the_exceptions_are_modules_that_have_no_mirrored_tests() -> None:
     for module in (*ELSEWHERE, *DECLARATIONS):
         assert module in MODULES

@@ -97,8 +97,8 @@ def predict(
             raise RaptError(
                 "combine: got no --release, expected the folder of the release of these rows."
             )
-        own = table or defaults.table(contract.statement.embedding)
-        both = Combined(provider, combine, release, own, tagger)
+        folder = table or defaults.table(contract.statement.embedding)
+        both = Combined(provider, combine, release, folder, tagger)
     privatize = PredictionPrivatizer(
         contract,
         _eta(contract, eta, elsewhere=is_url(adapter)),
@@ -207,10 +207,10 @@ def _hold(contract: Contract, release: Path) -> None:
         raise RaptError(
             f"release: got {str(release)!r}, expected a release: it holds no statement.json."
         )
-    own = files.read_json(path)
-    told = {name: getattr(contract.statement, name) for name in HELD} | {"kind": contract.kind}
-    for field in told:
-        if own.get(field) != told[field]:
+    statement = files.read_json(path)
+    stated = {name: getattr(contract.statement, name) for name in HELD} | {"kind": contract.kind}
+    for field in stated:
+        if statement.get(field) != stated[field]:
             raise RaptError(
                 f"{field}: got another one in the adapter than in {release}, expected the same. "
                 "Name the release that it was tuned on."

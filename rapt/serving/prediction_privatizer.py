@@ -73,10 +73,10 @@ class PredictionPrivatizer:
         self._account = Account(Ledger(), checked(budget))
         self.maps: list[Map] = []
         statement = contract.statement
-        how = mechanism(statement.mechanism, **statement.parameters)
-        if not how.releases.aligned:
+        law = mechanism(statement.mechanism, **statement.parameters)
+        if not law.releases.aligned:
             raise RaptError(
-                f"adapter: got one tuned on releases of {how.releases.name}, expected one tuned on "
+                f"adapter: got one tuned on releases of {law.releases.name}, expected one tuned on "
                 "a word, or a vector, for each word: a new text is privatized word by word."
             )
         if eta == math.inf and not statement.vectors:
@@ -84,7 +84,7 @@ class PredictionPrivatizer:
         table = table or defaults.table(statement.embedding)
         if statement.vectors:
             opened = EmbeddingTable(table)
-            made = how.privatizer(table=opened, eta=eta, categories=statement.categories)
+            made = law.privatizer(table=opened, eta=eta, categories=statement.categories)
             self._of_vectors = self._made = of_words(made)
             if not allow_weak and math.isfinite(eta):
                 strength.check(self._made)

@@ -34,8 +34,8 @@ def _validated(value: Any, refuse: ValidatorFunctionWrapHandler) -> Any:
     kind = TASKS[name]
     # A key of another kind that is null, or at its default, says nothing.
     others = {key: f.default for other in TASKS.data.values() for key, f in _fields(other, kind)}
-    own = {k: v for k, v in value.items() if k not in others or v not in (None, others[k])}
-    return kind.model_validate(own)
+    kept = {k: v for k, v in value.items() if k not in others or v not in (None, others[k])}
+    return kind.model_validate(kept)
 
 
 def _fields(other: type[Task], kind: type[Task]) -> list[tuple[str, Any]]:

@@ -202,8 +202,10 @@ class Generate(Task):
             collisions = {}
             if restores:
                 secrets = maps(tagged, files.read_parquet(paths.seed(release, k) / "test.parquet"))
-                texts = [own.restore(text) for own, text in zip(secrets, texts, strict=True)]
-                collisions = {"collisions": sum(own.collisions for own in secrets) / len(secrets)}
+                texts = [secret.restore(text) for secret, text in zip(secrets, texts, strict=True)]
+                collisions = {
+                    "collisions": sum(secret.collisions for secret in secrets) / len(secrets)
+                }
             metrics = written.by_group(texts, references, groups) | collisions
             if any(wanted):
                 metrics["entity_recall"] = written.recall(texts, wanted)

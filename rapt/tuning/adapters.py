@@ -112,8 +112,8 @@ def _with_virtual_tokens(
     shape = _shape(backbone) | more
     if backbones.translates(backbone):
         shape["num_transformer_submodules"] = 1
-    own = config(task_type=_task(backbone), num_virtual_tokens=tuner.tokens, **shape)
-    return _adapted(backbone, tuner.type, own)
+    settings = config(task_type=_task(backbone), num_virtual_tokens=tuner.tokens, **shape)
+    return _adapted(backbone, tuner.type, settings)
 
 
 def _task(backbone: PreTrainedModel) -> TaskType:

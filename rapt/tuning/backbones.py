@@ -98,13 +98,13 @@ def _language_model(
     tokens = torch.tensor([[3, 4], [3, 5]], device=model.device)
     with torch.no_grad():
         states = _bare(model)(tokens).last_hidden_state
-        own, ours = model(tokens).logits, model.get_output_embeddings()(states)
+        logits, by_head = model(tokens).logits, model.get_output_embeddings()(states)
     if not torch.allclose(states[0, 0].float(), states[1, 0].float(), atol=1e-2):
         raise RaptError(
             f"the backbone: got {kind}, which reads the words to come, expected a causal language "
             "model. Take another."
         )
-    if not torch.allclose(own.float(), ours.float().to(own.device), atol=1e-2):
+    if not torch.allclose(logits.float(), by_head.float().to(logits.device), atol=1e-2):
         raise RaptError(
             f"the backbone: got {kind}, which changes its head's logits, expected one that does "
             "not. Take another."
@@ -215,14 +215,14 @@ def load_model(
         dtype = torch.bfloat16 if frozen == "bf16" else torch.float32
         load = partial(models.load, folder=folder, dtype=dtype, **where)
         return _whole(_language_model(config, load, causal) if writes else bare_model(config, load))
-    how = BitsAndBytesConfig(
+    nf4 = BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
         bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=torch.bfloat16,
     )
     where = where or {"device_map": {"": 0}}
-    load = partial(models.load, folder=folder, quantization_config=how, **where)
+    load = partial(models.load, folder=folder, quantization_config=nf4, **where)
     model = _language_model(config, load, causal) if writes else bare_model(config, load)
     return prepare_model_for_kbit_training(_whole(model), use_gradient_checkpointing=False)
 
@@ -351,10 +351,10 @@ def check_vectors(model: PreTrainedModel | PeftModel, vectors: Tensor | None) ->
     Raises:
         RaptError: they have another dimension, so they come from another model.
     """
-    own = embedding_size(model)
-    if vectors is not None and vectors.shape[1] != own:
+    size = embedding_size(model)
+    if vectors is not None and vectors.shape[1] != size:
         raise RaptError(
-            f"vectors: got dimension {vectors.shape[1]}, expected {own}, that of the backbone's "
+            f"vectors: got dimension {vectors.shape[1]}, expected {size}, that of the backbone's "
             "input embeddings. The embedding model has to be the backbone."
         )
 
@@ -422,13 +422,13 @@ def translated(model: PreTrainedModel | PeftModel, states: Tensor, batch: Batch)
     count = of_virtual_tokens(model)
     learned: Any = model
     prefix = {"past_key_values": learned.get_prompt(len(states))} if has_prefix(model) else {}
-    found = base(
+    output = base(
         encoder_outputs=BaseModelOutput(states.to(base.dtype)),
         attention_mask=_before(batch.attention, 1, count),
         labels=batch.targets,
         **prefix,
     )
-    return found.logits.float()
+    return output.logits.float()
 
 
 def _along(values: Tensor, order: Tensor) -> Tensor:

@@ -240,7 +240,7 @@ class Chooser(Writer):
         states, letters = (each.to(head.weight.device) for each in (states, self.letters))
         logits = head(states.to(head.weight.dtype)).float()
         # bfloat16 rounds letters that are alike to the same number, and the first would win.
-        weight, bias = (_rows(of, letters) for of in (head.weight, head.bias))
+        weight, bias = (_rows(values, letters) for values in (head.weight, head.bias))
         assert weight is not None
         return logits.index_copy(1, letters, linear(states, weight, bias)).to(activations.device)
 

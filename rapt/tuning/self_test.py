@@ -87,11 +87,12 @@ def _check(model: TaskModel, pad: int, longest: int) -> None:
         )
     learning = [weight for weight in model.backbone.parameters() if weight.requires_grad]
     if learning:
-        told = translated(model.backbone, states, batch) if apart else alone
+        outputs = translated(model.backbone, states, batch) if apart else alone
         # Not their sum, which a final norm keeps constant.
-        weights = torch.linspace(0, 1, told.numel(), device=told.device).reshape(told.shape)
-        found = torch.autograd.grad((told * weights).sum(), learning, allow_unused=True)
-        if not any(each is not None and each.any() for each in found):
+        weights = torch.linspace(0, 1, outputs.numel(), device=outputs.device)
+        weights = weights.reshape(outputs.shape)
+        gradients = torch.autograd.grad((outputs * weights).sum(), learning, allow_unused=True)
+        if not any(each is not None and each.any() for each in gradients):
             raise RaptError(
                 f"tuner: got one whose weights do not change what {kind} reads, expected an "
                 "effect. Take another."

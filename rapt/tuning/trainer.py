@@ -216,13 +216,14 @@ class Trainer:
         """Compute the gradient of a batch's mean loss in parts, whose size does not change it."""
         self.optimizer.zero_grad()
         sums: dict[str, float] = {}
-        how, gradient = self.run.reconstruction, self.run.gradient.step(self._learning().values())
+        auxiliary = self.run.reconstruction
+        gradient = self.run.gradient.step(self._learning().values())
         size = self._at_a_time(split, rows)
         for start in range(0, len(rows), size):
             part = rows[start : start + size]
             losses = self._losses(collate(split, part, self.pad).to(self.device))
             task, share = losses["task_loss"], len(part) / len(rows)
-            other = how.weight * losses["reconstruction_loss"] if how else None
+            other = auxiliary.weight * losses["reconstruction_loss"] if auxiliary else None
             if not all(torch.isfinite(loss) for loss in (task, other) if loss is not None):
                 raise self.failed(
                     step + 1,
@@ -257,8 +258,8 @@ class Trainer:
             return counts.reshape(len(batch.labels), -1, 4).sum(1)
 
         size = self.run.train.batch_size
-        found = read_all(self.model, split.of(rows), self.pad, size, counted).double().sum(0)
-        words, right, new, new_right = found.tolist()
+        counts = read_all(self.model, split.of(rows), self.pad, size, counted).double().sum(0)
+        words, right, new, new_right = counts.tolist()
         scores = {"reconstruction_unseen": right / words}
         return scores | ({"reconstruction_unseen_words": new_right / new} if new else {})
 

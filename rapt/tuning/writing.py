@@ -94,11 +94,11 @@ def _prompt(
     chat: bool,
 ) -> tuple[list[int], list[int]]:
     """Return the tokens of a prompt, and for each the index of its plain word, else NO_PLAIN."""
-    told, start = " ".join([*plain, source]), 0
-    text = told + request
+    content, start = " ".join([*plain, source]), 0
+    text = content + request
     if chat:
-        text = user_turn(tokenizer, told)
-        tokenizer, start = as_spelled(tokenizer.name_or_path), max(0, text.find(told))
+        text = user_turn(tokenizer, content)
+        tokenizer, start = as_spelled(tokenizer.name_or_path), max(0, text.find(content))
     encoded = tokenizer(text, return_offsets_mapping=True, add_special_tokens=not chat)
     tokens = encoded["input_ids"]
     if request and not chat and tokens[-1] == tokenizer.eos_token_id:  # which some tokenizers add
@@ -209,7 +209,7 @@ def _generated(
             prompt = {"inputs_embeds": embedded.take_along_dim(order[..., None], dim=1)}
             prompt["attention_mask"] = attention.take_along_dim(order, dim=1)
             backbone, width, source = backbone.get_base_model(), 0, None
-    how = GenerationConfig(
+    search = GenerationConfig(
         num_beams=decoding.beams,
         max_new_tokens=decoding.max_new_tokens,
         do_sample=False,
@@ -228,6 +228,6 @@ def _generated(
     low = model.precision == "bf16"
     with torch.autocast(batch.tokens.device.type, torch.bfloat16, enabled=low):
         every: Tensor = backbone.generate(
-            **prompt, generation_config=how, logits_processor=processors
+            **prompt, generation_config=search, logits_processor=processors
         )
     return every[:, width:]
