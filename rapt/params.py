@@ -453,9 +453,12 @@ class Params(Section):
             for methods, tuners in ((sweep.methods, sweep.tuners), (sweep.attacked, sweep.probes))
             for method, task, tuner in product(methods, sweep.train, tuners)
         ] + [(study.method, study.task, study.tuner) for study in self.studies.values()]
-        for method, task, tuner in dict.fromkeys(tuned):
+        released = [*product(sweep.methods, sweep.tasks)]
+        released += [(study.method, study.task) for study in self.studies.values()]
+        for method, task in released:
             if task in self.tasks and (needs := self.kind(task).needs_of_release):
                 yield method, f"task {task} of kind {self.tasks[task].kind}", needs
+        for method, _, tuner in dict.fromkeys(tuned):
             if tuner in self.tuners and self.tuners[tuner].reads_words:
                 yield method, f"tuner {tuner}", "has_words"
         for method, eta in product(sweep.methods, sweep.etas):

@@ -60,8 +60,7 @@ def compare(
         **of_task.facts(),
         **seeded.plain_facts(privatizer, how.plain_tokens if of_task.is_tuned else None),
     }
-    beside = [*of_task.targets, *(["space_after"] if of_task.keeps_spacing else [])]
-    release = CheckedRelease(folder, p.seed, of, promised, beside)
+    release = CheckedRelease(folder, p.seed, of, promised, of_task.beside)
     tables = {
         f"{copy.name}/{split}": table
         for copy in release.copies

@@ -107,6 +107,13 @@ def generate(c: dict[str, Any], **sweep: Any) -> None:
             "methods.token-representation: got a mechanism that releases a vector for each word, "
             "with task movies of kind generate, expected one that releases words alone, one for ",
         ),
+        (  # untuned, it is released all the same
+            lambda c: generate(
+                c, train=[], score=[], methods=["token-representation"], attacked=[], channels=[]
+            ),
+            "methods.token-representation: got a mechanism that releases a vector for each word, "
+            "with task movies of kind generate, expected one that releases words alone, one for ",
+        ),
         (
             lambda c: generate(c, denoisers=["posterior-mean"]),
             "sweep.denoisers: got some with task movies, of kind generate, expected none.",

@@ -22,5 +22,5 @@ KINDS: Registry[type[Kind]] = Registry(
 
 
 def kind_of(statement: Mapping[str, Any]) -> Kind:
-    """Return the kind of the task that a release, or a contract, is of."""
+    """Return the kind of the task that a release is of."""
     return KINDS[statement["kind"]](tuple(statement["labels"] or ()))

@@ -153,11 +153,10 @@ class CheckedCopy:
         ids, released_ids = tagged["example_id"].to_pylist(), _column(table, "example_id")
         copied = dict.fromkeys([*release.unit.copied, *release.beside])
         beside = [name for name in copied if name in release.columns]
-        flags = {
-            "in_order": _same(ids, released_ids),
-            "beside": _same(_rows(tagged, beside), _rows(table, beside)),
-            **self._made_again(originals.copy(self.k, split), release.unit.values(table)),
-        }
+        flags = {"in_order": _same(ids, released_ids)}
+        if beside:
+            flags["beside"] = _same(_rows(tagged, beside), _rows(table, beside))
+        flags |= self._made_again(originals.copy(self.k, split), release.unit.values(table))
         if self.plain:
             sequences = self.plain.sequences(ids, originals.task)
             tokens = self.plain.texts(ids, originals.task)

@@ -207,7 +207,7 @@ def _of_texts(content: Mapping[str, Any]) -> list[str]:
     return [
         f"{content['documents']} documents were privatized by {content['mechanism']} at eta "
         f"{content['eta']}.",
-        f"The release holds {content['releases']}. No word of it stands for a word of the text.",
+        f"The release holds {content['releases']}.",
     ]
 
 

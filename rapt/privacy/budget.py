@@ -75,7 +75,7 @@ def distances_of_texts(
     space = Space(table.vectors, table.frequency)
     found = mechanism.distance(space, *np.split(vectors, 2))
     quantiles = np.quantile(found, list(QUANTILES.values()), method="lower").tolist()
-    names = [name.replace("word", "text") for name in QUANTILES]
+    names = [name.replace("word", f"text of {WORDS_OF_TEXT} words") for name in QUANTILES]
     return {**dict(zip(names, quantiles, strict=True)), "the farthest of them": float(found.max())}
 
 

@@ -452,18 +452,24 @@ class WordVectorPrivatizer(Privatizer):
         words = np.array([word for text in batch for word in text.words], dtype=object)
         vectors = self.table.embed(list(words))
         ends = np.cumsum([len(text.words) for text in batch])[:-1]
-        vectors = vectors[_sources(batch, [0, *ends])]
         noisy = np.concatenate(
             [
                 self.mechanism.release(own, text.stream(), self.eta)
                 for own, text in zip(np.split(vectors, ends), batch, strict=True)
             ]
-        )
+        )[_sources(batch, [0, *ends])]  # a word that shares its noise has one vector
         single = as_float32(noisy, self)
         if np.isfinite(self.eta):
             words = self.nearest(single)
         each = zip(np.split(words, ends), np.split(single, ends), batch, strict=True)
         return [WordVectors(list(some), own, text.fates) for some, own, text in each]
+
+    def is_possible(self, text: PreparedText, column: str, value: Any) -> bool:
+        """Whether words, or vectors, can be released for a text: finite ones, one for each."""
+        if column != "vectors":
+            return super().is_possible(text, column, value)
+        shape = (len(text.words), self.dimension)
+        return value is not None and value.shape == shape and bool(np.isfinite(value).all())
 
     def unprotected(self, words: Sequence[str]) -> WordVectors:
         """Return a text as it is, in the form of a release."""

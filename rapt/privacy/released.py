@@ -66,8 +66,11 @@ class Released(ABC):
     aligned: ClassVar[bool] = False
     # Whether each word is drawn by P(y|w), a channel from words to words.
     has_channel: ClassVar[bool] = False
-    # Whether it has words to read.
+    # Whether it has words to read, and whether it has vectors.
     has_words: ClassVar[bool] = True
+    has_vectors: ClassVar[bool] = False
+    # What a statement says of it as not covered, beside the words that stay as they were.
+    gaps: ClassVar[tuple[str, ...]] = ()
 
     def value(self, column: str) -> Any:
         """Return its value in one of its columns."""
@@ -122,6 +125,7 @@ class WordVectors(Words):
     name = "a vector for each word"
     columns = ("words", "vectors")
     has_channel = False
+    has_vectors = True
 
     @classmethod
     def written(
@@ -159,6 +163,8 @@ class TextVector(Released):
     columns = ("vector",)
     required: ClassVar[Mapping[str, str]] = {"vector": "vectors"}
     has_words = False
+    has_vectors = True
+    gaps = ("Whether this level protects more than nothing was not measured.",)
 
     @classmethod
     def of(cls, vector: Vectors) -> Self:
@@ -203,6 +209,10 @@ class NewText(Released):
 
     name = "another text"
     columns = ("segment", "words")
+    gaps = (
+        "Words of the text may stand in the release as they were.",
+        "Whether this level protects more than nothing was not measured.",
+    )
 
     def value(self, column: str) -> Any:
         """Return the words, or their segments: it is one."""

@@ -246,11 +246,11 @@ class SeededCopy:
         seed: int,
         k: int,
         plain_tokens: PlainTokensConfig | None,
-        targets: Sequence[str] = ("label",),
+        beside: Sequence[str] = ("label",),
     ) -> None:
-        """Draw the plain tokens of this seed; the columns `targets` are released as they are."""
+        """Draw the plain tokens of this seed; the columns `beside` are released as they are."""
         self.privatizer, self.task, self.seed, self.k = privatizer, task, seed, k
-        self.targets = targets
+        self.beside = beside
         self.counts = Counts()
         self._noise = Counter[Any]()  # of each document
         self.plain: PlainTokens | None = None
@@ -271,17 +271,20 @@ class SeededCopy:
         """The columns that cross the boundary, and no others."""
         ids, unit = tagged["example_id"].to_pylist(), self.privatizer.releases
         columns = {"example_id": tagged["example_id"]}
-        if "segment" in unit.copied:
-            columns["segment"] = tagged["segment"]
-        if "space_after" in unit.copied and NOISE in tagged.column_names:  # of texts to write
-            columns["space_after"] = tagged["space_after"]
+        for name in unit.copied:
+            if name == "segment" or name in self.beside:
+                columns[name] = tagged[name]
         released = release(self.privatizer, tagged, self.k, self.task, seed=self.seed)
         shown = bar(released, f"{self.task} {split}, seed {self.k}", len(ids))
         lengths = pc.list_value_length(tagged["words"]).to_numpy().astype(np.int64)
         counted = self._counted(tagged, shown)
         columns |= unit.written(counted, lengths, self.privatizer.dimension)
-        for name in self.targets:
-            if name in tagged.column_names and tagged[name].null_count < len(ids):
+        for name in self.beside:
+            if (
+                name not in columns
+                and name in tagged.column_names
+                and tagged[name].null_count < len(ids)
+            ):
                 columns[name] = tagged[name]
         if self.plain:
             columns["sequence"] = pa.array(self.plain.sequences(ids, self.task), pa.int64())

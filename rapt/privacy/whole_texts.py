@@ -26,6 +26,12 @@ from rapt.privacy.released import NewText, Released, TextVector, Words, WordVect
 from rapt.privacy.streams import fresh
 from rapt.utils.batches import by_size
 
+SHORTER = "Shorter texts than those whose distances are given lie farther from each other."
+ENCODER = (
+    "What the encoder was made from: nothing here checks that it is public, that it was not tuned "
+    "on these texts, and that it reads each text by itself."
+)
+
 
 class WholeTextPrivatizer(AnyPrivatizer[Kind]):
     """A mechanism that releases something for a text as a whole: no word has a fate."""
@@ -37,7 +43,8 @@ class WholeTextPrivatizer(AnyPrivatizer[Kind]):
 
     def stated(self) -> Stated:
         """Return what a statement says of each text."""
-        return Stated("every text", "releases of a text", "", [])
+        gaps = [*self.releases.gaps, SHORTER]
+        return Stated("every text", "releases of a text", "", gaps)
 
     def text(
         self,
@@ -68,6 +75,13 @@ class TextVectorPrivatizer(WholeTextPrivatizer[TextVectorMechanism]):
     def dimension(self) -> int:
         """The dimension of the vector."""
         return self.encoded([[]]).shape[1]
+
+    def stated(self) -> Stated:
+        """Return what a statement says of each text, and of an encoder of the mechanism's own."""
+        stated = super().stated()
+        if type(self.mechanism).encode is TextVectorMechanism.encode:
+            return stated
+        return stated._replace(not_covered=[*stated.not_covered, ENCODER])
 
     def encoded(self, texts: Sequence[Sequence[str]]) -> Vectors:
         """Return the vectors of texts before the noise, (n, k)."""

@@ -81,7 +81,10 @@ class Chunk:
 
 
 class Digested(io.FileIO):
-    """A file with the digest of what is read of it: its sha256, if that is all of it in order."""
+    """A file with a digest of what is read of it.
+
+    It is the file's sha256 if all is read once, from start to end; seeks are hashed, too.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open the file."""

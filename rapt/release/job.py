@@ -52,7 +52,7 @@ DONE = TypeAdapter(Done)
 
 
 class Content(NamedTuple):
-    """What was found on reading a file to its end; nothing of a stream, which is read once.
+    """What was found on reading a file to its end. A stream is read once, so it has none of it.
 
     Attributes:
         documents: number of its rows.
@@ -65,7 +65,7 @@ class Content(NamedTuple):
     state: tuple[int, ...] | None
 
 
-NOTHING = Content(None, None, None)
+OF_A_STREAM = Content(None, None, None)
 
 
 @dataclass(frozen=True)
@@ -262,7 +262,7 @@ class Job:
         """
         source = self._source(name)
         if not source.is_file:
-            return NOTHING
+            return OF_A_STREAM
         state = _state(source.path)
         if name not in self._read or self._read[name].state != state:
             documents = sum(chunk.size for chunk in source.chunks())
@@ -288,8 +288,13 @@ class Job:
                 documents += chunk.size
                 progress(chunk.size, is_done)
             self._check_rows(source, documents)
-            now = _state(source.path) if source.is_file else None
-            if (source.digest, now) != (content.digest, content.state):
+            digest = source.digest
+            if source.is_file and _state(source.path) != content.state:
+                again = self._source(name)  # touched, or appended to after it was read
+                for _ in again.chunks():
+                    pass
+                digest = again.digest
+            if digest != content.digest:
                 raise RaptError(
                     f"{source.where}: got changes while it was read, expected none. Try again."
                 )

@@ -66,11 +66,11 @@ class Adapted:
         check(texts, self.contract)
         names = ("words", "segment", "plain", *(["space_after"] if self.kind.keeps_spacing else []))
         columns = {name: [getattr(text, name) for text in texts] for name in names}
+        if self._words:
+            return self.probabilities(columns).tolist()
         vectors = None
         if self.contract.statement.vectors:
             vectors = _vectors(texts, embedding_size(self._model.backbone))
-        if self._words:
-            return self.probabilities(columns).tolist()
         return self.kind.rows(self._outputs(columns, vectors))
 
     def probabilities(self, columns: dict[str, list[Any]], vectors: Tensor | None = None) -> Tensor:

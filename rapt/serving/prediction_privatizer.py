@@ -79,6 +79,11 @@ class PredictionPrivatizer:
                 f"adapter: got one tuned on releases of {law.releases.name}, expected one tuned on "
                 "a word, or a vector, for each word: a new text is privatized word by word."
             )
+        if law.releases.has_vectors != statement.vectors:
+            raise RaptError(
+                f"adapter: got releases {statement.releases!r} of mechanism {law.name}, expected "
+                f"{law.releases.name!r}. Get the adapter again from its provider."
+            )
         if eta == math.inf and not statement.vectors:
             return
         table = table or defaults.table(statement.embedding)

@@ -121,6 +121,11 @@ class Task(Section, ABC):
         return ()
 
     @property
+    def beside(self) -> tuple[str, ...]:
+        """Columns of a tagged text that a release has as they are, if its unit allows it."""
+        return (*self.targets, *(["space_after"] if self.keeps_spacing else []))
+
+    @property
     def inferred(self) -> Mapping[str, Attribute]:
         """Private attributes that an attacker infers."""
         return {}

@@ -73,8 +73,10 @@ class CappedStep(GradientStep):
         """Add the second loss's gradient to the first's, which the weights hold."""
         pairs = [(w, g) for w, g in zip(self.weights, self._sums, strict=True) if g is not None]
         shared = [(w.grad, g) for w, g in pairs if w.grad is not None]
-        own, other = (float(get_total_norm(side)) for side in zip(*shared, strict=True))
-        factor = min(1.0, self._cap * own / other) if other else 1.0
+        factor = 1.0
+        if shared:
+            own, other = (float(get_total_norm(side)) for side in zip(*shared, strict=True))
+            factor = min(1.0, self._cap * own / other) if other else 1.0
         for weight, gradient in pairs:
             if weight.grad is None:
                 weight.grad = gradient

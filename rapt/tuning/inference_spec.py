@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from rapt import paths
 from rapt.param_types import Protect
-from rapt.privacy.released import TextVector, WordVectors, unit_of
+from rapt.privacy.released import UNITS, unit_of
 from rapt.tuning.config import Decoding, DenoiserType, Precision, Run
 from rapt.utils import files
 
@@ -48,7 +48,7 @@ class Statement:
         """Whether the model was tuned on noisy vectors, and takes only these."""
         if self.releases is None:
             return self.mechanism == OF_VECTORS
-        return self.releases in (WordVectors.name, TextVector.name)
+        return self.releases in [unit.name for unit in UNITS if unit.has_vectors]
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,8 @@ def write(run: Run, statement: Mapping[str, Any]) -> None:
         segments = files.read_parquet(data / "train.parquet", ["segment"])["segment"].to_pylist()
     contract = Contract(
         statement=Statement(
-            **{name: statement[name] for name in _of_statement()}, releases=unit_of(columns).name
+            **{name: statement[name] for name in _of_statement()},
+            releases=statement.get("releases") or unit_of(columns).name,
         ),
         kind=run.kind.name,
         labels=list(run.kind.labels),

@@ -216,7 +216,7 @@ class Trainer:
         """Compute the gradient of a batch's mean loss in parts, whose size does not change it."""
         self.optimizer.zero_grad()
         sums: dict[str, float] = {}
-        auxiliary = self.run.reconstruction
+        auxiliary = self.run.reconstruction if self.head else None
         gradient = self.run.gradient.step(self._learning().values())
         size = self._at_a_time(split, rows)
         for start in range(0, len(rows), size):

@@ -170,6 +170,16 @@ def test_vectors_are_the_words_own_plus_noise(table: EmbeddingTable) -> None:
     assert np.linalg.norm(noisy.vectors - own, axis=1).min() > 1
 
 
+def test_a_word_that_shares_its_noise_has_one_vector(table: EmbeddingTable) -> None:
+    how = TokenRepresentation(grid=2.0**-10), None
+    words = ["mary", "paris", "mary"]
+    text = made(table, how, 1.0).text(words, ["NOUN"] * 3, (), [0, 1, 0])
+    (released,) = made(table, how, 1.0).release([text])
+    assert text.fates == [NOISE, NOISE, SHARED]
+    np.testing.assert_array_equal(released.vectors[0], released.vectors[2])
+    assert (released.vectors[0] != released.vectors[1]).any()
+
+
 def test_what_float32_cannot_hold_is_one_line(table: EmbeddingTable) -> None:
     how = TokenRepresentation(grid=2.0**-30), None
     with pytest.raises(RaptError, match=r"^mechanism.grid: got .*, expected a larger power of two"):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from rapt.privacy.mechanisms import Adept, SequenceRepresentation
+from rapt.privacy.mechanisms.base import Vectors
 from rapt.privacy.released import TextVector
+from rapt.privacy.whole_texts import ENCODER, SHORTER
 from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError
 from tests.privacy.units import Doubled, made, prepared
@@ -21,19 +25,31 @@ def test_its_words_have_no_groups_and_it_takes_no_categories(
     privatizer = made(name, table)
     (text,) = prepared(privatizer)[:1]
     assert (text.noise_source, text.fates) == ((), ())
-    assert privatizer.stated() == ("every text", "releases of a text", "", [])
+    assert privatizer.stated()[:3] == ("every text", "releases of a text", "")
+    assert privatizer.stated().not_covered == [*privatizer.releases.gaps, SHORTER]
     with pytest.raises(RaptError, match=r"^categories: got some, expected none with mechanism"):
         privatizer.mechanism.privatizer(table=table, eta=1.0, categories=["noun"])
     with pytest.raises(RaptError, match=r"^eta: got .*, expected a number above 0"):
         privatizer.at(0.0)
 
 
+def test_an_encoder_of_its_own_is_not_covered(table: EmbeddingTable) -> None:
+    class Encoded(Adept):
+        name = "encoded"
+
+        def encode(self, texts: Sequence[Sequence[str]], table: EmbeddingTable) -> Vectors:
+            return super().encode(texts, table)
+
+    assert ENCODER in Encoded().privatizer(table=table, eta=1.0).stated().not_covered
+    assert ENCODER not in Adept().privatizer(table=table, eta=1.0).stated().not_covered
+
+
 def test_its_distances_are_those_of_texts(table: EmbeddingTable) -> None:
     """The means of texts are nearer to one another than words."""
     found = made("sequence-representation", table).distances
     words = made("t2t", table).distances
-    median, farthest = found["a random text (median)"], found["the farthest of them"]
-    assert 0 < found["a random text (closest 5 %)"] < median < farthest
+    median, farthest = found["a random text of 20 words (median)"], found["the farthest of them"]
+    assert 0 < found["a random text of 20 words (closest 5 %)"] < median < farthest
     assert farthest < words["the farthest word"]
     assert found == made("sequence-representation", table).distances
     constant = made("adept", table).distances

@@ -209,6 +209,20 @@ def test_an_input_that_changes_meanwhile_is_refused(
     assert left() == {"in.csv"}
 
 
+def test_an_input_that_is_touched_meanwhile_is_read_once_more(
+    pct2t: TextPrivatizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, released = given(), pct2t.release
+
+    def meanwhile(*args: object, **rest: object) -> object:
+        os.utime("in.csv", (1, 1))
+        return released(*args, **rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(pct2t, "release", meanwhile)
+    made.run(pct2t)
+    assert is_complete(20)
+
+
 def test_two_runs_do_not_write_one_file(
     interrupted: Callable[[int], Job], pct2t: TextPrivatizer
 ) -> None:

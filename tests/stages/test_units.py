@@ -136,6 +136,18 @@ def test_the_vector_of_a_text_is_its_mean_with_noise_of_its_own(narrow: Path) ->
     assert "UNPROTECTED" in told
 
 
+def test_texts_without_a_label_are_released_and_checked(narrow: Path) -> None:
+    """With a vector each, nothing of a text is beside it but its id."""
+    sweeping("whole", whole="sequence-representation")
+    with edited() as content:
+        content["tasks"]["mine"]["label"] = None
+        content["sweep"] |= {"train": [], "memberships": [], "tune_at": []}
+    privatize.main("mine", "whole", "3", "minilm", Path("data/private/mine/whole-3"))
+    released = files.read_parquet("data/private/mine/whole-3/seed-0/test.parquet")
+    assert released.column_names == ["example_id", "vector"]
+    assert gate("whole")["passed"]
+
+
 @pytest.mark.parametrize(
     ("spoil", "rule"),
     [
