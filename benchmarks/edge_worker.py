@@ -10,8 +10,9 @@ bare, start = memory("VmHWM"), time.perf_counter()
 
 from pathlib import Path  # noqa: E402
 
+from rapt.privacy.base import PreparedText  # noqa: E402
 from rapt.privacy.mechanisms import T2T  # noqa: E402
-from rapt.privacy.privatizer import PreparedText, Privatizer  # noqa: E402
+from rapt.privacy.privatizer import Privatizer  # noqa: E402
 from rapt.privacy.streams import fresh  # noqa: E402
 from rapt.text.table import EmbeddingTable  # noqa: E402
 

@@ -36,7 +36,7 @@ def run(tables: Path) -> list[Figure]:
 
 def _stream(folder: Path) -> Iterator[dict[str, float]]:
     from benchmarks.tables import t2t
-    from rapt.privacy.privatizer import PreparedText
+    from rapt.privacy.base import PreparedText
     from rapt.privacy.streams import fresh
     from rapt.text.table import EmbeddingTable
 

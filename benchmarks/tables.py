@@ -8,8 +8,9 @@ import numpy as np
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
+from rapt.privacy.base import PreparedText
 from rapt.privacy.mechanisms import T2T
-from rapt.privacy.privatizer import PreparedText, Privatizer
+from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.streams import fresh, stream
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files

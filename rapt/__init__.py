@@ -51,9 +51,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rapt.measures.replacement import text_curve as calibration_curve  # noqa: F401
     from rapt.params import load as load_params  # noqa: F401
+    from rapt.privacy.base import PreparedText as PreparedText
     from rapt.privacy.mechanisms import PCT2T as PCT2T
     from rapt.privacy.mechanisms import T2T as T2T
-    from rapt.privacy.privatizer import PreparedText as PreparedText
     from rapt.privacy.privatizer import Privatizer as Privatizer
     from rapt.release.text import TextPrivatizer as TextPrivatizer
     from rapt.release.trial import at_level as at_level
@@ -67,7 +67,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "EmbeddingTable": "rapt.text.table:EmbeddingTable",
     "PCT2T": "rapt.privacy.mechanisms:PCT2T",
-    "PreparedText": "rapt.privacy.privatizer:PreparedText",
+    "PreparedText": "rapt.privacy.base:PreparedText",
     "Privatizer": "rapt.privacy.privatizer:Privatizer",
     "RaptError": "rapt.utils.errors:RaptError",
     "T2T": "rapt.privacy.mechanisms:T2T",

@@ -9,7 +9,7 @@ from rapt.attacks.base import Inference, Release
 from rapt.attacks.scores import attribute_scores, majority
 from rapt.attacks.victims import with_values
 from rapt.privacy import seeded
-from rapt.privacy.privatizer import AnyPrivatizer
+from rapt.privacy.base import AnyPrivatizer
 from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError
 from stages import run

@@ -32,7 +32,6 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
     privatizer = seeded.privatizer(embedding, how.mechanism, how.categories, eta)
     if privatizer.releases.aligned and np.isfinite(privatizer.eta):
         refuse_weak(of_words(privatizer), p.allow_weak)
-    segment = [name for name in privatizer.releases.copied if name == "segment"]
     splits = {s: files.read_parquet(paths.tagged(task) / f"{s}.parquet") for s in ("train", "test")}
     with files.atomic(out) as folder:
         folder.mkdir()
@@ -46,7 +45,7 @@ def main(task: str, method: str, eta: str, embedding: str, out: Path) -> None:
             privatizer,
             counts,
             **levels.facts(eta, privatizer.eta),
-            columns=["example_id", *segment, *of_task.targets],
+            columns=["example_id", *privatizer.releases.copied, *of_task.targets],
             spacing="as in the texts" if of_task.keeps_spacing else "none is released",
             gaps=of_task.gaps(mentions),
             generator=GENERATOR,

@@ -293,9 +293,9 @@ FAULTS = (
         'return Path("reports/predictions", f"{name}.parquet")',
     ),
     Fault(
-        "rapt/params.py",
-        "for name in {CLEAN, LOCAL} & self.methods.keys():",
-        "for name in {LOCAL} & self.methods.keys():",
+        "rapt/param_checks.py",
+        "for name in {CLEAN, LOCAL} & p.methods.keys():",
+        "for name in {LOCAL} & p.methods.keys():",
         "tests/test_param_errors.py",
     ),
     Fault(

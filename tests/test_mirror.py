@@ -11,6 +11,7 @@ PACKAGES = ("rapt", "stages", "pipelines")
 # Modules whose tests stand elsewhere: the file that tests them.
 ELSEWHERE = {
     "rapt/__init__.py": "tests/test_package.py",
+    "rapt/param_checks.py": "tests/test_params.py",
     # The suite that runs over the registry.
     "rapt/attacks/__init__.py": "tests/attacks/test_attacks.py",
     "rapt/attacks/base.py": "tests/attacks/test_attacks.py",
@@ -31,6 +32,7 @@ ELSEWHERE = {
     "rapt/audit/corpus.py": "tests/audit/test_strata.py",
     "rapt/release/sentences.py": "tests/release/test_ledger.py",
     "rapt/audit/__init__.py": "tests/audit/test_audit.py",
+    "rapt/privacy/base.py": "tests/privacy/test_released.py",
     "rapt/privacy/mechanisms/__init__.py": "tests/privacy/mechanisms/test_registry.py",
     # Commands run as a user runs them.
     "rapt/commands/calibrate.py": "tests/test_cli.py",

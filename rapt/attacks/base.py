@@ -17,8 +17,9 @@ from rapt.param_types import Model, Section, Sha256
 from rapt.utils import files
 
 if TYPE_CHECKING:  # params.yaml is validated with this module: every command would load SciPy
+    from rapt.privacy.base import PreparedText
     from rapt.privacy.channel import Channel
-    from rapt.privacy.privatizer import PreparedText, Privatizer
+    from rapt.privacy.privatizer import Privatizer
     from rapt.privacy.released import Released
     from rapt.text.table import EmbeddingTable
 

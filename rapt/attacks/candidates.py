@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from rapt import paths
-from rapt.privacy.privatizer import AnyPrivatizer
+from rapt.privacy.base import AnyPrivatizer
 from rapt.privacy.seeded import SeededCopy, privatizer_of
 from rapt.serving.model import Adapted
 from rapt.tuning.config import Run
@@ -34,7 +34,7 @@ def as_written(
         privatizer: of the release whose columns they have.
     """
     words, unit = tagged["words"].to_pylist(), privatizer.releases
-    columns = {name: tagged[name] for name in ("label", *unit.copied[:1])}
+    columns = {name: tagged[name] for name in ("label", *unit.copied)}
     columns["plain"] = pa.array([plain[0] if plain else []] * len(words), pa.list_(pa.string()))
     lengths = np.array(list(map(len, words)), np.int64)
     columns |= unit.written(map(privatizer.unprotected, words), lengths, privatizer.dimension)

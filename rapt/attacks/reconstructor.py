@@ -22,9 +22,9 @@ from torch.nn.utils.rnn import pad_sequence
 from rapt.attacks import encoders
 from rapt.attacks.base import Public, Texts, by_text
 from rapt.attacks.bigrams import WEIGHTS, Beam, Bigrams, Rows, Shares
+from rapt.privacy.base import PreparedText
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.posterior import TINY, Posterior
-from rapt.privacy.privatizer import PreparedText
 from rapt.privacy.streams import stream
 from rapt.tuning.backbones import load_tokenizer, most_tokens
 from rapt.tuning.batches import by_length, shuffled

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from rapt.attacks.base import Occurrence, Release, Texts, Vectors, by_text
 from rapt.attacks.scores import Counts, Scores
 from rapt.privacy import seeded
+from rapt.privacy.base import PreparedText
 from rapt.privacy.categories import VERBATIM
-from rapt.privacy.privatizer import PreparedText, Privatizer
+from rapt.privacy.privatizer import Privatizer
 from rapt.text.mentions import entities
 from rapt.text.table import EmbeddingTable
 from rapt.text.tagged import Tagged

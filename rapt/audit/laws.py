@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from rapt.audit.exact import deviates, exact_law, two_sided
 from rapt.audit.power import POWER, smallest_excess
+from rapt.privacy.base import PreparedText
 from rapt.privacy.mechanisms import (
     Mechanism,
     Sampler,
@@ -26,7 +27,7 @@ from rapt.privacy.mechanisms import (
 )
 from rapt.privacy.mechanisms.base import Vectors
 from rapt.privacy.mechanisms.noise import NoiseMechanism
-from rapt.privacy.privatizer import PreparedText, Privatizer
+from rapt.privacy.privatizer import Privatizer
 from rapt.text.table import EmbeddingTable
 
 Streams = Callable[..., np.random.Generator]

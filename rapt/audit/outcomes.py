@@ -16,13 +16,13 @@ from rapt.audit.cases import UNKNOWN, Case
 from rapt.audit.exact import differs, exact_law
 from rapt.audit.laws import Streams, before_noise
 from rapt.audit.power import POWER, smallest_excess
+from rapt.privacy.base import PreparedText
 from rapt.privacy.mechanisms import (
     RewritingMechanism,
     TextVectorMechanism,
     VectorMechanism,
     WordMechanism,
 )
-from rapt.privacy.privatizer import PreparedText
 
 Counts = NDArray[np.int64]
 Law = NDArray[np.float64]

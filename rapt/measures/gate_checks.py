@@ -22,8 +22,9 @@ import pyarrow as pa
 from rapt import paths
 from rapt.measures.originals import SPLITS, Originals
 from rapt.privacy import seeded
+from rapt.privacy.base import PreparedText
 from rapt.privacy.fates import NOISE
-from rapt.privacy.privatizer import PreparedText, Privatizer, of_words
+from rapt.privacy.privatizer import Privatizer, of_words
 from rapt.privacy.released import Released
 from rapt.utils import files
 
@@ -102,9 +103,7 @@ class CheckedRelease:
     @cached_property
     def columns(self) -> list[str]:
         """The columns of a split (docs/data.md, “The release”)."""
-        columns = ["example_id", *self.unit.columns]
-        columns[1:1] = [name for name in self.unit.copied if name == "segment"]
-        columns += self.beside
+        columns = ["example_id", *self.unit.copied, *self.unit.columns, *self.beside]
         return columns + (["sequence", "plain"] if self.promised["plain_tokens"] else [])
 
 

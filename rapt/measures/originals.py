@@ -12,7 +12,7 @@ import pyarrow as pa
 from rapt import paths
 from rapt.param_types import Protect
 from rapt.privacy import seeded
-from rapt.privacy.privatizer import AnyPrivatizer, PreparedText
+from rapt.privacy.base import AnyPrivatizer, PreparedText
 from rapt.privacy.streams import stream
 from rapt.text.mentions import PROTECTED
 from rapt.text.tagged import Tagged

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from rapt.measures import strength
+from rapt.privacy.base import AnyPrivatizer
 from rapt.privacy.budget import budget
 from rapt.privacy.fates import KINDS, NOISE, PLACEHOLDER, SHARED, VERBATIM_KIND, Counts
 from rapt.privacy.mechanisms import parameters
 from rapt.privacy.mechanisms.claim import NO_GUARANTEE
-from rapt.privacy.privatizer import AnyPrivatizer, Privatizer
+from rapt.privacy.privatizer import Privatizer
 
 D_X, UNPROTECTED = "d_X-privacy", "unprotected"
 FINITE = (
-    "The law holds up to a probability of δ = {delta:.1g} for each word: numbers of 53 bits never "
+    "The law holds up to a probability of δ = {delta:.1g} for {unit}: numbers of 53 bits never "
     "give rarer outcomes."
 )
 
@@ -53,7 +54,7 @@ def statement(
     not_covered = [*privatizer.stated().not_covered, *claim.conditions]
     not_covered += gaps
     not_covered += [claim.caveat] if claim.caveat else []
-    not_covered += [FINITE.format(delta=delta)] if 0 < delta < 1 else []
+    not_covered += [FINITE.format(delta=delta, unit=claim.unit)] if 0 < delta < 1 else []
     protection = (D_X if claim.proof else NO_GUARANTEE) if protected else UNPROTECTED
     noise, shared = counts.fates[NOISE], counts.fates[SHARED]
     of_words = privatizer if isinstance(privatizer, Privatizer) else None
@@ -235,8 +236,9 @@ def _of_longest(count: int, unit: str) -> list[str]:
             "likelier its release is from it than from a text in which each of them is another "
             "word:"
         ]
+    times = "once" if count == 1 else f"{count} times"
     return [
-        f"Losses add up. This release holds each text {count} times. How much likelier they are "
+        f"Losses add up. This release holds each text {times}. How much likelier they are "
         "from it than from another text:"
     ]
 

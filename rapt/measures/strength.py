@@ -9,11 +9,12 @@ import numpy as np
 
 from rapt.measures.calibration import grid, largest
 from rapt.measures.replacement import public_words
+from rapt.privacy.base import PreparedText
 from rapt.privacy.channel import NORMAL_95, Rows, Share
 from rapt.privacy.mechanisms import Space, WordMechanism
 from rapt.privacy.neighbours import ExactSearch
 from rapt.privacy.posterior import prior_of
-from rapt.privacy.privatizer import NAME, PreparedText, Privatizer
+from rapt.privacy.privatizer import NAME, Privatizer
 from rapt.privacy.streams import stream
 from rapt.utils.errors import RaptError
 from rapt.utils.memmap import take

@@ -15,8 +15,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
+from rapt.privacy.base import PreparedText
 from rapt.privacy.categories import ALL, Scheme
-from rapt.privacy.privatizer import PreparedText, Privatizer
+from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 from rapt.utils import files

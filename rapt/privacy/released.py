@@ -58,8 +58,10 @@ class Released(ABC):
     name: ClassVar[str]
     # Its own columns in a release.
     columns: ClassVar[tuple[str, ...]]
-    # The columns of a word each that a release may have of the text itself.
+    # The columns of a value for each word that it has of the text itself, and those that it has if
+    # the task releases them.
     copied: ClassVar[tuple[str, ...]] = ()
+    optional: ClassVar[tuple[str, ...]] = ()
     # The columns of which a gate requires that no value is missing, with the name of their values.
     required: ClassVar[Mapping[str, str]] = {"words": "words", "segment": "segments"}
     # Whether its words stand one for one for those of the text.
@@ -108,7 +110,7 @@ class Words(Released):
 
     name = "words"
     columns: ClassVar[tuple[str, ...]] = ("words",)
-    copied = ("segment", "space_after")
+    copied, optional = ("segment",), ("space_after",)
     aligned = has_channel = True
 
     @classmethod
@@ -245,7 +247,7 @@ def positions(table: pa.Table) -> Positions:
 
 
 def beside(table: pa.Table) -> Mapping[str, list[Any]]:
-    """Return the columns of a release that are not its unit's, nor of a word each of it."""
+    """Return the columns of a release that `positions` does not read."""
     unit = unit_of(table.column_names)
     own = {*unit.columns, "segment"} & {*table.column_names}
     columns: dict[str, list[Any]] = table.drop_columns(list(own)).to_pydict()

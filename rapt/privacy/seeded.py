@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from rapt import paths
 from rapt.privacy import levels
+from rapt.privacy.base import AnyPrivatizer, PreparedText
 from rapt.privacy.config import PlainTokensConfig
 from rapt.privacy.fates import Counts
 from rapt.privacy.mechanisms import mechanism
-from rapt.privacy.privatizer import AnyPrivatizer, PreparedText, Privatizer, of_words
+from rapt.privacy.privatizer import Privatizer, of_words
 from rapt.privacy.released import Released, strings
 from rapt.privacy.streams import stream
 from rapt.text.mentions import NONE, SOME, WHOLE
@@ -271,9 +272,8 @@ class SeededCopy:
         """The columns that cross the boundary, and no others."""
         ids, unit = tagged["example_id"].to_pylist(), self.privatizer.releases
         columns = {"example_id": tagged["example_id"]}
-        for name in unit.copied:
-            if name == "segment" or name in self.beside:
-                columns[name] = tagged[name]
+        kept = [name for name in unit.optional if name in self.beside]
+        columns |= {name: tagged[name] for name in (*unit.copied, *kept)}
         released = release(self.privatizer, tagged, self.k, self.task, seed=self.seed)
         shown = bar(released, f"{self.task} {split}, seed {self.k}", len(ids))
         lengths = pc.list_value_length(tagged["words"]).to_numpy().astype(np.int64)

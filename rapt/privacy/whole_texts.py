@@ -8,20 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from rapt.privacy.base import AnyPrivatizer, Kind, PreparedText, Stated, as_float32
 from rapt.privacy.budget import distances_of_texts
 from rapt.privacy.mechanisms import RewritingMechanism, TextVectorMechanism
-from rapt.privacy.mechanisms.base import Vectors, Writer, means
+from rapt.privacy.mechanisms.base import Rewriter, Vectors, means
 from rapt.privacy.mechanisms.claim import Bound
-from rapt.privacy.privatizer import (
-    WORDS,
-    AnyPrivatizer,
-    Kind,
-    PreparedText,
-    Privatizer,
-    Stated,
-    WordVectorPrivatizer,
-    as_float32,
-)
+from rapt.privacy.privatizer import WORDS, Privatizer, WordVectorPrivatizer
 from rapt.privacy.released import NewText, Released, TextVector, Words, WordVectors
 from rapt.privacy.streams import fresh
 from rapt.utils.batches import by_size
@@ -112,7 +104,7 @@ class RewritingPrivatizer(WholeTextPrivatizer[RewritingMechanism]):
     """A mechanism that writes another text."""
 
     @cached_property
-    def _writer(self) -> Writer:
+    def _writer(self) -> Rewriter:
         return self.mechanism.writer(self.table, self.eta)
 
     def release(self, texts: Iterable[PreparedText]) -> Iterator[NewText]:

@@ -17,10 +17,11 @@ from spacy.tokens import Doc
 
 from rapt.data.nested import EXPECTED, NoText, texts_of, with_texts
 from rapt.measures import strength
+from rapt.privacy.base import PreparedText, check_categories
 from rapt.privacy.categories import Scheme, expanded
 from rapt.privacy.fates import NOISE, PLACEHOLDER, Word
 from rapt.privacy.mechanisms import word_mechanism
-from rapt.privacy.privatizer import PreparedText, Privatizer, check_categories
+from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.streams import Stream, fresh, stream
 from rapt.release.ledger import Account, Ledger, checked
 from rapt.release.sentences import Counted, counted

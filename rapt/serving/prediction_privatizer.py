@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from rapt import defaults
 from rapt.kinds.messages import Text
 from rapt.measures import strength
+from rapt.privacy.base import PreparedText
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.fates import KINDS, NOISE, PLACEHOLDER, VERBATIM_KIND, Counts, Word, verbatim
 from rapt.privacy.mechanisms import mechanism
-from rapt.privacy.privatizer import PreparedText, Privatizer, of_words
+from rapt.privacy.privatizer import Privatizer, of_words
 from rapt.privacy.restoring import Map
 from rapt.privacy.streams import fresh
 from rapt.release.ledger import Account, Ledger, checked

@@ -238,4 +238,4 @@ class Task(Section, ABC):
             answers: the file of answers to its test split.
             path: to write the restored answers to.
         """
-        raise NotImplementedError
+        raise NotImplementedError  # params.yaml takes no other task into sweep.score

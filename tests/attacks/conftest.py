@@ -28,9 +28,9 @@ from transformers import (
 from rapt.attacks import ATTACKS
 from rapt.attacks.base import Attack, Inference, Inversion, Pairs, Public, Release
 from rapt.attacks.victims import Victims
+from rapt.privacy.base import PreparedText
 from rapt.privacy.categories import VERBATIM
 from rapt.privacy.channel import Channel
-from rapt.privacy.privatizer import PreparedText
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 from rapt.tuning.backbones import load_tokenizer

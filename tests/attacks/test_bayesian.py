@@ -15,9 +15,10 @@ from scipy.stats import binomtest
 from rapt.attacks.base import Public, Release
 from rapt.attacks.upper_bound import by_channel, upper_bound
 from rapt.attacks.victims import Victims
+from rapt.privacy.base import PreparedText
 from rapt.privacy.channel import estimate
 from rapt.privacy.mechanisms import PCT2T, T2T
-from rapt.privacy.privatizer import PreparedText, Privatizer
+from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 from tests.attacks.conftest import (

@@ -13,8 +13,8 @@ from scipy.sparse import csr_array
 from rapt.attacks.base import Public, Release
 from rapt.attacks.bayesian import posterior
 from rapt.attacks.reconstructor import LEAST
+from rapt.privacy.base import PreparedText
 from rapt.privacy.channel import Channel
-from rapt.privacy.privatizer import PreparedText
 from rapt.text.table import EmbeddingTable
 from tests.attacks.conftest import NONE, V, made, streamed
 

@@ -9,9 +9,9 @@ from scipy.stats import binomtest, kstest
 from rapt.audit import FALSE_ALARM, laws, streams
 from rapt.audit.cases import FEWER_WORDS, part, points
 from rapt.audit.laws import forked, repeats, watched, white_box, white_box_excess
+from rapt.privacy.base import PreparedText
 from rapt.privacy.mechanisms import T2T, Mechanism, VectorMechanism, WordMechanism, mechanism
 from rapt.privacy.mechanisms.vectors import Adept
-from rapt.privacy.privatizer import PreparedText
 from rapt.privacy.streams import stream
 
 TABLE = part(points(4), FEWER_WORDS)

@@ -14,9 +14,10 @@ from rapt.measures.calibration import (
     curve_over,
     simulated_curve,
 )
+from rapt.privacy.base import PreparedText
 from rapt.privacy.channel import noise_of
 from rapt.privacy.mechanisms import PCT2T, T2T, Vickrey, WordMechanism
-from rapt.privacy.privatizer import PreparedText, Privatizer
+from rapt.privacy.privatizer import Privatizer
 from rapt.text.table import EmbeddingTable
 
 How = tuple[WordMechanism, tuple[str, ...] | None]

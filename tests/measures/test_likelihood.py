@@ -10,9 +10,10 @@ import pytest
 from rapt.audit.exact import exact_law
 from rapt.measures import likelihood as module
 from rapt.measures.likelihood import likelihood, posterior
+from rapt.privacy.base import PreparedText
 from rapt.privacy.channel import estimate
 from rapt.privacy.mechanisms import exponential, word_mechanism
-from rapt.privacy.privatizer import PreparedText, Privatizer
+from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError

@@ -15,9 +15,10 @@ from scipy.stats import binomtest
 
 from rapt.privacy import channel as channels
 from rapt.privacy import privatizer as module
+from rapt.privacy.base import PreparedText
 from rapt.privacy.channel import Channel, choose, estimate, mean_share, noise_of
 from rapt.privacy.mechanisms import PCT2T, T2T
-from rapt.privacy.privatizer import PreparedText, Privatizer
+from rapt.privacy.privatizer import Privatizer
 from rapt.text.table import EmbeddingTable
 from tests.conftest import NOUNS
 

@@ -10,11 +10,12 @@ from scipy.stats import binomtest
 from threadpoolctl import threadpool_limits
 
 from rapt.privacy import privatizer as module
+from rapt.privacy.base import PreparedText
 from rapt.privacy.categories import VERBATIM, Scheme
 from rapt.privacy.fates import NOISE, SHARED
 from rapt.privacy.mechanisms import PCT2T, T2T, Mechanism, TokenRepresentation
 from rapt.privacy.mechanisms.noise import spherical_noise
-from rapt.privacy.privatizer import PreparedText, Privatizer, of_words
+from rapt.privacy.privatizer import Privatizer, of_words
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 from rapt.utils.errors import RaptError

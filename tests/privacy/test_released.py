@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rapt.privacy.privatizer import AnyPrivatizer
+from rapt.privacy.base import AnyPrivatizer
 from rapt.privacy.released import (
     STAND_IN,
     NewText,

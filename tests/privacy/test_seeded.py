@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 from scipy.stats import chisquare
 
+from rapt.privacy.base import PreparedText
 from rapt.privacy.mechanisms import T2T, word_mechanism
-from rapt.privacy.privatizer import PreparedText, Privatizer
+from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.seeded import PlainTokens, plain_vocabulary, release
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable

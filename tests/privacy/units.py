@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from rapt.privacy.base import AnyPrivatizer, PreparedText
 from rapt.privacy.mechanisms import MECHANISMS, Mechanism, RewritingMechanism
-from rapt.privacy.mechanisms.base import Writer, parameter
-from rapt.privacy.privatizer import AnyPrivatizer, PreparedText
+from rapt.privacy.mechanisms.base import Rewriter, parameter
 from rapt.privacy.streams import stream
 from rapt.text.table import EmbeddingTable
 from tests.conftest import NOUNS, VERBS
@@ -26,7 +26,7 @@ class Doubled(RewritingMechanism):
     source = "a test"
     share: float = parameter(0.5, "of the words that stand twice")
 
-    def writer(self, table: EmbeddingTable, eta: float) -> Writer:
+    def writer(self, table: EmbeddingTable, eta: float) -> Rewriter:
         def write(words: Any, rng: Any) -> list[str]:
             twice = [word for word in words for _ in range(1 + (rng.random() < self.share))]
             return [*twice, table.words[rng.integers(len(table.words))]]

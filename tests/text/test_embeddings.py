@@ -13,8 +13,9 @@ from transformers import AutoTokenizer, T5EncoderModel
 from wordfreq import top_n_list, word_frequency
 
 from rapt import models
+from rapt.privacy.base import PreparedText
 from rapt.privacy.mechanisms import T2T
-from rapt.privacy.privatizer import PreparedText, Privatizer
+from rapt.privacy.privatizer import Privatizer
 from rapt.privacy.streams import stream
 from rapt.text.embeddings import build_table, candidates, check
 from rapt.text.table import EmbeddingTable

@@ -16,7 +16,7 @@ from rapt.privacy.released import NewText, Released, TextVector, Words, WordVect
 from rapt.utils.errors import RaptError
 
 if TYPE_CHECKING:
-    from rapt.privacy.privatizer import AnyPrivatizer
+    from rapt.privacy.base import AnyPrivatizer
     from rapt.text.table import EmbeddingTable
 
 Vectors = NDArray[np.floating[Any]]
@@ -24,7 +24,7 @@ Draws = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Distances = NDArray[np.float64]
 # Writes a text of new words for the words of one, with the random numbers that it needs.
-Writer = Callable[[Sequence[str], np.random.Generator], list[str]]
+Rewriter = Callable[[Sequence[str], np.random.Generator], list[str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class Mechanism(ABC):
         """
         from rapt.privacy.whole_texts import PRIVATIZERS  # which imports this module
 
-        kind = PRIVATIZERS[self.releases]
+        kind = next(PRIVATIZERS[unit] for unit in self.releases.mro() if unit in PRIVATIZERS)
         return kind(table=table, mechanism=self, eta=eta, categories=categories)
 
     @property
@@ -188,7 +188,7 @@ class RewritingMechanism(Mechanism):
     categories = "none"
 
     @abstractmethod
-    def writer(self, table: EmbeddingTable, eta: float) -> Writer:
+    def writer(self, table: EmbeddingTable, eta: float) -> Rewriter:
         """Return what writes a new text for the words of one, at η.
 
         It may draw as much as it needs, from the stream of each text alone.

@@ -1,0 +1,260 @@
+"""What must hold between the sections of params.yaml: each name stands for an entry that fits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import product
+from typing import TYPE_CHECKING
+
+from rapt.attacks.base import Inference, Inversion, Membership
+from rapt.attacks.entities import Ner
+from rapt.grid import CLEAN, LOCAL, TUNED, plan
+from rapt.kinds import KINDS
+from rapt.param_types import level
+from rapt.tasks.base import Task
+from rapt.utils.errors import not_allowed
+
+if TYPE_CHECKING:
+    from rapt.params import Params
+
+# What a use of a release may need of its unit (`Released`), in words.
+NEEDED = {
+    "aligned": "a word for each word",
+    "has_channel": "words alone, one for each word",
+    "has_words": "words",
+}
+
+
+def problems(p: Params) -> list[str]:
+    """Return a line for each problem."""
+    # Names that are wrong make cells collide, too.
+    return list(_references(p)) or list(_collisions(p))
+
+
+def _references(p: Params) -> Iterable[str]:
+    """Every name that stands for an entry elsewhere must stand there, and fit its use."""
+    unknown = [
+        not_allowed(f"sweep.{field}", name, getattr(p, field))
+        for field in ("tasks", "methods", "embeddings")
+        for name in getattr(p.sweep, field)
+        if name not in getattr(p, field)
+    ]
+    if unknown:  # what follows would repeat it, and advise the typo to the lists that read it
+        yield from unknown
+        return
+    swept = {name: p.tasks[name] for name in p.sweep.tasks}
+    if kindless := [name for name, task in p.tasks.items() if task.kind not in KINDS]:
+        for name in kindless:
+            yield not_allowed(f"tasks.{name}.kind", p.tasks[name].kind, KINDS)
+        return
+    tuned = [name for name, task in swept.items() if task.is_tuned]
+    scored = [name for name in tuned if swept[name].scored_apart]
+    readers = p.sweep.channel_readers
+    for field, names in _allowed(p, swept, tuned, scored).items():
+        for given in getattr(p.sweep, field):
+            if given not in names:
+                yield not_allowed(f"sweep.{field}", given, names)
+    if readers and not p.channel.by_frequency:
+        yield f"channel.by_frequency: got 0, expected a number above 0 with {readers}."
+    if p.embedding not in p.sweep.embeddings:
+        yield not_allowed("embedding", p.embedding, p.sweep.embeddings)
+    factors: dict[str, Iterable[str]] = {
+        "task": [name for name in tuned if name not in scored],
+        "embedding": p.sweep.embeddings,
+        "backbone": p.backbones,
+        "tuner": p.tuners,
+        "method": p.methods,
+    }
+    for study, cell in p.studies.items():
+        for factor, names in factors.items():
+            if (given := getattr(cell, factor)) not in names:
+                yield not_allowed(f"studies.{study}.{factor}", given, names)
+    for name in (*p.sweep.inversions, *p.sweep.channel_inversions):
+        how = p.attacks.get(name)
+        if not isinstance(how, Inversion):
+            continue
+        if how.takes > p.seeds:
+            yield f"attacks.{name}.copies: got {how.takes}, expected at most {p.seeds}."
+        for task in how.reads:
+            if task not in swept:
+                yield not_allowed(f"attacks.{name}.public_text", task, swept)
+    yield from _untunable(p)
+    yield from _words_alone(p)
+    yield from _gradients(p)
+    yield from _without_clean(p)
+    yield from _scored_apart(p, scored)
+    yield from _without_classes(p)
+    yield from dict.fromkeys(_of_units(p))
+
+
+def _allowed(
+    p: Params, swept: Mapping[str, Task], tuned: list[str], scored: list[str]
+) -> dict[str, Iterable[str]]:
+    """For each list of the sweep the names that it may hold."""
+    sweep = p.sweep
+    # P(y|w) is a channel from words to words; what reads it reads a release, too.
+    released = sweep.methods if sweep.channel_readers else p.methods
+    inversions = {n: how for n, how in p.attacks.items() if isinstance(how, Inversion)}
+    drawn = [name for name, how in p.methods.items() if how.releases.has_channel]
+    return {
+        "train": tuned,
+        "score": [name for name in sweep.train if name in scored],
+        "invert": swept,
+        "infer": [name for name, task in swept.items() if task.inferred],
+        "recognize": swept,
+        "embeddings": p.embeddings,
+        "backbones": p.backbones,
+        "tuners": p.tuners,
+        "probes": [name for name in p.tuners if name not in sweep.tuners],
+        "methods": p.methods,
+        "tune_at": sweep.etas,
+        "attacked": sweep.methods,
+        "channels": [name for name in drawn if name in released],
+        "denoisers": p.denoisers,
+        "inversions": [n for n, how in inversions.items() if not how.reads_channel],
+        "channel_inversions": [n for n, how in inversions.items() if how.reads_channel],
+        "inferences": [n for n, how in p.attacks.items() if isinstance(how, Inference)],
+        "memberships": [n for n, how in p.attacks.items() if isinstance(how, Membership)],
+        "recognitions": [n for n, how in p.attacks.items() if isinstance(how, Ner)],
+        "layers": [f"{method}-{eta}" for method, eta in product(sweep.methods, sweep.tune_at)],
+    }
+
+
+def _untunable(p: Params) -> Iterable[str]:
+    """Every tuner fits its tasks, and its backbones: of a fresh encoder all weights learn."""
+    sweep = p.sweep
+    given = {
+        (f"sweep.{key}", *factors)
+        for key in ("tuners", "probes")
+        for factors in product(sweep.train, sweep.backbones, getattr(sweep, key))
+    } | {(f"studies.{name}.tuner", s.task, s.backbone, s.tuner) for name, s in p.studies.items()}
+    full = [name for name, tuner in p.tuners.items() if tuner.learns == "backbone"]
+    for key, task, backbone, tuner in sorted(given):
+        if task not in p.tasks or backbone not in p.backbones or tuner not in p.tuners:
+            continue  # told elsewhere
+        kind, encoder = p.kind(task), p.backbones[backbone].encoder
+        if not p.tuners[tuner].fits(kind):
+            others = [name for name, other in p.tuners.items() if other.fits(kind)]
+            yield not_allowed(f"{key} (with task {task}, of kind {kind.name})", tuner, others)
+        elif encoder and kind.is_language_model:
+            yield (
+                f"backbones.{backbone}.encoder: got one with task {task}, of kind {kind.name}, "
+                "expected null. A language model answers."
+            )
+        elif encoder and tuner not in full:
+            yield not_allowed(f"{key} (with backbone {backbone})", tuner, full)
+
+
+def _words_alone(p: Params) -> Iterable[str]:
+    """TF-IDF has no hidden states to compare, and no vectors to denoise."""
+    for tuner, key in product(p.sweep.tuners, ("denoisers", "layers")):
+        of = p.tuners.get(tuner)
+        if of and of.reads_words and getattr(p.sweep, key):
+            yield (
+                f"sweep.{key}: got some with tuner {tuner}, which reads words alone, expected "
+                "none. List it in sweep.probes."
+            )
+
+
+def _gradients(p: Params) -> Iterable[str]:
+    """A capped reconstruction has a gradient of its own."""
+    given = p.train.gradient.type
+    for name, method in p.methods.items():
+        if given != "plain" and method.reconstruction and method.reconstruction.cap:
+            yield (
+                f"train.gradient: got {given} with methods.{name}.reconstruction.cap, expected "
+                "plain, or no cap."
+            )
+
+
+def _without_clean(p: Params) -> Iterable[str]:
+    """Hidden states are compared layer by layer with those of the clean model."""
+    for task in p.sweep.train if p.sweep.layers else ():
+        if task not in p.tasks:
+            continue
+        kind = p.kind(task)
+        if kind.is_language_model or not kind.has_classes:
+            yield (
+                f"sweep.layers: got task {task}, of kind {kind.name}, expected kind classify. "
+                "Empty sweep.layers."
+            )
+    for name in p.sweep.backbones if p.sweep.layers else ():
+        if name in p.backbones and p.backbones[name].encoder:
+            yield f"sweep.layers: got backbone {name} with an encoder, expected one without."
+
+
+def _scored_apart(p: Params, scored: list[str]) -> Iterable[str]:
+    """Texts are written of words, and scored by the stage `score` alone."""
+    sweep = p.sweep
+    tuned = [name for name in scored if name in sweep.train]
+    if left := [name for name in tuned if name not in sweep.score]:
+        kind = p.tasks[left[0]].kind
+        yield f"sweep.score: got no {', '.join(left)}, expected every task of kind {kind}."
+    for key in ("probes", "denoisers") if tuned else ():
+        if getattr(sweep, key):
+            yield _no_use(p, key, tuned[0])
+
+
+def _without_classes(p: Params) -> Iterable[str]:
+    """An attack on memberships asks a model for the probabilities of classes."""
+    for task in p.sweep.train if p.sweep.memberships else ():
+        if task in p.tasks and not p.kind(task).has_classes:
+            yield _no_use(p, "memberships", task)
+
+
+def _no_use(p: Params, key: str, task: str) -> str:
+    kind = p.tasks[task].kind
+    return f"sweep.{key}: got some with task {task}, of kind {kind}, expected none."
+
+
+def _of_units(p: Params) -> Iterable[str]:
+    """What reads words, or words one for one, has a release of such."""
+    for method, use, needs in _uses(p):
+        unit = p.methods[method].releases if method in p.methods else None
+        if unit and not getattr(unit, needs):
+            yield (
+                f"methods.{method}: got a mechanism that releases {unit.name}, with {use}, "
+                f"expected one that releases {NEEDED[needs]}."
+            )
+
+
+def _uses(p: Params) -> Iterable[tuple[str, str, str]]:
+    """Each method, a use of its releases, and what of `Released` the use needs."""
+    sweep = p.sweep
+    tuned = [
+        (method, task, tuner)
+        for methods, tuners in ((sweep.methods, sweep.tuners), (sweep.attacked, sweep.probes))
+        for method, task, tuner in product(methods, sweep.train, tuners)
+    ] + [(study.method, study.task, study.tuner) for study in p.studies.values()]
+    released = [*product(sweep.methods, sweep.tasks)]
+    released += [(study.method, study.task) for study in p.studies.values()]
+    for method, task in released:
+        if task in p.tasks and (needs := p.kind(task).needs_of_release):
+            yield method, f"task {task} of kind {p.tasks[task].kind}", needs
+    for method, _, tuner in dict.fromkeys(tuned):
+        if tuner in p.tuners and p.tuners[tuner].reads_words:
+            yield method, f"tuner {tuner}", "has_words"
+    for method, eta in product(sweep.methods, sweep.etas):
+        if level(eta) is not None:
+            yield method, f"the level {eta}", "aligned"
+    of_words = [*(sweep.inversions if sweep.invert else ())]
+    of_words += sweep.recognitions if sweep.recognize else ()
+    for method, attack in product(sweep.attacked, of_words):
+        yield method, f"attack {attack}", "aligned"
+    for method, attack in product(sweep.attacked, sweep.inferences if sweep.infer else ()):
+        how = p.attacks.get(attack)
+        if isinstance(how, Inference) and how.reads_words:
+            yield method, f"attack {attack}", "has_words"
+
+
+def _collisions(p: Params) -> Iterable[str]:
+    """Cells are named by their factors joined by hyphens: two must not come out the same."""
+    if "studies" in p.tasks:
+        yield "tasks.studies: got the name of the studies' folder, expected another."
+    for name in {CLEAN, LOCAL} & p.methods.keys():
+        yield f"methods.{name}: got the name of a baseline, expected another."
+    # The adapters of all tuned cells lie in one folder.
+    given = Counter((c.kind if c.kind not in TUNED else "tuned", c.cell) for c in plan(p))
+    for name in sorted({name for (_, name), count in given.items() if count > 1}):
+        yield f"{name}: got two cells of this name, expected one. Rename a factor."
