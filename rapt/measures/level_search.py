@@ -21,7 +21,7 @@ from rapt.utils.errors import RaptError
 # The attacker's channel: so many frequent words beside those of the texts, draws of each, and
 # further draws by frequency. Each word of the texts is attacked VICTIMS times.
 FREQUENT, DRAWS, BY_FREQUENCY, VICTIMS = 2000, 20, 20_000, 20
-# The least η that is tried for it, as a part of the one that leaves more words.
+# The search for a level of recovered words ends below at this part of the η above it.
 LEAST = 1 / 32
 
 Found = dict[str, float]  # `eta`, and what was measured there

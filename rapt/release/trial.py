@@ -76,7 +76,9 @@ def tried(privatizer: TextPrivatizer, text: str) -> Trial:
 
 
 def at_level(share: float, **options: Any) -> TextPrivatizer:
-    """A privatizer that replaces this share of public text's protected words that its table lists.
+    """Make a privatizer that replaces a share of the protected words of public text.
+
+    The share is of the words that the table lists: others always become another.
 
     Args:
         share: above 0 and below 1.

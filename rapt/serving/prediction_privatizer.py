@@ -29,7 +29,7 @@ from rapt.text.table import EmbeddingTable
 from rapt.text.tagged import Tagged
 from rapt.text.tagging import Tagger
 from rapt.tuning.inference_spec import Contract
-from rapt.utils.errors import RaptError
+from rapt.utils.errors import RaptError, not_allowed
 
 Vectors = NDArray[np.float32]
 NO_VECTORS: Vectors = np.empty((0, 0), np.float32)
@@ -74,6 +74,8 @@ class PredictionPrivatizer:
         self._account = Account(Ledger(), checked(budget))
         self.maps: list[Map] = []
         statement = contract.statement
+        if contract.kind not in TASKS:
+            raise RaptError(f"adapter: {not_allowed('kind', contract.kind, TASKS)}")
         law = mechanism(statement.mechanism, **statement.parameters)
         if not law.releases.aligned:
             raise RaptError(

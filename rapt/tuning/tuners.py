@@ -272,7 +272,7 @@ class Plain(Gradient):
 
 
 class Capped(Gradient):
-    """That of the reconstruction limited, as `Reconstruction.cap` says."""
+    """That of the losses' sum, with the reconstruction's part limited: `Reconstruction.cap`."""
 
     type: Literal["capped"] = "capped"
     cap: PositiveFloat

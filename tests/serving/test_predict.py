@@ -203,6 +203,11 @@ def test_a_contract_of_vectors_that_cannot_be_is_one_line(
     assert "\n" not in str(error.value)
 
 
+def test_a_kind_without_a_half_of_the_user_s_is_one_line(model: Adapted, folder: Path) -> None:
+    with pytest.raises(RaptError, match="adapter: kind: got 'rank', expected one of "):
+        repeater(replace(model.contract, kind="rank"), folder)
+
+
 def test_identifiers_become_placeholders(model: Adapted, folder: Path) -> None:
     hidden = repeater(model.contract, folder)
     sent, counts = hidden([["in 2019"]])
