@@ -48,7 +48,7 @@ def main(
     python: Annotated[str, typer.Option(help="version that the machine has")] = "3.12",
     done: Annotated[Path | None, typer.Option(help="results.tar of an earlier run")] = None,
     out: Annotated[Path, typer.Option()] = Path("build", f"{NAME}.tar.gz"),
-    rows: Annotated[int | None, typer.Option(help="training sentences; all by default")] = None,
+    rows: Annotated[int | None, typer.Option(help="of each split; all by default")] = None,
 ) -> None:
     """Write the bundle."""
     for split in ("train", "test"):
@@ -101,7 +101,8 @@ def _data(project: Path, sst2: Path, rows: int | None) -> None:
     params = PRESET.read_text()
     if rows:
         params = params.replace(
-            "    text: sentence\n", f"    text: sentence\n    rows: {{train: {rows}}}\n"
+            "    text: sentence\n",
+            f"    text: sentence\n    rows: {{train: {rows}, test: {rows}}}\n",
         )
     (project / paths.PARAMS).write_text(params)
     external = project / "external" / TASK

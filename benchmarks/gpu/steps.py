@@ -33,20 +33,24 @@ from stages.tuning import run_of
 TASK, BACKBONE, TUNER, METHOD, ETA = "sst2", "minilm", "lora", "t2t", "75"
 LEAST = 8 << 30  # bytes of a card that the steps need
 SIDE, QUERIES, ASKED = 8192, 1 << 16, 200
-SMALL = device().type == "cpu"  # a try without a card, whose figures say nothing
 
 
 def card(out: Path) -> list[Figure]:
     """The card, its products, and what every other step reads."""
-    _prepare()
-    if SMALL:
-        return [figure("none: a try on the CPU", 0, "cards")]
     if device().type == "cuda" and (room := torch.cuda.mem_get_info()[1]) < LEAST:
         raise RaptError(f"card: got {room >> 30} GiB, expected {LEAST >> 30} or more.")
+    _prepare()
+    if _is_try():
+        return [figure("none: a try on the CPU", 0, "cards")]
     return [
         figure(f"{device_name()}: product in bfloat16", _product(torch.bfloat16), "TFLOP/s"),
         figure(f"{device_name()}: product in float32", _product(torch.float32), "TFLOP/s"),
     ]
+
+
+def _is_try() -> bool:
+    """Whether there is no card, and the figures say nothing."""
+    return device().type == "cpu"
 
 
 def _prepare() -> None:
@@ -118,7 +122,7 @@ def _run(stage: str, *arguments: str) -> None:
 def search(out: Path) -> list[Figure]:
     """Exact neighbours, against the product that no exact search can do without."""
     table = EmbeddingTable(paths.table("minilm"))
-    words = [table.words[i % len(table.words)] for i in range(QUERIES // (64 if SMALL else 1))]
+    words = [table.words[i % len(table.words)] for i in range(QUERIES // (64 if _is_try() else 1))]
     noise = spherical_noise(stream(0, "benchmark"), len(words), table.dimension)
     queries = table.embed(words) + noise / float(ETA)
     exact, vectors = ExactSearch(np.asarray(table.vectors)), torch.tensor(np.array(table.vectors))
@@ -151,7 +155,7 @@ def seed(out: Path) -> list[Figure]:
 def bert_base(out: Path) -> list[Figure]:
     """The loop at BERT-base's shape, against Trainer and the card's product."""
     with TemporaryDirectory() as scratch:
-        shape = training.MINILM_SHAPE if SMALL else training.BERT_BASE
+        shape = training.MINILM_SHAPE if _is_try() else training.BERT_BASE
         return training.loop(training.told(Path(scratch), shape))
 
 
